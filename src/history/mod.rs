@@ -1,0 +1,495 @@
+//! The record of a run: all that was seen in it, in order, with virtual times.
+//!
+//! Two hands write it, and neither trusts the protocol's own word: the simulated outside world (what was really produced,
+//! which effects took place, what the network and the faults did) and the driver of the client's user (what was delivered,
+//! how calls ended). Properties are predicates over it; the story and the picture are drawn from it.
+//!
+//! - [`Event`], [`What`]: one entry.
+//! - [`Stream`], [`Call`]: what entries are about.
+//! - [`digest`]: the chained digest by which two runs are compared.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::schedule::{Fault, FieldValue, Host, Operation};
+
+pub mod digest;
+
+pub use digest::Digest;
+
+/// A moment of virtual time: whole milliseconds since the start of the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// The start of the world.
+    pub const ZERO: Time = Time(0);
+
+    /// The time that has passed since an earlier moment; zero if it is later.
+    pub fn since(self, earlier: Time) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<Duration> for Time {
+    fn from(since_start: Duration) -> Self {
+        Time(since_start.as_millis() as u64)
+    }
+}
+
+impl std::ops::Add<Duration> for Time {
+    type Output = Time;
+
+    fn add(self, after: Duration) -> Time {
+        Time(self.0.saturating_add(after.as_millis() as u64))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}.{:03} s", self.0 / 1000, self.0 % 1000))
+    }
+}
+
+/// A stream of bytes that flows from a server's outside world to a client's user: `s1`, `p1/stdout`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stream(pub Arc<str>);
+
+impl From<&str> for Stream {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The number of a call: one operation that was asked for, from 1, in order of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Call(pub u64);
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call {}", self.0)
+    }
+}
+
+/// What the protocol promises of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Survives a dropped connection (streams, reads, writes under an id).
+    Durable,
+    /// May fail if its connection died between send and reply.
+    InFlight,
+    /// Dies with its connection, at once and explicitly.
+    Bound,
+}
+
+/// The number of a connection in its run, from 0, in order of opening. The [`ConnId`](crate::net::ConnId) that product code
+/// sees is one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnIndex(pub usize);
+
+/// What is known of a connection besides its events.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// Its name, by number: `client#2`.
+    pub name: String,
+    /// The host that opened it.
+    pub client: Host,
+    /// The host that it was opened to.
+    pub server: Host,
+    /// The generation that it carries, once a milestone told so.
+    pub generation: Option<u64>,
+    /// When it was opened.
+    pub opened: Time,
+    /// When each end's user first dropped it, shut it or learned of its death: (client, server).
+    pub over: (Option<Time>, Option<Time>),
+}
+
+/// Which of the two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The end that opened it.
+    Client,
+    /// The end that accepted it.
+    Server,
+}
+
+impl Side {
+    /// The other one.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// On which host, if on one.
+    pub host: Option<Host>,
+    /// What.
+    pub what: What,
+}
+
+/// What an entry says.
+#[derive(Clone, Debug)]
+pub enum What {
+    // -- the truth, from the outside world ---------------------------------------------------------------------------
+    /// A stream's producer really wrote these bytes, as one item.
+    Produced {
+        /// The stream.
+        stream: Stream,
+        /// The item.
+        bytes: Bytes,
+    },
+    /// A stream's producer really ended, with this outcome.
+    Ended {
+        /// The stream.
+        stream: Stream,
+        /// `exit 7`, `total 60`: whatever the subject calls the outcome.
+        outcome: String,
+    },
+    /// A mutating operation really took effect.
+    Effect {
+        /// The call that asked for it, where the outside world can tell.
+        call: Call,
+        /// On what it took effect: effects on one target must come in the order of issue.
+        target: String,
+    },
+
+    // -- what the client's user saw ------------------------------------------------------------------------------------
+    /// The user asked for an operation.
+    Asked {
+        /// Its number.
+        call: Call,
+        /// What was asked for.
+        operation: Operation,
+        /// What the protocol promises of it.
+        class: Class,
+    },
+    /// The call came back with a result.
+    Answered {
+        /// Its number.
+        call: Call,
+        /// The result, as text.
+        result: String,
+    },
+    /// The call came back with a failure.
+    Failed {
+        /// Its number.
+        call: Call,
+        /// The reason, as text.
+        reason: String,
+    },
+    /// A stream was opened by a call: from now on its items are owed to this host.
+    Opened {
+        /// The stream.
+        stream: Stream,
+        /// The call.
+        call: Call,
+    },
+    /// An item came out of a stream.
+    Delivered {
+        /// The stream.
+        stream: Stream,
+        /// The item.
+        bytes: Bytes,
+        /// The generation over which it came, if the client tells.
+        generation: Option<u64>,
+    },
+    /// A stream ended for its user. It may be asked again, and then this stands here again.
+    StreamEnded {
+        /// The stream.
+        stream: Stream,
+        /// How.
+        ending: Ending,
+    },
+    /// The user closed a stream or the client by an operation of its own: what ends by it is justified.
+    GaveUp {
+        /// The stream; all streams of this host where none is given.
+        stream: Option<Stream>,
+        /// The call.
+        call: Call,
+    },
+
+    // -- the network, the hosts, the schedule --------------------------------------------------------------------------
+    /// A host's root was started.
+    Started,
+    /// A host died. With `kernel`, its kernel died with it.
+    Died {
+        /// Whether it was a power loss.
+        kernel: bool,
+    },
+    /// A step of the schedule was carried out.
+    Stepped {
+        /// Its number in the schedule, from 0.
+        step: usize,
+        /// What came of it, where that is not plain: `no such connection yet`.
+        note: Option<String>,
+    },
+    /// A fault came into force. Its number is unique in the run.
+    FaultBegan {
+        /// Its number.
+        fault: usize,
+        /// The step that brought it.
+        step: usize,
+        /// The fault.
+        what: Fault,
+        /// Where it is in force.
+        scope: Scope,
+        /// What it does to what is in its scope.
+        nature: Nature,
+    },
+    /// A fault is over: nothing is in force any more, what it held has arrived, and each end of a connection that it killed
+    /// has learned of it, by the fault or by its own detection.
+    FaultEnded {
+        /// Its number.
+        fault: usize,
+    },
+    /// A connection was opened by its client (its SYN was sent).
+    ConnOpened {
+        /// Which.
+        conn: ConnIndex,
+    },
+    /// A connection is established at one end.
+    ConnUp {
+        /// Which.
+        conn: ConnIndex,
+        /// At which end.
+        side: Side,
+    },
+    /// One end of a connection is over for its user.
+    ConnOver {
+        /// Which.
+        conn: ConnIndex,
+        /// At which end.
+        side: Side,
+        /// How.
+        how: ConnEnd,
+    },
+    /// A segment was sent, and what became of it (kept in detailed histories only).
+    Packet(Packet),
+    /// A whole message was handed to a connection, as the subject's dissector reads it (kept in detailed histories only).
+    Message {
+        /// On which connection.
+        conn: ConnIndex,
+        /// By which end.
+        from: Side,
+        /// Its name: `process/read p1 after 40`.
+        label: String,
+        /// The byte of the direction with which it ends, counted from 1.
+        end: u64,
+        /// When its last byte was delivered, once it was.
+        delivered: Option<Time>,
+    },
+    /// Product code passed a milestone.
+    Milestone {
+        /// Its name.
+        name: &'static str,
+        /// Its fields, in order.
+        fields: Arc<[(&'static str, FieldValue)]>,
+    },
+    /// A task passed a point, or was held there.
+    Point {
+        /// Its name.
+        name: &'static str,
+        /// Its fields, in order.
+        fields: Arc<[(&'static str, FieldValue)]>,
+        /// Whether the schedule holds the task.
+        held: bool,
+    },
+    /// A task that was held goes on.
+    Released {
+        /// The point.
+        name: &'static str,
+    },
+    /// A value that the subject's census counts rose above what it had been before in this run.
+    Gauge {
+        /// Its name.
+        name: &'static str,
+        /// The new highest value.
+        value: u64,
+    },
+
+    // -- the end ---------------------------------------------------------------------------------------------------------
+    /// What is counted on a host: once before the first connection (`baseline`), once when all is over.
+    Census {
+        /// Whether it is the count before the first connection.
+        baseline: bool,
+        /// `tasks`, `sockets`, and the subject's own counters, by name.
+        counts: BTreeMap<String, u64>,
+    },
+    /// Tasks outlived their host.
+    Outlived {
+        /// How many.
+        tasks: u64,
+    },
+    /// A task of the subject panicked.
+    Panicked {
+        /// Its message.
+        message: String,
+    },
+    /// Virtual time stood still while tasks went on and on.
+    Livelock {
+        /// What was counted: `100 rounds of triggers`, `1000000 polls`.
+        what: String,
+    },
+}
+
+/// How a stream ended for its user.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// Complete: all was delivered, and this is the outcome.
+    Completed {
+        /// As in [`What::Ended`].
+        outcome: String,
+    },
+    /// It failed, explicitly.
+    Failed {
+        /// Why, in the client's words.
+        reason: String,
+    },
+}
+
+/// How one end of a connection is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnEnd {
+    /// Its user dropped or shut it first.
+    Closed,
+    /// Its user read the end of the stream.
+    Eof,
+    /// Its user got an error.
+    Error(std::io::ErrorKind),
+    /// It could not be opened.
+    NotOpened(std::io::ErrorKind),
+}
+
+/// Where a fault is in force: everything that is in one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Hosts.
+    pub hosts: Vec<Host>,
+    /// Links: pairs of hosts.
+    pub links: Vec<(Host, Host)>,
+    /// Connections. A connection that is not open yet when the fault begins is added by name only.
+    pub conns: Vec<ConnIndex>,
+}
+
+/// What a fault does to what is in its scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Nature {
+    /// It kills connections, or keeps new ones from coming up.
+    Kills,
+    /// It slows or holds what passes, or a task; nothing dies by it alone.
+    Slows,
+    /// It does neither (a jump of the wall clock).
+    Harmless,
+}
+
+/// A segment on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// On which connection.
+    pub conn: ConnIndex,
+    /// Sent by which end.
+    pub from: Side,
+    /// Its flags.
+    pub flags: Flags,
+    /// Its first byte in its direction, counted from 0.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u32,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// The flags of a segment that matter to a reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags {
+    /// Opens.
+    pub syn: bool,
+    /// Acknowledges.
+    pub ack: bool,
+    /// Closes.
+    pub fin: bool,
+    /// Resets.
+    pub rst: bool,
+}
+
+/// What becomes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives then.
+    Arrives(Time),
+    /// It is held: it arrives when a fault is over (then it stands here again, with its arrival).
+    Held,
+    /// It never arrives.
+    Lost,
+}
+
+/// The record of one run.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// All entries, in order.
+    pub events: Vec<Event>,
+    /// The connections, by index.
+    pub conns: Vec<Connection>,
+    /// How often each milestone was reached.
+    pub milestones: BTreeMap<&'static str, u64>,
+    /// How often each point was reached.
+    pub points: BTreeMap<&'static str, u64>,
+    /// When the run was over.
+    pub end: Time,
+    /// How many segments were sent.
+    pub packets: u64,
+    /// How many times tasks of the subject's hosts were polled.
+    pub polls: u64,
+    /// The digest over every packet and every entry but those kept in detailed histories only.
+    pub digest: Digest,
+}
+
+impl History {
+    /// The entries about one stream, with their positions.
+    pub fn of_stream<'a>(&'a self, stream: &'a Stream) -> impl Iterator<Item = (usize, &'a Event)> {
+        self.events.iter().enumerate().filter(move |(_, event)| event.what.stream() == Some(stream))
+    }
+
+    /// The connection of this index.
+    pub fn conn(&self, index: ConnIndex) -> &Connection {
+        &self.conns[index.0]
+    }
+}
+
+impl What {
+    /// The stream that the entry is about.
+    pub fn stream(&self) -> Option<&Stream> {
+        match self {
+            What::Produced { stream, .. }
+            | What::Ended { stream, .. }
+            | What::Opened { stream, .. }
+            | What::Delivered { stream, .. }
+            | What::StreamEnded { stream, .. } => Some(stream),
+            What::GaveUp { stream, .. } => stream.as_ref(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! reknit: a deterministic simulation test harness for protocols that must survive a dropped connection.
+//!
+//! It runs the full client and server of such a protocol inside a simulated network, injects the faults that break them, and
+//! checks that every byte was delivered exactly once and in order, or that its stream failed explicitly, for a reason that the
+//! faults justify, and in bounded time. The README tells how it is used; this page is the map of the code.
+//!
+//! Product code: what a person could deploy. It builds without the rest (`default-features = false`).
+//! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, and clock and randomness, in one bundle.
+//! - [`probe`]: milestones, points, defects; the last two are nothing without the simulator.
+//! - [`protocols`]: wire types, client and server of the protocols that reknit ships.
+//!
+//! Data:
+//! - [`schedule`]: steps, faults, triggers, limits: all that determines a run.
+//! - [`history`]: the record of a run. [`property`]: what must hold over it.
+//! - [`scenario`]: TOML file ↔ schedule.
+//!
+//! The harness. Start at [`subject::Subject`], the trait that a protocol under test implements.
+//! - [`world`]: clock, hosts, links, the engines; the world's side of net, process, wall clock and randomness.
+//! - [`subjects`]: how each protocol is put into a world.
+//! - [`hunt`]: many runs. [`report`]: what a person reads. [`cli`]: the command line.
+#![deny(missing_docs, unsafe_code, clippy::await_holding_lock)]
+#![warn(clippy::unwrap_used)]
+
+#[cfg(all(feature = "sim", not(tokio_unstable)))]
+compile_error!(
+    "reknit's simulator needs tokio's hooks: put `[build]` and `rustflags = [\"--cfg\", \"tokio_unstable\"]` into .cargo/config.toml \
+     of your workspace; where the environment sets RUSTFLAGS (most CI does), that replaces the file: add `--cfg tokio_unstable` there, too"
+);
+
+pub mod env;
+pub mod net;
+pub mod probe;
+pub mod process;
+
+pub use env::Env;
+
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod history;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod property;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod schedule;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod subject;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod world;

@@ -1,0 +1,77 @@
+//! tokio's side of [`net`](super): real sockets.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
+
+/// The real network: TCP over the operating system's sockets, without Nagle's delay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+fn stream(socket: TcpStream) -> io::Result<Stream> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    socket.set_nodelay(true)?;
+    Ok(Stream::new(socket, ConnId(NEXT.fetch_add(1, Ordering::Relaxed))))
+}
+
+impl Connect for Tcp {
+    fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
+        Box::pin(async move { stream(TcpStream::connect((to.host(), to.port())).await?) })
+    }
+}
+
+impl Network for Tcp {
+    fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
+        Box::pin(async move {
+            let socket = TcpListener::bind((at.host(), at.port())).await?;
+            let at = Endpoint::tcp(at.host(), socket.local_addr()?.port());
+            Ok(Box::new(Listening { socket, at }) as Listener)
+        })
+    }
+}
+
+struct Listening {
+    socket: TcpListener,
+    at: Endpoint,
+}
+
+impl Accept for Listening {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Stream>> {
+        Box::pin(async { stream(self.socket.accept().await?.0) })
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        self.at.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// What is written arrives, port 0 is replaced by a real one, and no two connections share a number.
+    #[tokio::test]
+    async fn an_echo_over_loopback() {
+        let mut listener = Tcp.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
+        let at = listener.endpoint();
+        assert_ne!(at.port(), 0);
+        let (near, far) = tokio::join!(Tcp.connect(&at), listener.accept());
+        let (mut near, mut far) = (near.unwrap(), far.unwrap());
+        assert_ne!(near.id(), far.id());
+        near.write_all(b"hello").await.unwrap();
+        let mut heard = [0; 5];
+        far.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"hello");
+    }
+
+    #[tokio::test]
+    async fn nobody_listens() {
+        let at = Tcp.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap().endpoint();
+        assert_eq!(Tcp.connect(&at).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -1,0 +1,134 @@
+//! Limits: all sizes, windows, deadlines and budgets of a subject, by name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// One limit of a subject's table.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Its name, dotted and in kebab-case: `client.recovery-deadline`.
+    pub name: &'static str,
+    /// Its value where a plan gives none. Its kind is the limit's kind.
+    pub default: LimitValue,
+    /// The least value that makes sense.
+    pub least: LimitValue,
+    /// What it limits, and what its least value means.
+    pub doc: &'static str,
+}
+
+/// The value of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LimitValue {
+    /// `25s`
+    Duration(Duration),
+    /// `1MiB`
+    Bytes(u64),
+    /// `128`
+    Count(u64),
+    /// `true`
+    Flag(bool),
+}
+
+impl LimitValue {
+    /// A number of seconds, for tables.
+    pub const fn secs(n: u64) -> Self {
+        Self::Duration(Duration::from_secs(n))
+    }
+
+    /// A number of milliseconds, for tables.
+    pub const fn millis(n: u64) -> Self {
+        Self::Duration(Duration::from_millis(n))
+    }
+
+    /// Whether both are of one kind.
+    pub fn same_kind(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl fmt::Display for LimitValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LimitValue::Duration(d) => write!(f, "{}", humantime::format_duration(*d)),
+            LimitValue::Bytes(n) if *n > 0 && n % (1 << 20) == 0 => write!(f, "{}MiB", n >> 20),
+            LimitValue::Bytes(n) if *n > 0 && n % (1 << 10) == 0 => write!(f, "{}KiB", n >> 10),
+            LimitValue::Bytes(n) => write!(f, "{n}B"),
+            LimitValue::Count(n) => n.fmt(f),
+            LimitValue::Flag(b) => b.fmt(f),
+        }
+    }
+}
+
+/// Values of limits, by name. Those that are not there have their defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits(pub BTreeMap<String, LimitValue>);
+
+impl Limits {
+    /// Sets one.
+    pub fn set(&mut self, name: impl Into<String>, value: LimitValue) {
+        self.0.insert(name.into(), value);
+    }
+
+    /// These over the defaults of `table`, so that every limit of the table has a value.
+    pub fn over(&self, table: &[Limit]) -> Limits {
+        let mut all: BTreeMap<_, _> = table.iter().map(|limit| (limit.name.to_owned(), limit.default)).collect();
+        all.extend(self.0.iter().map(|(name, value)| (name.clone(), *value)));
+        Limits(all)
+    }
+
+    fn get(&self, name: &str) -> LimitValue {
+        *self.0.get(name).unwrap_or_else(|| panic!("the limit `{name}` is not in the subject's table"))
+    }
+
+    /// The duration of this name.
+    ///
+    /// # Panics
+    /// If the subject's table has no duration of this name (also for the other getters and their kinds).
+    pub fn duration(&self, name: &str) -> Duration {
+        match self.get(name) {
+            LimitValue::Duration(d) => d,
+            other => panic!("the limit `{name}` is {other}, no duration"),
+        }
+    }
+
+    /// The number or the size in bytes of this name.
+    pub fn count(&self, name: &str) -> u64 {
+        match self.get(name) {
+            LimitValue::Count(n) | LimitValue::Bytes(n) => n,
+            other => panic!("the limit `{name}` is {other}, no number"),
+        }
+    }
+
+    /// The flag of this name.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.get(name) {
+            LimitValue::Flag(b) => b,
+            other => panic!("the limit `{name}` is {other}, no flag"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[Limit] = &[
+        Limit { name: "a.deadline", default: LimitValue::secs(25), least: LimitValue::millis(1), doc: "" },
+        Limit { name: "a.size", default: LimitValue::Bytes(4096), least: LimitValue::Bytes(1), doc: "" },
+    ];
+
+    #[test]
+    fn a_plan_overrides_a_default() {
+        let mut limits = Limits::default();
+        limits.set("a.size", LimitValue::Bytes(1));
+        let all = limits.over(TABLE);
+        assert_eq!((all.duration("a.deadline"), all.count("a.size")), (Duration::from_secs(25), 1));
+    }
+
+    #[test]
+    fn sizes_are_written_in_the_largest_unit_that_is_exact() {
+        let written: Vec<_> = [1 << 20, 4096, 1, 0, 1025].map(|n| LimitValue::Bytes(n).to_string()).into();
+        assert_eq!(written, ["1MiB", "4KiB", "1B", "0B", "1025B"]);
+    }
+}

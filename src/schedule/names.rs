@@ -1,0 +1,153 @@
+//! How a schedule names hosts and connections.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// A host's name: `server`, `client`, `client2`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Host(Arc<str>);
+
+impl Host {
+    /// The n-th client, from 1: `client`, `client2`, `client3`, …
+    pub fn client(n: u32) -> Self {
+        if n == 1 { "client".into() } else { format!("client{n}").as_str().into() }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Host {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A connection, named by the host that opens it: `client#2` is the second one that `client` opened, `client/status#3` the
+/// third of those labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Conn {
+    /// The host that opens it.
+    pub host: Host,
+    /// What it is for, where the client opens several kinds.
+    pub label: Option<String>,
+    /// Which of them.
+    pub which: Which,
+}
+
+/// Which connection of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Which {
+    /// The n-th that it opened (of that label), from 1, whether or not it was established.
+    Number(u32),
+    /// The one that carries this generation.
+    Generation(u64),
+    /// The one that was opened last.
+    Last,
+}
+
+impl Conn {
+    /// The n-th connection that `host` opens.
+    pub fn number(host: impl Into<Host>, n: u32) -> Self {
+        Self { host: host.into(), label: None, which: Which::Number(n) }
+    }
+
+    /// The connection that carries a generation of `host`.
+    pub fn generation(host: impl Into<Host>, generation: u64) -> Self {
+        Self { host: host.into(), label: None, which: Which::Generation(generation) }
+    }
+
+    /// The connection that `host` opened last.
+    pub fn last(host: impl Into<Host>) -> Self {
+        Self { host: host.into(), label: None, which: Which::Last }
+    }
+}
+
+impl From<Host> for String {
+    fn from(host: Host) -> Self {
+        host.0.as_ref().to_owned()
+    }
+}
+
+impl fmt::Display for Conn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.host.as_str().fmt(f)?;
+        if let Some(label) = &self.label {
+            write!(f, "/{label}")?;
+        }
+        match self.which {
+            Which::Number(n) => write!(f, "#{n}"),
+            Which::Generation(n) => write!(f, ":gen{n}"),
+            Which::Last => f.write_str("#last"),
+        }
+    }
+}
+
+/// What is wrong with the name of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` names no connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`")]
+pub struct NotAConn(String);
+
+impl FromStr for Conn {
+    type Err = NotAConn;
+
+    fn from_str(text: &str) -> Result<Self, NotAConn> {
+        let wrong = || NotAConn(text.to_owned());
+        let (left, which) = if let Some((left, n)) = text.split_once(":gen") {
+            (left, Which::Generation(n.parse().map_err(|_| wrong())?))
+        } else if let Some(left) = text.strip_suffix("#last") {
+            (left, Which::Last)
+        } else {
+            let (left, n) = text.split_once('#').ok_or_else(wrong)?;
+            (left, Which::Number(n.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?))
+        };
+        let (host, label) = match left.split_once('/') {
+            Some((host, label)) if !label.is_empty() => (host, Some(label.to_owned())),
+            Some(_) => return Err(wrong()),
+            None => (left, None),
+        };
+        if host.is_empty() || host.contains(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')) {
+            return Err(wrong());
+        }
+        Ok(Self { host: host.into(), label, which })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_being_written_and_read() {
+        for name in ["client#1", "client2#17", "client/status#3", "client:gen2", "client/a:gen9", "client#last"] {
+            assert_eq!(name.parse::<Conn>().unwrap().to_string(), name);
+        }
+    }
+
+    #[test]
+    fn what_names_no_connection() {
+        for name in ["", "client", "client#", "client#0", "client#x", "#1", "client:gen", "client/#1", "a b#1"] {
+            assert!(name.parse::<Conn>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_first_client_has_no_number() {
+        assert_eq!((Host::client(1).as_str(), Host::client(2).as_str()), ("client", "client2"));
+    }
+}

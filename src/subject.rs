@@ -1,0 +1,210 @@
+//! The trait that a protocol under test implements: [`Subject`].
+//!
+//! A subject says what its hosts run, what the user of its client can ask for, and what it promises. Its tables (limits,
+//! milestones, points, defects, rules) are data, from which the command line, the docs and the checks are drawn.
+//!
+//! The driver of a client's user writes what it sees into the history with a [`Recorder`]; so does the simulated outside
+//! world of a server. Neither writes what the protocol says of itself.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::env::Env;
+use crate::history::{Call, Class, Ending, Side, Stream};
+use crate::net::BoxFuture;
+use crate::property::{Promise, Property};
+use crate::schedule::{Host, Limit, Limits, Operation, Plan};
+
+pub mod dissect;
+pub mod erased;
+pub mod recorder;
+
+pub use dissect::{Dissector, Lines, Message};
+pub use erased::Erased;
+pub use recorder::{Journal, Recorder};
+
+/// A protocol under test.
+///
+/// It is implemented once a protocol; a value of it is shared by all worlds, so it holds no state of a run.
+pub trait Subject: Send + Sync + 'static {
+    /// What the user of a client can ask for: an enum, a variant an operation, as externally tagged, kebab-case serde data
+    /// (`watch = { stream = "s1" }` in a file; the field `client` is reknit's own, and says which client is asked).
+    type Operation: Operations;
+
+    /// Its name: `counter`.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in one line.
+    fn about(&self) -> &'static str;
+
+    /// All its sizes, windows, deadlines and budgets.
+    fn limits(&self) -> &'static [Limit];
+
+    /// The milestones of its product code.
+    fn milestones(&self) -> &'static [MilestoneDoc];
+
+    /// The points of its product code.
+    fn points(&self) -> &'static [PointDoc] {
+        &[]
+    }
+
+    /// The historical bugs that it can be told to have.
+    fn defects(&self) -> &'static [DefectDoc] {
+        &[]
+    }
+
+    /// Its ledger: every rule that it keeps.
+    fn rules(&self) -> &'static [Rule] {
+        &[]
+    }
+
+    /// The milestone that says, with a field `generation` and a field `conn`, that a client installed a new generation.
+    fn generation_milestone(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Its server hosts, which are started before the clients, in this order.
+    fn servers(&self) -> &'static [&'static str] {
+        &["server"]
+    }
+
+    /// The port that a puppet in the place of a server listens at, and that one in the place of a client connects to.
+    fn port(&self) -> u16 {
+        80
+    }
+
+    /// The keys of the tables of a scenario file that describe the world outside the subject (`stream` for
+    /// `[stream.s1]`), each with the JSON schema of one entry. What stands there comes back as [`Plan::setup`].
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        Vec::new()
+    }
+
+    /// Runs a server until it is dropped: dropping it must end all its tasks.
+    fn serve(&self, host: HostContext) -> impl Future<Output = ()> + Send;
+
+    /// Runs a client and the driver of its user, until there are no more operations and all are done: takes operations from
+    /// [`Operated::next`], performs each without waiting for the ones before it, and records what its user sees. Returning closes
+    /// the client.
+    fn drive(&self, host: HostContext, operations: Operated<Self::Operation>) -> impl Future<Output = ()> + Send;
+
+    /// What the protocol promises under these limits: the figures from which the generic properties are computed.
+    fn promise(&self, limits: &Limits) -> Promise;
+
+    /// Properties of its own, on top of the generic ones.
+    fn properties(&self) -> &'static [Property] {
+        &[]
+    }
+
+    /// Reads the bytes of one direction of a connection: where messages end, and what they are called.
+    fn dissector(&self, _from: Side) -> Box<dyn Dissector> {
+        Box::new(Lines::default())
+    }
+}
+
+/// What a subject's operation type must be able to do.
+pub trait Operations: Serialize + DeserializeOwned + JsonSchema + fmt::Debug + Clone + Send + 'static {
+    /// What the protocol promises of it.
+    fn class(&self) -> Class;
+
+    /// How values of it are drawn for random schedules. `streams` and so on: whatever the plan's setup offers to draw from.
+    fn strategy(plan: &Plan) -> proptest::strategy::BoxedStrategy<Self>;
+}
+
+/// Where a root runs, and what it is given.
+#[derive(Clone)]
+pub struct HostContext {
+    /// The host's name.
+    pub name: Host,
+    /// Connections, processes, wall clock and randomness of this host.
+    pub env: Env,
+    /// All limits of the subject, with their defaults where the plan gives none.
+    pub limits: Limits,
+    /// The plan; its `setup` says what the outside world does.
+    pub plan: Arc<Plan>,
+    /// Where to record what is really so, and what the user sees.
+    pub record: Recorder,
+}
+
+/// The operations that the user of one client asks for, as their time comes.
+pub struct Operated<O> {
+    pub(crate) next: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>,
+    pub(crate) read: fn(&Operation) -> O,
+}
+
+impl<O> Operated<O> {
+    /// Waits for the next operation; `None` when the run is over, and the client is to be closed.
+    pub async fn next(&mut self) -> Option<(Call, O)> {
+        let (call, operation) = self.next.recv().await?;
+        Some((call, (self.read)(&operation)))
+    }
+}
+
+/// A milestone of a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct MilestoneDoc {
+    /// Its name: `counter.client.connected`.
+    pub name: &'static str,
+    /// The names of its fields.
+    pub fields: &'static [&'static str],
+    /// When it is reached.
+    pub doc: &'static str,
+    /// Whether only a defect (of this name in files) or a puppet can reach it; all others must be reached by a good subject.
+    pub only: Option<&'static str>,
+}
+
+/// A point of a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct PointDoc {
+    /// Its name: `counter.server.detach.unlocked`.
+    pub name: &'static str,
+    /// Where it stands.
+    pub doc: &'static str,
+    /// The defect (its name in files) on whose branch alone it stands; a point of the product where there is none.
+    pub defect: Option<&'static str>,
+}
+
+/// A historical bug of a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct DefectDoc {
+    /// Its name in Rust: `StaleCloseDetaches`.
+    pub rust: &'static str,
+    /// Its name in files and on the command line: `stale-close-detaches`.
+    pub name: &'static str,
+    /// What it does wrong.
+    pub doc: &'static str,
+    /// The properties of which it breaks at least one.
+    pub breaks: &'static [&'static str],
+    /// Where it really happened.
+    pub source: &'static str,
+}
+
+/// A rule of a subject's ledger.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its id: `counter.resume-from-last-seen`.
+    pub id: &'static str,
+    /// The rule, in our words, with its constant.
+    pub doc: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+impl Recorder {
+    /// A stream completed for its user: all was delivered, and this is its outcome.
+    pub fn completed(&self, stream: &Stream, outcome: impl Into<String>) {
+        self.stream_ended(stream, Ending::Completed { outcome: outcome.into() });
+    }
+
+    /// A stream failed for its user, for this reason.
+    pub fn broke(&self, stream: &Stream, reason: impl Into<String>) {
+        self.stream_ended(stream, Ending::Failed { reason: reason.into() });
+    }
+}
+
+/// A root as a boxed future.
+pub type Root = BoxFuture<'static, ()>;

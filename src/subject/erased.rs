@@ -1,0 +1,148 @@
+//! A subject behind a `dyn`: what the world, the command line and the suite hold.
+
+use std::sync::Arc;
+
+use crate::history::{Call, Class, Side};
+use crate::property::{Promise, Property};
+use crate::schedule::{Limit, Limits, Operation, Plan};
+
+use super::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Root, Rule, Subject};
+
+/// A [`Subject`] of any operation type. Implemented for every subject; see there for what the methods mean.
+#[allow(missing_docs)]
+pub trait Erased: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+    fn about(&self) -> &'static str;
+    fn limits(&self) -> &'static [Limit];
+    fn milestones(&self) -> &'static [MilestoneDoc];
+    fn points(&self) -> &'static [PointDoc];
+    fn defects(&self) -> &'static [DefectDoc];
+    fn rules(&self) -> &'static [Rule];
+    fn generation_milestone(&self) -> Option<&'static str>;
+    fn servers(&self) -> &'static [&'static str];
+    fn port(&self) -> u16;
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)>;
+    fn promise(&self, limits: &Limits) -> Promise;
+    fn properties(&self) -> &'static [Property];
+    fn dissector(&self, from: Side) -> Box<dyn Dissector>;
+    /// The root of a server.
+    fn serve(self: Arc<Self>, host: HostContext) -> Root;
+    /// The root of a client. The operations were [checked](Erased::check).
+    fn drive(self: Arc<Self>, host: HostContext, operations: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>) -> Root;
+    /// The JSON schema of the operation type: one property a verb.
+    fn operations(&self) -> schemars::Schema;
+    /// Whether the operation is one of the subject's, with fields that it can read, and what is promised of it.
+    fn check(&self, operation: &Operation) -> Result<Class, OperationError>;
+    /// Draws operations (without `client`) for random schedules.
+    fn strategy(&self, plan: &Plan) -> proptest::strategy::BoxedStrategy<Operation>;
+}
+
+/// Why an operation is not one of the subject's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct OperationError {
+    /// Where in it: the names of fields, from the verb down.
+    pub path: Vec<String>,
+    /// What is wrong there, and what would be right.
+    pub message: String,
+}
+
+fn value(operation: &Operation) -> serde_json::Value {
+    serde_json::json!({ operation.verb.as_str(): operation.fields })
+}
+
+fn read<S: Subject>(operation: &Operation) -> Result<S::Operation, OperationError> {
+    serde_path_to_error::deserialize(value(operation)).map_err(|error| OperationError {
+        path: error.path().iter().map(ToString::to_string).collect(),
+        message: error.into_inner().to_string(),
+    })
+}
+
+impl<S: Subject> Erased for S {
+    fn name(&self) -> &'static str {
+        Subject::name(self)
+    }
+
+    fn about(&self) -> &'static str {
+        Subject::about(self)
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        Subject::limits(self)
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        Subject::milestones(self)
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        Subject::points(self)
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        Subject::defects(self)
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        Subject::rules(self)
+    }
+
+    fn generation_milestone(&self) -> Option<&'static str> {
+        Subject::generation_milestone(self)
+    }
+
+    fn servers(&self) -> &'static [&'static str] {
+        Subject::servers(self)
+    }
+
+    fn port(&self) -> u16 {
+        Subject::port(self)
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        Subject::setup(self)
+    }
+
+    fn promise(&self, limits: &Limits) -> Promise {
+        Subject::promise(self, limits)
+    }
+
+    fn properties(&self) -> &'static [Property] {
+        Subject::properties(self)
+    }
+
+    fn dissector(&self, from: Side) -> Box<dyn Dissector> {
+        Subject::dissector(self, from)
+    }
+
+    fn serve(self: Arc<Self>, host: HostContext) -> Root {
+        Box::pin(async move { Subject::serve(&*self, host).await })
+    }
+
+    fn drive(self: Arc<Self>, host: HostContext, next: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>) -> Root {
+        let read = |operation: &Operation| read::<S>(operation).expect("operations are checked before a run");
+        Box::pin(async move { Subject::drive(&*self, host, Operated { next, read }).await })
+    }
+
+    fn operations(&self) -> schemars::Schema {
+        schemars::schema_for!(S::Operation)
+    }
+
+    fn check(&self, operation: &Operation) -> Result<Class, OperationError> {
+        read::<S>(operation).map(|operation| operation.class())
+    }
+
+    fn strategy(&self, plan: &Plan) -> proptest::strategy::BoxedStrategy<Operation> {
+        use proptest::strategy::Strategy;
+        let client = crate::schedule::Host::client(1);
+        S::Operation::strategy(plan)
+            .prop_map(move |operation| {
+                let value = serde_json::to_value(&operation).expect("an operation is plain data");
+                let serde_json::Value::Object(map) = value else { panic!("an operation is an enum of struct variants") };
+                let (verb, fields) = map.into_iter().next().expect("an operation has a verb");
+                let serde_json::Value::Object(fields) = fields else { panic!("an operation is an enum of struct variants") };
+                Operation { verb, client: client.clone(), fields }
+            })
+            .boxed()
+    }
+}

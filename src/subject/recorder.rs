@@ -1,0 +1,88 @@
+//! The pen with which glue writes into the history.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::history::{Call, Ending, Stream, What};
+use crate::schedule::Host;
+
+/// Where entries go: the world of the run.
+pub trait Journal: Send + Sync {
+    /// Appends an entry about `host`, at the current virtual time.
+    fn write(&self, host: &Host, what: What);
+
+    /// Has `count` asked at the end of every turn, and when all is over, under this name.
+    fn gauge(&self, host: &Host, name: &'static str, count: Box<dyn Fn() -> u64 + Send>);
+}
+
+/// Writes into the history of a run, for one host.
+#[derive(Clone)]
+pub struct Recorder {
+    host: Host,
+    journal: Arc<dyn Journal>,
+}
+
+impl Recorder {
+    /// A recorder for `host`.
+    pub fn new(host: Host, journal: Arc<dyn Journal>) -> Self {
+        Self { host, journal }
+    }
+
+    /// Appends any entry.
+    pub fn write(&self, what: What) {
+        self.journal.write(&self.host, what);
+    }
+
+    /// The truth: a stream's producer wrote these bytes, as one item.
+    pub fn produced(&self, stream: &Stream, bytes: impl Into<Bytes>) {
+        self.write(What::Produced { stream: stream.clone(), bytes: bytes.into() });
+    }
+
+    /// The truth: a stream's producer ended, with this outcome.
+    pub fn ended(&self, stream: &Stream, outcome: impl Into<String>) {
+        self.write(What::Ended { stream: stream.clone(), outcome: outcome.into() });
+    }
+
+    /// The truth: a mutating call took effect on a target.
+    pub fn effect(&self, call: Call, target: impl Into<String>) {
+        self.write(What::Effect { call, target: target.into() });
+    }
+
+    /// A call opened a stream: from now on its items are owed to the user of this host.
+    pub fn opened(&self, stream: &Stream, call: Call) {
+        self.write(What::Opened { stream: stream.clone(), call });
+    }
+
+    /// An item came out of a stream, over this generation if the client tells.
+    pub fn delivered(&self, stream: &Stream, bytes: impl Into<Bytes>, generation: Option<u64>) {
+        self.write(What::Delivered { stream: stream.clone(), bytes: bytes.into(), generation });
+    }
+
+    /// A stream ended for its user.
+    pub fn stream_ended(&self, stream: &Stream, ending: Ending) {
+        self.write(What::StreamEnded { stream: stream.clone(), ending });
+    }
+
+    /// A call came back with a result.
+    pub fn answered(&self, call: Call, result: impl Into<String>) {
+        self.write(What::Answered { call, result: result.into() });
+    }
+
+    /// A call came back with a failure.
+    pub fn failed(&self, call: Call, reason: impl Into<String>) {
+        self.write(What::Failed { call, reason: reason.into() });
+    }
+
+    /// The user closed a stream (or, with `None`, the client) by a call of its own.
+    pub fn gave_up(&self, stream: Option<&Stream>, call: Call) {
+        self.write(What::GaveUp { stream: stream.cloned(), call });
+    }
+
+    /// A counter of the subject's census: sessions, timers, retained bytes. It is asked at the end of every turn (for
+    /// `bounded_memory`) and when all is over (for `no_residue`, where it must be what it was before the first connection). It
+    /// must be cheap, and must not hold what it counts alive.
+    pub fn gauge(&self, name: &'static str, count: impl Fn() -> u64 + Send + 'static) {
+        self.journal.gauge(&self.host, name, Box::new(count));
+    }
+}
