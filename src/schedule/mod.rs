@@ -5,7 +5,7 @@
 //! - [`Fault`]: the words of the fault table ([`fault`], [`words`]).
 //! - [`Conn`], [`Host`]: how a schedule names connections and hosts ([`names`]).
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
-//! - [`puppet`]: the script of a raw peer.
+//! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for.
 //!
 //! All of it is data: nothing here runs anything, and every value can be written to a scenario file and read again.
 
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub mod fault;
+pub mod keyed;
 pub mod limits;
 pub mod names;
 pub mod puppet;
