@@ -1,0 +1,35 @@
+//! Keyed randomness: a draw is a function of the seed and of what it is for, not the next number of a stream. So removing one
+//! step of a schedule, or one packet, does not reshuffle the rest.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// The generator of one thing: `keyed(seed, "latency", &[conn, direction, n])`.
+pub fn keyed(seed: u64, what: &str, which: &[u64]) -> ChaCha8Rng {
+    let mut key = crate::history::Digest::default();
+    key.number(seed);
+    key.bytes(what.as_bytes());
+    which.iter().for_each(|n| key.number(*n));
+    ChaCha8Rng::seed_from_u64(key.value())
+}
+
+/// One number of that generator, below `bound`; 0 where `bound` is 0.
+pub fn below(seed: u64, what: &str, which: &[u64], bound: u64) -> u64 {
+    let drawn = keyed(seed, what, which).next_u64();
+    ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draw_depends_on_each_part_of_its_key_and_on_nothing_else() {
+        let draw = |seed, what, which: &[u64]| below(seed, what, which, u64::MAX);
+        assert_eq!(draw(1, "latency", &[2, 3]), draw(1, "latency", &[2, 3]));
+        for other in [draw(2, "latency", &[2, 3]), draw(1, "order", &[2, 3]), draw(1, "latency", &[3, 2])] {
+            assert_ne!(draw(1, "latency", &[2, 3]), other);
+        }
+        assert!((0..100).all(|n| below(1, "x", &[n], 20) < 20));
+    }
+}
