@@ -31,6 +31,7 @@ pub mod env;
 pub mod net;
 pub mod probe;
 pub mod process;
+pub mod protocols;
 
 pub use env::Env;
 
