@@ -44,4 +44,6 @@ pub mod schedule;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod subject;
 #[cfg(all(feature = "sim", tokio_unstable))]
+pub mod subjects;
+#[cfg(all(feature = "sim", tokio_unstable))]
 pub mod world;

@@ -548,7 +548,7 @@ async fn a_client_that_says_goodbye_leaves_nothing_at_once() {
     let client = lab.client();
     let watch = client.watch(name("s1")).await;
     secs(1).await;
-    Arc::into_inner(client).unwrap().close().await;
+    client.close().await;
     millis(1).await;
     assert_eq!(lab.census(), [0; 6]);
     assert_eq!(all(watch).await.1, Ending::Failed(Failure::Closed));

@@ -200,8 +200,8 @@ impl Client {
         answered.await.unwrap_or(Err(Failure::Closed))
     }
 
-    /// Ends everything, and tells the server if there is a connection.
-    pub async fn close(self) {
+    /// Ends everything, and tells the server if there is a connection. What is asked for afterwards fails as closed.
+    pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.commands.send(Command::Close { done }).await.is_ok() {
             // An error says that the driver is gone, which is what was asked for.

@@ -264,6 +264,9 @@ async fn pump(shared: Weak<Shared>, session: SessionId, stream: Name, mut number
         if value.is_none() {
             return shared.changed.notify_one();
         }
+        drop(shared);
+        // Numbers may come in a burst, and logs be short: whoever reads gets its turn.
+        tokio::task::yield_now().await;
     }
 }
 
