@@ -6,6 +6,7 @@
 //! - [`Conn`], [`Host`]: how a schedule names connections and hosts ([`names`]).
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
 //! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for.
+//! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]).
 //!
 //! All of it is data: nothing here runs anything, and every value can be written to a scenario file and read again.
 
@@ -16,6 +17,7 @@ pub mod fault;
 pub mod keyed;
 pub mod limits;
 pub mod names;
+pub mod profile;
 pub mod puppet;
 pub mod trigger;
 pub mod words;
@@ -23,6 +25,7 @@ pub mod words;
 pub use fault::{Count, Fault, HoldEnd, Learns, Place, SlowBy};
 pub use limits::{Limit, LimitValue, Limits};
 pub use names::{Conn, Host, Which};
+pub use profile::{Choice, Profile};
 pub use puppet::{Puppet, PuppetStep};
 pub use trigger::{FieldValue, Mark, Trigger};
 
