@@ -52,12 +52,16 @@ pub struct Plan {
     pub order: Order,
     /// When the clients are closed, and what is left is counted.
     pub horizon: Duration,
+    /// The healed tail, the last part before the horizon: what is in force when it begins is over then, and a step that would
+    /// bring a fault in it brings none. A trigger may be late, and what is owed must arrive all the same.
+    pub heal: Duration,
     /// Where all draws come from.
     pub seed: u64,
 }
 
 impl Plan {
-    /// A plan in which nothing happens: one client, default limits, 1 to 20 ms of latency, a horizon of 60 s, seed 1.
+    /// A plan in which nothing happens: one client, default limits, 1 to 20 ms of latency, a horizon of 60 s without a healed
+    /// tail, seed 1.
     pub fn new(subject: impl Into<String>) -> Self {
         Self {
             subject: subject.into(),
@@ -70,6 +74,7 @@ impl Plan {
             latency: (Duration::from_millis(1), Duration::from_millis(20)),
             order: Order::Drawn,
             horizon: Duration::from_secs(60),
+            heal: Duration::ZERO,
             seed: 1,
         }
     }
