@@ -6,13 +6,14 @@
 //! - [`Conn`], [`Host`]: how a schedule names connections and hosts ([`names`]).
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
 //! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for.
-//! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]).
+//! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]). [`draw`]: the generator.
 //!
 //! All of it is data: nothing here runs anything, and every value can be written to a scenario file and read again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub mod draw;
 pub mod fault;
 pub mod keyed;
 pub mod limits;
