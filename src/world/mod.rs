@@ -30,6 +30,7 @@ mod lives;
 mod local;
 mod outside;
 mod prober;
+pub mod process;
 mod puppet;
 mod queue;
 mod segments;
