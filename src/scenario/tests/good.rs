@@ -6,7 +6,7 @@ use super::*;
 use crate::schedule::profile::{Choice, Kind, Template};
 use crate::schedule::{Action, Conn, Fault, HoldEnd, Host, Learns, LimitValue, PuppetStep, Trigger, When};
 
-const LATE_CLOSE: &str = r#"
+pub(super) const LATE_CLOSE: &str = r#"
 format  = 1                       # an unknown format is refused, never guessed
 subject = "ferry"
 title   = "A late close of generation 1 does not detach generation 2"
@@ -125,7 +125,7 @@ fn limits_have_the_kinds_of_their_defaults() {
     assert_eq!(values, [LimitValue::Count(2), LimitValue::secs(3), LimitValue::Flag(true), LimitValue::Bytes(4096)]);
 }
 
-const SWARM: &str = r#"
+pub(super) const SWARM: &str = r#"
 format  = 1
 subject = "ferry"
 title   = "Two clients, busy processes, every fault, tight limits: complete or honestly failed"
