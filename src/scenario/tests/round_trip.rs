@@ -233,10 +233,9 @@ proptest! {
 
     #[test]
     fn a_swarm_survives_being_written_and_read(profile in profile()) {
-        let (seeds, first_seed) = (profile.runs, profile.first_seed);
         let body = Body::Swarm(Box::new(profile));
         let expect = Expect { at_least: vec![(Mark::Milestone(CONNECTED.into()), 0.25)], ..Expect::default() };
-        read_back(&Scenario { path: "f.toml".into(), seeds, first_seed, body, expect, ..Scenario::of_plan(Plan::new("ferry"), "t") })?;
+        read_back(&Scenario { path: "f.toml".into(), body, expect, ..Scenario::of_plan(Plan::new("ferry"), "t") })?;
     }
 }
 
