@@ -39,6 +39,8 @@ pub mod history;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod property;
 #[cfg(all(feature = "sim", tokio_unstable))]
+pub mod report;
+#[cfg(all(feature = "sim", tokio_unstable))]
 pub mod schedule;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod subject;
