@@ -5,24 +5,29 @@
 //! - [`Fault`]: the words of the fault table ([`fault`], [`words`]).
 //! - [`Conn`], [`Host`]: how a schedule names connections and hosts ([`names`]).
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
-//! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for.
+//! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for. [`units`]: `25s`, `64KiB`.
+//! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]). [`draw`]: the generator.
 //!
 //! All of it is data: nothing here runs anything, and every value can be written to a scenario file and read again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub mod draw;
 pub mod fault;
 pub mod keyed;
 pub mod limits;
 pub mod names;
+pub mod profile;
 pub mod puppet;
 pub mod trigger;
+pub mod units;
 pub mod words;
 
 pub use fault::{Count, Fault, HoldEnd, Learns, Place, SlowBy};
 pub use limits::{Limit, LimitValue, Limits};
 pub use names::{Conn, Host, Which};
+pub use profile::{Choice, Profile};
 pub use puppet::{Puppet, PuppetStep};
 pub use trigger::{FieldValue, Mark, Trigger};
 
@@ -49,12 +54,16 @@ pub struct Plan {
     pub order: Order,
     /// When the clients are closed, and what is left is counted.
     pub horizon: Duration,
+    /// The healed tail, the last part before the horizon: what is in force when it begins is over then, and a step that would
+    /// bring a fault in it brings none. A trigger may be late, and what is owed must arrive all the same.
+    pub heal: Duration,
     /// Where all draws come from.
     pub seed: u64,
 }
 
 impl Plan {
-    /// A plan in which nothing happens: one client, default limits, 1 to 20 ms of latency, a horizon of 60 s, seed 1.
+    /// A plan in which nothing happens: one client, default limits, 1 to 20 ms of latency, a horizon of 60 s without a healed
+    /// tail, seed 1.
     pub fn new(subject: impl Into<String>) -> Self {
         Self {
             subject: subject.into(),
@@ -67,6 +76,7 @@ impl Plan {
             latency: (Duration::from_millis(1), Duration::from_millis(20)),
             order: Order::Drawn,
             horizon: Duration::from_secs(60),
+            heal: Duration::ZERO,
             seed: 1,
         }
     }

@@ -1,0 +1,230 @@
+//! The keys of a scenario file, table by table: from here the parser knows them, and the schema and the reference are drawn.
+//!
+//! What is not here: the words of the fault table ([`crate::schedule::words`]), and what belongs to a subject: its
+//! operations, setup tables, limits and names.
+
+/// A table of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// How a person finds it: `[expect.stream.NAME]`.
+    pub title: &'static str,
+    /// What it is for.
+    pub doc: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+}
+
+/// A key of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What kind of value it takes.
+    pub form: Form,
+    /// What holds where it is left out; `None` where it must be there.
+    pub without: Option<&'static str>,
+    /// What it says.
+    pub doc: &'static str,
+}
+
+/// The kind of value that a key takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// A string.
+    Text,
+    /// A list of strings.
+    Texts,
+    /// A whole number, at least this.
+    Number(u64),
+    /// A duration.
+    Duration,
+    /// A range of durations.
+    Durations,
+    /// `true`, where nothing else makes sense.
+    True,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// Some of these.
+    SomeOf(&'static [&'static str]),
+    /// A milestone's name, or a table of [`AFTER`].
+    Mark,
+    /// A list of such.
+    Marks,
+    /// For names of milestones and points, a share of runs.
+    Shares,
+    /// A table, which has a section of its own.
+    Table(&'static str),
+    /// A list of tables, which has a section of its own.
+    Tables(&'static str),
+}
+
+impl Form {
+    /// What a person writes there, as Markdown.
+    pub fn written(self) -> String {
+        let ticked = |names: &[&str]| names.iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
+        match self {
+            Form::Text => "a string".into(),
+            Form::Texts => "a list of strings".into(),
+            Form::Number(least) => format!("a number from {least}"),
+            Form::Duration => "a duration: `\"25s\"`".into(),
+            Form::Durations => "a range: `\"1ms..20ms\"`".into(),
+            Form::True => "`true`".into(),
+            Form::OneOf(names) => format!("one of {}", ticked(names)),
+            Form::SomeOf(names) => format!("a list of {}", ticked(names)),
+            Form::Mark => "a milestone's name, or a table".into(),
+            Form::Marks => "a list of milestones' names, or of tables".into(),
+            Form::Shares => "names, each with a share of runs: `{ \"counter.client.gap\" = 0.25 }`".into(),
+            Form::Table(title) | Form::Tables(title) => format!("see `{title}`"),
+        }
+    }
+}
+
+impl Section {
+    /// The names of its keys.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
+        self.keys.iter().map(|key| key.name)
+    }
+}
+
+const fn key(name: &'static str, form: Form, without: Option<&'static str>, doc: &'static str) -> Key {
+    Key { name, form, without, doc }
+}
+
+/// All sections, in the order of the reference.
+pub const SECTIONS: &[&Section] = &[&FILE, &LIMITS, &PUPPET, &SCRIPT, &STEP, &AFTER, &EXPECT, &EXPECT_STREAM, &EXPECT_CALL];
+
+/// The names of engines.
+pub const ENGINES: &[&str] = &["event", "turmoil"];
+
+/// The names of orders.
+pub const ORDERS: &[&str] = &["drawn", "packets-first", "timers-first", "both"];
+
+/// The top of a file.
+pub const FILE: Section = Section {
+    title: "The top of a file",
+    doc: "What is run, and how often. The subject's own setup tables stand here, too.",
+    keys: &[
+        key("format", Form::Number(1), None, "The version of this form: `1`. An unknown one is refused, never guessed."),
+        key("subject", Form::Text, None, "The protocol under test: `reknit list subjects`."),
+        key("title", Form::Text, None, "What the file shows, in one line."),
+        key("source", Form::Texts, Some("it shows no rule"), "The ids of the rules that it shows: `reknit list rules SUBJECT`."),
+        key("kills", Form::Texts, Some("none"), "Defects: with each of them on, at least one seed must break."),
+        key("defects", Form::Texts, Some("none"), "Defects that are on in every run: for a canary, which must fail."),
+        key("seeds", Form::Number(1), Some("1"), "The same schedule with so many seeds: so many draws of latency and order. All must hold."),
+        key("first-seed", Form::Number(0), Some("1"), "The first of them."),
+        key("horizon", Form::Duration, Some("60s"), "When the clients are closed, and what is left is counted."),
+        key("clients", Form::Number(1), Some("1"), "How many client hosts there are: `client`, `client2`, `client3`, …"),
+        key("latency", Form::Durations, Some("1ms..20ms"), "The one-way latency of a packet is drawn from this range, both ends included."),
+        key("order", Form::OneOf(ORDERS), Some("drawn"), "What comes first where a packet and a timer fall into the same millisecond; `both` runs each seed in both orders."),
+        key("engines", Form::SomeOf(ENGINES), Some("event"), "The engines that must show it."),
+        key("engines-because", Form::Text, Some("nothing to explain"), "Why these engines, and not others."),
+        key("limits", Form::Table("[limits]"), Some("the defaults"), "Sizes, windows, deadlines and budgets of the subject."),
+        key("puppet", Form::Table("[puppet.HOST]"), Some("no puppets"), "Hosts whose part is played by a script."),
+        key("step", Form::Tables("[[step]]"), Some("nothing happens"), "What happens."),
+        key("expect", Form::Table("[expect]"), Some("the properties, and nothing else"), "What must come out, besides the properties."),
+    ],
+};
+
+/// `[limits]`
+pub const LIMITS: Section = Section {
+    title: "[limits]",
+    doc: "Limits of the subject by their names, between quotes: `\"client.recovery-deadline\" = \"25s\"`. A value has the kind of \
+          the limit's default (a duration, a size, a number, `true` or `false`), and is not below its least value. \
+          `reknit list limits SUBJECT` prints them.",
+    keys: &[],
+};
+
+/// `[puppet.HOST]`
+pub const PUPPET: Section = Section {
+    title: "[puppet.HOST]",
+    doc: "The host's part is played by a script: a raw peer that speaks the wire. It plays the script once on each connection.",
+    keys: &[
+        key("connections", Form::Number(1), Some("as many as come"), "How many connections it accepts, or, in the place of a client, opens."),
+        key("script", Form::Tables("script"), None, "What it does on a connection, in order; after it, it closes the connection."),
+    ],
+};
+
+/// One entry of a puppet's script.
+pub const SCRIPT: Section = Section {
+    title: "script",
+    doc: "A list of tables: `script = [{ expect = \"hello\" }, { send = \"welcome 1\\n\" }]`. Each has exactly one of the verbs `expect`, \
+          `send`, `wait`, `drain`, `close` and `reset`.",
+    keys: &[
+        key("expect", Form::Text, Some("another verb"), "Waits until bytes that contain this text have come, and takes them up to and with the text."),
+        key("send", Form::Text, Some("another verb"), "Sends text. `{n}` in it stands for the number of the repetition, `{conn}` for the number of the connection, both from 1."),
+        key("times", Form::Number(1), Some("1"), "With `send`: how many times."),
+        key("every", Form::Duration, Some("0ms"), "With `send`: how long between two of them."),
+        key("wait", Form::Duration, Some("another verb"), "Sends and reads nothing for so long."),
+        key("drain", Form::True, Some("another verb"), "Reads and throws away whatever comes, until the other end closes."),
+        key("close", Form::True, Some("another verb"), "Closes the connection, as the end of the script does."),
+        key("reset", Form::True, Some("another verb"), "Resets the connection."),
+    ],
+};
+
+/// `[[step]]`
+pub const STEP: Section = Section {
+    title: "[[step]]",
+    doc: "One list, in the order in which it happens. A step is one `at` or `after`, and one verb: a word of the fault table, or an \
+          operation of the subject (`reknit list operations SUBJECT`). An operation has one more field, `client`: the host whose user \
+          asks for it; without it, `client`.",
+    keys: &[
+        key("at", Form::Duration, Some("there is an `after`"), "When it happens, counted from the start of the world."),
+        key("after", Form::Mark, Some("there is an `at`"), "What it happens after: see `after`."),
+    ],
+};
+
+/// What is waited for, or was reached.
+pub const AFTER: Section = Section {
+    title: "after",
+    doc: "A milestone's name, or a table: `{ milestone = \"counter.client.connected\", generation = 2, delay = \"5ms\" }`. Any key that is \
+          not listed here is a field of the milestone or point, and must be equal. `reknit list milestones SUBJECT` and `reknit list \
+          points SUBJECT` print them. Entries of `reaches` and `never` and the `until` of a `hold` have the same form, without \
+          `delay`.",
+    keys: &[
+        key("milestone", Form::Text, Some("there is a `point`"), "A milestone."),
+        key("point", Form::Text, Some("there is a `milestone`"), "A point."),
+        key("nth", Form::Number(1), Some("1"), "Which time, among those that match. In `reaches`: so many times at least."),
+        key("host", Form::Text, Some("any"), "On which host."),
+        key("conn", Form::Text, Some("any"), "About which connection: `client#2` is the second that `client` opened, `client/status#3` the third of those labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest."),
+        key("delay", Form::Duration, Some("0ms"), "How long after it. 0 acts before what was sent in the same turn leaves its host."),
+    ],
+};
+
+/// `[expect]`
+pub const EXPECT: Section = Section {
+    title: "[expect]",
+    doc: "What must come out, besides the properties. Of a schedule it holds for every seed, of a swarm over all runs together.",
+    keys: &[
+        key("reaches", Form::Marks, Some("nothing"), "Milestones and points that must be reached."),
+        key("never", Form::Marks, Some("nothing"), "Milestones and points that must not be reached."),
+        key("breaks", Form::Text, Some("nothing may break"), "For a canary: the property that must break in at least one seed."),
+        key("at-least", Form::Shares, Some("nothing"), "Of a swarm: milestones and points that this share of runs must reach."),
+        key("stream", Form::Table("[expect.stream.NAME]"), Some("nothing"), "What must come out of streams."),
+        key("call", Form::Table("[expect.call.N]"), Some("nothing"), "What must come of calls."),
+    ],
+};
+
+/// `[expect.stream.NAME]`
+pub const EXPECT_STREAM: Section = Section {
+    title: "[expect.stream.NAME]",
+    doc: "What the user of a client saw of the stream of this name.",
+    keys: &[
+        key("ends", Form::OneOf(&["completed", "failed", "open"]), Some("either way"), "How it ended for its user."),
+        key("outcome", Form::Text, Some("any"), "The outcome, exactly. It must be `completed`."),
+        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+        key("output", Form::OneOf(&["all", "prefix", "none"]), Some("any"), "How much of what was really produced was delivered: `prefix` is a part, from the beginning, also all or nothing."),
+        key("within", Form::Duration, Some("any time"), "It ended for its user so long after its real end, at most."),
+        key("live-from", Form::Number(1), Some("any"), "Something that was produced after this generation was connected was delivered over it or a later one: not only what was missed."),
+    ],
+};
+
+/// `[expect.call.N]`
+pub const EXPECT_CALL: Section = Section {
+    title: "[expect.call.N]",
+    doc: "What came of the N-th operation that was asked for, from 1.",
+    keys: &[
+        key("ends", Form::OneOf(&["answered", "failed", "open"]), Some("any way"), "How it ended for its user."),
+        key("result", Form::Text, Some("any"), "The result, exactly. It must be `answered`."),
+        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+    ],
+};

@@ -1,0 +1,257 @@
+//! The one generator of plans: a [`Profile`] and a seed determine a [`Plan`].
+//!
+//! Every draw is keyed by what it is for: the seventh operation of `client2`, the length of the third fault. So a profile
+//! that asks for one operation less gives the same plan without it, and nothing else moves.
+//!
+//! A plan is busy first and quiet later. Operations are asked for in the busy part, some of them when a milestone is reached;
+//! faults come in it and shortly after it, mostly aimed at milestones and points; and in the healed tail none is in force.
+//! A run uses a few kinds of faults only, all of them equally often, so that rare pairs get room.
+//!
+//! - [`plan`]: one plan. [`strategy`](strategy()): plans for `proptest!`.
+//!
+//! What it does not do: read profiles from files, run plans, or shrink them well.
+
+use std::time::Duration;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::RngCore;
+use serde_json::{Map, Value};
+
+use super::keyed::keyed;
+use super::profile::choice::{Between, below, happens, pick, upto, weigh};
+use super::{Action, Host, Operation, Plan, Profile, Step, Trigger, When};
+use crate::history::Digest;
+use crate::subject::Erased;
+
+mod faults;
+mod strategy;
+#[cfg(test)]
+mod tests;
+
+pub use strategy::{PlanTree, Plans, strategy};
+
+/// The version of the generator. It is part of every seed that is printed: another version may draw another plan from it.
+pub const GENERATOR: u32 = 1;
+
+/// Draws the plan of this seed.
+pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {
+    let drawing = Drawing { profile, subject: &**subject, seed };
+    let mut plan = drawing.stage();
+    let mut steps = drawing.operations(&plan);
+    steps.extend(drawing.faults(&plan));
+    // Times first, in order; what waits for something stands behind them, in order of drawing.
+    steps.sort_by_key(|step| match step.when {
+        When::At(at) => at,
+        When::After(_) => Duration::MAX,
+    });
+    plan.steps = steps;
+    plan
+}
+
+/// How often the subject's strategy is asked for an operation of one verb before another verb will do.
+const TRIES: u64 = 64;
+
+/// One in so many operations, but the first of a client, is asked for when a milestone is reached.
+const TRIGGERED: u64 = 5;
+
+/// Everything that a draw depends on.
+struct Drawing<'a> {
+    profile: &'a Profile,
+    subject: &'a dyn Erased,
+    seed: u64,
+}
+
+impl Drawing<'_> {
+    /// The dice of one thing.
+    fn dice(&self, what: &str, which: &[u64]) -> ChaCha8Rng {
+        keyed(self.seed, what, which)
+    }
+
+    /// The plan without its steps: hosts, limits, the outside world, the network.
+    fn stage(&self) -> Plan {
+        let profile = self.profile;
+        let clients = profile.clients.draw(&mut self.dice("clients", &[])).clamp(1, 1000) as u32;
+        let latency = *pick(&profile.latencies, &mut self.dice("latency", &[])).expect("a profile has a range of latency");
+        let mut plan = Plan {
+            clients,
+            defects: profile.defects.clone(),
+            latency,
+            horizon: profile.horizon,
+            heal: profile.heal,
+            seed: self.seed,
+            setup: self.setup(clients),
+            ..Plan::new(self.subject.name())
+        };
+        for (name, choice) in &profile.limits {
+            plan.limits.set(name.as_str(), choice.draw(&mut self.dice("limit", &[number_of(name)])));
+        }
+        for (n, understudy) in profile.puppets.iter().enumerate() {
+            if happens(understudy.chance, &mut self.dice("puppet", &[n as u64])) {
+                plan.puppets.entry(understudy.host.clone()).or_insert_with(|| understudy.puppet.clone());
+            }
+        }
+        plan
+    }
+
+    /// The subject's own tables: each entry is named after the first letter of its table.
+    fn setup(&self, clients: u32) -> Map<String, Value> {
+        let mut setup = Map::new();
+        for (key, entries) in &self.profile.setup {
+            let table = number_of(key);
+            let count: u64 = (1..=u64::from(clients)).map(|c| entries.count.draw(&mut self.dice("entries", &[table, c]))).sum();
+            let letter = key.chars().next().unwrap_or('x');
+            let entry = |n| {
+                let drawn = entries.template.draw(&mut self.dice("entry", &[table, n]));
+                (format!("{letter}{n}"), drawn.unwrap_or_else(|| Value::Object(Map::new())))
+            };
+            setup.insert(key.clone(), (1..=count).map(entry).collect());
+        }
+        setup
+    }
+
+    /// The part of the run in which a fault may be in force.
+    fn active(&self) -> Duration {
+        self.profile.horizon.saturating_sub(self.profile.heal)
+    }
+
+    /// The part of the run in which operations are asked for.
+    fn busy(&self) -> Duration {
+        self.profile.busy.draw(&mut self.dice("busy", &[])).min(self.active())
+    }
+
+    /// What the users of all clients ask for.
+    fn operations(&self, plan: &Plan) -> Vec<Step> {
+        let busy = self.busy();
+        let mut values = Values::new(self.subject.strategy(plan));
+        let mut steps = Vec::new();
+        for (client, host) in (1..).zip(plan.client_hosts()) {
+            if plan.puppets.contains_key(&host) {
+                continue;
+            }
+            for n in 0..self.profile.asks.draw(&mut self.dice("asks", &[client])) {
+                let Some(operation) = self.operation(&mut values, client, n) else { continue };
+                let when = self.asked(busy, client, n);
+                steps.push(Step { when, action: Action::Operation(Operation { client: host.clone(), ..operation }) });
+            }
+        }
+        steps
+    }
+
+    /// When a client's n-th operation is asked for. The first comes within a second, so that there is something to disturb.
+    fn asked(&self, busy: Duration, client: u64, n: u64) -> When {
+        let mut dice = self.dice("asked", &[client, n]);
+        if n == 0 {
+            return When::At(ms(upto(millis(busy.min(Duration::from_secs(1))), &mut dice)));
+        }
+        if below(TRIGGERED, &mut dice) == 0
+            && let Some(trigger) = self.milestone(&mut dice)
+        {
+            return When::After(trigger);
+        }
+        When::At(ms(upto(millis(busy), &mut dice)))
+    }
+
+    /// A client's n-th operation: of a verb that is drawn by weight, with values from the subject's strategy. Where the
+    /// strategy is reluctant to come up with that verb, the last one that has weight will do.
+    fn operation(&self, values: &mut Values, client: u64, n: u64) -> Option<Operation> {
+        let drawn = |attempt| self.dice("operation", &[client, n, attempt]).next_u64();
+        let weights = &self.profile.operations;
+        if weights.is_empty() {
+            return (0..TRIES).find_map(|attempt| values.draw(drawn(attempt)));
+        }
+        let heavy: Vec<u64> = weights.values().copied().collect();
+        let verb = weigh(&heavy, &mut self.dice("verb", &[client, n])).and_then(|at| weights.keys().nth(at))?;
+        let mut second_best = None;
+        for attempt in 0..TRIES {
+            match values.draw(drawn(attempt)) {
+                Some(operation) if operation.verb == *verb => return Some(operation),
+                Some(operation) if weights.get(&operation.verb).is_some_and(|weight| *weight > 0) => {
+                    second_best = Some(operation)
+                }
+                _ => {}
+            }
+        }
+        second_best
+    }
+
+    /// A milestone that product code can reach, some time, and then a while.
+    fn milestone(&self, dice: &mut impl RngCore) -> Option<Trigger> {
+        let within_reach: Vec<_> = self.subject.milestones().iter().filter(|doc| self.reachable(doc.only)).collect();
+        pick(&within_reach, dice).map(|doc| sometime(Trigger::milestone(doc.name), dice))
+    }
+
+    /// A point that product code can reach, some time, and then a while.
+    fn point(&self, dice: &mut impl RngCore) -> Option<Trigger> {
+        let within_reach: Vec<_> = self.subject.points().iter().filter(|doc| self.reachable(doc.defect)).collect();
+        pick(&within_reach, dice).map(|doc| sometime(Trigger::point(doc.name), dice))
+    }
+
+    /// Whether what stands only on the branch of this defect can be reached at all.
+    fn reachable(&self, only: Option<&str>) -> bool {
+        only.is_none_or(|defect| self.profile.defects.iter().any(|on| on == defect))
+    }
+}
+
+/// Mostly the first time, and at once; now and then much later.
+fn sometime(trigger: Trigger, dice: &mut impl RngCore) -> Trigger {
+    let nth = match weigh(&[8, 4, 2, 1], dice) {
+        Some(3) => u64::between(&4, &20, dice),
+        few => few.unwrap_or(0) as u64 + 1,
+    };
+    let delay = if below(2, dice) == 0 { 0 } else { u64::between(&1, &2000, dice) };
+    trigger.nth(nth).delay(ms(delay))
+}
+
+/// Values from the subject's strategy, each under a seed of its own.
+struct Values {
+    strategy: proptest::strategy::BoxedStrategy<Operation>,
+    runner: TestRunner,
+}
+
+impl Values {
+    fn new(strategy: proptest::strategy::BoxedStrategy<Operation>) -> Self {
+        // proptest's defaults can be set from the environment; what bears on values must be the same everywhere.
+        let config =
+            Config { failure_persistence: None, max_default_size_range: 100, max_local_rejects: 65_536, ..Config::default() };
+        Self { strategy, runner: TestRunner::new_with_rng(config, rng(0)) }
+    }
+
+    /// The operation of this seed; `None` where the strategy rejects it.
+    fn draw(&mut self, seed: u64) -> Option<Operation> {
+        *self.runner.rng() = rng(seed);
+        self.strategy.new_tree(&mut self.runner).ok().map(|tree| tree.current())
+    }
+}
+
+fn rng(seed: u64) -> TestRng {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+}
+
+/// A number that stands for a name in a key.
+fn number_of(name: &str) -> u64 {
+    let mut digest = Digest::default();
+    digest.bytes(name.as_bytes());
+    digest.value()
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn millis(duration: Duration) -> u64 {
+    duration.as_millis() as u64
+}
+
+/// The hosts that open connections, and those that they open them to.
+fn ends<'a>(subject: &'a dyn Erased, plan: &'a Plan) -> (Vec<Host>, Vec<Host>) {
+    let servers: Vec<Host> = subject.servers().iter().map(|name| Host::from(*name)).collect();
+    let mut openers: Vec<Host> = plan.client_hosts().collect();
+    if servers.len() > 1 {
+        openers.extend(servers.iter().cloned()); // a server in the middle opens connections, too
+    }
+    (openers, servers)
+}

@@ -1,0 +1,241 @@
+//! Drawing faults: which kinds a run has, what each fault is aimed at, and its fields.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+
+use super::{Drawing, ends, millis, ms};
+use crate::history::Side;
+use crate::schedule::profile::choice::{below, pick, upto, weigh};
+use crate::schedule::profile::{Kind, Shape};
+use crate::schedule::{Action, Conn, Count, Fault, HoldEnd, Host, Learns, Place, Plan, SlowBy, Step, Trigger, When, Which};
+
+impl Drawing<'_> {
+    /// The faults of a plan.
+    pub(super) fn faults(&self, plan: &Plan) -> Vec<Step> {
+        let kinds = self.kinds();
+        let (openers, servers) = ends(self.subject, plan);
+        let count = self.profile.faults.count.draw(&mut self.dice("faults", &[]));
+        let one = |n| {
+            let kind = *pick(&kinds, &mut self.dice("kind", &[n]))?;
+            let shape = &self.profile.faults.weights[&kind];
+            let when = self.aim(kind, n)?;
+            // A step that waits for something may come at any time: the world ends it when the healed tail begins.
+            let left = match when {
+                When::At(at) => self.active().saturating_sub(at),
+                When::After(_) => self.active(),
+            };
+            let fault = One { drawing: self, kind, shape, n, left, openers: &openers, servers: &servers }.fault()?;
+            Some(Step { when, action: Action::Fault(fault) })
+        };
+        (0..count).filter_map(one).collect()
+    }
+
+    /// The few kinds of this run, drawn by weight, each once.
+    fn kinds(&self) -> Vec<Kind> {
+        let faults = &self.profile.faults;
+        let holds = self.subject.points().iter().any(|doc| self.reachable(doc.defect));
+        let mut left: Vec<(Kind, u64)> = (faults.weights.iter())
+            .map(|(kind, shape)| (*kind, shape.weight))
+            .filter(|(kind, _)| holds || *kind != Kind::Hold)
+            .collect();
+        let mut kinds = Vec::new();
+        for slot in 0..faults.kinds.draw(&mut self.dice("kinds", &[])) {
+            let weights: Vec<u64> = left.iter().map(|(_, weight)| *weight).collect();
+            let Some(at) = weigh(&weights, &mut self.dice("kinds.slot", &[slot])) else { break };
+            kinds.push(left.remove(at).0);
+        }
+        kinds
+    }
+
+    /// When the n-th fault comes. A hold can only come at a point.
+    fn aim(&self, kind: Kind, n: u64) -> Option<When> {
+        let mut dice = self.dice("aim", &[n]);
+        if kind == Kind::Hold {
+            return self.point(&mut dice).map(|trigger| When::After(trigger.delay(Duration::ZERO)));
+        }
+        let aimed = &self.profile.faults.aimed;
+        let share = |share: f64, there: bool| if there { (share.max(0.0) * 1000.0) as u64 } else { 0 };
+        let (milestones, points) = (self.subject.milestones(), self.subject.points());
+        let weights = [
+            share(aimed.milestone, milestones.iter().any(|doc| self.reachable(doc.only))),
+            share(aimed.point, points.iter().any(|doc| self.reachable(doc.defect))),
+            share(aimed.time, true),
+        ];
+        match weigh(&weights, &mut dice) {
+            Some(0) => self.milestone(&mut dice).map(When::After),
+            Some(1) => self.point(&mut dice).map(When::After),
+            _ => Some(When::At(ms(upto(millis((self.busy() * 3 / 2).min(self.active())), &mut dice)))),
+        }
+    }
+}
+
+/// One fault that is being drawn.
+struct One<'a> {
+    drawing: &'a Drawing<'a>,
+    kind: Kind,
+    shape: &'a Shape,
+    /// Its number in the plan.
+    n: u64,
+    /// How much time is left before the healed tail.
+    left: Duration,
+    openers: &'a [Host],
+    servers: &'a [Host],
+}
+
+impl One<'_> {
+    fn dice(&self, field: &str) -> ChaCha8Rng {
+        self.drawing.dice(field, &[self.n])
+    }
+
+    /// The fault; `None` where no host of this run can have it.
+    fn fault(&self) -> Option<Fault> {
+        let (conn, server) = self.conn()?;
+        Some(match self.kind {
+            Kind::Cut => Fault::Cut { learns: self.learns(&conn, &server), conn },
+            Kind::CutAfter => Fault::CutAfter {
+                toward: self.one_way(&conn, &server)?,
+                count: self.count(),
+                learns: self.learns(&conn, &server),
+                conn,
+            },
+            Kind::Partition => {
+                Fault::Partition { toward: self.toward(&conn, &server)?, lasts: self.lasts(), hosts: (conn.host, server) }
+            }
+            Kind::Stall => Fault::Stall { toward: self.one_way(&conn, &server)?, lasts: self.lasts(), conn },
+            Kind::Blackhole => Fault::Blackhole { conn, lasts: self.lasts() },
+            Kind::Delay => Fault::Delay {
+                toward: self.toward(&conn, &server)?,
+                by: self.by(),
+                lasts: self.lasts(),
+                place: self.place(conn, server),
+            },
+            Kind::DelayClose => Fault::DelayClose { toward: self.one_way(&conn, &server)?, by: self.by(), conn },
+            Kind::Reset => Fault::Reset { toward: self.toward(&conn, &server)?, conn },
+            Kind::Slow => Fault::Slow {
+                toward: self.toward(&conn, &server)?,
+                by: self.slow(),
+                lasts: self.lasts(),
+                place: self.place(conn, server),
+            },
+            Kind::Refuse => Fault::Refuse { host: self.host()?, lasts: self.lasts() },
+            Kind::Hang => Fault::Hang { host: self.host()?, lasts: self.lasts() },
+            Kind::AcceptThenClose => Fault::AcceptThenClose { host: self.host()?, lasts: self.lasts() },
+            Kind::Hold => Fault::Hold { end: self.hold() },
+            Kind::Crash => Fault::Crash { host: self.host()?, lasts: self.lasts() },
+            Kind::PowerLoss => Fault::PowerLoss { host: self.host()?, lasts: self.lasts() },
+            Kind::ClockJump => Fault::ClockJump { host: self.host()?, by_ms: self.jump() },
+        })
+    }
+
+    /// A connection, and the host that it was probably opened to. Mostly the newest, for that is the one in use.
+    fn conn(&self) -> Option<(Conn, Host)> {
+        let mut dice = self.dice("conn");
+        let host = pick(self.openers, &mut dice)?.clone();
+        let others: Vec<&Host> = self.servers.iter().filter(|server| **server != host).collect();
+        let server = (*pick(&others, &mut dice)?).clone();
+        let generations = u64::from(self.drawing.subject.generation_milestone().is_some());
+        let which = match weigh(&[6, 3, generations], &mut dice) {
+            Some(1) => Which::Number(upto(3, &mut dice) as u32 + 1),
+            Some(2) => Which::Generation(upto(3, &mut dice) + 1),
+            _ => Which::Last,
+        };
+        Some((Conn { host, label: None, which }, server))
+    }
+
+    /// A host that the shape allows and that is there in this run.
+    fn host(&self) -> Option<Host> {
+        let there = |host: &&Host| self.openers.contains(host) || self.servers.contains(host);
+        let hosts: Vec<&Host> = if self.shape.hosts.is_empty() {
+            self.servers.iter().collect()
+        } else {
+            self.shape.hosts.iter().filter(there).collect()
+        };
+        pick(&hosts, &mut self.dice("host")).map(|host| (*host).clone())
+    }
+
+    /// A direction; inside, `None` is both.
+    fn toward(&self, conn: &Conn, server: &Host) -> Option<Option<Host>> {
+        const ALL: &[Option<Side>] = &[Some(Side::Client), Some(Side::Server), None];
+        let sides = if self.shape.toward.is_empty() { ALL } else { &self.shape.toward };
+        pick(sides, &mut self.dice("toward")).map(|side| side.map(|side| end(side, conn, server)))
+    }
+
+    /// A direction of a fault that has exactly one.
+    fn one_way(&self, conn: &Conn, server: &Host) -> Option<Host> {
+        let given: Vec<Side> = self.shape.toward.iter().copied().flatten().collect();
+        let sides = if given.is_empty() { &[Side::Client, Side::Server] } else { &given[..] };
+        pick(sides, &mut self.dice("toward")).map(|side| end(*side, conn, server))
+    }
+
+    fn lasts(&self) -> Option<Duration> {
+        Some(self.shape.lasts.draw(&mut self.dice("lasts")).min(self.left))
+    }
+
+    fn by(&self) -> Duration {
+        self.shape.by.draw(&mut self.dice("by")).min(self.left)
+    }
+
+    /// When each end learns of it: before the healed tail, or never.
+    fn learns(&self, conn: &Conn, server: &Host) -> BTreeMap<Host, Learns> {
+        let in_time = |learns| match learns {
+            Learns::After(delay) => Learns::After(delay.min(self.left)),
+            Learns::Never => Learns::Never,
+        };
+        let client = self.shape.learns_client.draw(&mut self.dice("learns.client"));
+        let far = self.shape.learns_server.draw(&mut self.dice("learns.server"));
+        BTreeMap::from([(conn.host.clone(), in_time(client)), (server.clone(), in_time(far))])
+    }
+
+    fn count(&self) -> Count {
+        let mut dice = self.dice("count");
+        if below(2, &mut dice) == 0 {
+            Count::Bytes(self.shape.bytes.draw(&mut dice))
+        } else {
+            Count::Messages(self.shape.messages.draw(&mut dice))
+        }
+    }
+
+    fn place(&self, conn: Conn, server: Host) -> Place {
+        if below(2, &mut self.dice("place")) == 0 { Place::Link(conn.host, server) } else { Place::Conn(conn) }
+    }
+
+    /// At least one thing is bad about the link.
+    fn slow(&self) -> SlowBy {
+        let mut dice = self.dice("slow");
+        let shape = self.shape;
+        let which = below(15, &mut dice) + 1;
+        let bad = |bit: u64| which & bit != 0;
+        SlowBy {
+            latency: bad(1).then(|| shape.by.draw(&mut self.dice("slow.latency")).min(self.left)),
+            bandwidth: bad(2).then(|| shape.bandwidth.draw(&mut self.dice("slow.bandwidth")).max(1)),
+            segment: bad(4).then(|| shape.segment.draw(&mut self.dice("slow.segment")).max(1)),
+            window: bad(8).then(|| shape.window.draw(&mut self.dice("slow.window")).max(1)),
+        }
+    }
+
+    /// Two holds in three end by time alone, the third by what somebody else reaches.
+    fn hold(&self) -> HoldEnd {
+        let mut dice = self.dice("hold");
+        let lasts = self.lasts().unwrap_or_default();
+        let until: Option<Trigger> = if below(3, &mut dice) == 0 { self.drawing.milestone(&mut dice) } else { None };
+        match until {
+            Some(trigger) => HoldEnd::Until { trigger: Box::new(trigger), at_most: lasts },
+            None => HoldEnd::After(lasts),
+        }
+    }
+
+    fn jump(&self) -> i64 {
+        let mut dice = self.dice("jump");
+        let by = i64::try_from(self.shape.jump_ms.draw(&mut dice)).unwrap_or(i64::MAX);
+        if below(2, &mut dice) == 0 { by } else { -by }
+    }
+}
+
+fn end(side: Side, conn: &Conn, server: &Host) -> Host {
+    match side {
+        Side::Client => conn.host.clone(),
+        Side::Server => server.clone(),
+    }
+}

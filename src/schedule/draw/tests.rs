@@ -1,0 +1,377 @@
+//! What is true of every plan that is drawn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::history::Class;
+use crate::property::{Promise, Retention, Work};
+use crate::schedule::profile::{Entries, Kind, Shape, Template, Understudy};
+use crate::schedule::{Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Mark, Puppet};
+use crate::subject::{HostContext, MilestoneDoc, Operated, Operations, PointDoc, Subject};
+
+/// A subject that is never run: it only offers something to draw.
+struct Relay;
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Ask {
+    Watch { stream: String },
+    Poke { times: u8 },
+    Leave {},
+}
+
+impl Operations for Ask {
+    fn class(&self) -> Class {
+        Class::Durable
+    }
+
+    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
+        let streams: Vec<String> = plan.setup["stream"].as_object().unwrap().keys().cloned().collect();
+        prop_oneof![
+            6 => proptest::sample::select(streams).prop_map(|stream| Ask::Watch { stream }),
+            3 => (0..9u8).prop_map(|times| Ask::Poke { times }),
+            1 => Just(Ask::Leave {}),
+        ]
+        .boxed()
+    }
+}
+
+impl Subject for Relay {
+    type Operation = Ask;
+
+    fn name(&self) -> &'static str {
+        "relay"
+    }
+
+    fn about(&self) -> &'static str {
+        "offers something to draw"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        &[Limit { name: "queue", default: LimitValue::Count(64), least: LimitValue::Count(1), doc: "" }]
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        &[
+            MilestoneDoc { name: "relay.up", fields: &[], doc: "", only: None },
+            MilestoneDoc { name: "relay.down", fields: &[], doc: "", only: None },
+            MilestoneDoc { name: "relay.wrong", fields: &[], doc: "", only: Some("goes-wrong") },
+        ]
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        &[
+            PointDoc { name: "relay.unlocked", doc: "", defect: None },
+            PointDoc { name: "relay.torn", doc: "", defect: Some("goes-wrong") },
+        ]
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        vec![("stream", schemars::json_schema!({ "examples": [{ "items": 3 }, { "items": 300 }] }))]
+    }
+
+    async fn serve(&self, _: HostContext) {}
+
+    async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
+
+    fn promise(&self, _: &Limits) -> Promise {
+        Promise {
+            detection: Duration::ZERO,
+            recovery: Duration::ZERO,
+            attempt: Duration::ZERO,
+            round_trips: 1,
+            back_off: Duration::ZERO,
+            session: Duration::ZERO,
+            retention: Retention { items: None, bytes: None },
+            closed_retention: Duration::ZERO,
+            work: Work { attempts: 0, frames: 0, polls: 0 },
+            memory: Vec::new(),
+            settle: Duration::ZERO,
+        }
+    }
+}
+
+fn relay() -> Arc<dyn Erased> {
+    Arc::new(Relay)
+}
+
+fn profile() -> Profile {
+    Profile::default_for(&relay())
+}
+
+fn draw(profile: &Profile, seed: u64) -> Plan {
+    plan(profile, &relay(), seed)
+}
+
+/// Enough plans for shares to show.
+const MANY: u64 = 300;
+
+fn draws(profile: &Profile) -> impl Iterator<Item = Plan> {
+    let subject = relay();
+    (1..=MANY).map(move |seed| plan(profile, &subject, seed))
+}
+
+fn faults(plan: &Plan) -> Vec<(&When, &Fault)> {
+    (plan.steps.iter())
+        .filter_map(|step| match &step.action {
+            Action::Fault(fault) => Some((&step.when, fault)),
+            Action::Operation(_) => None,
+        })
+        .collect()
+}
+
+fn operations(plan: &Plan) -> Vec<(&When, &Operation)> {
+    (plan.steps.iter())
+        .filter_map(|step| match &step.action {
+            Action::Operation(operation) => Some((&step.when, operation)),
+            Action::Fault(_) => None,
+        })
+        .collect()
+}
+
+fn kind(fault: &Fault) -> Kind {
+    match fault {
+        Fault::Cut { .. } => Kind::Cut,
+        Fault::CutAfter { .. } => Kind::CutAfter,
+        Fault::Partition { .. } => Kind::Partition,
+        Fault::Stall { .. } => Kind::Stall,
+        Fault::Blackhole { .. } => Kind::Blackhole,
+        Fault::Delay { .. } => Kind::Delay,
+        Fault::DelayClose { .. } => Kind::DelayClose,
+        Fault::Reset { .. } => Kind::Reset,
+        Fault::Slow { .. } => Kind::Slow,
+        Fault::Refuse { .. } => Kind::Refuse,
+        Fault::Hang { .. } => Kind::Hang,
+        Fault::AcceptThenClose { .. } => Kind::AcceptThenClose,
+        Fault::Hold { .. } => Kind::Hold,
+        Fault::Crash { .. } => Kind::Crash,
+        Fault::PowerLoss { .. } => Kind::PowerLoss,
+        Fault::ClockJump { .. } => Kind::ClockJump,
+        Fault::Restart { .. } => panic!("a restart is never drawn: what is taken down starts again by itself"),
+    }
+}
+
+/// How long a fault is in force after it came, as far as it says so itself.
+fn lasts(fault: &Fault) -> Option<Duration> {
+    match fault {
+        Fault::Partition { lasts, .. }
+        | Fault::Stall { lasts, .. }
+        | Fault::Blackhole { lasts, .. }
+        | Fault::Delay { lasts, .. }
+        | Fault::Slow { lasts, .. }
+        | Fault::Refuse { lasts, .. }
+        | Fault::Hang { lasts, .. }
+        | Fault::AcceptThenClose { lasts, .. }
+        | Fault::Crash { lasts, .. }
+        | Fault::PowerLoss { lasts, .. } => Some(lasts.expect("what is drawn has an end")),
+        Fault::Hold { end: HoldEnd::After(lasts) | HoldEnd::Until { at_most: lasts, .. } } => Some(*lasts),
+        Fault::Cut { learns, .. } => {
+            learns.values().map(|learns| if let Learns::After(d) = learns { *d } else { Duration::ZERO }).max()
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn one_seed_is_one_plan_and_another_seed_another() {
+    assert_eq!(draw(&profile(), 7), draw(&profile(), 7));
+    let different: BTreeSet<String> = draws(&profile()).map(|plan| format!("{:?}", plan.steps)).collect();
+    assert!(different.len() as u64 > MANY * 95 / 100, "only {} of {MANY} plans differ", different.len());
+}
+
+#[test]
+fn one_operation_less_moves_nothing_else() {
+    let asks = |count| Profile { asks: Choice::Fixed(count), clients: Choice::Fixed(2), ..profile() };
+    for seed in 1..30 {
+        let (more, less) = (draw(&asks(5), seed), draw(&asks(4), seed));
+        assert_eq!(faults(&more), faults(&less));
+        let (more, mut less) = (operations(&more), operations(&less));
+        assert_eq!(more.len(), less.len() + 2);
+        less.retain(|operation| !more.contains(operation));
+        assert_eq!(less, []);
+    }
+}
+
+#[test]
+fn one_fault_less_moves_nothing_else() {
+    let count = |count| {
+        let mut profile = profile();
+        profile.faults.count = Choice::Fixed(count);
+        profile
+    };
+    for seed in 1..30 {
+        let (more, less) = (draw(&count(5), seed), draw(&count(4), seed));
+        assert_eq!(operations(&more), operations(&less));
+        let (more, mut less) = (faults(&more), faults(&less));
+        assert_eq!((more.len(), less.len()), (5, 4));
+        less.retain(|fault| !more.contains(fault));
+        assert_eq!(less, []);
+    }
+}
+
+#[test]
+fn one_stream_more_leaves_the_streams_before_it_as_they_were() {
+    let streams = |count| {
+        let mut profile = profile();
+        let template = Template::Numbers(0, 1 << 40);
+        profile.setup.insert("stream".into(), Entries { count: Choice::Fixed(count), template });
+        draw(&Profile { clients: Choice::Fixed(1), ..profile }, 3).setup["stream"].clone()
+    };
+    let (two, three) = (streams(2), streams(3));
+    assert_eq!((&two["s1"], &two["s2"]), (&three["s1"], &three["s2"]));
+    assert_eq!(three.as_object().unwrap().keys().collect::<Vec<_>>(), ["s1", "s2", "s3"]);
+}
+
+#[test]
+fn the_subject_understands_every_operation() {
+    let subject = relay();
+    let plans: Vec<Plan> = draws(&profile()).collect();
+    for (plan, (_, operation)) in plans.iter().flat_map(|plan| operations(plan).into_iter().map(move |o| (plan, o))) {
+        subject.check(operation).unwrap();
+        assert!(plan.client_hosts().any(|host| host == operation.client));
+        if operation.verb == "watch" {
+            assert!(plan.setup["stream"].get(operation.fields["stream"].as_str().unwrap()).is_some());
+        }
+    }
+}
+
+#[test]
+fn verbs_come_by_weight_and_not_as_the_strategy_likes() {
+    let weights = BTreeMap::from([("leave".to_owned(), 3), ("poke".to_owned(), 1)]);
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for plan in draws(&Profile { operations: weights, ..profile() }) {
+        operations(&plan).iter().for_each(|(_, operation)| *counts.entry(operation.verb.clone()).or_default() += 1);
+    }
+    assert_eq!(counts.keys().collect::<Vec<_>>(), ["leave", "poke"]);
+    assert!((2.6..3.4).contains(&(counts["leave"] as f64 / counts["poke"] as f64)), "{counts:?}");
+}
+
+#[test]
+fn every_fault_is_over_before_the_healed_tail() {
+    let short = Profile { horizon: Duration::from_secs(70), ..profile() };
+    for plan in draws(&short) {
+        let tail = plan.horizon - plan.heal;
+        for (when, fault) in faults(&plan) {
+            let begins = if let When::At(at) = when { *at } else { Duration::ZERO };
+            assert!(begins + lasts(fault).unwrap_or_default() <= tail, "{when:?} {fault:?}");
+        }
+        assert_eq!((plan.horizon, plan.heal), (short.horizon, short.heal));
+    }
+}
+
+fn kinds(profile: &Profile, seeds: u64) -> BTreeSet<Kind> {
+    let subject = relay();
+    let of = |seed| faults(&plan(profile, &subject, seed)).iter().map(|(_, fault)| kind(fault)).collect::<Vec<_>>();
+    (1..=seeds).flat_map(of).collect()
+}
+
+#[test]
+fn every_kind_with_weight_comes_and_no_other() {
+    let all = kinds(&profile(), 1000);
+    assert_eq!(all.len(), Kind::ALL.len(), "{all:?}");
+    let mut two = profile();
+    two.faults.weights = [Kind::Stall, Kind::Crash].map(|kind| (kind, Shape::of(kind, 1))).into();
+    two.faults.weights.insert(Kind::Cut, Shape::of(Kind::Cut, 0));
+    assert_eq!(kinds(&two, 100), BTreeSet::from([Kind::Stall, Kind::Crash]));
+}
+
+#[test]
+fn a_run_has_a_few_kinds_only() {
+    let mut profile = profile();
+    (profile.faults.count, profile.faults.kinds) = (Choice::Fixed(12), Choice::Fixed(2));
+    for plan in draws(&profile) {
+        let kinds: BTreeSet<Kind> = faults(&plan).iter().map(|(_, fault)| kind(fault)).collect();
+        assert!(kinds.len() <= 2, "{kinds:?}");
+    }
+}
+
+#[test]
+fn faults_are_aimed_in_the_given_proportions_and_holds_at_points() {
+    let mut profile = profile();
+    profile.faults.weights.remove(&Kind::Hold);
+    let mut aimed = [0u64; 3];
+    let what = |when: &When| match when {
+        When::After(Trigger { mark: Mark::Milestone(_), .. }) => 0,
+        When::After(Trigger { mark: Mark::Point(_), .. }) => 1,
+        When::At(_) => 2,
+    };
+    draws(&profile).for_each(|plan| faults(&plan).iter().for_each(|(when, _)| aimed[what(when)] += 1));
+    let total: u64 = aimed.iter().sum();
+    let percent = aimed.map(|n| n * 100 / total);
+    assert!((55..65).contains(&percent[0]) && (15..25).contains(&percent[1]) && (15..25).contains(&percent[2]), "{percent:?}");
+
+    profile.faults.weights = BTreeMap::from([(Kind::Hold, Shape::of(Kind::Hold, 1))]);
+    assert!(draws(&profile).all(|plan| faults(&plan).iter().all(|(when, _)| what(when) == 1)));
+}
+
+#[test]
+fn what_only_a_defect_reaches_is_aimed_at_only_with_the_defect() {
+    let names = |profile: &Profile| -> BTreeSet<String> {
+        let name = |when: &When| if let When::After(trigger) = when { Some(trigger.mark.name().to_owned()) } else { None };
+        draws(profile).flat_map(|plan| plan.steps.iter().filter_map(|step| name(&step.when)).collect::<Vec<_>>()).collect()
+    };
+    let good = BTreeSet::from(["relay.down", "relay.unlocked", "relay.up"].map(str::to_owned));
+    assert_eq!(names(&profile()), good);
+    let bad = names(&Profile { defects: vec!["goes-wrong".into()], ..profile() });
+    assert_eq!(bad.difference(&good).collect::<Vec<_>>(), ["relay.torn", "relay.wrong"]);
+}
+
+#[test]
+fn limits_clients_and_latency_come_from_the_profile() {
+    let latencies = [(ms(1), ms(20)), (ms(200), ms(300))];
+    let profile = Profile { clients: Choice::Range(1, 3), latencies: latencies.to_vec(), ..profile() };
+    let (mut clients, mut queues, mut latency) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for plan in draws(&profile) {
+        clients.insert(plan.clients);
+        queues.insert(plan.limits.over(Subject::limits(&Relay)).count("queue"));
+        latency.insert(plan.latency);
+    }
+    assert_eq!((clients, queues, latency), ([1, 2, 3].into(), [1, 64].into(), latencies.into()));
+}
+
+#[test]
+fn nobody_asks_a_puppet_for_anything() {
+    let understudy = Understudy { chance: 0.5, host: Host::client(1), puppet: Puppet::default() };
+    let profile = Profile { puppets: vec![understudy], ..profile() };
+    let played = draws(&profile).filter(|plan| plan.puppets.contains_key(&Host::client(1)));
+    let quiet = |plan: Plan| operations(&plan).iter().all(|(_, operation)| !plan.puppets.contains_key(&operation.client));
+    let played = played.map(|plan| assert!(quiet(plan))).count() as u64;
+    assert!((MANY * 4 / 10..MANY * 6 / 10).contains(&played), "{played}");
+}
+
+#[test]
+fn shrinking_keeps_the_steps_that_are_needed_and_no_others() {
+    let many = Profile { asks: Choice::Fixed(9), clients: Choice::Fixed(2), ..profile() };
+    let plan = draw(&many, 5);
+    let needed = [plan.steps[3].clone(), plan.steps[11].clone()];
+    let fails = |plan: &Plan| needed.iter().all(|step| plan.steps.contains(step));
+    let mut tree = PlanTree::new(plan);
+    let (mut tried, mut more) = (0, tree.simplify());
+    while more {
+        tried += 1;
+        more = if fails(&tree.current()) { tree.simplify() } else { tree.complicate() };
+    }
+    assert_eq!(tree.current().steps, needed);
+    assert!(tried < 60, "{tried}");
+}
+
+#[test]
+fn a_plan_without_steps_cannot_be_shrunk() {
+    let mut tree = PlanTree::new(Plan::new("relay"));
+    assert!(!tree.simplify() && !tree.complicate());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What `proptest!` draws is the generator's own plan of the seed that the plan tells.
+    #[test]
+    fn a_drawn_plan_knows_its_seed(drawn in strategy(&profile(), &relay())) {
+        prop_assert_eq!(&drawn, &draw(&profile(), drawn.seed));
+    }
+}

@@ -1,0 +1,172 @@
+//! Choices: one value, one of several, or one of a range.
+//!
+//! A draw is made of whole numbers only, so that it is the same on every machine. A range is not drawn evenly: boundaries
+//! break protocols, so its ends come more often than their share, and small values as often as large ones.
+
+use std::time::Duration;
+
+use rand_chacha::rand_core::RngCore;
+
+use crate::schedule::{Learns, LimitValue};
+
+/// Where a value comes from: `3`, `[1, 2, 2]` or `"0..10"` in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice<T> {
+    /// Always this.
+    Fixed(T),
+    /// One of these, each as likely as the others: twice is twice as likely. Never empty.
+    OneOf(Vec<Choice<T>>),
+    /// Something between these, both included.
+    Range(T, T),
+}
+
+impl<T> Choice<T> {
+    /// One of these values.
+    pub fn one_of(values: impl IntoIterator<Item = T>) -> Self {
+        Self::OneOf(values.into_iter().map(Self::Fixed).collect())
+    }
+}
+
+impl<T: Between> Choice<T> {
+    /// Draws a value.
+    pub fn draw(&self, dice: &mut impl RngCore) -> T {
+        match self {
+            Choice::Fixed(value) => value.clone(),
+            Choice::OneOf(choices) => pick(choices, dice).expect("a choice has something to choose from").draw(dice),
+            Choice::Range(low, high) => T::between(low, high, dice),
+        }
+    }
+}
+
+/// What a range can be made of.
+pub trait Between: Clone {
+    /// Draws something between two values, both included.
+    fn between(low: &Self, high: &Self, dice: &mut impl RngCore) -> Self;
+}
+
+impl Between for u64 {
+    /// An eighth of the draws are the one end, an eighth the other. Of the rest, one half is even, and the other even in the
+    /// number of binary digits above the lower end.
+    fn between(low: &u64, high: &u64, dice: &mut impl RngCore) -> u64 {
+        let (low, width) = ((*low).min(*high), high.abs_diff(*low));
+        match below(8, dice) {
+            0 => low,
+            1 => low + width,
+            2..=4 => low + upto(width, dice),
+            _ => {
+                let digits = below(u64::from(u64::BITS - width.leading_zeros()) + 1, dice);
+                let largest = 1u64.checked_shl(digits as u32).map_or(u64::MAX, |power| power - 1);
+                low + upto(largest.min(width), dice)
+            }
+        }
+    }
+}
+
+impl Between for Duration {
+    /// Whole milliseconds: the world has no others.
+    fn between(low: &Duration, high: &Duration, dice: &mut impl RngCore) -> Duration {
+        let ms = |duration: &Duration| duration.as_millis() as u64;
+        Duration::from_millis(u64::between(&ms(low), &ms(high), dice))
+    }
+}
+
+impl Between for LimitValue {
+    /// Between two values of one kind; one of the two where the kinds differ.
+    fn between(low: &LimitValue, high: &LimitValue, dice: &mut impl RngCore) -> LimitValue {
+        match (low, high) {
+            (LimitValue::Duration(low), LimitValue::Duration(high)) => LimitValue::Duration(Duration::between(low, high, dice)),
+            (LimitValue::Bytes(low), LimitValue::Bytes(high)) => LimitValue::Bytes(u64::between(low, high, dice)),
+            (LimitValue::Count(low), LimitValue::Count(high)) => LimitValue::Count(u64::between(low, high, dice)),
+            (low, high) => *pick(&[*low, *high], dice).expect("there are two"),
+        }
+    }
+}
+
+impl Between for Learns {
+    /// Between two delays; one of the two where one of them is never.
+    fn between(low: &Learns, high: &Learns, dice: &mut impl RngCore) -> Learns {
+        match (low, high) {
+            (Learns::After(low), Learns::After(high)) => Learns::After(Duration::between(low, high, dice)),
+            (low, high) => *pick(&[*low, *high], dice).expect("there are two"),
+        }
+    }
+}
+
+/// A number from 0 to `most`, both included, each as likely as the others.
+pub(crate) fn upto(most: u64, dice: &mut impl RngCore) -> u64 {
+    ((u128::from(dice.next_u64()) * (u128::from(most) + 1)) >> 64) as u64
+}
+
+/// A number below `bound`, which is not 0, each as likely as the others.
+pub(crate) fn below(bound: u64, dice: &mut impl RngCore) -> u64 {
+    upto(bound - 1, dice)
+}
+
+/// Whether something that happens in this share of the cases (from 0 to 1) happens.
+pub(crate) fn happens(chance: f64, dice: &mut impl RngCore) -> bool {
+    below(1_000_000, dice) < (chance * 1_000_000.0) as u64
+}
+
+/// One of these, each as likely as the others; `None` where there is nothing.
+pub(crate) fn pick<'a, T>(from: &'a [T], dice: &mut impl RngCore) -> Option<&'a T> {
+    if from.is_empty() { None } else { from.get(below(from.len() as u64, dice) as usize) }
+}
+
+/// The position of one of these weights, each as likely as it is heavy; `None` where nothing has weight.
+pub(crate) fn weigh(weights: &[u64], dice: &mut impl RngCore) -> Option<usize> {
+    let total: u64 = weights.iter().sum();
+    let mut left = below(total.max(1), dice);
+    weights.iter().position(|&weight| {
+        let here = left < weight;
+        left = left.saturating_sub(weight);
+        here
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::keyed::keyed;
+
+    fn draws<T: Between>(choice: &Choice<T>) -> Vec<T> {
+        (0..1000).map(|n| choice.draw(&mut keyed(1, "test", &[n]))).collect()
+    }
+
+    #[test]
+    fn a_range_reaches_both_ends_and_nothing_beyond() {
+        let drawn = draws(&Choice::Range(3, 1000));
+        assert!(drawn.iter().all(|n| (3..=1000).contains(n)));
+        for end in [3, 1000] {
+            assert!(drawn.iter().filter(|n| **n == end).count() > 50, "{end} comes often");
+        }
+        assert!(drawn.iter().filter(|n| **n < 20).count() > 200, "small values come often");
+        assert!(drawn.iter().filter(|n| **n > 500).count() > 200, "large values come often");
+        assert_eq!(draws(&Choice::Range(7, 7)), vec![7; 1000]);
+        assert!(draws(&Choice::Range(0, u64::MAX)).contains(&u64::MAX));
+    }
+
+    #[test]
+    fn what_stands_twice_comes_twice_as_often() {
+        let drawn = draws(&Choice::one_of([1, 1, 2]));
+        let ones = drawn.iter().filter(|n| **n == 1).count();
+        assert!((600..730).contains(&ones), "{ones}");
+    }
+
+    #[test]
+    fn a_choice_may_hold_a_range() {
+        let secs = Duration::from_secs;
+        let drawn = draws(&Choice::OneOf(vec![Choice::Fixed(secs(0)), Choice::Range(secs(5), secs(6))]));
+        assert!(drawn.iter().all(|d| *d == secs(0) || (secs(5)..=secs(6)).contains(d)));
+        assert!(drawn.iter().all(|d| d.subsec_nanos() % 1_000_000 == 0), "whole milliseconds");
+    }
+
+    #[test]
+    fn what_has_no_weight_is_never_weighed() {
+        let drawn: Vec<_> = (0..1000).map(|n| weigh(&[0, 3, 0, 1], &mut keyed(1, "test", &[n]))).collect();
+        let threes = drawn.iter().filter(|at| **at == Some(1)).count();
+        assert!((690..810).contains(&threes), "{threes}");
+        assert!(drawn.iter().all(|at| matches!(at, Some(1 | 3))));
+        assert_eq!(weigh(&[0, 0], &mut keyed(1, "test", &[])), None);
+        assert_eq!(weigh(&[], &mut keyed(1, "test", &[])), None);
+    }
+}
