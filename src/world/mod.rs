@@ -5,6 +5,8 @@ use crate::schedule::Plan;
 use crate::subject::Erased;
 use std::sync::Arc;
 
+pub mod process;
+
 /// How a run is carried out. Nothing of it changes what happens, but `twin`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {

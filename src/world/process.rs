@@ -1,0 +1,228 @@
+//! The simulated side of [`process`](crate::process): processes that play a [`Script`], and whose every byte is ground truth.
+//!
+//! A server launches them through [`Launch`], by the name of a script in the place of a program. What they really write, what
+//! really reaches their standard input, and how they really end goes into the history, by their own hand: no word of the
+//! server's is needed. All of it is on `tokio::time`, so it needs no world, only a runtime.
+//!
+//! The processes do not live in the tasks of whoever launches them, but in one future of the world's ([`Processes::new`]
+//! hands it out): they are the outside world, and no residue of the subject. Dropping that future is the end of the machine.
+//!
+//! In the history, the script `p1` is the stream `p1` (its end is the process's: `exit 7`, `signal 9`), and its pipes are
+//! `p1/stdout`, `p1/stderr` (their end, `closed`, comes when everybody who holds them has gone) and `p1/stdin` (what it
+//! read). Launched again, it is `p1~2`, `p1~3`, …
+//!
+//! What it does not do: working directories and environments (they are accepted, and change nothing), terminals, real signal
+//! handlers.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{DuplexStream, duplex};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use crate::net::BoxFuture;
+use crate::process::{Child, Command, Exit, Launch, Pipe};
+use crate::subject::Recorder;
+
+mod life;
+mod script;
+#[cfg(test)]
+mod tests;
+
+pub use script::{End, Print, Script, Stdin};
+
+use life::Life;
+
+/// How many bytes a pipe holds before its writer has to wait: as on Linux.
+pub const PIPE: usize = 65_536;
+
+/// The number of the first process of a host.
+const FIRST_PID: u32 = 1000;
+
+/// The signal that cannot be ignored.
+const KILL: i32 = 9;
+
+/// The simulated operating system of one host, as far as it runs processes.
+#[derive(Clone)]
+pub struct Processes {
+    scripts: Arc<BTreeMap<String, Script>>,
+    record: Recorder,
+    table: Arc<Mutex<Table>>,
+    births: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+}
+
+/// What the operating system knows.
+#[derive(Default)]
+struct Table {
+    /// Who lives, by pid: the process, or somebody whom it started and who holds its pipes.
+    alive: BTreeMap<u32, Arc<Life>>,
+    /// How many were ever launched.
+    launched: u32,
+    /// How many times each script was launched.
+    runs: BTreeMap<String, u32>,
+    /// Whether processes outlive those who launched them.
+    spares: bool,
+}
+
+/// The entry of a process in the table, for as long as it lives.
+struct Registered {
+    table: Arc<Mutex<Table>>,
+    pid: u32,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        locked(&self.table).alive.remove(&self.pid);
+    }
+}
+
+fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Processes {
+    /// An operating system that knows these scripts, by name, and the future in which its processes live. It writes the
+    /// truth with `record`.
+    pub fn new(scripts: BTreeMap<String, Script>, record: Recorder) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let (births, born) = mpsc::unbounded_channel();
+        (Self { scripts: Arc::new(scripts), record, table: Arc::default(), births }, host(born))
+    }
+
+    /// How many processes live. One that has exited counts as long as somebody whom it started holds its pipes.
+    pub fn alive(&self) -> u64 {
+        self.table().alive.len() as u64
+    }
+
+    /// Kills all of them, and all that they started. They are gone at the end of the next turn.
+    pub fn kill_all(&self) {
+        self.table().alive.values().for_each(|life| life.kill(KILL));
+    }
+
+    /// From now on processes outlive those who launched them (`true`), or die with them, as is the default.
+    pub fn spare(&self, spares: bool) {
+        self.table().spares = spares;
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        locked(&self.table)
+    }
+
+    /// Starts a process: registers it, and hands its life to the future in which all live.
+    fn start(&self, command: &Command) -> io::Result<Box<dyn Child>> {
+        let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
+        let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
+        let life = Arc::new(Life::default());
+        let (pid, name) = self.register(program, &life);
+        let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] = std::array::from_fn(|_| duplex(PIPE));
+        let far = [stdin_far, stdout_far, stderr_far];
+        let (ended, exit) = oneshot::channel();
+        let process = life::Process { name, script, record: self.record.clone(), life: life.clone(), pipes: far };
+        let registered = Registered { table: self.table.clone(), pid };
+        let lives = Box::pin(async move {
+            process.live(ended).await;
+            drop(registered);
+        });
+        self.births.send(lives).map_err(|_| io::Error::other("the machine is down"))?;
+        let pipes = [stdin, stdout, stderr].map(Some);
+        Ok(Box::new(Scripted { pid, life, processes: self.clone(), pipes, exit: Waited::Not(exit) }))
+    }
+
+    /// A pid for the next process, and its name in the history.
+    fn register(&self, program: &str, life: &Arc<Life>) -> (u32, String) {
+        let mut table = self.table();
+        let pid = FIRST_PID + table.launched;
+        table.launched += 1;
+        table.alive.insert(pid, life.clone());
+        let run = table.runs.entry(program.to_owned()).or_default();
+        *run += 1;
+        let name = if *run == 1 { program.to_owned() } else { format!("{program}~{run}") };
+        (pid, name)
+    }
+}
+
+/// Where processes live until they end, or until this is dropped.
+async fn host(mut born: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
+    let mut lives = JoinSet::new();
+    while let Some(life) = born.recv().await {
+        while lives.try_join_next().is_some() {} // those who ended leave nothing behind
+        lives.spawn(life);
+    }
+    while lives.join_next().await.is_some() {}
+}
+
+impl Launch for Processes {
+    fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>> {
+        Box::pin(async { self.start(command) })
+    }
+}
+
+/// What the one who launched a process holds of it.
+struct Scripted {
+    pid: u32,
+    life: Arc<Life>,
+    processes: Processes,
+    /// Standard input, output, error; until they are taken.
+    pipes: [Option<DuplexStream>; 3],
+    exit: Waited,
+}
+
+/// What is known of the end.
+enum Waited {
+    Not(oneshot::Receiver<Exit>),
+    Ended(Exit),
+}
+
+impl Scripted {
+    fn take(&mut self, pipe: usize) -> Option<Pipe> {
+        self.pipes[pipe].take().map(|pipe| Box::new(pipe) as Pipe)
+    }
+}
+
+impl Child for Scripted {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn stdin(&mut self) -> Option<Pipe> {
+        self.take(0)
+    }
+
+    fn stdout(&mut self) -> Option<Pipe> {
+        self.take(1)
+    }
+
+    fn stderr(&mut self) -> Option<Pipe> {
+        self.take(2)
+    }
+
+    fn signal(&mut self, number: i32) -> io::Result<()> {
+        if !self.processes.table().alive.contains_key(&self.pid) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.life.kill(number);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> BoxFuture<'_, io::Result<Exit>> {
+        Box::pin(async {
+            if let Waited::Not(exit) = &mut self.exit {
+                let exit = exit.await.map_err(|_| io::Error::other("the machine is down"))?;
+                self.exit = Waited::Ended(exit);
+            }
+            match self.exit {
+                Waited::Ended(exit) => Ok(exit),
+                Waited::Not(_) => unreachable!("it was waited for"),
+            }
+        })
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        if !self.processes.table().spares {
+            self.life.kill(KILL);
+        }
+    }
+}

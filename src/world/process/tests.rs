@@ -1,0 +1,242 @@
+//! What a server sees of a simulated process, and what the history says of it.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+use crate::history::What;
+use crate::schedule::Host;
+use crate::subject::Journal;
+
+/// A history of one machine: what happened, with milliseconds.
+#[derive(Default)]
+struct Notes(Mutex<Vec<(u64, What)>>, Option<Instant>);
+
+impl Journal for Notes {
+    fn write(&self, _: &Host, what: What) {
+        let at = self.1.expect("the notes have a beginning").elapsed().as_millis() as u64;
+        self.0.lock().unwrap().push((at, what));
+    }
+
+    fn gauge(&self, _: &Host, _: &'static str, _: Box<dyn Fn() -> u64 + Send>) {}
+}
+
+struct Machine {
+    processes: Processes,
+    notes: Arc<Notes>,
+    host: JoinHandle<()>,
+}
+
+impl Machine {
+    /// A machine that knows one script, `p1`.
+    fn with(script: Script) -> Self {
+        let notes = Arc::new(Notes(Mutex::default(), Some(Instant::now())));
+        let record = Recorder::new("server".into(), notes.clone());
+        let (processes, host) = Processes::new(BTreeMap::from([("p1".to_owned(), script)]), record);
+        Self { processes, notes, host: tokio::spawn(host) }
+    }
+
+    async fn launch(&self) -> Box<dyn Child> {
+        self.processes.launch(&run("p1")).await.unwrap()
+    }
+
+    /// What was really written to a pipe.
+    fn produced(&self, pipe: &str) -> Vec<u8> {
+        let bytes = |what: &What| match what {
+            What::Produced { stream, bytes } if *stream == pipe.into() => bytes.to_vec(),
+            _ => Vec::new(),
+        };
+        self.notes.0.lock().unwrap().iter().flat_map(|(_, what)| bytes(what)).collect()
+    }
+
+    /// What really ended, when, and how.
+    fn endings(&self) -> Vec<String> {
+        let line = |(at, what): &(u64, What)| match what {
+            What::Ended { stream, outcome } => Some(format!("{at} {stream}: {outcome}")),
+            _ => None,
+        };
+        self.notes.0.lock().unwrap().iter().filter_map(line).collect()
+    }
+}
+
+fn run(program: &str) -> Command {
+    Command { argv: vec![program.to_owned()], ..Command::default() }
+}
+
+fn lines(count: u64, every: u64) -> Print {
+    Print { lines: count, every: ms(every), bytes: None }
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+async fn all(mut pipe: Pipe) -> String {
+    let mut text = String::new();
+    pipe.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_printed_arrives_and_stands_in_the_history() {
+    let machine = Machine::with(Script { stdout: lines(3, 50), stderr: lines(1, 70), end: End::Code(7), ..Script::default() });
+    let mut child = machine.launch().await;
+    let (out, err) = (child.stdout().unwrap(), child.stderr().unwrap());
+    let (out, err, exit) = tokio::join!(all(out), all(err), child.wait());
+    assert_eq!(out, "1 p1/stdout\n2 p1/stdout\n3 p1/stdout\n");
+    assert_eq!(err, "1 p1/stderr\n");
+    assert_eq!(exit.unwrap(), Exit::Code(7));
+    assert_eq!(machine.produced("p1/stdout"), out.as_bytes());
+    assert_eq!(machine.produced("p1/stderr"), err.as_bytes());
+    assert_eq!(machine.endings(), ["150 p1: exit 7", "150 p1/stdout: closed", "150 p1/stderr: closed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_is_the_same_however_often_it_is_asked_for() {
+    let machine = Machine::with(Script { stdout: lines(1, 50), end: End::Signal(11), ..Script::default() });
+    let mut child = machine.launch().await;
+    assert!(timeout(ms(20), child.wait()).await.is_err(), "it was waited for in vain, and nothing is forgotten by that");
+    assert_eq!(child.wait().await.unwrap(), Exit::Signal(11));
+    assert_eq!(child.wait().await.unwrap(), Exit::Signal(11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pids_are_the_same_in_every_run_and_a_second_launch_has_its_own_name() {
+    let machine = Machine::with(Script { stdout: lines(1, 50), ..Script::default() });
+    let (mut first, mut second) = (machine.launch().await, machine.launch().await);
+    assert_eq!((first.pid(), second.pid()), (1000, 1001));
+    tokio::join!(first.wait(), second.wait()).1.unwrap();
+    assert_eq!(machine.produced("p1~2/stdout"), b"1 p1~2/stdout\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_program_is_not_found() {
+    let machine = Machine::with(Script::default());
+    let error = async |command| machine.processes.launch(&command).await.map(|_| ()).unwrap_err().kind();
+    assert_eq!(error(run("p2")).await, io::ErrorKind::NotFound);
+    assert_eq!(error(Command::default()).await, io::ErrorKind::InvalidInput);
+    assert_eq!(machine.processes.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_reaches_the_standard_input_is_written_down_and_echoed() {
+    let machine = Machine::with(Script { stdin: Stdin::Echoes, ..Script::default() });
+    let mut child = machine.launch().await;
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(b"hello").await.unwrap();
+    sleep(ms(10)).await;
+    assert_eq!(machine.produced("p1/stdin"), b"hello");
+    assert_eq!(machine.processes.alive(), 1, "its input has not ended");
+    drop(stdin);
+    assert_eq!(child.wait().await.unwrap(), Exit::Code(0));
+    assert_eq!(all(child.stdout().unwrap()).await, "hello");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_never_reads_makes_its_writer_wait() {
+    let machine = Machine::with(Script { stdin: Stdin::Ignores, end: End::Never, ..Script::default() });
+    let mut child = machine.launch().await;
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(&[0; PIPE]).await.unwrap();
+    assert!(timeout(ms(60_000), stdin.write_all(b"x")).await.is_err());
+    assert_eq!(machine.produced("p1/stdin"), b"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pipe_that_nobody_reads_stops_the_process_and_only_what_it_took_was_written() {
+    let size = 100_000;
+    let machine = Machine::with(Script { stdout: Print { lines: 1, every: ms(0), bytes: Some(size) }, ..Script::default() });
+    let mut child = machine.launch().await;
+    sleep(ms(1000)).await;
+    assert_eq!((machine.produced("p1/stdout").len(), machine.processes.alive()), (PIPE, 1));
+    let out = all(child.stdout().unwrap()).await;
+    assert_eq!((out.len() as u64, out.as_bytes()), (size, &machine.produced("p1/stdout")[..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pipe_that_its_reader_dropped_kills_the_writer() {
+    let machine = Machine::with(Script { stdout: lines(9, 10), ..Script::default() });
+    let mut child = machine.launch().await;
+    drop(child.stdout());
+    assert_eq!(child.wait().await.unwrap(), Exit::Signal(13));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grandchild_keeps_the_pipe_and_has_the_last_word() {
+    let script = Script { stdout: lines(1, 50), late_output: Some(ms(4000)), end: End::Code(3), ..Script::default() };
+    let machine = Machine::with(script);
+    let mut child = machine.launch().await;
+    assert_eq!(child.wait().await.unwrap(), Exit::Code(3));
+    assert_eq!(machine.processes.alive(), 1);
+    assert_eq!(all(child.stdout().unwrap()).await, "1 p1/stdout\n2 p1/stdout\n");
+    assert_eq!(machine.endings(), ["50 p1: exit 3", "4050 p1/stdout: closed", "4050 p1/stderr: closed"]);
+    sleep(ms(1)).await;
+    assert_eq!(machine.processes.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_ends_it_with_all_that_it_started() {
+    let machine = Machine::with(Script { end: End::Never, late_output: Some(ms(9000)), ..Script::default() });
+    let mut child = machine.launch().await;
+    sleep(ms(100)).await;
+    child.signal(0).unwrap();
+    sleep(ms(100)).await;
+    child.signal(15).unwrap();
+    assert_eq!(child.wait().await.unwrap(), Exit::Signal(15));
+    assert_eq!(machine.endings(), ["200 p1: signal 15", "200 p1/stdout: closed", "200 p1/stderr: closed"]);
+    sleep(ms(1)).await;
+    assert_eq!(child.signal(9).unwrap_err().kind(), io::ErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_that_is_ignored_is_followed_by_one_that_is_not() {
+    let machine = Machine::with(Script { end: End::Never, ignores: vec![15, 9], ..Script::default() });
+    let mut child = machine.launch().await;
+    child.signal(15).unwrap();
+    assert!(timeout(ms(1000), child.wait()).await.is_err());
+    child.signal(9).unwrap();
+    assert_eq!(child.wait().await.unwrap(), Exit::Signal(9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_drops_a_child_kills_it_unless_processes_are_spared() {
+    let machine = Machine::with(Script { end: End::Never, ..Script::default() });
+    drop(machine.launch().await);
+    sleep(ms(1)).await;
+    assert_eq!(machine.processes.alive(), 0);
+
+    machine.processes.spare(true);
+    drop(machine.launch().await);
+    sleep(ms(1)).await;
+    assert_eq!(machine.processes.alive(), 1);
+
+    machine.processes.kill_all();
+    sleep(ms(1)).await;
+    assert_eq!(machine.processes.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_down_launches_nothing_and_ends_every_wait() {
+    let machine = Machine::with(Script { end: End::Never, ..Script::default() });
+    let mut child = machine.launch().await;
+    sleep(ms(1)).await;
+    machine.host.abort();
+    assert!(child.wait().await.is_err());
+    assert!(machine.processes.launch(&run("p1")).await.is_err());
+    assert_eq!(machine.processes.alive(), 0);
+}
+
+#[test]
+fn a_line_is_as_long_as_it_is_asked_to_be_and_says_where_it_belongs() {
+    let line = |bytes, n| Print { bytes, ..Print::default() }.line("p1/stdout", n);
+    assert_eq!(line(None, 12), "12 p1/stdout\n");
+    assert_eq!(line(Some(20), 12), "12 p1/stdout.......\n");
+    assert_eq!(line(Some(13), 12), "12 p1/stdout\n");
+    assert_eq!(line(Some(0), 12), "");
+    assert_eq!(line(Some(65_536), 12).len(), 65_536);
+    let short: Vec<_> = (0..8).map(|n| line(Some(4), n)).collect();
+    assert!(short.windows(2).all(|pair| pair[0] != pair[1] && pair[0].len() == 4), "{short:?}");
+}
