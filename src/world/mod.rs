@@ -1,13 +1,49 @@
-//! One simulated run.
+//! One simulated run: a virtual clock, hosts, a network, faults, all on one thread.
+//!
+//! [`run`] carries a [`Plan`] out and returns its [`History`]; it judges nothing. A reader starts at [`event`], the engine: what a
+//! turn is, and how virtual time moves. Then
+//! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
+//! - `hosts`, `lives`: hosts, and how they start, die and start again.
+//! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
+//! - `steps`, `faults`, `puppet`: the schedule as it is carried out.
+//! - `hearing`, `prober`, `outside`: how product code is heard, held, and given its environment.
+//! - [`process`]: scripted processes.
+//!
+//! What it does not do: datagrams, connections of a host to itself, name resolution beyond its hosts' names, real files.
 
-use crate::history::History;
-use crate::schedule::Plan;
-use crate::subject::Erased;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
-pub mod process;
+use crate::history::{History, Side, What};
+use crate::probe;
+use crate::schedule::{Action, Count, Fault, Host, Plan};
+use crate::subject::Erased;
 
-/// How a run is carried out. Nothing of it changes what happens, but `twin`.
+mod conns;
+mod event;
+mod faults;
+mod hearing;
+mod hosts;
+mod link;
+mod lives;
+mod local;
+mod outside;
+mod prober;
+pub mod process;
+mod puppet;
+mod queue;
+mod segments;
+mod state;
+mod steps;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use hosts::{HostState, Hosts, Role};
+use state::{Phase, World};
+
+/// How a run is carried out. Nothing of it changes what happens, but `twin` and `engine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// How much is kept in the history.
@@ -40,7 +76,7 @@ pub enum Engine {
     Turmoil,
 }
 
-/// What a run left behind besides its history.
+/// What a run left behind.
 #[derive(Debug)]
 pub struct Outcome {
     /// The record.
@@ -49,20 +85,162 @@ pub struct Outcome {
     pub log: Vec<String>,
 }
 
-/// Runs a plan. Properties are not checked here.
-///
-/// # Errors
-/// If the run could not be carried out at all (milestones cannot be heard in this build, a poll took 10 s of real time).
-pub fn run(_subject: &Arc<dyn Erased>, _plan: &Plan, _options: &Options) -> Result<Outcome, RunError> {
-    Err(RunError::Deaf)
-}
-
 /// Why a run could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// Milestones do not arrive.
     #[error(
-        "the world does not hear milestones: a `release_max_level_*` or `max_level_*` feature of `tracing` is on somewhere; take it out"
+        "the world does not hear milestones: a `max_level_*` or `release_max_level_*` feature of the crate `tracing` is on somewhere; \
+         take it out"
     )]
     Deaf,
+    /// The plan names something that the subject does not have.
+    #[error("{0}")]
+    Plan(String),
+    /// The operating system gave no runtime.
+    #[error("no runtime: {0}")]
+    Runtime(String),
+}
+
+/// Runs a plan. Properties are not checked here.
+///
+/// # Errors
+/// If the run could not be carried out at all; see [`RunError`].
+///
+/// # Panics
+/// If the world itself is broken. A panic of the subject is an entry of the history.
+pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<Outcome, RunError> {
+    check(subject, plan)?;
+    prober::hear_panics();
+    let _hearing = hearing::listen(options.log);
+    let runtime = event::runtime(plan.seed).map_err(|error| RunError::Runtime(error.to_string()))?;
+    let world = {
+        let _in_runtime = runtime.enter();
+        new(subject, plan, options)
+    };
+    let settle = world.settle;
+    local::enter(world);
+    let run = catch_unwind(AssertUnwindSafe(|| {
+        let _probing = probe::attach(Rc::new(prober::WorldProber));
+        if !hears() {
+            return Err(RunError::Deaf);
+        }
+        runtime.block_on(async {
+            local::with(|world| {
+                world.arm();
+                world.start_all();
+            });
+            event::Director::new(plan.horizon.into()).await;
+        });
+        local::with(World::seal);
+        Ok(())
+    }));
+    // The order matters: tasks first, then what the subject left with the world, then the socket stack.
+    local::seal();
+    drop(catch_unwind(AssertUnwindSafe(|| drop(runtime))));
+    drop(local::try_with(|world| std::mem::take(&mut world.gauges)));
+    let world = local::leave().expect("it was entered");
+    debug_assert!(world.settle == settle);
+    match run {
+        Ok(result) => result.map(|()| Outcome { history: world.history, log: world.log }),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Whether the plan is one for the subject.
+fn check(subject: &Arc<dyn Erased>, plan: &Plan) -> Result<(), RunError> {
+    for step in &plan.steps {
+        if let Action::Operation(operation) = &step.action {
+            subject.check(operation).map_err(|error| RunError::Plan(format!("`{}`: {error}", operation.verb)))?;
+        }
+    }
+    for (name, value) in &plan.limits.0 {
+        let known = subject.limits().iter().find(|limit| limit.name == name);
+        let limit = known.ok_or_else(|| RunError::Plan(format!("{} has no limit `{name}`", subject.name())))?;
+        if !limit.default.same_kind(value) {
+            return Err(RunError::Plan(format!("the limit `{name}` is like {}, not {value}", limit.default)));
+        }
+    }
+    for name in &plan.defects {
+        if !subject.defects().iter().any(|defect| defect.name == name) {
+            return Err(RunError::Plan(format!("{} has no defect `{name}`", subject.name())));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a milestone arrives.
+fn hears() -> bool {
+    crate::milestone!("reknit.world.hears");
+    let mut notes = Vec::new();
+    local::drain(&mut notes);
+    !notes.is_empty()
+}
+
+/// A new world, in which nothing has happened.
+fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> World {
+    let mut net = event::stack();
+    let mut add = |name: &str, role| {
+        let id = net.add_host(name);
+        HostState::new(name.into(), net.lookup(name), id, role)
+    };
+    let mut hosts = vec![add("nobody", Role::Nobody)];
+    hosts.extend(subject.servers().iter().map(|name| add(name, Role::Server)));
+    hosts.extend(plan.client_hosts().collect::<Vec<Host>>().iter().map(|host| add(host.as_str(), Role::Client)));
+    let counts_messages =
+        |step: &crate::schedule::Step| matches!(&step.action, Action::Fault(Fault::CutAfter { count: Count::Messages(_), .. }));
+    let limits = plan.limits.over(subject.limits());
+    let entropy = (0..hosts.len()).map(|host| crate::schedule::keyed::keyed(plan.seed, "entropy", &[host as u64])).collect();
+    World {
+        plan: Arc::new(plan.clone()),
+        subject: subject.clone(),
+        options: *options,
+        net: Rc::new(net.enter()),
+        started: tokio::time::Instant::now(),
+        hosts: Hosts::new(hosts),
+        conns: conns::Conns::default(),
+        faults: faults::Faults::default(),
+        steps: steps::Steps::default(),
+        queue: queue::Queue::default(),
+        history: History::default(),
+        log: Vec::new(),
+        turns: event::Turns::default(),
+        director: None,
+        settle: subject.promise(&limits).settle,
+        phase: Phase::Starting,
+        opening: Vec::new(),
+        reopened: Vec::new(),
+        users: Vec::new(),
+        calls: 0,
+        gauges: Vec::new(),
+        entropy,
+        livelock: None,
+        dissects: options.detail == Detail::Full || plan.steps.iter().any(counts_messages),
+    }
+}
+
+impl World {
+    /// Writes the last words of the history.
+    fn seal(&mut self) {
+        self.read_notes();
+        if let Some(what) = self.livelock.take() {
+            self.record(None, What::Livelock { what });
+        }
+        self.history.end = self.now();
+        self.history.polls = local::polls();
+        self.note_deliveries();
+    }
+
+    /// Tells each message of a detailed history when it was delivered.
+    fn note_deliveries(&mut self) {
+        let mut seen = std::collections::BTreeMap::new();
+        for event in &mut self.history.events {
+            if let What::Message { conn, from, delivered, .. } = &mut event.what {
+                let at: &mut usize = seen.entry((*conn, *from == Side::Server)).or_default();
+                *delivered =
+                    self.conns.look(*conn).directions[*from as usize].messages.get(*at).and_then(|message| message.delivered);
+                *at += 1;
+            }
+        }
+    }
 }

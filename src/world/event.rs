@@ -1,0 +1,318 @@
+//! The event engine: one paused tokio runtime a world, `turmoil-net`'s socket stack, and virtual time that jumps to the next
+//! thing that happens.
+//!
+//! Two places drive a world. The [`Director`] is the future that the runtime blocks on: it sleeps until the next thing is due,
+//! and does it. [`park`] is called when nothing is ready, which is the end of a turn: it writes what was noted, carries out what that
+//! triggers, and lets packets leave their hosts. tokio's paused clock then jumps by itself.
+//!
+//! Within a millisecond either packets or timers come first, as drawn. Packets come after timers by waiting for the end of the
+//! turn in which the timers fire; they come before by stopping the clock a nanosecond short of the millisecond.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::runtime::{Builder, RngSeed, Runtime};
+use tokio::time::{Instant, Sleep};
+use turmoil_net::shim::tokio::net::{TcpListener, TcpStream};
+use turmoil_net::{KernelConfig, Net};
+
+use crate::history::Time;
+use crate::net::BoxFuture;
+
+use super::link::packets_first;
+use super::local;
+use super::queue::Due;
+use super::state::World;
+use super::stream::RawSocket;
+
+impl RawSocket for TcpStream {
+    fn drain(&mut self, into: &mut BytesMut) {
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = self.try_read(&mut buffer) {
+            into.extend_from_slice(&buffer[..n]);
+        }
+    }
+}
+
+/// Opens a connection from the current host.
+pub(super) fn connect(to: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn RawSocket>>> {
+    Box::pin(async move { Ok(Box::new(TcpStream::connect(to).await?) as Box<dyn RawSocket>) })
+}
+
+/// A listening socket.
+pub(super) struct Binding {
+    socket: TcpListener,
+    port: u16,
+}
+
+/// Listens at a port of the current host, on all its addresses.
+pub(super) fn bind(port: u16) -> io::Result<Binding> {
+    // The stack's `bind` is async in form only.
+    let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
+    let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        return Err(io::ErrorKind::WouldBlock.into());
+    };
+    let socket = socket?;
+    let port = socket.local_addr()?.port();
+    Ok(Binding { socket, port })
+}
+
+impl Binding {
+    /// Takes the next connection.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
+        self.socket.poll_accept(cx).map_ok(|(socket, peer)| (Box::new(socket) as Box<dyn RawSocket>, peer))
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+/// A socket stack whose own retransmission, which counts passes, is off.
+pub(super) fn stack() -> Net {
+    Net::with_config(KernelConfig::default().retx_threshold(u32::MAX))
+}
+
+/// A paused runtime of one thread, with the hooks of a world.
+pub(super) fn runtime(seed: u64) -> io::Result<Runtime> {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(RngSeed::from_bytes(&seed.to_le_bytes()))
+        .on_thread_park(park)
+        .on_task_spawn(|task| local::spawned(task.id()))
+        .on_before_task_poll(|task| {
+            if local::before_poll(task.id()) == MOST_POLLS {
+                stop_spinning();
+            }
+        })
+        .on_after_task_poll(|_| local::after_poll())
+        .on_task_terminate(|task| local::terminated(task.id()))
+        .build()
+}
+
+/// Polls in one instant of virtual time that are taken for a livelock.
+const MOST_POLLS: u64 = 1_000_000;
+
+/// Rounds of triggers in one instant of virtual time that are taken for a livelock.
+const MOST_ROUNDS: u32 = 100;
+
+fn stop_spinning() {
+    local::try_with(|world| {
+        world.livelock = Some(format!("{MOST_POLLS} polls"));
+        world.wake_director();
+    });
+}
+
+/// The end of a turn: nothing is ready.
+fn park() {
+    let Some(sealed) = local::try_with(|world| world.end_turn()) else { return };
+    if sealed {
+        local::seal();
+    }
+}
+
+/// What a world keeps from one turn to the next.
+#[derive(Default)]
+pub(super) struct Turns {
+    notes: Vec<local::Note>,
+    /// The moment of the last turn, and how many rounds of triggers there were in it.
+    last: Time,
+    rounds: u32,
+    moment: Moment,
+}
+
+/// How far a millisecond is: which of its packets and timers have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Moment {
+    /// What is due is done as it comes.
+    #[default]
+    Open,
+    /// Its timers fire in this turn; what else is due waits for the turn's end.
+    Timers,
+    /// Its timers have fired: what else is due comes now.
+    TimersDone,
+    /// The turn before it is over: the clock may stop a nanosecond short of it.
+    Before(Time),
+    /// The clock stands a nanosecond short of it: what is due in it is done, its timers have not fired.
+    Packets(Time),
+    /// Its packets have come: the clock may move on to it.
+    PacketsDone,
+}
+
+impl World {
+    /// The end of a turn. Returns whether the run stops here.
+    fn end_turn(&mut self) -> bool {
+        let now = self.now();
+        if self.turns.last != now {
+            (self.turns.last, self.turns.rounds) = (now, 0);
+            local::time_moved();
+        }
+        if self.read_notes() {
+            self.turns.rounds += 1;
+            if self.turns.rounds < MOST_ROUNDS {
+                // What was triggered may have made tasks ready: they run in this same instant, before anything leaves.
+                self.wake_director();
+                return false;
+            }
+            self.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
+            self.wake_director();
+        }
+        self.read_gauges();
+        self.finish_deaths();
+        self.after_start();
+        self.egress();
+        self.plan_wake(now);
+        self.livelock.is_some()
+    }
+
+    /// Writes what was noted in this turn; returns whether it triggered anything.
+    pub(super) fn read_notes(&mut self) -> bool {
+        let mut notes = std::mem::take(&mut self.turns.notes);
+        local::drain(&mut notes);
+        let mut acted = false;
+        for note in notes.drain(..) {
+            acted |= self.read_note(note.host, note.what);
+        }
+        self.turns.notes = notes;
+        acted
+    }
+
+    /// Decides whether the director has something to do before the clock jumps.
+    fn plan_wake(&mut self, now: Time) {
+        self.turns.moment = match self.turns.moment {
+            Moment::Timers => Moment::TimersDone,
+            Moment::Packets(_) => Moment::PacketsDone,
+            Moment::Open if self.is_whole() => match self.queue.next() {
+                Some(next) if next == Time(now.0 + 1) && packets_first(self.seed(), self.plan.order, next) => {
+                    Moment::Before(next)
+                }
+                _ => return,
+            },
+            other => other,
+        };
+        self.wake_director();
+    }
+
+    /// Whether the clock stands at a whole millisecond.
+    fn is_whole(&self) -> bool {
+        (Instant::now() - self.started).subsec_nanos() % 1_000_000 == 0
+    }
+}
+
+/// How far the clock is moved to stop short of the next millisecond.
+const JUST_BEFORE: Duration = Duration::from_nanos(999_999);
+
+/// Moves the paused clock.
+fn advance(by: Duration) {
+    let mut moved = std::pin::pin!(tokio::time::advance(by));
+    // Its first poll moves the clock; what comes after it only yields.
+    let _ = moved.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+}
+
+/// The future that a run blocks on: does what is due, when it is due, until the end.
+pub(super) struct Director {
+    sleep: Pin<Box<Sleep>>,
+    until: Time,
+}
+
+impl Director {
+    /// A director that stops at `until`. Must be made inside the runtime.
+    pub fn new(until: Time) -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep(Duration::MAX)), until }
+    }
+
+    /// Does all that is due; returns when it wants to be polled again, or `None` at the end.
+    fn act(&mut self, cx: &Context<'_>) -> Option<Instant> {
+        let moment = local::with(|world| {
+            world.director = Some(cx.waker().clone());
+            world.turns.moment
+        });
+        let moment = match moment {
+            Moment::Before(at) => {
+                advance(JUST_BEFORE);
+                Moment::Packets(at)
+            }
+            Moment::PacketsDone => {
+                advance(Duration::from_millis(1) - JUST_BEFORE);
+                Moment::Open
+            }
+            other => other,
+        };
+        local::with(|world| {
+            world.turns.moment = moment;
+            let now = world.now();
+            if world.livelock.is_some() {
+                return None;
+            }
+            if now >= self.until && moment == Moment::Open {
+                self.until = world.at_end()?;
+            }
+            let waits = match moment {
+                Moment::Open => world.timers_first(now),
+                Moment::Timers => true,
+                _ => false,
+            };
+            if waits {
+                world.turns.moment = Moment::Timers;
+            } else {
+                while let Some(due) = world.queue.pop(now) {
+                    world.act(due);
+                }
+                if moment == Moment::TimersDone {
+                    world.turns.moment = Moment::Open;
+                }
+            }
+            Some(world.instant(world.next_look(now, self.until)))
+        })
+    }
+}
+
+impl World {
+    /// Whether something is due now that must let the timers of its millisecond go first.
+    fn timers_first(&self, now: Time) -> bool {
+        self.queue.next() == Some(now) && !packets_first(self.seed(), self.plan.order, now)
+    }
+
+    /// When the director looks again: when the next thing is due, or a millisecond before if it comes before the timers.
+    fn next_look(&self, now: Time, until: Time) -> Time {
+        let next = self.queue.next().filter(|next| *next > now).map_or(until, |next| next.min(until));
+        let early = next > Time(now.0 + 1) && packets_first(self.seed(), self.plan.order, next);
+        if early { Time(next.0 - 1) } else { next }
+    }
+}
+
+impl World {
+    fn act(&mut self, due: Due) {
+        match due {
+            Due::Step(step) => self.step(step),
+            Due::Packet { conn, from, n, packet } => self.arrive(conn, from, n, packet),
+            Due::Learn { conn, side } => self.kill(conn, side, io::ErrorKind::ConnectionReset),
+            Due::Expire(fault) => self.expire(fault),
+            Due::Settled(fault) => self.end_fault(fault),
+            Due::Release(fault) => self.release(fault),
+            Due::Restart(host, fault) => self.restart(host, Some(fault)),
+            Due::GiveUp { conn, side, since } => self.give_up(conn, side, since),
+        }
+    }
+}
+
+impl Future for Director {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let Some(next) = self.act(cx) else { return Poll::Ready(()) };
+            self.sleep.as_mut().reset(next);
+            if self.sleep.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Faults as they come into force and go: what each starts, what it touches, and when it is over.
+//!
+//! What a fault in force does to a segment is the [link model](super::link)'s; here is what it does by itself: killing a
+//! connection, taking a host down, holding nothing back any more when it ends.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::{ConnIndex, Nature, Scope, Side, Time, What};
+use crate::schedule::{Conn, Count, Fault, Host, Learns, Place, SlowBy, Which};
+
+use super::conns::Conns;
+use super::link::{self, same_link};
+use super::local::HostIx;
+use super::queue::Due;
+use super::state::World;
+
+/// A fault in force.
+pub(super) struct InForce {
+    pub number: usize,
+    pub target: Target,
+    /// Only what goes toward this host is touched.
+    pub toward: Option<HostIx>,
+    pub kind: Kind,
+}
+
+/// What a fault touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The connection of this name, of this host: also one that is yet to come.
+    Named(HostIx, Conn),
+    /// This connection.
+    Conn(ConnIndex),
+    /// All that passes between two hosts.
+    Link(HostIx, HostIx),
+    /// All that passes to or from a host.
+    Host(HostIx),
+}
+
+/// What a fault does to what it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing passes.
+    Block,
+    Delay(Duration),
+    DelayClose(Duration),
+    Slow(SlowBy),
+    Refuse,
+    Hang,
+    AcceptThenClose,
+    /// The connection dies when so many bytes, or messages, have arrived.
+    CutAfter(Count),
+    /// The connection is dead, or the host is down: the fault is over when both ends know.
+    Dead,
+    /// A task is held.
+    Hold,
+}
+
+impl InForce {
+    /// Whether a segment of `conn` toward a host is touched.
+    pub fn touches(&self, conns: &Conns, conn: ConnIndex, toward: HostIx) -> bool {
+        self.toward.is_none_or(|host| host == toward) && self.target.holds(conns, conn)
+    }
+}
+
+impl Target {
+    /// Whether a connection is in it.
+    pub fn holds(&self, conns: &Conns, index: ConnIndex) -> bool {
+        let conn = conns.look(index);
+        match self {
+            Target::Named(host, name) => conns.is_named(index, *host, name),
+            Target::Conn(this) => *this == index,
+            Target::Link(a, b) => same_link((*a, *b), (conn.client, conn.server)),
+            Target::Host(host) => conn.client == *host || conn.server == *host,
+        }
+    }
+}
+
+/// The faults of a run.
+#[derive(Default)]
+pub(super) struct Faults {
+    pub active: Vec<InForce>,
+    /// When each end of a connection that will be cut learns of it, by the number of the fault.
+    learns: BTreeMap<usize, BTreeMap<Host, Learns>>,
+    begun: usize,
+}
+
+/// Why a fault did nothing.
+type Missed = String;
+
+impl World {
+    /// Brings a fault into force, for a step.
+    pub(super) fn begin(&mut self, step: usize, fault: &Fault) -> Result<(), Missed> {
+        match fault {
+            Fault::Cut { conn, learns } => {
+                let conn = self.existing(conn)?;
+                let number = self.declare(step, fault, Target::Conn(conn), None, Kind::Dead, Nature::Kills);
+                self.faults.learns.insert(number, learns.clone());
+                self.cut(conn, number);
+            }
+            Fault::Reset { conn, toward } => {
+                let conn = self.existing(conn)?;
+                let toward = toward.as_ref().map(|host| self.host(host)).transpose()?;
+                self.declare(step, fault, Target::Conn(conn), None, Kind::Dead, Nature::Kills);
+                self.reset(conn, toward);
+            }
+            Fault::CutAfter { conn, toward, count, learns } => {
+                let (target, toward) = (self.named(conn)?, self.host(toward)?);
+                let number = self.declare(step, fault, target, Some(toward), Kind::CutAfter(*count), Nature::Kills);
+                self.faults.learns.insert(number, learns.clone());
+                self.cut_what_is_over();
+            }
+            Fault::Partition { hosts, toward, lasts } => {
+                let target = Target::Link(self.host(&hosts.0)?, self.host(&hosts.1)?);
+                self.lasting(step, fault, target, toward.as_ref(), Kind::Block, Nature::Kills, *lasts)?;
+            }
+            Fault::Stall { conn, toward, lasts } => {
+                let target = self.named(conn)?;
+                self.lasting(step, fault, target, Some(toward), Kind::Block, Nature::Kills, *lasts)?;
+            }
+            Fault::Blackhole { conn, lasts } => {
+                let target = self.named(conn)?;
+                self.lasting(step, fault, target, None, Kind::Block, Nature::Kills, *lasts)?;
+            }
+            Fault::Delay { place, toward, by, lasts } => {
+                let target = self.place(place)?;
+                self.lasting(step, fault, target, toward.as_ref(), Kind::Delay(*by), Nature::Slows, *lasts)?;
+            }
+            Fault::DelayClose { conn, toward, by } => {
+                let target = self.named(conn)?;
+                self.lasting(step, fault, target, Some(toward), Kind::DelayClose(*by), Nature::Slows, None)?;
+            }
+            Fault::Slow { place, toward, by, lasts } => {
+                let target = self.place(place)?;
+                self.lasting(step, fault, target, toward.as_ref(), Kind::Slow(*by), Nature::Slows, *lasts)?;
+            }
+            Fault::Refuse { host, lasts } => self.at_the_door(step, fault, host, Kind::Refuse, *lasts)?,
+            Fault::Hang { host, lasts } => self.at_the_door(step, fault, host, Kind::Hang, *lasts)?,
+            Fault::AcceptThenClose { host, lasts } => self.at_the_door(step, fault, host, Kind::AcceptThenClose, *lasts)?,
+            Fault::Crash { host, lasts } => self.take_down(step, fault, host, *lasts, false)?,
+            Fault::PowerLoss { host, lasts } => self.take_down(step, fault, host, *lasts, true)?,
+            Fault::Restart { host } => {
+                let host = self.host(host)?;
+                if self.hosts.get(host).up || self.hosts.get(host).dying {
+                    return Err(format!("{} is up", self.hosts.get(host).name));
+                }
+                self.restart(host, None);
+            }
+            Fault::ClockJump { host, by_ms } => {
+                let host = self.host(host)?;
+                let number = self.declare(step, fault, Target::Host(host), None, Kind::Hold, Nature::Harmless);
+                self.hosts.get_mut(host).clock_off += by_ms;
+                self.end_fault(number);
+            }
+            Fault::Hold { .. } => return Err("no task reached its point".into()),
+        }
+        Ok(())
+    }
+
+    fn host(&self, name: &Host) -> Result<HostIx, Missed> {
+        self.hosts.named(name).ok_or_else(|| format!("there is no host `{name}`"))
+    }
+
+    fn existing(&self, name: &Conn) -> Result<ConnIndex, Missed> {
+        let host = self.host(&name.host)?;
+        let found = self.conns.iter().map(|(index, _)| index).find(|index| self.conns.is_named(*index, host, name));
+        let conn = found.ok_or_else(|| format!("there is no {name} yet"))?;
+        if self.conns.look(conn).dead || self.conns.look(conn).is_over() {
+            return Err(format!("{name} is over"));
+        }
+        Ok(conn)
+    }
+
+    /// The target of a fault that lasts. `#last` means the connection that is the newest now.
+    fn named(&self, name: &Conn) -> Result<Target, Missed> {
+        let host = self.host(&name.host)?;
+        Ok(match name.which {
+            Which::Last => match self.conns.newest(host, name.label.as_deref()) {
+                Some(conn) => Target::Conn(conn),
+                None => Target::Named(host, Conn { which: Which::Number(1), ..name.clone() }),
+            },
+            _ => Target::Named(host, name.clone()),
+        })
+    }
+
+    fn place(&self, place: &Place) -> Result<Target, Missed> {
+        match place {
+            Place::Conn(conn) => self.named(conn),
+            Place::Link(a, b) => Ok(Target::Link(self.host(a)?, self.host(b)?)),
+        }
+    }
+
+    /// Writes that a fault came into force, and returns its number.
+    pub(super) fn declare(
+        &mut self,
+        step: usize,
+        fault: &Fault,
+        target: Target,
+        toward: Option<HostIx>,
+        kind: Kind,
+        nature: Nature,
+    ) -> usize {
+        let number = self.faults.begun;
+        self.faults.begun += 1;
+        let scope = self.scope(&target);
+        self.faults.active.push(InForce { number, target, toward, kind });
+        self.record(None, What::FaultBegan { fault: number, step, what: fault.clone(), scope, nature });
+        number
+    }
+
+    fn scope(&self, target: &Target) -> Scope {
+        let name = |host: &HostIx| self.hosts.get(*host).name.clone();
+        match target {
+            Target::Host(host) => Scope { hosts: vec![name(host)], ..Scope::default() },
+            Target::Link(a, b) => Scope { links: vec![(name(a), name(b))], ..Scope::default() },
+            Target::Conn(_) | Target::Named(..) => Scope {
+                conns: self.conns.indices().filter(|conn| target.holds(&self.conns, *conn)).collect(),
+                ..Scope::default()
+            },
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // the columns of one row of the fault table
+    fn lasting(
+        &mut self,
+        step: usize,
+        fault: &Fault,
+        target: Target,
+        toward: Option<&Host>,
+        kind: Kind,
+        nature: Nature,
+        lasts: Option<Duration>,
+    ) -> Result<(), Missed> {
+        let toward = toward.map(|host| self.host(host)).transpose()?;
+        let number = self.declare(step, fault, target, toward, kind, nature);
+        self.expire_after(number, lasts);
+        Ok(())
+    }
+
+    /// A fault of new connections to a host.
+    fn at_the_door(
+        &mut self,
+        step: usize,
+        fault: &Fault,
+        host: &Host,
+        kind: Kind,
+        lasts: Option<Duration>,
+    ) -> Result<(), Missed> {
+        let host = self.host(host)?;
+        let number = self.declare(step, fault, Target::Host(host), Some(host), kind, Nature::Kills);
+        self.expire_after(number, lasts);
+        Ok(())
+    }
+
+    fn expire_after(&mut self, number: usize, lasts: Option<Duration>) {
+        if let Some(lasts) = lasts {
+            self.schedule(self.now() + lasts, 0, Due::Expire(number));
+        }
+    }
+
+    /// The time of a fault is up: what it held is tried again, and when that has arrived the fault is over.
+    pub(super) fn expire(&mut self, number: usize) {
+        self.faults.active.retain(|fault| fault.number != number);
+        let arrived = self.release_held();
+        self.schedule(arrived.max(self.now()), u32::MAX, Due::Settled(number));
+    }
+
+    /// Writes that a fault is over.
+    pub(super) fn end_fault(&mut self, number: usize) {
+        self.faults.active.retain(|fault| fault.number != number);
+        self.record(None, What::FaultEnded { fault: number });
+    }
+
+    /// A connection dies: nothing of it passes any more, and each end learns of it in its own time.
+    fn cut(&mut self, conn: ConnIndex, number: usize) {
+        let now = self.now();
+        let state = self.conns.get(conn);
+        state.dead = true;
+        state.directions.iter_mut().for_each(|direction| direction.held.clear());
+        let learns = self.faults.learns.remove(&number).unwrap_or_default();
+        for side in [Side::Client, Side::Server] {
+            let host = &self.hosts.get(self.conns.look(conn).host(side)).name;
+            match learns.get(host).copied().unwrap_or(Learns::After(Duration::ZERO)) {
+                Learns::After(after) => self.schedule(now + after, 0, Due::Learn { conn, side }),
+                Learns::Never => {}
+            }
+        }
+        self.wake_director();
+        self.purge_if_over(conn);
+    }
+
+    /// Somebody in the middle resets a connection: an RST goes to each end, after what was sent there before.
+    fn reset(&mut self, conn: ConnIndex, toward: Option<HostIx>) {
+        for side in [Side::Client, Side::Server] {
+            let host = self.conns.look(conn).host(side);
+            if toward.is_none_or(|toward| toward == host) {
+                self.send_reset(conn, side.other());
+            }
+        }
+    }
+
+    /// Cuts the connections in which as much has arrived as a `cut-after` lets pass.
+    pub(super) fn cut_what_is_over(&mut self) {
+        for at in (0..self.faults.active.len()).rev() {
+            let Kind::CutAfter(count) = self.faults.active[at].kind else { continue };
+            let over = self.conns.indices().find(|conn| {
+                let fault = &self.faults.active[at];
+                fault.target.holds(&self.conns, *conn)
+                    && !self.conns.look(*conn).dead
+                    && self
+                        .cut_position(*conn, fault.toward, count)
+                        .is_some_and(|(side, allowed)| self.conns.look(*conn).directions[side as usize].delivered >= allowed)
+            });
+            if let Some(conn) = over {
+                let number = self.faults.active[at].number;
+                self.faults.active[at].kind = Kind::Dead;
+                self.faults.active[at].target = Target::Conn(conn);
+                self.cut(conn, number);
+            }
+        }
+    }
+
+    /// How many bytes of a direction a `cut-after` lets pass, as far as that is known yet, and which end sends them.
+    fn cut_position(&self, conn: ConnIndex, toward: Option<HostIx>, count: Count) -> Option<(Side, u64)> {
+        let state = self.conns.look(conn);
+        let side = state.side_on(toward?)?.other();
+        match count {
+            Count::Bytes(bytes) => Some((side, bytes)),
+            Count::Messages(0) => Some((side, 0)),
+            Count::Messages(n) => {
+                let message = state.directions[side as usize].messages.get(n as usize - 1)?;
+                Some((side, message.end))
+            }
+        }
+    }
+
+    /// How many more bytes may arrive from an end before a `cut-after` kills the connection.
+    pub(super) fn allowance(&self, conn: ConnIndex, from: Side) -> Option<u64> {
+        let delivered = self.conns.look(conn).directions[from as usize].delivered;
+        self.faults
+            .active
+            .iter()
+            .filter(|fault| fault.target.holds(&self.conns, conn))
+            .filter_map(|fault| match fault.kind {
+                Kind::CutAfter(count) => self.cut_position(conn, fault.toward, count),
+                _ => None,
+            })
+            .filter(|(side, _)| *side == from)
+            .map(|(_, allowed)| allowed.saturating_sub(delivered))
+            .min()
+    }
+
+    /// Tries again what faults held and no fault holds any more; returns when the last of it arrives.
+    pub(super) fn release_held(&mut self) -> Time {
+        let mut last = self.now();
+        for conn in self.conns.indices() {
+            for from in [Side::Client, Side::Server] {
+                if let Some(arrival) = self.retransmit(conn, from) {
+                    last = last.max(arrival);
+                }
+            }
+        }
+        last
+    }
+
+    /// An end of a connection is over for its user: a fault that killed the connection is over when both are.
+    pub(super) fn close_faults_of(&mut self, conn: ConnIndex) {
+        if !self.conns.look(conn).is_over() {
+            return;
+        }
+        let over: Vec<_> = self
+            .faults
+            .active
+            .iter()
+            .filter(|fault| fault.target == Target::Conn(conn) && fault.kind == Kind::Dead)
+            .map(|fault| fault.number)
+            .collect();
+        over.into_iter().for_each(|number| self.end_fault(number));
+    }
+
+    /// Whether nothing passes to or from a host.
+    pub(super) fn is_dark(&self, conn: ConnIndex) -> bool {
+        let conn = self.conns.look(conn);
+        self.hosts.get(conn.client).dark || self.hosts.get(conn.server).dark
+    }
+
+    /// What the faults in force do to a segment.
+    pub(super) fn effects(&self, segment: link::Segment) -> link::Effects {
+        let mut effects = link::effects(&self.faults.active, &self.conns, segment);
+        effects.blocked |= self.is_dark(segment.conn);
+        effects
+    }
+}

@@ -1,0 +1,134 @@
+//! How a world hears milestones: one `tracing` dispatcher a worker thread, whose layer only appends to the inbox.
+//!
+//! A dispatcher a run would rebuild the interest of every call site; anything more in the layer would re-enter the world.
+
+use std::cell::RefCell;
+use std::fmt::{self, Write};
+
+use tracing::dispatcher::{DefaultGuard, Dispatch};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::{Layer, Registry};
+
+use crate::probe::MILESTONE;
+use crate::schedule::FieldValue;
+
+use super::local::{self, Noted};
+
+thread_local! {
+    static HEARING: RefCell<Option<Hearing>> = const { RefCell::new(None) };
+}
+
+/// What a thread hears with.
+struct Hearing {
+    dispatch: Dispatch,
+    logs: bool,
+}
+
+/// Has this thread hear milestones, and with `logs` all that the subject says, until the guard is dropped.
+pub(super) fn listen(logs: bool) -> DefaultGuard {
+    HEARING.with_borrow_mut(|hearing| {
+        if hearing.as_ref().is_none_or(|hearing| hearing.logs != logs) {
+            *hearing = Some(Hearing { dispatch: Dispatch::new(Registry::default().with(Ear { logs })), logs });
+        }
+        let dispatch = &hearing.as_ref().expect("it was just made").dispatch;
+        tracing::dispatcher::set_default(dispatch)
+    })
+}
+
+/// The layer.
+struct Ear {
+    logs: bool,
+}
+
+impl Ear {
+    fn cares(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && (metadata.target() == MILESTONE || self.logs && *metadata.level() <= Level::DEBUG)
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Ear {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> tracing::subscriber::Interest {
+        if self.cares(metadata) { tracing::subscriber::Interest::always() } else { tracing::subscriber::Interest::never() }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.cares(metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
+        Some(if self.logs { tracing::level_filters::LevelFilter::DEBUG } else { tracing::level_filters::LevelFilter::INFO })
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if !local::listening() {
+            return;
+        }
+        let metadata = event.metadata();
+        if self.logs {
+            let mut line = Line(format!("{:<5} {}", metadata.level(), metadata.target()));
+            event.record(&mut line);
+            local::note(Noted::Log(line.0));
+        }
+        if metadata.target() == MILESTONE {
+            let mut fields = Fields(Vec::with_capacity(4));
+            event.record(&mut fields);
+            local::note(Noted::Milestone { name: metadata.name(), fields: fields.0 });
+        }
+    }
+}
+
+/// Collects the fields of a milestone.
+struct Fields(Vec<(&'static str, FieldValue)>);
+
+impl Fields {
+    fn push(&mut self, field: &Field, value: FieldValue) {
+        if field.name() != "message" {
+            self.0.push((field.name(), value));
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.push(field, FieldValue::Number(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        let value = u64::try_from(value).map_or_else(|_| FieldValue::Text(value.to_string()), FieldValue::Number);
+        self.push(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.push(field, FieldValue::Number(value.into()));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.push(field, FieldValue::Text(value.to_owned()));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() != "message" {
+            self.push(field, FieldValue::Text(format!("{value:?}")));
+        }
+    }
+}
+
+/// Writes an event as a line.
+struct Line(String);
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let _ = write!(self.0, "  {}={value}", field.name());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let written = if field.name() == "message" {
+            write!(self.0, "  {value:?}")
+        } else {
+            write!(self.0, "  {}={value:?}", field.name())
+        };
+        written.expect("writing to a string succeeds");
+    }
+}

@@ -1,0 +1,214 @@
+//! The lives of hosts: starting them, taking them down, starting them again; and the end of the run.
+//!
+//! A host dies in this order: its links go dark (`power-loss`) or not (`crash`); its root is dropped; one turn for its tasks to drop,
+//! their milestones and effects ignored; then its connections are reset under whatever still holds one. Tasks that outlive their
+//! host are a leak of the subject.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::history::{ConnEnd, ConnIndex, Nature, Side, Time, What};
+use crate::net::Endpoint;
+use crate::schedule::{Fault, Host, keyed};
+use crate::subject::{HostContext, Recorder, Root};
+
+use super::faults::{Kind, Target};
+use super::hosts::Role;
+use super::local::{self, HostIx};
+use super::outside::{self, WorldJournal};
+use super::puppet;
+use super::queue::Due;
+use super::segments::reset_by_hand;
+use super::state::{Phase, World};
+
+/// How long the clients are given to close, once their users have gone.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+impl World {
+    /// Starts all hosts, servers first.
+    pub(super) fn start_all(&mut self) {
+        self.hosts.indices().for_each(|host| self.start(host));
+    }
+
+    fn start(&mut self, host: HostIx) {
+        let root = self.root(host);
+        let seed = self.seed();
+        let state = self.hosts.get_mut(host);
+        state.starts += 1;
+        (state.up, state.dark) = (true, false);
+        self.entropy[host.0] = keyed::keyed(seed, "entropy", &[host.0 as u64, state.starts]);
+        self.record(Some(host), What::Started);
+        self.hosts.get_mut(host).root = Some(local::as_host(host, || tokio::spawn(root)));
+    }
+
+    /// What a host runs.
+    fn root(&mut self, host: HostIx) -> Root {
+        let state = self.hosts.get(host);
+        let (name, role, env) = (state.name.clone(), state.role, outside::env(host));
+        if let Some(puppet) = self.plan.puppets.get(&name).cloned() {
+            let port = self.subject.port();
+            return match role {
+                Role::Client => {
+                    let server = self.subject.servers().first().copied().unwrap_or("server");
+                    Box::pin(puppet::connect(env.net, Endpoint::tcp(server, port), puppet, reset_by_hand))
+                }
+                _ => Box::pin(puppet::serve(env.net, Endpoint::tcp(name.as_str(), port), puppet, reset_by_hand)),
+            };
+        }
+        let limits = self.plan.limits.over(self.subject.limits());
+        let record = Recorder::new(name.clone(), Arc::new(WorldJournal));
+        let context = HostContext { name, env, limits, plan: self.plan.clone(), record };
+        match role {
+            Role::Client => {
+                let (user, operations) = unbounded_channel();
+                self.users.retain(|(client, _)| *client != host);
+                self.users.push((host, user));
+                self.subject.clone().drive(context, operations)
+            }
+            _ => self.subject.clone().serve(context),
+        }
+    }
+
+    /// Takes a host down, for a step.
+    pub(super) fn take_down(
+        &mut self,
+        step: usize,
+        fault: &Fault,
+        host: &Host,
+        lasts: Option<Duration>,
+        kernel: bool,
+    ) -> Result<(), String> {
+        let index = self.hosts.named(host).ok_or_else(|| format!("there is no host `{host}`"))?;
+        if !self.hosts.get(index).up {
+            return Err(format!("{host} is down"));
+        }
+        let number = self.declare(step, fault, Target::Host(index), None, Kind::Dead, Nature::Kills);
+        if let Some(lasts) = lasts {
+            self.schedule(self.now() + lasts, 0, Due::Restart(index, number));
+        }
+        self.record(Some(index), What::Died { kernel });
+        self.drop_holds_of(index);
+        self.gauges.iter_mut().filter(|gauge| gauge.host == index).for_each(|gauge| gauge.alive = false);
+        self.users.retain(|(client, _)| *client != index);
+        let state = self.hosts.get_mut(index);
+        (state.up, state.dying, state.dark) = (false, true, kernel);
+        if let Some(root) = state.root.take() {
+            root.abort();
+        }
+        self.wake_director();
+        Ok(())
+    }
+
+    /// The turn in which the tasks of dying hosts were dropped is over.
+    pub(super) fn finish_deaths(&mut self) {
+        for host in self.hosts.indices().filter(|host| self.hosts.get(*host).dying).collect::<Vec<_>>() {
+            self.hosts.get_mut(host).dying = false;
+            let tasks = local::tasks_of(host);
+            if tasks > 0 {
+                self.record(Some(host), What::Outlived { tasks });
+            }
+            for (conn, side) in self.ends_on(host) {
+                self.end_dies(conn, side);
+            }
+        }
+    }
+
+    fn ends_on(&self, host: HostIx) -> Vec<(ConnIndex, Side)> {
+        let ends = |(index, conn): (ConnIndex, &super::conns::ConnState)| conn.side_on(host).map(|side| (index, side));
+        self.conns.iter().filter_map(ends).collect()
+    }
+
+    /// The host of an end has died: whoever still holds the end gets an error, and after a power loss its kernel forgets it.
+    fn end_dies(&mut self, conn: ConnIndex, side: Side) {
+        let dark = self.hosts.get(self.conns.look(conn).host(side)).dark;
+        let held = self.conns.look(conn).end(side).lock().socket.is_some();
+        if held && !dark {
+            self.send_reset(conn, side);
+        }
+        if held || dark {
+            self.kill(conn, side, ErrorKind::ConnectionReset);
+            self.conns.look(conn).end(side).lock().dropped = true;
+        }
+        self.over(conn, side, ConnEnd::Closed);
+    }
+
+    /// A host that is down starts again; with the fault that took it down, where that is known.
+    pub(super) fn restart(&mut self, host: HostIx, fault: Option<usize>) {
+        self.finish_deaths();
+        if self.hosts.get(host).up {
+            return;
+        }
+        let down = |active: &super::faults::InForce| active.target == Target::Host(host) && active.kind == Kind::Dead;
+        let fault = fault.or_else(|| self.faults.active.iter().rev().find(|active| down(active)).map(|active| active.number));
+        self.start(host);
+        match fault {
+            Some(fault) => self.expire(fault),
+            None => {
+                self.release_held();
+            }
+        }
+    }
+
+    /// After the first turn: what there is before the first connection is counted.
+    pub(super) fn after_start(&mut self) {
+        if self.phase == Phase::Starting {
+            self.phase = Phase::Running;
+            self.census(true);
+        }
+    }
+
+    /// The run has reached the time until which it was to go. Returns until when it goes on, or `None` when it is over.
+    pub(super) fn at_end(&mut self) -> Option<Time> {
+        let now = self.now();
+        match self.phase {
+            Phase::Starting | Phase::Running => {
+                self.phase = Phase::Closing;
+                self.users.clear();
+                Some(now + GOODBYE)
+            }
+            Phase::Closing => {
+                self.phase = Phase::Settling;
+                for host in self.hosts.indices() {
+                    let state = self.hosts.get_mut(host);
+                    if let (Role::Client, Some(root)) = (state.role, state.root.take()) {
+                        root.abort();
+                    }
+                }
+                Some(now + self.settle)
+            }
+            Phase::Settling => {
+                self.census(false);
+                None
+            }
+        }
+    }
+
+    /// Counts what every host has.
+    fn census(&mut self, baseline: bool) {
+        for host in self.hosts.indices() {
+            let state = self.hosts.get(host);
+            let mut counts = BTreeMap::from([("tasks".to_owned(), local::tasks_of(host)), ("sockets".to_owned(), state.sockets)]);
+            for gauge in self.gauges.iter().filter(|gauge| gauge.host == host && gauge.alive) {
+                counts.insert(gauge.name.to_owned(), (gauge.count)());
+            }
+            self.record(Some(host), What::Census { baseline, counts });
+        }
+    }
+
+    /// Notes what the subject's counters have risen to.
+    pub(super) fn read_gauges(&mut self) {
+        for at in 0..self.gauges.len() {
+            let gauge = &mut self.gauges[at];
+            let value = if gauge.alive { (gauge.count)() } else { 0 };
+            if value > gauge.highest {
+                gauge.highest = value;
+                let (host, name) = (gauge.host, gauge.name);
+                self.record(Some(host), What::Gauge { name, value });
+            }
+        }
+    }
+}

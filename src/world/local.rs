@@ -1,0 +1,175 @@
+//! What belongs to the thread that runs a world: the world itself, the inbox of its turn, and whose task is being polled.
+//!
+//! They are apart, because product code may log, record and drop sockets at any moment: the inbox and the current host are
+//! touched without the world, so that nothing re-enters it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::task::Id;
+
+use crate::history::What;
+use crate::schedule::FieldValue;
+
+use super::state::World;
+
+/// The number of a host in its world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct HostIx(pub usize);
+
+/// The host that no task belongs to: sockets opened there are a bug.
+pub(super) const NOBODY: HostIx = HostIx(0);
+
+/// Something that happened during a turn, in order.
+pub(super) struct Note {
+    pub host: HostIx,
+    pub what: Noted,
+}
+
+/// What happened.
+pub(super) enum Noted {
+    /// An entry for the history.
+    Entry(What),
+    /// A milestone.
+    Milestone { name: &'static str, fields: Vec<(&'static str, FieldValue)> },
+    /// A point; `hold` is the step that holds the task there.
+    Point { name: &'static str, fields: Arc<[(&'static str, FieldValue)]>, hold: Option<usize> },
+    /// A line of the subject's own tracing output.
+    Log(String),
+}
+
+/// The tasks of a world, and whose they are.
+#[derive(Default)]
+pub(super) struct Tasks {
+    owner: HashMap<Id, HostIx>,
+    count: Vec<u64>,
+    /// Polls since virtual time last moved; all polls.
+    pub spins: u64,
+    pub polls: u64,
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<Box<World>>> = const { RefCell::new(None) };
+    static INBOX: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
+    static OPEN: Cell<bool> = const { Cell::new(false) };
+    static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
+    static TASKS: RefCell<Tasks> = RefCell::new(Tasks::default());
+}
+
+/// Enters a world on this thread, with an open and empty inbox.
+pub(super) fn enter(world: World) {
+    TASKS.with_borrow_mut(|tasks| {
+        *tasks = Tasks { count: vec![0; world.hosts.len()], ..Tasks::default() };
+    });
+    INBOX.with_borrow_mut(Vec::clear);
+    OPEN.set(true);
+    CURRENT.set(NOBODY);
+    WORLD.with(|slot| *slot.borrow_mut() = Some(Box::new(world)));
+}
+
+/// Leaves the world, and returns it.
+pub(super) fn leave() -> Option<Box<World>> {
+    OPEN.set(false);
+    WORLD.with(|slot| slot.borrow_mut().take())
+}
+
+/// Closes the inbox: what product code still says while it is torn down is not history.
+pub(super) fn seal() {
+    OPEN.set(false);
+}
+
+/// Does something with the world of this thread.
+///
+/// Nothing that `f` calls may run product code: wake a task, yes; poll or drop one, no.
+pub(super) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
+    WORLD.with(|slot| f(slot.borrow_mut().as_mut().expect("a world is entered on this thread")))
+}
+
+/// As [`with`], and nothing if no world is entered any more.
+pub(super) fn try_with<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
+    WORLD.with(|slot| slot.borrow_mut().as_mut().map(|world| f(world)))
+}
+
+/// Whether a world is entered and listens.
+pub(super) fn listening() -> bool {
+    OPEN.get()
+}
+
+/// Notes something about the host whose task is being polled.
+pub(super) fn note(what: Noted) {
+    note_on(CURRENT.get(), what);
+}
+
+/// Notes something about a host.
+pub(super) fn note_on(host: HostIx, what: Noted) {
+    if OPEN.get() {
+        INBOX.with_borrow_mut(|inbox| inbox.push(Note { host, what }));
+    }
+}
+
+/// Takes what was noted since the last time, into `notes`.
+pub(super) fn drain(notes: &mut Vec<Note>) {
+    INBOX.with_borrow_mut(|inbox| std::mem::swap(inbox, notes));
+}
+
+/// The host whose task is being polled.
+pub(super) fn current() -> HostIx {
+    CURRENT.get()
+}
+
+/// Polls or spawns something as a host.
+pub(super) fn as_host<R>(host: HostIx, f: impl FnOnce() -> R) -> R {
+    let before = CURRENT.replace(host);
+    let result = f();
+    CURRENT.set(before);
+    result
+}
+
+/// How many tasks a host has.
+pub(super) fn tasks_of(host: HostIx) -> u64 {
+    TASKS.with_borrow(|tasks| tasks.count[host.0])
+}
+
+/// How many polls there were in all.
+pub(super) fn polls() -> u64 {
+    TASKS.with_borrow(|tasks| tasks.polls)
+}
+
+/// Virtual time moved: what spins, spins anew.
+pub(super) fn time_moved() {
+    TASKS.with_borrow_mut(|tasks| tasks.spins = 0);
+}
+
+/// The runtime's hook: a task is spawned, by a task of the current host.
+pub(super) fn spawned(id: Id) {
+    let host = CURRENT.get();
+    TASKS.with_borrow_mut(|tasks| {
+        tasks.owner.insert(id, host);
+        tasks.count[host.0] += 1;
+    });
+}
+
+/// The runtime's hook: a task is about to be polled. Returns how often tasks were polled since virtual time moved.
+pub(super) fn before_poll(id: Id) -> u64 {
+    TASKS.with_borrow_mut(|tasks| {
+        CURRENT.set(tasks.owner.get(&id).copied().unwrap_or(NOBODY));
+        tasks.polls += 1;
+        tasks.spins += 1;
+        tasks.spins
+    })
+}
+
+/// The runtime's hook: a task was polled.
+pub(super) fn after_poll() {
+    CURRENT.set(NOBODY);
+}
+
+/// The runtime's hook: a task is over.
+pub(super) fn terminated(id: Id) {
+    TASKS.with_borrow_mut(|tasks| {
+        if let Some(host) = tasks.owner.remove(&id) {
+            tasks.count[host.0] -= 1;
+        }
+    });
+}

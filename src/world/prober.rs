@@ -1,0 +1,48 @@
+//! How a world answers for points and defects, and hears panics.
+
+use std::panic::{set_hook, take_hook};
+use std::sync::{Arc, Once};
+
+use crate::history::What;
+use crate::probe::{Hold, Prober};
+use crate::schedule::FieldValue;
+
+use super::local::{self, NOBODY, Noted};
+
+/// The prober of the world of this thread.
+pub(super) struct WorldProber;
+
+impl Prober for WorldProber {
+    fn point(&self, name: &'static str, fields: &[(&'static str, u64)]) -> Option<Hold> {
+        let host = local::current();
+        let fields: Arc<[_]> = fields.iter().map(|(name, value)| (*name, FieldValue::Number(*value))).collect();
+        let step = local::try_with(|world| world.holds(host, name, &fields)).flatten();
+        local::note(Noted::Point { name, fields, hold: step });
+        step.map(|step| local::with(|world| world.hold(step, host, name)))
+    }
+
+    fn defect(&self, rust: &'static str) -> bool {
+        local::try_with(|world| {
+            let on = |name: &str| world.plan.defects.iter().any(|on| on == name);
+            !world.plan.defects.is_empty() && world.subject.defects().iter().any(|defect| defect.rust == rust && on(defect.name))
+        })
+        .unwrap_or(false)
+    }
+}
+
+/// Has panics of tasks in a world written into its history; others are reported as before.
+pub(super) fn hear_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |info| {
+            if local::listening() && local::current() != NOBODY {
+                let message = info.payload_as_str().unwrap_or("no message");
+                let at = info.location().map_or(String::new(), |at| format!(" ({}:{})", at.file(), at.line()));
+                local::note(Noted::Entry(What::Panicked { message: format!("{message}{at}") }));
+            } else {
+                before(info);
+            }
+        }));
+    });
+}

@@ -1,0 +1,76 @@
+//! What is still to come, by time.
+
+use std::collections::BTreeMap;
+
+use turmoil_net::Packet;
+
+use crate::history::{ConnIndex, Side, Time};
+
+use super::local::HostIx;
+
+/// Something that is to happen at a time.
+#[derive(Debug)]
+pub(super) enum Due {
+    /// A step of the schedule.
+    Step(usize),
+    /// A segment arrives: the n-th of its direction.
+    Packet { conn: ConnIndex, from: Side, n: u64, packet: Packet },
+    /// An end of a connection that was cut learns of it.
+    Learn { conn: ConnIndex, side: Side },
+    /// The time of a fault is up.
+    Expire(usize),
+    /// What a fault held has arrived.
+    Settled(usize),
+    /// A task that is held at a point goes on: the hold of this number.
+    Release(usize),
+    /// A host that is down starts again; the fault that took it down.
+    Restart(HostIx, usize),
+    /// What an end sent stays unacknowledged for too long; with the moment when it was first lost.
+    GiveUp { conn: ConnIndex, side: Side, since: Time },
+}
+
+/// All that is due, in order: by time, then within a millisecond by rank, then in the order of being asked for.
+#[derive(Default)]
+pub(super) struct Queue {
+    due: BTreeMap<(Time, u32, u64), Due>,
+    asked: u64,
+}
+
+impl Queue {
+    /// Has something happen at a time. Within one millisecond, lower ranks come first.
+    pub fn push(&mut self, at: Time, rank: u32, due: Due) {
+        self.asked += 1;
+        self.due.insert((at, rank, self.asked), due);
+    }
+
+    /// When the next thing is due.
+    pub fn next(&self) -> Option<Time> {
+        self.due.first_key_value().map(|(key, _)| key.0)
+    }
+
+    /// Takes the next thing that is due by `now`.
+    pub fn pop(&mut self, now: Time) -> Option<Due> {
+        (self.next()? <= now).then(|| self.due.pop_first().expect("there is a next").1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_time_then_rank_then_asking() {
+        let mut queue = Queue::default();
+        for (at, rank, step) in [(2, 0, 0), (1, 7, 1), (1, 3, 2), (1, 7, 3)] {
+            queue.push(Time(at), rank, Due::Step(step));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(Time(1)))
+            .map(|due| match due {
+                Due::Step(n) => n,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(order, [2, 1, 3]);
+        assert_eq!(queue.next(), Some(Time(2)));
+    }
+}

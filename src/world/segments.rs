@@ -1,0 +1,574 @@
+//! A segment's journey: out of a host's kernel, through the link model, into the other host's kernel; and the few places where
+//! the world is a better kernel than the simulated one.
+//!
+//! What it mends of `turmoil-net`:
+//! - a reset throws delivered, unread bytes away there; here they are rescued first ([`World::kill`]);
+//! - a write to a peer that has closed is not answered there; here it is, with an RST ([`World::arrive`]);
+//! - no window update comes when a slow reader makes room in small steps; here it does ([`World::update_windows`]);
+//! - an old acknowledgement can widen the window again; here it is replaced by the newest ([`freshen`]).
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
+
+use crate::history::{ConnEnd, ConnIndex, Fate, Flags, Side, Time, What};
+use crate::net::{ConnId, Stream};
+
+use super::Detail;
+use super::conns::{Direction, MessageSent};
+use super::link::{self, Opening, Segment};
+use super::local::{self, HostIx};
+use super::queue::Due;
+use super::state::World;
+
+/// The receive buffer of the simulated kernel, and the largest segment that it sends.
+const RECEIVE_BUFFER: u64 = 64 * 1024;
+const SEGMENT: u16 = 1_460;
+
+fn segment_of(packet: &Packet) -> Option<&TcpSegment> {
+    match &packet.payload {
+        Transport::Tcp(segment) => Some(segment),
+        Transport::Udp(_) => None,
+    }
+}
+
+fn flags_of(segment: &TcpSegment) -> Flags {
+    let TcpFlags { syn, ack, fin, rst, .. } = segment.flags;
+    Flags { syn, ack, fin, rst }
+}
+
+impl World {
+    /// Takes what the hosts' kernels send, and puts it on its way.
+    pub(super) fn egress(&mut self) {
+        let mut packets = Vec::new();
+        self.net.egress_all(&mut packets);
+        for packet in packets {
+            self.sent(packet);
+        }
+        self.update_windows();
+    }
+
+    /// A kernel sent a segment.
+    fn sent(&mut self, packet: Packet) {
+        let Some(segment) = segment_of(&packet) else { return };
+        let (Some(src), Some(dst)) = (self.hosts.at(packet.src), self.hosts.at(packet.dst)) else { return };
+        let (from, to) = ((src, segment.src_port), (dst, segment.dst_port));
+        let opens = segment.flags.syn && !segment.flags.ack;
+        let found = if opens { self.opened(from, to) } else { self.conns.of_segment(from, to) };
+        let Some((conn, from)) = found else { return };
+        self.note_sequence(conn, from, segment);
+        if self.conns.look(conn).middleman {
+            return self.answer_for_middleman(conn, &packet);
+        }
+        self.transmit(conn, from, packet);
+    }
+
+    /// A client's kernel sent a SYN: a connection is opened.
+    fn opened(&mut self, from: (HostIx, u16), to: (HostIx, u16)) -> Option<(ConnIndex, Side)> {
+        let at = self.opening.iter().position(|(host, _)| *host == from.0)?;
+        let (_, opening) = self.opening.remove(at);
+        let conn = self.conns.open(from.0, to.0, (from.1, to.1), opening.label, opening.end);
+        let described = self.conns.describe(conn, &self.hosts, self.now());
+        self.history.conns.push(described);
+        if self.dissects {
+            for side in [Side::Client, Side::Server] {
+                self.conns.get(conn).from(side).dissector = Some(self.subject.dissector(side));
+            }
+        }
+        self.record(Some(from.0), What::ConnOpened { conn });
+        Some((conn, Side::Client))
+    }
+
+    fn note_sequence(&mut self, conn: ConnIndex, from: Side, segment: &TcpSegment) {
+        let direction = self.conns.get(conn).from(from);
+        let flags = flags_of(segment);
+        if flags.syn {
+            direction.base = segment.seq.wrapping_add(1);
+        }
+        if !flags.rst {
+            let occupied = segment.payload.len() as u32 + u32::from(flags.syn) + u32::from(flags.fin);
+            direction.next = segment.seq.wrapping_add(occupied);
+            direction.ack = segment.ack;
+        }
+        if !flags.rst && !flags.fin {
+            // A FIN may come late: what it says of the window does not count as said.
+            direction.window = segment.window;
+        }
+    }
+
+    /// What the link model is told of a segment.
+    fn facts(&self, conn: ConnIndex, from: Side, tcp: &TcpSegment) -> Segment {
+        let flags = flags_of(tcp);
+        let state = self.conns.look(conn);
+        let completes =
+            bare(tcp) && from == Side::Client && !state.up[Side::Server as usize] && tcp.seq == state.directions[0].base;
+        Segment { conn, from, flags, len: tcp.payload.len(), completes }
+    }
+
+    /// Puts a segment on its way, in pieces where a slow link wants them small.
+    pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, packet: Packet) {
+        let Some(segment) = segment_of(&packet) else { return };
+        let most = self.effects(self.facts(conn, from, segment)).segment;
+        let Some(most) = most.map(|most| most.max(1) as usize).filter(|most| *most < segment.payload.len()) else {
+            return self.send(conn, from, packet);
+        };
+        let whole = segment.clone();
+        for start in (0..whole.payload.len()).step_by(most) {
+            let end = (start + most).min(whole.payload.len());
+            let mut piece = whole.clone();
+            piece.payload = whole.payload.slice(start..end);
+            piece.seq = whole.seq.wrapping_add(start as u32);
+            piece.flags.fin &= end == whole.payload.len();
+            self.send(conn, from, Packet { payload: Transport::Tcp(piece), ..packet.clone() });
+        }
+    }
+
+    /// The link model decides a segment's fate, and it is carried out.
+    fn send(&mut self, conn: ConnIndex, from: Side, mut packet: Packet) {
+        let now = self.now();
+        let Some(tcp) = segment_of(&packet) else { return };
+        let segment = self.facts(conn, from, tcp);
+        let seq = tcp.seq;
+        self.digest_packet(now, segment, seq);
+        let lost =
+            self.conns.look(conn).dead || self.conns.look(conn).stale || self.hosts.get(self.conns.look(conn).host(from)).dark;
+        if lost {
+            return self.record_packet(segment, seq, Fate::Lost);
+        }
+        let effects = self.effects(segment);
+        match effects.opening {
+            Opening::Passes => {}
+            Opening::Refused => {
+                self.record_packet(segment, seq, Fate::Lost);
+                return self.refuse(conn, &packet);
+            }
+            Opening::AcceptedThenClosed => {
+                self.record_packet(segment, seq, Fate::Lost);
+                return self.accept_and_close(conn, &packet);
+            }
+        }
+        self.narrow_window(segment, &mut packet);
+        let waits = segment.in_order() && self.conns.get(conn).from(from).lost_since.is_some();
+        if effects.blocked || waits {
+            self.record_packet(segment, seq, Fate::Held);
+            return self.hold_back(segment, packet);
+        }
+        let arrival = self.arrival(segment, effects, now);
+        self.record_packet(segment, seq, Fate::Arrives(arrival));
+        self.schedule_arrival(segment, arrival, packet);
+    }
+
+    /// When a segment arrives that leaves at `leaves`.
+    fn arrival(&mut self, segment: Segment, effects: link::Effects, leaves: Time) -> Time {
+        let (seed, range) = (self.seed(), self.plan.latency);
+        let direction = self.conns.get(segment.conn).from(segment.from);
+        direction.sent += 1;
+        let mut passed = leaves;
+        if let Some(bandwidth) = effects.bandwidth.filter(|_| segment.len > 0) {
+            let starts = direction.busy_until.max(leaves.0 * 1_000);
+            direction.busy_until = starts + (segment.len as u64 * 1_000_000).div_ceil(bandwidth.max(1));
+            passed = Time(direction.busy_until.div_ceil(1_000));
+        }
+        let arrival = passed + link::latency(seed, range, segment.conn, segment.from, direction.sent) + effects.extra;
+        if !segment.in_order() {
+            return arrival;
+        }
+        direction.last_arrival = direction.last_arrival.max(arrival);
+        direction.last_arrival
+    }
+
+    fn schedule_arrival(&mut self, segment: Segment, arrival: Time, packet: Packet) {
+        let (conn, from) = (segment.conn, segment.from);
+        let rank = link::rank(self.seed(), conn, from, arrival);
+        let n = self.conns.get(conn).from(from).sent;
+        self.schedule(arrival, rank, Due::Packet { conn, from, n, packet });
+    }
+
+    /// A slow link has the sender of this segment advertise a small window.
+    fn narrow_window(&self, segment: Segment, packet: &mut Packet) {
+        let reverse = Segment { from: segment.from.other(), ..segment };
+        if let (Some(most), Transport::Tcp(tcp)) = (self.effects(reverse).window, &mut packet.payload) {
+            tcp.window = tcp.window.min(u16::try_from(most.max(1)).unwrap_or(u16::MAX));
+        }
+    }
+
+    /// A segment cannot pass now. Of bare acknowledgements only the newest is kept: they are not retransmitted.
+    fn hold_back(&mut self, segment: Segment, packet: Packet) {
+        let now = self.now();
+        let direction = self.conns.get(segment.conn).from(segment.from);
+        if !segment.in_order() {
+            direction.held.retain(|held| !is_bare(held));
+        } else if direction.lost_since.is_none() {
+            direction.lost_since = Some(now);
+            let due = Due::GiveUp { conn: segment.conn, side: segment.from, since: now };
+            self.schedule(now + link::patience(segment.opens()), 0, due);
+        }
+        self.conns.get(segment.conn).from(segment.from).held.push(packet);
+    }
+
+    /// What faults held in a direction goes out with the next retransmission, if the way is free now. Returns when the last of it arrives.
+    pub(super) fn retransmit(&mut self, conn: ConnIndex, from: Side) -> Option<Time> {
+        let now = self.now();
+        let first = self.conns.get(conn).from(from).held.first().and_then(segment_of)?.clone();
+        if self.effects(self.facts(conn, from, &first)).blocked {
+            return None;
+        }
+        let direction = self.conns.get(conn).from(from);
+        let base = direction.base;
+        let mut held = std::mem::take(&mut direction.held);
+        let leaves = match direction.lost_since.take() {
+            Some(lost) => link::next_try(lost, now, first.flags.syn && !first.flags.ack),
+            None => now,
+        };
+        held.sort_by_key(|packet| segment_of(packet).map_or(0, |tcp| tcp.seq.wrapping_sub(base).wrapping_add(1)));
+        let mut last = leaves;
+        for packet in held {
+            let Some(tcp) = segment_of(&packet) else { continue };
+            let (segment, seq) = (self.facts(conn, from, tcp), tcp.seq);
+            let effects = self.effects(segment);
+            let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { now });
+            self.record_packet(segment, seq, Fate::Arrives(arrival));
+            self.schedule_arrival(segment, arrival, packet);
+            last = last.max(arrival);
+        }
+        Some(last)
+    }
+
+    /// What an end sent stayed unacknowledged for too long: its kernel gives the connection up.
+    pub(super) fn give_up(&mut self, conn: ConnIndex, side: Side, since: Time) {
+        let direction = self.conns.get(conn).from(side);
+        if direction.lost_since == Some(since) {
+            direction.lost_since = None;
+            direction.held.clear();
+            self.kill(conn, side, ErrorKind::TimedOut);
+        }
+    }
+
+    /// A segment arrives.
+    pub(super) fn arrive(&mut self, conn: ConnIndex, from: Side, n: u64, mut packet: Packet) {
+        let Some(tcp) = segment_of(&packet) else { return };
+        let segment = self.facts(conn, from, tcp);
+        let to = from.other();
+        let state = self.conns.look(conn);
+        if state.dead || state.stale {
+            return;
+        }
+        if self.effects(segment).blocked {
+            return self.hold_back(segment, packet);
+        }
+        if segment.flags.rst {
+            let refused = !self.history_says_up(conn, to);
+            return self.kill(conn, to, if refused { ErrorKind::ConnectionRefused } else { ErrorKind::ConnectionReset });
+        }
+        let (dropped, broken, unseen) = {
+            let end = self.conns.look(conn).end(to).lock();
+            (end.dropped, end.error.is_some(), end.socket.is_none())
+        };
+        if segment.flags.fin && to == Side::Client && unseen && !dropped && !broken {
+            // To the stack, a close that comes before its client has seen that the connection is up is a refusal.
+            let later = self.now() + Duration::from_millis(1);
+            self.conns.get(conn).from(from).last_arrival = later;
+            return self.schedule_arrival(segment, later, packet);
+        }
+        if broken || dropped && segment.len > 0 {
+            self.send_reset(conn, to);
+            return self.reset_kernel(conn, to);
+        }
+        let cut_short = self.shorten(conn, from, &mut packet);
+        self.deliver(segment, n, packet);
+        if cut_short {
+            self.cut_what_is_over();
+        }
+    }
+
+    /// Lets only so much of a segment arrive as a `cut-after` allows. Returns whether the connection dies of it.
+    fn shorten(&mut self, conn: ConnIndex, from: Side, packet: &mut Packet) -> bool {
+        let Some(allowed) = self.allowance(conn, from) else { return false };
+        let Transport::Tcp(tcp) = &mut packet.payload else { return false };
+        let dies = tcp.payload.len() as u64 >= allowed;
+        if tcp.payload.len() as u64 > allowed {
+            tcp.payload.truncate(allowed as usize);
+            tcp.flags.fin = false;
+        }
+        dies
+    }
+
+    /// Hands a segment to the kernel of its receiver.
+    fn deliver(&mut self, segment: Segment, n: u64, mut packet: Packet) {
+        let (conn, from, to) = (segment.conn, segment.from, segment.from.other());
+        let now = self.now();
+        let Transport::Tcp(tcp) = &mut packet.payload else { return };
+        let len = tcp.payload.len() as u64;
+        let direction = self.conns.get(conn).from(from);
+        freshen(direction, n, tcp);
+        direction.delivered += len;
+        direction.finished |= tcp.flags.fin;
+        let delivered = direction.delivered;
+        for message in direction.messages.iter_mut().filter(|message| message.delivered.is_none() && message.end <= delivered) {
+            message.delivered = Some(now);
+        }
+        self.conns.look(conn).end(to).lock().received += len;
+        let up = (segment.flags.syn && segment.flags.ack && to == Side::Client)
+            || (to == Side::Server && segment.flags.ack && !self.history_says_up(conn, Side::Server));
+        if up {
+            let host = self.conns.look(conn).host(to);
+            self.conns.get(conn).up[to as usize] = true;
+            self.record(Some(host), What::ConnUp { conn, side: to });
+        }
+        self.net.deliver(packet);
+    }
+
+    fn history_says_up(&self, conn: ConnIndex, side: Side) -> bool {
+        self.conns.look(conn).up[side as usize]
+    }
+
+    /// An end of a connection gets an error, and its kernel forgets the connection. What had arrived is still read first.
+    pub(super) fn kill(&mut self, conn: ConnIndex, side: Side, kind: ErrorKind) {
+        let state = self.conns.look(conn);
+        let id = self.hosts.get(state.host(side)).id;
+        // Linux: in CLOSE_WAIT a reset is a broken pipe to writers, and nothing to readers.
+        let finished = state.directions[side.other() as usize].finished;
+        let kind = if finished { ErrorKind::BrokenPipe } else { kind };
+        let fresh = {
+            let mut end = state.end(side).lock();
+            let fresh = end.error.is_none();
+            if fresh {
+                let end = &mut *end;
+                if let Some(socket) = &mut end.socket {
+                    let before = end.rescued.len();
+                    turmoil_net::set_current(id);
+                    socket.drain(&mut end.rescued);
+                    self.leave_host();
+                    end.read += (end.rescued.len() - before) as u64;
+                }
+                end.error = Some(kind);
+            }
+            fresh
+        };
+        self.reset_kernel(conn, side);
+        if fresh {
+            self.over(conn, side, ConnEnd::Error(kind));
+        }
+    }
+
+    /// Back to the host that no task belongs to.
+    pub(super) fn leave_host(&self) {
+        turmoil_net::set_current(self.hosts.get(local::NOBODY).id);
+    }
+
+    /// One end of a connection is over for its user. The first word counts.
+    pub(super) fn over(&mut self, conn: ConnIndex, side: Side, how: ConnEnd) {
+        let now = self.now();
+        let state = self.conns.get(conn);
+        let slot = &mut state.over[side as usize];
+        if slot.is_some() {
+            return;
+        }
+        *slot = Some(how);
+        let host = state.host(side);
+        let over = &mut self.history.conns[conn.0].over;
+        match side {
+            Side::Client => over.0 = Some(now),
+            Side::Server => over.1 = Some(now),
+        }
+        self.record(Some(host), What::ConnOver { conn, side, how });
+        self.close_faults_of(conn);
+    }
+
+    /// An end's user dropped its stream.
+    pub(super) fn dropped(&mut self, conn: ConnIndex, side: Side) {
+        self.over(conn, side, ConnEnd::Closed);
+        self.purge_if_over(conn);
+    }
+
+    /// A connection that was cut has nobody left to close it with: the kernels of ends whose users are gone forget it.
+    pub(super) fn purge_if_over(&mut self, conn: ConnIndex) {
+        if !self.conns.look(conn).dead {
+            return;
+        }
+        for side in [Side::Client, Side::Server] {
+            if self.conns.look(conn).end(side).lock().dropped {
+                self.reset_kernel(conn, side);
+            }
+        }
+    }
+
+    /// Has the kernel of an end forget the connection: it is handed an RST.
+    fn reset_kernel(&mut self, conn: ConnIndex, side: Side) {
+        let packet = self.make(conn, side.other(), |_| TcpFlags { rst: true, ..TcpFlags::default() });
+        self.net.deliver(packet);
+    }
+
+    /// Sends an RST from an end, after what it sent before.
+    pub(super) fn send_reset(&mut self, conn: ConnIndex, from: Side) {
+        let packet = self.make(conn, from, |_| TcpFlags { rst: true, ack: true, ..TcpFlags::default() });
+        self.send(conn, from, packet);
+    }
+
+    /// Makes a segment without payload, as the kernel of `from` would.
+    fn make(&mut self, conn: ConnIndex, from: Side, flags: impl FnOnce(&mut TcpSegment) -> TcpFlags) -> Packet {
+        let state = self.conns.look(conn);
+        let end = |side: Side| SocketAddr::new(self.hosts.get(state.host(side)).ip, state.port(side));
+        let (src, dst) = (end(from), end(from.other()));
+        let direction = &state.directions[from as usize];
+        let mut segment = TcpSegment {
+            src_port: src.port(),
+            dst_port: dst.port(),
+            seq: direction.next,
+            ack: direction.ack,
+            flags: TcpFlags::default(),
+            window: 0,
+            payload: Bytes::new(),
+        };
+        segment.flags = flags(&mut segment);
+        Packet { src: src.ip(), dst: dst.ip(), ttl: 64, payload: Transport::Tcp(segment) }
+    }
+
+    /// A middleman answers a SYN with an RST.
+    fn refuse(&mut self, conn: ConnIndex, syn: &Packet) {
+        let seq = segment_of(syn).map_or(0, |tcp| tcp.seq);
+        let packet = self.make(conn, Side::Server, |segment| {
+            segment.ack = seq.wrapping_add(1);
+            TcpFlags { rst: true, ack: true, ..TcpFlags::default() }
+        });
+        self.over(conn, Side::Server, ConnEnd::Closed);
+        self.send(conn, Side::Server, packet);
+    }
+
+    /// A middleman accepts a connection, and closes it at once.
+    fn accept_and_close(&mut self, conn: ConnIndex, syn: &Packet) {
+        let ack = segment_of(syn).map_or(0, |tcp| tcp.seq).wrapping_add(1);
+        self.conns.get(conn).middleman = true;
+        self.over(conn, Side::Server, ConnEnd::Closed);
+        for (seq, flags) in
+            [(0, TcpFlags { syn: true, ..TcpFlags::default() }), (1, TcpFlags { fin: true, ..TcpFlags::default() })]
+        {
+            let packet = self.make(conn, Side::Server, |segment| {
+                (segment.seq, segment.ack, segment.window) = (seq, ack, u16::MAX);
+                TcpFlags { ack: true, ..flags }
+            });
+            self.send(conn, Side::Server, packet);
+        }
+        self.conns.get(conn).from(Side::Server).next = 2;
+    }
+
+    /// A middleman answers what comes on a connection that it has closed: a FIN with its acknowledgement, anything else with an RST.
+    fn answer_for_middleman(&mut self, conn: ConnIndex, packet: &Packet) {
+        let Some(tcp) = segment_of(packet) else { return };
+        let after = tcp.seq.wrapping_add(tcp.payload.len() as u32);
+        if !tcp.payload.is_empty() {
+            self.send_reset(conn, Side::Server);
+        } else if tcp.flags.fin {
+            let packet = self.make(conn, Side::Server, |segment| {
+                (segment.ack, segment.window) = (after.wrapping_add(1), u16::MAX);
+                TcpFlags { ack: true, ..TcpFlags::default() }
+            });
+            self.send(conn, Side::Server, packet);
+        }
+    }
+
+    /// Receivers that have room again, after they had advertised less than a segment, say so: the persist timer of a real TCP.
+    fn update_windows(&mut self) {
+        for (conn, side) in std::mem::take(&mut self.reopened) {
+            let waiting = {
+                let end = self.conns.look(conn).end(side).lock();
+                end.received.saturating_sub(end.read)
+            };
+            let room = RECEIVE_BUFFER.saturating_sub(waiting).min(u64::from(u16::MAX)) as u16;
+            let direction = self.conns.get(conn).from(side);
+            if direction.window < SEGMENT && room >= SEGMENT {
+                direction.window = room;
+                let packet = self.make(conn, side, |segment| {
+                    segment.window = room;
+                    TcpFlags { ack: true, ..TcpFlags::default() }
+                });
+                self.send(conn, side, packet);
+            }
+        }
+    }
+
+    /// The user of an end read while little room was left: the window may have to be updated.
+    pub(super) fn made_room(&mut self, conn: ConnIndex, side: Side) {
+        if self.conns.get(conn).from(side).window < SEGMENT && !self.reopened.contains(&(conn, side)) {
+            self.reopened.push((conn, side));
+        }
+    }
+
+    /// The user of an end wrote bytes: where messages are counted, their ends are noted.
+    pub(super) fn wrote(&mut self, conn: ConnIndex, from: Side, bytes: &[u8]) {
+        let host = self.conns.look(conn).host(from);
+        let direction = self.conns.get(conn).from(from);
+        direction.written += bytes.len() as u64;
+        let Some(dissector) = &mut direction.dissector else { return };
+        let found = dissector.feed(bytes);
+        direction.messages.extend(found.iter().map(|message| MessageSent { end: message.end, delivered: None }));
+        if self.options.detail == Detail::Full {
+            for message in found {
+                let what = What::Message { conn, from, label: message.label, end: message.end, delivered: None };
+                local::note_on(host, local::Noted::Entry(what));
+            }
+        }
+    }
+
+    /// The connection of a number that product code knows.
+    pub(super) fn index_of(&self, id: ConnId) -> Option<ConnIndex> {
+        let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
+        (index < self.history.conns.len()).then_some(ConnIndex(index))
+    }
+
+    fn digest_packet(&mut self, now: Time, segment: Segment, seq: u32) {
+        let Flags { syn, ack, fin, rst } = segment.flags;
+        let bits = [syn, ack, fin, rst].iter().fold(segment.from as u64, |bits, flag| bits << 1 | u64::from(*flag));
+        self.history.packets += 1;
+        let chain = &mut self.history.digest;
+        chain.number(now.0 << 8 | bits);
+        chain.number((segment.conn.0 as u64) << 32 | u64::from(seq));
+        chain.number(segment.len as u64);
+    }
+
+    fn record_packet(&mut self, segment: Segment, seq: u32, fate: Fate) {
+        if self.options.detail != Detail::Full {
+            return;
+        }
+        let base = self.conns.look(segment.conn).directions[segment.from as usize].base;
+        let offset = if segment.flags.syn || segment.flags.rst { 0 } else { u64::from(seq.wrapping_sub(base)) };
+        let Segment { conn, from, flags, len, .. } = segment;
+        let packet = crate::history::Packet { conn, from, flags, offset, len: len as u32, fate };
+        let host = self.conns.look(conn).host(from);
+        self.record(Some(host), What::Packet(packet));
+    }
+}
+
+fn is_bare(packet: &Packet) -> bool {
+    segment_of(packet).is_some_and(bare)
+}
+
+/// Whether a segment only acknowledges.
+fn bare(tcp: &TcpSegment) -> bool {
+    tcp.payload.is_empty() && !tcp.flags.syn && !tcp.flags.fin && !tcp.flags.rst
+}
+
+/// An acknowledgement that was overtaken by a newer one says what the newer one said.
+fn freshen(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
+    if !tcp.flags.ack {
+        return;
+    }
+    match direction.seen_ack {
+        Some((newest, ack, window)) if newest > n => (tcp.ack, tcp.window) = (ack, window),
+        _ => direction.seen_ack = Some((n, tcp.ack, tcp.window)),
+    }
+}
+
+/// Resets a connection from the end that holds `stream`, as a process does that closes it with a linger time of zero.
+pub(super) fn reset_by_hand(stream: &Stream) {
+    let host = local::current();
+    local::with(|world| {
+        let Some(conn) = world.index_of(stream.id()) else { return };
+        let Some(side) = world.conns.look(conn).side_on(host) else { return };
+        world.send_reset(conn, side);
+        world.kill(conn, side, ErrorKind::ConnectionReset);
+    });
+}

@@ -1,0 +1,184 @@
+//! The state of a world, and its history as it is written.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+use turmoil_net::EnterGuard;
+
+use crate::history::{Call, ConnIndex, Event, History, Time, What};
+use crate::schedule::{Operation, Plan};
+use crate::subject::Erased;
+
+use super::Options;
+use super::conns::{Conns, SharedEnd};
+use super::event::Turns;
+use super::faults::Faults;
+use super::hosts::Hosts;
+use super::local::HostIx;
+use super::queue::{Due, Queue};
+use super::steps::Steps;
+
+/// A world. Nothing in it runs product code.
+pub(super) struct World {
+    pub plan: Arc<Plan>,
+    pub subject: Arc<dyn Erased>,
+    pub options: Options,
+    /// The socket stack of all hosts.
+    pub net: Rc<EnterGuard>,
+    pub started: Instant,
+    pub hosts: Hosts,
+    pub conns: Conns,
+    pub faults: Faults,
+    pub steps: Steps,
+    pub queue: Queue,
+    pub history: History,
+    /// The lines of the subject's own tracing output.
+    pub log: Vec<String>,
+    pub turns: Turns,
+    /// Wakes the director.
+    pub director: Option<Waker>,
+    /// The most that is still to be waited for when the clients are closed.
+    pub settle: Duration,
+    pub phase: Phase,
+    /// Connections that were asked for and whose SYN has not been seen yet, in order, by host.
+    pub opening: Vec<(HostIx, Opening)>,
+    /// Ends that have room again after their window had been below a segment.
+    pub reopened: Vec<(ConnIndex, crate::history::Side)>,
+    /// Where the operations of each client's user go.
+    pub users: Vec<(HostIx, UnboundedSender<(Call, Operation)>)>,
+    pub calls: u64,
+    pub gauges: Vec<Gauge>,
+    pub entropy: Vec<ChaCha8Rng>,
+    /// The run must stop now: time stands still.
+    pub livelock: Option<String>,
+    /// Whether messages are counted in this run.
+    pub dissects: bool,
+}
+
+/// A connection that was asked for.
+pub(super) struct Opening {
+    pub label: Option<&'static str>,
+    pub end: SharedEnd,
+}
+
+/// A counter of the subject's census.
+pub(super) struct Gauge {
+    pub host: HostIx,
+    pub name: &'static str,
+    pub count: Box<dyn Fn() -> u64 + Send>,
+    pub highest: u64,
+    /// Whether it belongs to the current life of its host.
+    pub alive: bool,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// Before the first turn is over.
+    Starting,
+    /// The schedule runs.
+    Running,
+    /// The users have gone: the clients close.
+    Closing,
+    /// The clients are gone; what is left is given time to go.
+    Settling,
+}
+
+impl World {
+    /// The virtual time, rounded up to whole milliseconds.
+    pub fn now(&self) -> Time {
+        let passed = Instant::now() - self.started;
+        Time(passed.as_nanos().div_ceil(1_000_000) as u64)
+    }
+
+    /// The moment of tokio's clock at a virtual time.
+    pub fn instant(&self, at: Time) -> Instant {
+        self.started + Duration::from_millis(at.0)
+    }
+
+    /// Writes an entry.
+    pub fn record(&mut self, host: Option<HostIx>, what: What) {
+        let at = self.now();
+        digest(&mut self.history, at, host, &what);
+        let host = host.map(|host| self.hosts.get(host).name.clone());
+        self.history.events.push(Event { at, host, what });
+    }
+
+    /// Has something happen at a time; within one millisecond, lower ranks come first.
+    pub fn schedule(&mut self, at: Time, rank: u32, due: Due) {
+        self.queue.push(at, rank, due);
+        self.wake_director();
+    }
+
+    /// Has the director look at the queue again.
+    pub fn wake_director(&mut self) {
+        if let Some(waker) = self.director.take() {
+            waker.wake();
+        }
+    }
+
+    /// The seed of this world's draws.
+    pub fn seed(&self) -> u64 {
+        self.plan.seed
+    }
+}
+
+/// Chains an entry to the digest. What detailed histories alone hold is left out.
+fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &What) {
+    let chain = &mut history.digest;
+    let mut head = |kind: u64| {
+        chain.number(kind | (host.map_or(0, |host| host.0 as u64 + 1) << 8));
+        chain.number(at.0);
+    };
+    match what {
+        What::Packet(_) | What::Message { .. } => {}
+        What::Produced { stream, bytes } => {
+            head(1);
+            chain.bytes(stream.0.as_bytes());
+            chain.bytes(bytes);
+        }
+        What::Delivered { stream, bytes, generation } => {
+            head(2);
+            chain.bytes(stream.0.as_bytes());
+            chain.bytes(bytes);
+            chain.number(generation.map_or(0, |generation| generation + 1));
+        }
+        What::Milestone { name, fields } => {
+            head(3);
+            chain.bytes(name.as_bytes());
+            fields.iter().for_each(|field| digest_field(chain, field));
+        }
+        What::Point { name, fields, held } => {
+            head(4);
+            chain.bytes(name.as_bytes());
+            chain.number(u64::from(*held));
+            fields.iter().for_each(|field| digest_field(chain, field));
+        }
+        What::ConnOpened { conn } => {
+            head(5);
+            chain.number(conn.0 as u64);
+        }
+        What::ConnUp { conn, side } => {
+            head(6);
+            chain.number(conn.0 as u64 * 2 + *side as u64);
+        }
+        other => {
+            // Rare entries: their debug form has every field, in order.
+            head(7);
+            chain.bytes(format!("{other:?}").as_bytes());
+        }
+    }
+}
+
+fn digest_field(chain: &mut crate::history::Digest, (name, value): &(&'static str, crate::schedule::FieldValue)) {
+    chain.bytes(name.as_bytes());
+    match value {
+        crate::schedule::FieldValue::Number(n) => chain.number(*n),
+        crate::schedule::FieldValue::Text(text) => chain.bytes(text.as_bytes()),
+    }
+}

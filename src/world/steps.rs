@@ -1,0 +1,316 @@
+//! The schedule as it is carried out: steps at their time, triggers, and tasks held at points.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::history::{Call, Nature, What};
+use crate::net::ConnId;
+use crate::probe::Hold;
+use crate::schedule::{Action, Fault, FieldValue, HoldEnd, Mark, Operation, Trigger, When};
+
+use super::faults::{Kind, Target};
+use super::hosts::Role;
+use super::local::{HostIx, Noted};
+use super::queue::Due;
+use super::state::{Phase, World};
+
+/// The field by which milestones and points name their connection.
+const CONN: &str = "conn";
+
+/// The steps of a run, and what each waits for.
+#[derive(Default)]
+pub(super) struct Steps {
+    /// Steps that wait for their trigger, with how often it matched.
+    waiting: Vec<(usize, u64)>,
+    /// Tasks that are held.
+    holds: Vec<HeldTask>,
+}
+
+/// A task that is held at a point.
+struct HeldTask {
+    fault: usize,
+    host: HostIx,
+    name: &'static str,
+    /// What lets it go on, and how often that matched.
+    until: Option<(Trigger, u64)>,
+    gate: Arc<Gate>,
+}
+
+/// What a held task waits at.
+#[derive(Default)]
+struct Gate(std::sync::Mutex<(bool, Option<Waker>)>);
+
+impl Gate {
+    fn open(&self) {
+        let mut gate = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        gate.0 = true;
+        if let Some(waker) = gate.1.take() {
+            waker.wake();
+        }
+    }
+
+    async fn passed(self: Arc<Self>) {
+        std::future::poll_fn(|cx| {
+            let mut gate = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if gate.0 {
+                return std::task::Poll::Ready(());
+            }
+            gate.1 = Some(cx.waker().clone());
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl World {
+    /// Puts every step where it waits.
+    pub(super) fn arm(&mut self) {
+        let plan = self.plan.clone();
+        for (index, step) in plan.steps.iter().enumerate() {
+            match &step.when {
+                When::At(at) => self.schedule((*at).into(), 0, Due::Step(index)),
+                When::After(_) => self.steps.waiting.push((index, 0)),
+            }
+        }
+    }
+
+    /// Carries a step out.
+    pub(super) fn step(&mut self, index: usize) {
+        let plan = self.plan.clone();
+        let missed = match &plan.steps[index].action {
+            Action::Operation(operation) => {
+                self.record(None, What::Stepped { step: index, note: None });
+                self.ask(operation)
+            }
+            Action::Fault(fault) => {
+                self.record(None, What::Stepped { step: index, note: None });
+                self.begin(index, fault)
+            }
+        };
+        if let Err(note) = missed {
+            self.record(None, What::Stepped { step: index, note: Some(note) });
+        }
+    }
+
+    /// Has the user of a client ask for an operation.
+    fn ask(&mut self, operation: &Operation) -> Result<(), String> {
+        let host = self.hosts.named(&operation.client).filter(|host| self.hosts.get(*host).role == Role::Client);
+        let host = host.ok_or_else(|| format!("there is no client `{}`", operation.client))?;
+        let class = self.subject.check(operation).map_err(|error| error.to_string())?;
+        if self.phase >= Phase::Closing {
+            return Err("the clients are closed".into());
+        }
+        let user = self.users.iter().find(|(client, _)| *client == host).map(|(_, user)| user.clone());
+        let user = user.filter(|user| self.hosts.get(host).up && !user.is_closed());
+        let user = user.ok_or_else(|| format!("{} is down", operation.client))?;
+        self.calls += 1;
+        let call = Call(self.calls);
+        self.record(Some(host), What::Asked { call, operation: operation.clone(), class });
+        user.send((call, operation.clone())).map_err(|_| format!("{} is down", operation.client))
+    }
+
+    /// Whether a trigger means what was reached on a host.
+    fn matches(&self, trigger: &Trigger, point: bool, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> bool {
+        let is_kind = matches!(trigger.mark, Mark::Point(_)) == point;
+        let has = |(wanted, value): (&String, &FieldValue)| fields.iter().any(|(name, is)| name == wanted && is == value);
+        is_kind
+            && trigger.mark.name() == name
+            && trigger.host.as_ref().is_none_or(|wanted| *wanted == self.hosts.get(host).name)
+            && trigger.fields.iter().all(has)
+            && trigger.conn.as_ref().is_none_or(|wanted| {
+                let index = fields.iter().find_map(|(name, is)| match is {
+                    FieldValue::Number(n) if *name == CONN => self.index_of(ConnId(*n)),
+                    _ => None,
+                });
+                let of = self.hosts.named(&wanted.host);
+                index.zip(of).is_some_and(|(index, of)| self.conns.is_named(index, of, wanted))
+            })
+    }
+
+    /// A milestone or a point was reached: steps whose trigger it is happen now, or in a while. Returns whether any happened now.
+    pub(super) fn reached(&mut self, point: bool, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> bool {
+        let mut acted = self.let_go(point, host, name, fields);
+        let plan = self.plan.clone();
+        let mut ready = Vec::new();
+        for at in 0..self.steps.waiting.len() {
+            let (index, seen) = self.steps.waiting[at];
+            let When::After(trigger) = &plan.steps[index].when else { continue };
+            // Holds act where the point is, not at the end of the turn.
+            let holds = matches!(plan.steps[index].action, Action::Fault(Fault::Hold { .. }));
+            if !holds && self.matches(trigger, point, host, name, fields) {
+                self.steps.waiting[at].1 = seen + 1;
+                if seen + 1 == trigger.nth {
+                    ready.push((index, trigger.delay));
+                }
+            }
+        }
+        for (index, delay) in ready {
+            self.steps.waiting.retain(|(waiting, _)| *waiting != index);
+            if delay.is_zero() {
+                self.step(index);
+                acted = true;
+            } else {
+                self.schedule(self.now() + delay, 0, Due::Step(index));
+            }
+        }
+        acted
+    }
+
+    /// A task is at a point: the step that holds it there, if there is one.
+    pub(super) fn holds(&mut self, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> Option<usize> {
+        if self.steps.waiting.is_empty() {
+            return None;
+        }
+        let plan = self.plan.clone();
+        let mut holding = None;
+        for at in 0..self.steps.waiting.len() {
+            let (index, seen) = self.steps.waiting[at];
+            let (When::After(trigger), Action::Fault(Fault::Hold { .. })) = (&plan.steps[index].when, &plan.steps[index].action)
+            else {
+                continue;
+            };
+            if self.matches(trigger, true, host, name, fields) {
+                self.steps.waiting[at].1 = seen + 1;
+                if seen + 1 == trigger.nth {
+                    holding = holding.or(Some(index));
+                }
+            }
+        }
+        self.steps.waiting.retain(|(waiting, _)| Some(*waiting) != holding);
+        holding
+    }
+
+    /// Holds the task that is at a point, for a step.
+    pub(super) fn hold(&mut self, step: usize, host: HostIx, name: &'static str) -> Hold {
+        let plan = self.plan.clone();
+        let Action::Fault(fault @ Fault::Hold { end }) = &plan.steps[step].action else {
+            return Box::pin(std::future::ready(()));
+        };
+        self.record(None, What::Stepped { step, note: None });
+        let fault = self.declare(step, fault, Target::Host(host), None, Kind::Hold, Nature::Slows);
+        let (until, at_most) = match end {
+            HoldEnd::After(lasts) => (None, *lasts),
+            HoldEnd::Until { trigger, at_most } => (Some(((**trigger).clone(), 0)), *at_most),
+        };
+        self.schedule(self.now() + at_most, 0, Due::Release(fault));
+        let gate = Arc::new(Gate::default());
+        self.steps.holds.push(HeldTask { fault, host, name, until, gate: gate.clone() });
+        Box::pin(gate.passed())
+    }
+
+    /// Lets the tasks go on that were held until this was reached. Returns whether any did at once.
+    fn let_go(&mut self, point: bool, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> bool {
+        let mut at_once = false;
+        let held: Vec<_> = self.steps.holds.iter().map(|held| (held.fault, held.until.clone())).collect();
+        for (fault, until) in held {
+            let Some((trigger, seen)) = until.filter(|(trigger, _)| self.matches(trigger, point, host, name, fields)) else {
+                continue;
+            };
+            let nth = trigger.nth;
+            let delay = trigger.delay;
+            if let Some(held) = self.steps.holds.iter_mut().find(|held| held.fault == fault) {
+                held.until = Some((trigger, seen + 1));
+            }
+            if seen + 1 != nth {
+                continue;
+            }
+            if delay.is_zero() {
+                self.release(fault);
+                at_once = true;
+            } else {
+                self.schedule(self.now() + delay, 0, Due::Release(fault));
+            }
+        }
+        at_once
+    }
+
+    /// A held task goes on.
+    pub(super) fn release(&mut self, fault: usize) {
+        let Some(at) = self.steps.holds.iter().position(|held| held.fault == fault) else { return };
+        let held = self.steps.holds.remove(at);
+        self.record(Some(held.host), What::Released { name: held.name });
+        held.gate.open();
+        self.end_fault(fault);
+    }
+
+    /// A host dies: the tasks that are held there die with it.
+    pub(super) fn drop_holds_of(&mut self, host: HostIx) {
+        let held: Vec<_> = self.steps.holds.iter().filter(|held| held.host == host).map(|held| held.fault).collect();
+        self.steps.holds.retain(|held| held.host != host);
+        held.into_iter().for_each(|fault| self.end_fault(fault));
+    }
+
+    /// Writes what was noted in a turn, and carries out what it triggers. Returns whether any of it acted at once.
+    pub(super) fn read_note(&mut self, host: HostIx, what: Noted) -> bool {
+        let of = (host != super::local::NOBODY).then_some(host);
+        if of.is_some_and(|host| self.hosts.get(host).dying) {
+            return false;
+        }
+        match what {
+            Noted::Entry(entry) => {
+                if self.phase < Phase::Closing || !is_of_user(&entry) {
+                    self.record(of, entry);
+                }
+                false
+            }
+            Noted::Milestone { name, fields } => {
+                *self.history.milestones.entry(name).or_default() += 1;
+                self.install_generation(host, name, &fields);
+                let fields: Arc<[_]> = fields.into();
+                self.record(of, What::Milestone { name, fields: fields.clone() });
+                self.reached(false, host, name, &fields)
+            }
+            Noted::Point { name, fields, hold } => {
+                *self.history.points.entry(name).or_default() += 1;
+                self.record(of, What::Point { name, fields: fields.clone(), held: hold.is_some() });
+                self.reached(true, host, name, &fields)
+            }
+            Noted::Log(line) => {
+                let (at, name) = (self.now(), of.map_or("-", |host| self.hosts.get(host).name.as_str()));
+                self.log.push(format!("{at:>9}  {name:<8}  {line}"));
+                false
+            }
+        }
+    }
+
+    /// A client says which generation a connection carries.
+    fn install_generation(&mut self, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) {
+        if self.subject.generation_milestone() != Some(name) {
+            return;
+        }
+        let number = |wanted: &str| {
+            fields.iter().find_map(|(name, value)| match value {
+                FieldValue::Number(n) if *name == wanted => Some(*n),
+                _ => None,
+            })
+        };
+        let (Some(generation), Some(conn)) = (number("generation"), number(CONN).and_then(|n| self.index_of(ConnId(n)))) else {
+            return;
+        };
+        self.conns.get(conn).generation = Some(generation);
+        self.history.conns[conn.0].generation = Some(generation);
+        if self.options.twin {
+            let label = self.conns.look(conn).label;
+            for older in self.conns.indices().filter(|index| *index < conn) {
+                let state = self.conns.get(older);
+                state.stale |= state.client == host && state.label == label;
+            }
+        }
+    }
+}
+
+/// Whether an entry is about the truth or the user: once the clients are closed, neither counts any more.
+fn is_of_user(entry: &What) -> bool {
+    matches!(
+        entry,
+        What::Produced { .. }
+            | What::Ended { .. }
+            | What::Effect { .. }
+            | What::Answered { .. }
+            | What::Failed { .. }
+            | What::Opened { .. }
+            | What::Delivered { .. }
+            | What::StreamEnded { .. }
+            | What::GaveUp { .. }
+    )
+}

@@ -1,0 +1,333 @@
+//! The world's side of [`net`](crate::net): streams, listeners and connectors that know their host.
+//!
+//! Each sets the current host of the socket stack around every poll *and* in its drop, so that no socket's correctness depends on
+//! which task touches it. Between polls the current host is `nobody`.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use turmoil_net::HostId;
+
+use crate::history::{ConnEnd, ConnIndex, Side};
+use crate::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
+
+use super::conns::{End, SharedEnd};
+use super::event::{self, Binding};
+use super::local::{self, HostIx, NOBODY};
+use super::state::Opening;
+
+/// When so much waits to be read, reading may have to update the window.
+const NEARLY_FULL: u64 = 60 * 1024;
+
+/// A socket of an engine.
+pub(super) trait RawSocket: AsyncRead + AsyncWrite + Send + Unpin {
+    /// Takes what has arrived, and waits for nothing.
+    fn drain(&mut self, into: &mut BytesMut);
+}
+
+/// Makes a host the current one of the socket stack, until it is dropped.
+struct OnHost(HostId);
+
+impl OnHost {
+    fn new(host: HostIx) -> Self {
+        let (id, nobody) = local::with(|world| (world.hosts.get(host).id, world.hosts.get(NOBODY).id));
+        turmoil_net::set_current(id);
+        OnHost(nobody)
+    }
+}
+
+impl Drop for OnHost {
+    fn drop(&mut self) {
+        turmoil_net::set_current(self.0);
+    }
+}
+
+/// The network as one host of a world sees it.
+pub(super) struct WorldNet {
+    pub host: HostIx,
+}
+
+impl WorldNet {
+    /// Where an endpoint is: its host, if it is one of the world's.
+    fn resolve(&self, to: &Endpoint) -> io::Result<(HostIx, SocketAddr)> {
+        local::with(|world| {
+            let by_name = world.hosts.named(&to.host().into());
+            let by_address = || to.host().parse().ok().and_then(|ip| world.hosts.at(ip));
+            let host = match to.host() {
+                "localhost" | "127.0.0.1" | "0.0.0.0" => Some(self.host),
+                _ => by_name.or_else(by_address),
+            };
+            let host =
+                host.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no host `{}`", to.host())))?;
+            Ok((host, SocketAddr::new(world.hosts.get(host).ip, to.port())))
+        })
+    }
+}
+
+impl Connect for WorldNet {
+    fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
+        Box::pin(async move {
+            let (server, at) = self.resolve(to)?;
+            if server == self.host {
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "a host of a world cannot connect to itself"));
+            }
+            let end = End::new();
+            let opening = Opening { label: to.purpose(), end: end.clone() };
+            Connecting { host: self.host, socket: Some(event::connect(at)), opening: Some(opening), end }.await
+        })
+    }
+}
+
+/// A connection that is being opened.
+struct Connecting {
+    host: HostIx,
+    /// Gone when it is over.
+    socket: Option<BoxFuture<'static, io::Result<Box<dyn RawSocket>>>>,
+    /// What the world is told before the first poll, with which the SYN leaves.
+    opening: Option<Opening>,
+    end: SharedEnd,
+}
+
+impl Future for Connecting {
+    type Output = io::Result<Stream>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let first = this.opening.is_some();
+        if let Some(opening) = this.opening.take() {
+            local::with(|world| world.opening.push((this.host, opening)));
+        }
+        let result = {
+            let _on_host = OnHost::new(this.host);
+            let socket = this.socket.as_mut().expect("a connection is opened once");
+            std::task::ready!(socket.as_mut().poll(cx))
+        };
+        {
+            let _on_host = OnHost::new(this.host);
+            this.socket = None;
+        }
+        let conn = this.end.lock().conn;
+        Poll::Ready(match result {
+            Ok(socket) => {
+                let conn = conn.expect("a connection that is up was opened");
+                Ok(WorldStream::attach(this.host, conn, Side::Client, this.end.clone(), socket))
+            }
+            Err(error) => {
+                let kind = this.end.lock().error.unwrap_or(error.kind());
+                local::with(|world| match conn {
+                    Some(conn) => world.not_opened(conn, kind),
+                    None if first => world.opening.retain(|(host, _)| *host != this.host),
+                    None => {}
+                });
+                Err(kind.into())
+            }
+        })
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        let Some(socket) = self.socket.take() else { return };
+        if local::try_with(|_| ()).is_none() {
+            return;
+        }
+        {
+            let _on_host = OnHost::new(self.host);
+            drop(socket);
+        }
+        let mut end = self.end.lock();
+        end.dropped = true;
+        let conn = end.conn;
+        drop(end);
+        if let Some(conn) = conn {
+            local::with(|world| world.over(conn, Side::Client, ConnEnd::Closed));
+        }
+    }
+}
+
+impl Network for WorldNet {
+    fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
+        Box::pin(async move {
+            let (host, _) = self.resolve(at)?;
+            if host != self.host {
+                return Err(io::ErrorKind::AddrNotAvailable.into());
+            }
+            let binding = {
+                let _on_host = OnHost::new(self.host);
+                event::bind(at.port())?
+            };
+            local::with(|world| world.hosts.get_mut(self.host).sockets += 1);
+            let at = Endpoint::tcp(at.host(), binding.port());
+            Ok(Box::new(Listening { host: self.host, binding: Some(binding), at }) as Listener)
+        })
+    }
+}
+
+struct Listening {
+    host: HostIx,
+    /// Gone only while it is dropped.
+    binding: Option<Binding>,
+    at: Endpoint,
+}
+
+impl Accept for Listening {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Stream>> {
+        Box::pin(std::future::poll_fn(|cx| {
+            let accepted = {
+                let _on_host = OnHost::new(self.host);
+                self.binding.as_ref().expect("a listener has its socket until it is dropped").poll_accept(cx)
+            };
+            let (socket, peer) = std::task::ready!(accepted)?;
+            let host = self.host;
+            let (conn, end) = local::with(|world| {
+                let from = world.hosts.at(peer.ip()).map(|client| (client, peer.port()));
+                let found = from.and_then(|from| world.conns.of_segment(from, (host, self.at.port())));
+                let (conn, _) = found.expect("who connects has sent a SYN");
+                (conn, world.conns.look(conn).end(Side::Server).clone())
+            });
+            Poll::Ready(Ok(WorldStream::attach(host, conn, Side::Server, end, socket)))
+        }))
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        self.at.clone()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if local::try_with(|world| world.hosts.get_mut(self.host).sockets -= 1).is_some() {
+            let _on_host = OnHost::new(self.host);
+            self.binding = None;
+        }
+    }
+}
+
+/// One end of a connection, as its user holds it.
+struct WorldStream {
+    host: HostIx,
+    conn: ConnIndex,
+    side: Side,
+    end: SharedEnd,
+    /// Whether the user has read the end of the stream.
+    at_end: bool,
+}
+
+impl WorldStream {
+    /// Gives an end its socket, and its user a stream.
+    fn attach(host: HostIx, conn: ConnIndex, side: Side, end: SharedEnd, socket: Box<dyn RawSocket>) -> Stream {
+        end.lock().socket = Some(socket);
+        local::with(|world| world.hosts.get_mut(host).sockets += 1);
+        Stream::new(WorldStream { host, conn, side, end, at_end: false }, ConnId(conn.0 as u64 + 1))
+    }
+
+    fn note_end(&mut self) {
+        if !self.at_end {
+            self.at_end = true;
+            local::with(|world| world.over(self.conn, self.side, ConnEnd::Eof));
+        }
+    }
+}
+
+impl AsyncRead for WorldStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let mut end = this.end.lock();
+        if !end.rescued.is_empty() {
+            let n = end.rescued.len().min(buf.remaining());
+            buf.put_slice(&end.rescued.split_to(n));
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(kind) = end.error {
+            // Linux reports an error once, and then an end of stream; a broken pipe is nothing to readers.
+            let told = std::mem::replace(&mut end.told, true);
+            return Poll::Ready(if told || kind == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(kind.into()) });
+        }
+        let (filled, wanted) = (buf.filled().len(), buf.remaining());
+        {
+            let _on_host = OnHost::new(this.host);
+            let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
+            std::task::ready!(Pin::new(socket).poll_read(cx, buf))?;
+        }
+        let n = (buf.filled().len() - filled) as u64;
+        let was_full = end.received - end.read >= NEARLY_FULL;
+        end.read += n;
+        drop(end);
+        if was_full {
+            local::with(|world| world.made_room(this.conn, this.side));
+        }
+        if n == 0 && wanted > 0 {
+            this.note_end();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for WorldStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let mut end = self.end.lock();
+        if let Some(kind) = end.error {
+            let told = std::mem::replace(&mut end.told, true);
+            return Poll::Ready(Err(if told { io::ErrorKind::BrokenPipe } else { kind }.into()));
+        }
+        let written = {
+            let _on_host = OnHost::new(self.host);
+            let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
+            std::task::ready!(Pin::new(socket).poll_write(cx, buf))?
+        };
+        drop(end);
+        local::with(|world| world.wrote(self.conn, self.side, &buf[..written]));
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut end = self.end.lock();
+        if end.error.is_some() {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        }
+        let _on_host = OnHost::new(self.host);
+        let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
+        Pin::new(socket).poll_shutdown(cx)
+    }
+}
+
+impl Drop for WorldStream {
+    fn drop(&mut self) {
+        if local::try_with(|world| world.hosts.get_mut(self.host).sockets -= 1).is_none() {
+            return;
+        }
+        let mut end = self.end.lock();
+        {
+            let _on_host = OnHost::new(self.host);
+            end.socket = None;
+        }
+        end.dropped = true;
+        end.rescued.clear();
+        drop(end);
+        local::with(|world| world.dropped(self.conn, self.side));
+    }
+}
+
+impl super::state::World {
+    /// A connection could not be opened, or was reset while it was being opened.
+    pub(super) fn not_opened(&mut self, conn: ConnIndex, kind: io::ErrorKind) {
+        self.conns.get(conn).end(Side::Client).lock().dropped = true;
+        self.over(conn, Side::Client, ConnEnd::NotOpened(kind));
+        // Nobody will ever be told on the other side, unless somebody accepted the connection there.
+        let far = self.conns.look(conn).end(Side::Server).lock();
+        let accepted = far.socket.is_some() || far.dropped;
+        drop(far);
+        if !accepted {
+            self.over(conn, Side::Server, ConnEnd::NotOpened(kind));
+        }
+    }
+}

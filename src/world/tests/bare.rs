@@ -1,0 +1,197 @@
+//! A subject that is nothing but two functions, and words to say what they saw.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+
+use crate::history::{Class, Event, History, Stream as Name, What};
+use crate::net::{Endpoint, Stream};
+use crate::property::{Promise, Retention, Work};
+use crate::schedule::{Action, Fault, Limit, Limits, Plan, Trigger, When};
+use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Root, Subject};
+use crate::world::{Options, run};
+
+/// A root.
+pub type Play = Arc<dyn Fn(HostContext) -> Root + Send + Sync>;
+
+/// A subject of bare roots.
+#[derive(Clone)]
+pub struct Bare {
+    serve: Play,
+    drive: Play,
+}
+
+/// What its user can ask for: nothing.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Nothing {}
+
+impl Operations for Nothing {
+    fn class(&self) -> Class {
+        match *self {}
+    }
+
+    fn strategy(_: &Plan) -> proptest::strategy::BoxedStrategy<Self> {
+        unreachable!("there is nothing to draw")
+    }
+}
+
+impl Subject for Bare {
+    type Operation = Nothing;
+
+    fn name(&self) -> &'static str {
+        "bare"
+    }
+
+    fn about(&self) -> &'static str {
+        "two roots"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        &[]
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        &[]
+    }
+
+    fn generation_milestone(&self) -> Option<&'static str> {
+        Some("bare.installed")
+    }
+
+    async fn serve(&self, host: HostContext) {
+        (self.serve)(host).await;
+    }
+
+    async fn drive(&self, host: HostContext, _: Operated<Nothing>) {
+        (self.drive)(host).await;
+    }
+
+    fn promise(&self, _: &Limits) -> Promise {
+        Promise {
+            detection: Duration::ZERO,
+            recovery: Duration::ZERO,
+            attempt: Duration::ZERO,
+            round_trips: 1,
+            back_off: Duration::ZERO,
+            session: Duration::ZERO,
+            retention: Retention { items: None, bytes: None },
+            closed_retention: Duration::ZERO,
+            work: Work { attempts: 1, frames: 1, polls: 1 },
+            memory: Vec::new(),
+            settle: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A subject of two async functions.
+pub fn bare<S, SF, C, CF>(serve: S, drive: C) -> Arc<dyn Erased>
+where
+    S: Fn(HostContext) -> SF + Send + Sync + 'static,
+    SF: Future<Output = ()> + Send + 'static,
+    C: Fn(HostContext) -> CF + Send + Sync + 'static,
+    CF: Future<Output = ()> + Send + 'static,
+{
+    Arc::new(Bare { serve: Arc::new(move |host| Box::pin(serve(host))), drive: Arc::new(move |host| Box::pin(drive(host))) })
+}
+
+/// A plan of faults at times in milliseconds.
+pub fn plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
+    let at = |(ms, fault)| crate::schedule::Step { when: When::At(Duration::from_millis(ms)), action: Action::Fault(fault) };
+    let mut plan = Plan::new("bare");
+    plan.steps = faults.into_iter().map(at).collect();
+    plan
+}
+
+/// A plan of one fault after a trigger.
+pub fn plan_after(trigger: Trigger, fault: Fault) -> Plan {
+    Plan::new("bare").step(When::After(trigger), Action::Fault(fault))
+}
+
+/// Runs it.
+pub fn history(subject: &Arc<dyn Erased>, plan: &Plan) -> History {
+    run(subject, plan, &Options::default()).unwrap().history
+}
+
+/// What the hosts said, as `client 12: text`, without times if `timed` is false.
+pub fn said(history: &History, timed: bool) -> Vec<String> {
+    let line = |event: &Event| match &event.what {
+        What::Delivered { bytes, .. } => {
+            let (host, text) = (event.host.as_ref().unwrap(), String::from_utf8_lossy(bytes));
+            Some(if timed { format!("{host} {}: {text}", event.at.0) } else { format!("{host}: {text}") })
+        }
+        _ => None,
+    };
+    history.events.iter().filter_map(line).collect()
+}
+
+/// Says something, for the test to hear.
+pub fn say(host: &HostContext, text: impl Into<String>) {
+    host.record.delivered(&Name::from("said"), text.into().into_bytes(), None);
+}
+
+/// Where the server listens.
+pub fn server() -> Endpoint {
+    Endpoint::tcp("server", 80)
+}
+
+/// Connects, again and again until it works.
+pub async fn connect(host: &HostContext) -> Stream {
+    host.env.net.connect(&server()).await.unwrap()
+}
+
+/// What comes next on a connection: text, `eof`, or the kind of an error.
+pub async fn hear(stream: &mut Stream) -> String {
+    let mut buffer = vec![0; 1 << 16];
+    match stream.read(&mut buffer).await {
+        Ok(0) => "eof".into(),
+        Ok(n) => String::from_utf8_lossy(&buffer[..n]).into_owned(),
+        Err(error) => format!("{:?}", error.kind()),
+    }
+}
+
+/// A server that answers every byte with itself, and says how each connection ended.
+pub async fn echo(host: HostContext) {
+    let mut listener = host.env.net.listen(&server()).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    loop {
+        let mut stream = listener.accept().await.unwrap();
+        let host = host.clone();
+        tasks.spawn(async move {
+            let mut buffer = [0; 4096];
+            let end = loop {
+                match stream.read(&mut buffer).await {
+                    Ok(0) => break "eof".to_owned(),
+                    Ok(n) => {
+                        if let Err(error) = stream.write_all(&buffer[..n]).await {
+                            break format!("write: {:?}", error.kind());
+                        }
+                    }
+                    Err(error) => break format!("{:?}", error.kind()),
+                }
+            };
+            say(&host, format!("{} {end}", stream.id()));
+        });
+    }
+}
+
+/// Sends `hello` every second and says what comes back, until the connection ends.
+pub async fn ask_every_second(host: HostContext) {
+    let mut stream = connect(&host).await;
+    let start = Instant::now();
+    loop {
+        if let Err(error) = stream.write_all(b"hello").await {
+            return say(&host, format!("write: {:?}", error.kind()));
+        }
+        let heard = hear(&mut stream).await;
+        say(&host, heard.clone());
+        if heard != "hello" || start.elapsed() > Duration::from_secs(50) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,350 @@
+//! Each fault of a connection or a link: what both sides see, and when.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::time::sleep;
+
+use super::*;
+use crate::history::{History, What};
+use crate::schedule::{Conn, Count, Fault, HoldEnd, Host, Learns, Place, Plan, SlowBy, Trigger, When};
+use crate::subject::HostContext;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn first() -> Conn {
+    Conn::number("client", 1)
+}
+
+fn learns(client: Learns, server: Learns) -> BTreeMap<Host, Learns> {
+    BTreeMap::from([("client".into(), client), ("server".into(), server)])
+}
+
+/// The moment of the first line that ends so, in milliseconds.
+fn when(said: &[String], ends: &str) -> Option<u64> {
+    let line = said.iter().find(|line| line.ends_with(ends))?;
+    line.split([' ', ':']).nth(1)?.parse().ok()
+}
+
+/// An idle connection of each side, whose end each side tells.
+async fn idle(host: HostContext) {
+    let mut stream = connect(&host).await;
+    let heard = hear(&mut stream).await;
+    say(&host, heard);
+    std::future::pending::<()>().await;
+}
+
+fn fault_on_idle(fault: Fault) -> Vec<String> {
+    said(&history(&bare(echo, idle), &plan([(1_000, fault)])), true)
+}
+
+/// The faults of a run that were over before the clients were closed.
+fn over(history: &History) -> usize {
+    history.events.iter().filter(|event| event.at.0 < 60_000 && matches!(event.what, What::FaultEnded { .. })).count()
+}
+
+#[test]
+fn cut_each_end_learns_in_its_own_time() {
+    let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
+    assert_eq!(fault_on_idle(fault), ["client 1000: ConnectionReset", "server 4000: 1 ConnectionReset"]);
+}
+
+#[test]
+fn cut_a_host_that_is_not_named_learns_at_once_and_never_is_never() {
+    let fault = Fault::Cut { conn: first(), learns: BTreeMap::from([("server".into(), Learns::Never)]) };
+    assert_eq!(fault_on_idle(fault), ["client 1000: ConnectionReset"]);
+}
+
+#[test]
+fn cut_is_over_when_both_ends_know() {
+    let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
+    let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
+    let ended = history.events.iter().find(|event| matches!(event.what, What::FaultEnded { .. })).unwrap();
+    assert_eq!(ended.at.0, 4_000);
+}
+
+#[test]
+fn cut_loses_what_is_in_flight() {
+    let fault = Fault::Cut { conn: first(), learns: learns(Learns::Never, Learns::Never) };
+    let subject = bare(echo, |host| async move {
+        let mut stream = connect(&host).await;
+        sleep(secs(1)).await;
+        stream.write_all(b"lost").await.unwrap();
+        let heard = hear(&mut stream).await;
+        say(&host, heard);
+    });
+    let trigger = Trigger::milestone("never");
+    let mut plan = plan_after(trigger, fault.clone());
+    plan.steps[0].when = When::At(ms(1_100));
+    plan.latency = (ms(200), ms(200));
+    assert_eq!(said(&history(&subject, &plan), true), [] as [&str; 0]);
+}
+
+#[test]
+fn a_cut_of_no_connection_does_nothing_and_says_so() {
+    let fault = Fault::Cut { conn: Conn::number("client", 7), learns: BTreeMap::new() };
+    let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
+    let note = history.events.iter().find_map(|event| match &event.what {
+        What::Stepped { note, .. } => note.clone(),
+        _ => None,
+    });
+    assert_eq!(note.unwrap(), "there is no client#7 yet");
+}
+
+/// Sends ten bytes every 100 ms, and tells how much of it the server had.
+async fn send_tens(host: HostContext) {
+    let mut stream = connect(&host).await;
+    while stream.write_all(b"123456789\n").await.is_ok() {
+        sleep(ms(100)).await;
+    }
+    say(&host, "stopped");
+}
+
+async fn count_bytes(host: HostContext) {
+    let mut listener = host.env.net.listen(&server()).await.unwrap();
+    let mut stream = listener.accept().await.unwrap();
+    let mut total = 0;
+    loop {
+        let heard = hear(&mut stream).await;
+        if heard == "eof" || heard.starts_with("Conn") {
+            say(&host, format!("{total} bytes, {heard}"));
+            return std::future::pending().await;
+        }
+        total += heard.len();
+    }
+}
+
+#[test]
+fn cut_after_bytes_lets_exactly_so_many_arrive() {
+    let count = Count::Bytes(25);
+    let fault = Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
+    let said = said(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
+    assert_eq!(said, ["server: 25 bytes, ConnectionReset", "client: stopped"]);
+}
+
+#[test]
+fn cut_after_messages_lets_nothing_of_the_next_arrive() {
+    let count = Count::Messages(3);
+    let fault = Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
+    let said = said(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
+    assert_eq!(said, ["server: 30 bytes, ConnectionReset", "client: stopped"]);
+}
+
+#[test]
+fn reset_reaches_both_ends_or_one() {
+    let both = fault_on_idle(Fault::Reset { conn: first(), toward: None });
+    assert!(when(&both, "client").is_none() && both.iter().all(|line| line.ends_with("ConnectionReset")), "{both:?}");
+    assert_eq!(both.len(), 2);
+    let one = fault_on_idle(Fault::Reset { conn: first(), toward: Some("client".into()) });
+    assert_eq!(one.len(), 1);
+    assert!(one[0].starts_with("client 10") && one[0].ends_with("ConnectionReset"), "{one:?}");
+}
+
+/// Says each second what it hears, over one connection.
+fn asked(fault: Fault) -> Vec<String> {
+    said(&history(&bare(echo, ask_every_second), &plan([(3_500, fault)])), true)
+}
+
+/// The longest pause between two lines of the client, in milliseconds.
+fn longest_pause(said: &[String]) -> u64 {
+    let times: Vec<u64> = said
+        .iter()
+        .filter(|line| line.ends_with("hello"))
+        .map(|line| line.split([' ', ':']).nth(1).unwrap().parse().unwrap())
+        .collect();
+    times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+}
+
+#[test]
+fn stall_of_one_direction_holds_the_echo_and_loses_nothing() {
+    for toward in ["client", "server"] {
+        let said = asked(Fault::Stall { conn: first(), toward: toward.into(), lasts: Some(secs(5)) });
+        let pause = longest_pause(&said);
+        // The segment is lost at about 4 s, so it is tried again at 10.4 s at the latest.
+        assert!((5_000..=7_600).contains(&pause), "{toward}: {pause}");
+        assert!(!said.iter().any(|line| line.contains("Conn")), "{said:?}");
+    }
+}
+
+#[test]
+fn partition_one_way_holds_one_way() {
+    let hosts = (Host::from("client"), Host::from("server"));
+    let said = asked(Fault::Partition { hosts, toward: Some("server".into()), lasts: Some(secs(5)) });
+    assert!(longest_pause(&said) >= 5_000, "{said:?}");
+}
+
+#[test]
+fn blackhole_without_end_tells_nobody_until_tcp_gives_up() {
+    let mut plan = plan([(3_500, Fault::Blackhole { conn: first(), lasts: None })]);
+    plan.horizon = secs(1_000);
+    let said = said(&history(&bare(echo, ask_every_second), &plan), true);
+    let timed_out = when(&said, "TimedOut").unwrap();
+    assert!((928_000..=930_000).contains(&timed_out), "{said:?}");
+    assert!(!said.iter().any(|line| line.starts_with("server") && !line.contains(" 1001")), "{said:?}");
+}
+
+#[test]
+fn delay_makes_packets_late() {
+    let place = Place::Link("client".into(), "server".into());
+    let said = asked(Fault::Delay { place, toward: Some("client".into()), by: secs(2), lasts: Some(secs(10)) });
+    assert!((3_000..=3_100).contains(&longest_pause(&said)), "{said:?}");
+}
+
+#[test]
+fn delay_close_makes_only_the_end_late_and_does_not_stall_the_other_direction() {
+    let fault = Fault::DelayClose { conn: first(), toward: "server".into(), by: secs(9) };
+    let subject = bare(
+        |host| async move {
+            let mut listener = host.env.net.listen(&server()).await.unwrap();
+            let mut stream = listener.accept().await.unwrap();
+            let other = host.clone();
+            // 200 KiB flow the other way while the FIN is late: more than any window.
+            let sent = stream.write_all(&[7; 200 << 10]).await.is_ok();
+            say(&other, format!("sent {sent}"));
+            let heard = hear(&mut stream).await;
+            say(&host, heard);
+        },
+        |host| async move {
+            let mut stream = connect(&host).await;
+            sleep(secs(1)).await;
+            stream.shutdown().await.unwrap();
+            let mut total = 0;
+            while total < 200 << 10 {
+                let mut buffer = [0; 8192];
+                total += tokio::io::AsyncReadExt::read(&mut stream, &mut buffer).await.unwrap();
+            }
+            say(&host, "all");
+            std::future::pending::<()>().await;
+        },
+    );
+    let said = said(&history(&subject, &plan([(0, fault)])), true);
+    assert!(when(&said, "all").unwrap() < 2_000, "{said:?}");
+    assert!((10_000..10_100).contains(&when(&said, "eof").unwrap()), "{said:?}");
+}
+
+#[test]
+fn slow_limits_bandwidth_segments_and_window() {
+    let place = Place::Conn(first());
+    let by = SlowBy { bandwidth: Some(10_000), segment: Some(100), window: Some(1_000), latency: Some(ms(5)) };
+    let fault = Fault::Slow { place, toward: Some("server".into()), by, lasts: None };
+    let subject = bare(count_bytes, |host| async move {
+        let mut stream = connect(&host).await;
+        stream.write_all(&[7; 100_000]).await.unwrap();
+        drop(stream);
+        std::future::pending::<()>().await;
+    });
+    let history = crate::world::run(
+        &subject,
+        &plan([(0, fault)]),
+        &crate::world::Options { detail: crate::world::Detail::Full, ..Default::default() },
+    )
+    .unwrap()
+    .history;
+    let longest = history.events.iter().filter_map(|event| match &event.what {
+        What::Packet(packet) => Some(packet.len),
+        _ => None,
+    });
+    assert_eq!(longest.max(), Some(100));
+    let said = said(&history, true);
+    let done = when(&said, "100000 bytes, eof").unwrap();
+    // A window of 1,000 bytes a round trip of 7 to 50 ms, and at most 10,000 bytes a second.
+    assert!((10_000..20_000).contains(&done), "{said:?}");
+}
+
+/// Connects once a second, and says what came of it.
+async fn knock(host: HostContext) {
+    for _ in 0..12 {
+        let said = match host.env.net.connect(&server()).await {
+            Ok(mut stream) => {
+                let greeted = tokio::time::timeout(ms(500), hear(&mut stream)).await;
+                greeted.map_or("up".to_owned(), |heard| format!("up, {heard}"))
+            }
+            Err(error) => format!("{:?}", error.kind()),
+        };
+        say(&host, said);
+        sleep(secs(1)).await;
+    }
+}
+
+fn knocked(fault: Fault) -> Vec<String> {
+    said(&history(&bare(echo, knock), &plan([(3_000, fault)])), true)
+        .into_iter()
+        .filter(|line| line.starts_with("client"))
+        .collect()
+}
+
+#[test]
+fn refuse_is_an_error_at_once_and_passes() {
+    let said = knocked(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
+    let refused = said.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
+    assert!((4..=5).contains(&refused), "{said:?}");
+    assert!(said.last().unwrap().ends_with("up"), "{said:?}");
+}
+
+#[test]
+fn hang_is_no_answer_until_the_next_syn_after_it() {
+    let said = knocked(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
+    let pause = said.windows(2).map(|pair| when(&pair[1..], "up").unwrap() - when(&pair[..1], "up").unwrap()).max().unwrap();
+    // Lost between 3 and 4.6 s, tried again after 1, 3 and 7 s.
+    assert!((7_000..9_100).contains(&pause), "{said:?}");
+}
+
+#[test]
+fn accept_then_close_is_an_end_of_stream_that_the_server_does_not_see() {
+    let history = history(&bare(echo, knock), &plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]));
+    let said = said(&history, false);
+    assert_eq!(said.len(), 12);
+    assert!(said.iter().all(|line| line == "client: up, eof"), "{said:?}");
+}
+
+#[test]
+fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
+    let subject = bare(
+        |host| async move {
+            sleep(secs(1)).await;
+            crate::point!("bare.server.between").await;
+            say(&host, "past");
+            std::future::pending::<()>().await;
+        },
+        |_| async move {
+            sleep(secs(4)).await;
+            crate::milestone!("bare.client.there");
+            std::future::pending::<()>().await;
+        },
+    );
+    let hold = |end| plan_after(Trigger::point("bare.server.between"), Fault::Hold { end });
+    let past = |end| said(&history(&subject, &hold(end)), true);
+    assert_eq!(past(HoldEnd::After(ms(700))), ["server 1700: past"]);
+    let until = |at_most| HoldEnd::Until { trigger: Box::new(Trigger::milestone("bare.client.there").delay(ms(200))), at_most };
+    assert_eq!(past(until(secs(10))), ["server 4200: past"]);
+    assert_eq!(past(until(secs(2))), ["server 3000: past"]);
+    assert_eq!(said(&history(&subject, &Plan::new("bare")), true), ["server 1000: past"]);
+    assert_eq!(over(&history(&subject, &hold(until(secs(10))))), 1);
+}
+
+#[test]
+fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
+    let subject = bare(echo, |host| async move {
+        let mut stream = connect(&host).await;
+        sleep(secs(1)).await;
+        stream.write_all(b"never leaves").await.unwrap();
+        crate::milestone!("bare.client.wrote", conn = stream.id().0);
+        let heard = hear(&mut stream).await;
+        say(&host, heard);
+        std::future::pending::<()>().await;
+    });
+    let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(secs(1)), Learns::After(secs(2))) };
+    let mut trigger = Trigger::milestone("bare.client.wrote");
+    trigger.conn = Some(first());
+    let said = said(&history(&subject, &plan_after(trigger, fault)), true);
+    let start = when(&said, "client").unwrap_or_else(|| when(&said, "ConnectionReset").unwrap());
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(start > 2_000 && said.iter().all(|line| line.ends_with("ConnectionReset")), "{said:?}");
+}

@@ -1,0 +1,169 @@
+//! Crash, power loss, restart, clocks, puppets, leaks: what the other hosts see.
+
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::time::sleep;
+
+use super::*;
+use crate::history::What;
+use crate::schedule::{Fault, Puppet, PuppetStep};
+use crate::subject::HostContext;
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Connects again and again, and says how each connection ended, and when it was up.
+async fn come_again(host: HostContext) {
+    loop {
+        match host.env.net.connect(&server()).await {
+            Err(error) => say(&host, format!("{:?}", error.kind())),
+            Ok(mut stream) => {
+                say(&host, "up");
+                loop {
+                    if stream.write_all(b"hello").await.is_err() {
+                        say(&host, "write failed");
+                        break;
+                    }
+                    let heard = hear(&mut stream).await;
+                    if heard != "hello" {
+                        say(&host, heard);
+                        break;
+                    }
+                    sleep(secs(1)).await;
+                }
+            }
+        }
+        sleep(secs(1)).await;
+    }
+}
+
+fn after(fault: Fault) -> Vec<String> {
+    said(&history(&bare(echo, come_again), &plan([(5_500, fault)])), false)
+}
+
+#[test]
+fn crash_closes_sockets_refuses_and_comes_again() {
+    let said = after(Fault::Crash { host: "server".into(), lasts: Some(secs(3)) });
+    assert_eq!(said[0], "client: up");
+    assert_eq!(said[1], "client: eof", "an idle connection is closed with a FIN: {said:?}");
+    assert!(said[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2, "{said:?}");
+    assert_eq!(said.iter().filter(|line| *line == "client: up").count(), 2, "{said:?}");
+}
+
+#[test]
+fn power_loss_tells_nobody_until_the_restart() {
+    let history =
+        history(&bare(echo, come_again), &plan([(5_500, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(10)) })]));
+    let said = said(&history, true);
+    assert!(said[1].ends_with("ConnectionReset"), "{said:?}");
+    let at: u64 = said[1].split([' ', ':']).nth(1).unwrap().parse().unwrap();
+    // Restarted at 15.5 s; what was lost at about 6 s is tried again at 18.6 s.
+    assert!((15_500..19_500).contains(&at), "{said:?}");
+    assert!(said[2].ends_with("up"), "{said:?}");
+}
+
+#[test]
+fn a_restart_step_ends_a_crash_without_an_end() {
+    let subject = bare(echo, come_again);
+    let down = Fault::Crash { host: "server".into(), lasts: None };
+    let up = Fault::Restart { host: "server".into() };
+    let history = history(&subject, &plan([(5_500, down), (9_000, up)]));
+    assert_eq!(said(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
+    assert!(history.events.iter().any(|event| event.at.0 >= 9_000 && matches!(event.what, What::FaultEnded { .. })));
+}
+
+#[test]
+fn a_client_may_crash_too() {
+    let history =
+        history(&bare(echo, come_again), &plan([(5_500, Fault::Crash { host: "client".into(), lasts: Some(secs(2)) })]));
+    let said = said(&history, false);
+    assert_eq!(said.iter().filter(|line| *line == "client: up").count(), 2, "{said:?}");
+    assert!(said.contains(&"server: 1 eof".to_owned()), "{said:?}");
+}
+
+#[test]
+fn tasks_that_outlive_their_host_are_a_leak() {
+    let subject = bare(
+        |host| async move {
+            tokio::spawn(sleep(secs(1_000)));
+            echo(host).await;
+        },
+        come_again,
+    );
+    let history = history(&subject, &plan([(5_500, Fault::Crash { host: "server".into(), lasts: None })]));
+    let outlived = history.events.iter().find_map(|event| match event.what {
+        What::Outlived { tasks } => Some(tasks),
+        _ => None,
+    });
+    assert_eq!(outlived, Some(1));
+}
+
+#[test]
+fn a_clock_jump_moves_the_wall_clock_alone() {
+    let subject = bare(
+        |_| async { std::future::pending().await },
+        |host| async move {
+            let before = (host.env.clock.now(), tokio::time::Instant::now());
+            sleep(secs(10)).await;
+            let passed = host.env.clock.now().duration_since(before.0).unwrap();
+            say(&host, format!("{} and {}", passed.as_secs(), before.1.elapsed().as_secs()));
+        },
+    );
+    let fault = Fault::ClockJump { host: "client".into(), by_ms: 3_600_000 };
+    assert_eq!(said(&history(&subject, &plan([(5_000, fault)])), true), ["client 10000: 3610 and 10"]);
+}
+
+#[test]
+fn a_puppet_plays_a_server() {
+    let mut plan = plan([]);
+    let send = |text: &str, times| PuppetStep::Send { text: text.into(), times, every: secs(1) };
+    let script = vec![
+        PuppetStep::Expect { text: "hello".into() },
+        send("lie {n} on {conn}", 2),
+        PuppetStep::Wait { lasts: secs(1) },
+        PuppetStep::Reset,
+    ];
+    plan.puppets.insert("server".into(), Puppet { connections: Some(1), script });
+    let subject = bare(echo, |host| async move {
+        let mut stream = connect(&host).await;
+        stream.write_all(b"hello").await.unwrap();
+        for _ in 0..3 {
+            let heard = hear(&mut stream).await;
+            say(&host, heard);
+        }
+    });
+    assert_eq!(said(&history(&subject, &plan), false), ["client: lie 1 on 1", "client: lie 2 on 1", "client: ConnectionReset"]);
+}
+
+#[test]
+fn a_puppet_plays_a_client() {
+    let mut plan = plan([]);
+    let script = vec![
+        PuppetStep::Send { text: "one".into(), times: 1, every: Duration::ZERO },
+        PuppetStep::Expect { text: "one".into() },
+        PuppetStep::Close,
+    ];
+    plan.puppets.insert("client".into(), Puppet { connections: Some(2), script });
+    assert_eq!(said(&history(&bare(echo, come_again), &plan), false), ["server: 1 eof", "server: 2 eof"]);
+}
+
+#[test]
+fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
+    let panics = bare(|_| async { panic!("of the subject") }, |_| async { std::future::pending().await });
+    let history = history(&panics, &plan([]));
+    let of_the_subject = |message: &str| message.starts_with("of the subject (");
+    assert!(history.events.iter().any(|event| matches!(&event.what, What::Panicked { message } if of_the_subject(message))));
+
+    let spins = bare(
+        |_| async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        },
+        |_| async { std::future::pending().await },
+    );
+    let history = super::history(&spins, &plan([]));
+    assert!(history.events.iter().any(|event| matches!(&event.what, What::Livelock { what } if what == "1000000 polls")));
+}

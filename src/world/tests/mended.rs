@@ -1,0 +1,86 @@
+//! Where the world is a better kernel than the simulated one.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::sleep;
+
+use super::*;
+use crate::schedule::Fault;
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// 1 MiB to a reader that wakes 3 s late and reads little at a time: without window updates it would hang for ever.
+#[test]
+fn a_late_slow_reader_gets_everything() {
+    for at_a_time in [1_usize, 8 << 10, 64 << 10] {
+        let total = if at_a_time == 1 { 200_000 } else { 1 << 20 };
+        let subject = bare(
+            move |host| async move {
+                let mut listener = host.env.net.listen(&server()).await.unwrap();
+                let mut stream = listener.accept().await.unwrap();
+                sleep(secs(3)).await;
+                let (mut buffer, mut sum, mut read) = (vec![0; at_a_time], 0_u64, 0);
+                while let Ok(n @ 1..) = stream.read(&mut buffer).await {
+                    sum += buffer[..n].iter().map(|byte| u64::from(*byte)).sum::<u64>();
+                    read += n;
+                }
+                say(&host, format!("{read} {sum}"));
+            },
+            move |host| async move {
+                let mut stream = connect(&host).await;
+                let bytes: Vec<u8> = (0..total).map(|n| (n % 251) as u8).collect();
+                stream.write_all(&bytes).await.unwrap();
+                drop(stream);
+                std::future::pending::<()>().await;
+            },
+        );
+        let sum: u64 = (0..total).map(|n| (n % 251) as u64).sum();
+        let mut plan = plan([]);
+        plan.horizon = secs(600);
+        assert_eq!(said(&history(&subject, &plan), false), [format!("server: {total} {sum}")], "{at_a_time} at a time");
+    }
+}
+
+/// A reply that arrives in the same instant as a reset is read before the error is.
+#[test]
+fn a_reply_that_comes_with_a_reset_is_read_first() {
+    let subject = bare(echo, |host| async move {
+        let mut stream = connect(&host).await;
+        stream.write_all(b"hello").await.unwrap();
+        sleep(secs(3)).await;
+        for _ in 0..3 {
+            let heard = hear(&mut stream).await;
+            say(&host, heard);
+        }
+        let wrote = stream.write_all(b"x").await.unwrap_err().kind();
+        say(&host, format!("{wrote:?}"));
+    });
+    let reset = Fault::Reset { conn: crate::schedule::Conn::number("client", 1), toward: Some("client".into()) };
+    let said = said(&history(&subject, &plan([(2_000, reset)])), false);
+    assert_eq!(said[..4], ["client: hello", "client: ConnectionReset", "client: eof", "client: BrokenPipe"]);
+}
+
+/// Writing to a peer that has closed is answered with a reset, as on Linux.
+#[test]
+fn a_write_to_a_peer_that_closed_is_answered_with_a_reset() {
+    let subject = bare(
+        |host| async move {
+            let mut listener = host.env.net.listen(&server()).await.unwrap();
+            drop(listener.accept().await.unwrap());
+            std::future::pending::<()>().await;
+        },
+        |host| async move {
+            let mut stream = connect(&host).await;
+            sleep(secs(1)).await;
+            for _ in 0..2 {
+                let wrote = stream.write_all(b"x").await.map_err(|error| error.kind());
+                say(&host, format!("{wrote:?}"));
+                sleep(secs(1)).await;
+            }
+        },
+    );
+    assert_eq!(said(&history(&subject, &plan([])), false), ["client: Ok(())", "client: Err(BrokenPipe)"]);
+}

@@ -1,0 +1,9 @@
+//! What both sides of a connection see of each fault, and what the engine promises; with bare roots in the place of a protocol.
+
+mod bare;
+mod engine;
+mod faults;
+mod hosts;
+mod mended;
+
+pub(super) use bare::*;
