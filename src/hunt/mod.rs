@@ -18,3 +18,6 @@ pub use examine::{Check, Checks, Examined, examine};
 pub use fresh::Fresh;
 pub use pool::{Lost, Pool};
 pub use tally::{Failed, Tally, Trouble, tally};
+
+#[cfg(test)]
+mod tests;
