@@ -41,6 +41,8 @@ pub mod property;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod report;
 #[cfg(all(feature = "sim", tokio_unstable))]
+pub mod scenario;
+#[cfg(all(feature = "sim", tokio_unstable))]
 pub mod schedule;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod subject;

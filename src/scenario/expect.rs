@@ -89,6 +89,20 @@ pub enum CallEnds {
     Open,
 }
 
+/// The endings of streams by their names in files.
+pub(super) const STREAM_ENDS: [(&str, StreamEnds); 3] =
+    [("completed", StreamEnds::Completed), ("failed", StreamEnds::Failed), ("open", StreamEnds::Open)];
+
+/// How much was delivered, by name.
+pub(super) const OUTPUTS: [(&str, Output); 3] = [("all", Output::All), ("prefix", Output::Prefix), ("none", Output::None)];
+
+/// The endings of calls by their names in files.
+pub(super) const CALL_ENDS: [(&str, CallEnds); 3] =
+    [("answered", CallEnds::Answered), ("failed", CallEnds::Failed), ("open", CallEnds::Open)];
+
+/// The name under which what did not come out is reported, as if it were a property.
+pub const EXPECT: &str = "expect";
+
 impl Expect {
     /// What did not come out of one run of a schedule.
     pub fn unmet(&self, history: &History) -> Vec<Broken> {
@@ -145,10 +159,13 @@ impl<'e> Tally<'e> {
         let reaches = self.expect.reaches.iter().zip(&self.reached).filter(|(_, times)| **times == 0);
         let reaches = reaches.map(|(sight, _)| format!("{} was reached in none of {runs} runs", sight.told()));
         let never = self.expect.never.iter().zip(&self.never).filter(|(_, times)| **times > 0);
-        let never = never.map(|(sight, times)| format!("{} was reached in {times} of {runs} runs, and must never be", sight.told()));
+        let never =
+            never.map(|(sight, times)| format!("{} was reached in {times} of {runs} runs, and must never be", sight.told()));
         let shares = self.expect.at_least.iter().zip(&self.shares);
         let shares = shares.filter(|((_, share), times)| (**times as f64) < share * runs as f64);
-        let shares = shares.map(|((mark, share), times)| format!("{mark} was reached in {times} of {runs} runs, and must be in a share of {share}"));
+        let shares = shares.map(|((mark, share), times)| {
+            format!("{mark} was reached in {times} of {runs} runs, and must be in a share of {share}")
+        });
         reaches.chain(never).chain(shares).collect()
     }
 }
@@ -225,7 +242,8 @@ impl ExpectStream {
             return vec![broken(history.end, Some(stream), format!("{stream}: it was never opened"))];
         }
         let at = seen.ended.map_or(history.end, |(at, _)| at);
-        let sentences = [self.ends_unmet(&seen), self.output_unmet(&seen), self.within_unmet(&seen), self.live_unmet(&seen, stream, history)];
+        let sentences =
+            [self.ends_unmet(&seen), self.output_unmet(&seen), self.within_unmet(&seen), self.live_unmet(&seen, stream, history)];
         sentences.into_iter().flatten().map(|sentence| broken(at, Some(stream), format!("{stream}: {sentence}"))).collect()
     }
 
@@ -272,9 +290,10 @@ impl ExpectStream {
         match (seen.really_ended, seen.ended) {
             (_, None) => Some(format!("it is still open, and must end within {limit} of its real end")),
             (None, Some(_)) => Some(format!("it has no real end, and must end within {limit} of it")),
-            (Some(real), Some((at, _))) if at.since(real) > within => {
-                Some(format!("it ended at {at}, {} after its real end at {real}; {limit} are allowed", units::duration(at.since(real))))
-            }
+            (Some(real), Some((at, _))) if at.since(real) > within => Some(format!(
+                "it ended at {at}, {} after its real end at {real}; {limit} are allowed",
+                units::duration(at.since(real))
+            )),
             _ => None,
         }
     }
@@ -310,8 +329,15 @@ struct SeenStream<'h> {
 
 impl<'h> SeenStream<'h> {
     fn of(stream: &'h Stream, history: &'h History) -> Self {
-        let mut seen =
-            Self { opened: false, client: None, produced: vec![], items: vec![], really_ended: None, delivered: vec![], ended: None };
+        let mut seen = Self {
+            opened: false,
+            client: None,
+            produced: vec![],
+            items: vec![],
+            really_ended: None,
+            delivered: vec![],
+            ended: None,
+        };
         for (_, event) in history.of_stream(stream) {
             match &event.what {
                 What::Opened { .. } => {
@@ -349,8 +375,12 @@ impl ExpectCall {
         }
         let ended = events.find(|event| !matches!(event.what, What::Asked { .. }));
         let (ends, result, reason, told) = match ended.map(|event| (event.at, &event.what)) {
-            Some((at, What::Answered { result, .. })) => (CallEnds::Answered, Some(result), None, format!("it was answered at {at} with `{result}`")),
-            Some((at, What::Failed { reason, .. })) => (CallEnds::Failed, None, Some(reason), format!("it failed at {at}: {reason}")),
+            Some((at, What::Answered { result, .. })) => {
+                (CallEnds::Answered, Some(result), None, format!("it was answered at {at} with `{result}`"))
+            }
+            Some((at, What::Failed { reason, .. })) => {
+                (CallEnds::Failed, None, Some(reason), format!("it failed at {at}: {reason}"))
+            }
             _ => (CallEnds::Open, None, None, "it is still open".into()),
         };
         let wanted = match self.ends {
@@ -370,7 +400,12 @@ impl ExpectCall {
 }
 
 /// What an ending must do that it does not: have exactly this text, or a reason that contains this one.
-fn wrong_text(exact: &Option<String>, is: Option<&String>, contained: &Option<String>, reason: Option<&String>) -> Option<String> {
+fn wrong_text(
+    exact: &Option<String>,
+    is: Option<&String>,
+    contained: &Option<String>,
+    reason: Option<&String>,
+) -> Option<String> {
     if let Some(exact) = exact.as_ref().filter(|exact| is != Some(exact)) {
         return Some(format!("end with `{exact}`"));
     }
@@ -379,5 +414,5 @@ fn wrong_text(exact: &Option<String>, is: Option<&String>, contained: &Option<St
 }
 
 fn broken(at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
-    Broken { property: "expect", at, stream: stream.cloned(), sentence }
+    Broken { property: EXPECT, at, stream: stream.cloned(), sentence }
 }

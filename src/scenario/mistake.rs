@@ -75,7 +75,8 @@ const SHOWN: usize = 12;
 
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let plain = |name: &str| name.to_lowercase().replace('_', "-");
-    let near = known.iter().map(|known| (strsim::damerau_levenshtein(&plain(name), &plain(known)), *known)).min_by_key(|near| near.0);
+    let near =
+        known.iter().map(|known| (strsim::damerau_levenshtein(&plain(name), &plain(known)), *known)).min_by_key(|near| near.0);
     near.filter(|(distance, known)| *distance <= known.len().max(3) / 3).map(|(_, known)| known)
 }
 
@@ -106,7 +107,10 @@ mod tests {
     #[test]
     fn the_nearest_known_name_is_offered_only_if_it_is_near() {
         assert_eq!(unknown("no word", "partitoin", ["cut", "partition"]), "`partitoin` is no word; did you mean `partition`?");
-        assert_eq!(unknown("no word", "clock_jump", ["cut", "clock-jump"]), "`clock_jump` is no word; did you mean `clock-jump`?");
+        assert_eq!(
+            unknown("no word", "clock_jump", ["cut", "clock-jump"]),
+            "`clock_jump` is no word; did you mean `clock-jump`?"
+        );
         assert_eq!(unknown("no word", "zebra", ["cut", "hold"]), "`zebra` is no word; known: `cut`, `hold`");
         assert_eq!(unknown("no word", "zebra", []), "`zebra` is no word; there are none");
     }

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::schedule::{Order, Plan};
+use crate::history::Side;
+use crate::schedule::{Order, Plan, Profile, draw};
 use crate::subject::Erased;
 use crate::world::Engine;
 
@@ -22,9 +23,12 @@ pub mod keys;
 pub mod mistake;
 mod parse;
 mod reader;
+#[cfg(test)]
+mod tests;
+mod verbs;
 mod write;
 
-pub use expect::{Expect, ExpectCall, ExpectStream};
+pub use expect::{CallEnds, Expect, ExpectCall, ExpectStream, Output, StreamEnds, Tally};
 pub use mistake::Mistake;
 pub use parse::limits::read_limit;
 
@@ -46,7 +50,7 @@ pub struct Scenario {
     pub kills: Vec<String>,
     /// Defects that are on in every run.
     pub defects: Vec<String>,
-    /// So many seeds are run.
+    /// So many seeds are run; of a swarm, so many schedules are drawn.
     pub seeds: u64,
     /// The first of them.
     pub first_seed: u64,
@@ -67,6 +71,28 @@ pub struct Scenario {
 pub enum Body {
     /// One schedule. Its `seed` is the scenario's first, its `defects` are the scenario's.
     Schedule(Plan),
+    /// A swarm: schedules are drawn, one for each of its seeds. Its `defects` are the scenario's.
+    Swarm(Box<Profile>),
+}
+
+/// The orders of packets and timers by their names in files; `both` is none of its own.
+const ORDERS: [(&str, Option<Order>); 4] = [
+    ("drawn", Some(Order::Drawn)),
+    ("packets-first", Some(Order::PacketsFirst)),
+    ("timers-first", Some(Order::TimersFirst)),
+    ("both", None),
+];
+
+/// The engines by their names in files.
+const ENGINES: [(&str, Engine); 2] = [("event", Engine::Event), ("turmoil", Engine::Turmoil)];
+
+/// The directions that a swarm draws from, by their names in files.
+const TOWARD: [(&str, Option<Side>); 3] = [("client", Some(Side::Client)), ("server", Some(Side::Server)), ("both", None)];
+
+/// The name of a value in a table of names.
+fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    let row = table.iter().find(|(_, meaning)| meaning == value);
+    row.expect("every value has its row").0
 }
 
 impl Scenario {
@@ -116,12 +142,26 @@ impl Scenario {
         }
     }
 
-    /// The plans that are run: one for each seed, or two where both orders are.
+    /// The plans of a schedule: one for each seed, or two where both orders are run. A swarm has none before they are
+    /// [drawn](Self::drawn).
     pub fn plans(&self) -> Vec<Plan> {
-        let Body::Schedule(plan) = &self.body;
+        let Body::Schedule(plan) = &self.body else { return Vec::new() };
         let orders = if self.both_orders { vec![Order::PacketsFirst, Order::TimersFirst] } else { vec![plan.order] };
-        let seeds = (0..self.seeds).map(|n| self.first_seed.wrapping_add(n));
-        seeds.flat_map(|seed| orders.iter().map(move |order| self.plan(plan, seed, *order))).collect()
+        self.each_seed().flat_map(|seed| orders.iter().map(move |order| self.plan(plan, seed, *order))).collect()
+    }
+
+    /// The plans of a swarm, one for each seed, drawn as they are asked for. A schedule has none.
+    pub fn drawn<'s>(&'s self, subject: &'s Arc<dyn Erased>) -> impl Iterator<Item = Plan> + 's {
+        let profile = match &self.body {
+            Body::Swarm(profile) => Some(&**profile),
+            Body::Schedule(_) => None,
+        };
+        profile.into_iter().flat_map(move |profile| self.each_seed().map(move |seed| draw::plan(profile, subject, seed)))
+    }
+
+    fn each_seed(&self) -> impl Iterator<Item = u64> + use<> {
+        let first = self.first_seed;
+        (0..self.seeds).map(move |n| first.wrapping_add(n))
     }
 
     fn plan(&self, plan: &Plan, seed: u64, order: Order) -> Plan {

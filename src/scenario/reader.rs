@@ -208,7 +208,11 @@ impl<'a> Table<'a> {
         match self.entries.iter().find(|entry| !known.contains(&entry.label)) {
             None => Ok(()),
             Some(entry) => {
-                let what = if self.label.is_empty() { "no key of a scenario file".into() } else { format!("no key of `{}`", self.label) };
+                let what = if self.label.is_empty() {
+                    "no key of a scenario file".into()
+                } else {
+                    format!("no key of `{}`", self.label)
+                };
                 Err(Wrong { at: entry.key_at, message: unknown(&what, entry.label, known) })
             }
         }
