@@ -31,6 +31,7 @@ pub mod env;
 pub mod net;
 pub mod probe;
 pub mod process;
+pub mod protocols;
 
 pub use env::Env;
 
@@ -46,5 +47,7 @@ pub mod scenario;
 pub mod schedule;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod subject;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod subjects;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod world;

@@ -350,7 +350,7 @@ pub enum What {
     },
     /// Virtual time stood still while tasks went on and on.
     Livelock {
-        /// What was counted: `100 rounds of triggers`, `1000000 polls`.
+        /// What was counted: `100 rounds of triggers`, `300000 polls`.
         what: String,
     },
 }

@@ -140,3 +140,14 @@ fn tight(limit: &super::Limit) -> Option<Choice<LimitValue>> {
         LimitValue::Duration(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_of_a_profile_follow_each_other() {
+        let profile = Profile { runs: 3, first_seed: u64::MAX - 1, ..Profile::new("relay") };
+        assert_eq!(profile.seeds().collect::<Vec<_>>(), [u64::MAX - 1, u64::MAX, 0]);
+    }
+}

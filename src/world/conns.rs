@@ -32,10 +32,15 @@ pub(super) struct End {
     pub read: u64,
 }
 
-impl End {
-    /// A new one, without a socket yet.
-    pub fn new() -> SharedEnd {
-        let end = Self {
+/// A handle of an [`End`]: the user's stream has one, the world has another. One thread uses both; the lock is what lets a
+/// stream be `Send`.
+#[derive(Clone)]
+pub(super) struct SharedEnd(Arc<Mutex<End>>);
+
+impl SharedEnd {
+    /// A new end, without a socket yet.
+    pub fn new() -> Self {
+        let end = End {
             socket: None,
             rescued: BytesMut::new(),
             error: None,
@@ -47,14 +52,7 @@ impl End {
         };
         SharedEnd(Arc::new(Mutex::new(end)))
     }
-}
 
-/// A handle of an [`End`]: the user's stream has one, the world has another. One thread uses both; the lock is what lets a
-/// stream be `Send`.
-#[derive(Clone)]
-pub(super) struct SharedEnd(Arc<Mutex<End>>);
-
-impl SharedEnd {
     /// The end.
     pub fn lock(&self) -> MutexGuard<'_, End> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,7 +182,7 @@ impl Conns {
         };
         let (number, number_of_label) = (before(&|_| true), before(&|conn| conn.label == label));
         end.lock().conn = Some(index);
-        let far = End::new();
+        let far = SharedEnd::new();
         far.lock().conn = Some(index);
         self.all.push(ConnState {
             client,

@@ -98,7 +98,7 @@ pub(super) fn runtime(seed: u64) -> io::Result<Runtime> {
 }
 
 /// Polls in one instant of virtual time that are taken for a livelock.
-const MOST_POLLS: u64 = 1_000_000;
+const MOST_POLLS: u64 = 300_000;
 
 /// Rounds of triggers in one instant of virtual time that are taken for a livelock.
 const MOST_ROUNDS: u32 = 100;
@@ -202,7 +202,7 @@ impl World {
 
     /// Whether the clock stands at a whole millisecond.
     fn is_whole(&self) -> bool {
-        (Instant::now() - self.started).subsec_nanos() % 1_000_000 == 0
+        (Instant::now() - self.started).subsec_nanos().is_multiple_of(1_000_000)
     }
 }
 
@@ -294,6 +294,7 @@ impl World {
             Due::Step(step) => self.step(step),
             Due::Packet { conn, from, n, packet } => self.arrive(conn, from, n, packet),
             Due::Learn { conn, side } => self.kill(conn, side, io::ErrorKind::ConnectionReset),
+            Due::Heal => self.heal(),
             Due::Expire(fault) => self.expire(fault),
             Due::Settled(fault) => self.end_fault(fault),
             Due::Release(fault) => self.release(fault),

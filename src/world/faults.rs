@@ -91,6 +91,9 @@ type Missed = String;
 impl World {
     /// Brings a fault into force, for a step.
     pub(super) fn begin(&mut self, step: usize, fault: &Fault) -> Result<(), Missed> {
+        if self.is_healed() && !matches!(fault, Fault::Restart { .. }) {
+            return Err("the network is healed for the rest of the run".into());
+        }
         match fault {
             Fault::Cut { conn, learns } => {
                 let conn = self.existing(conn)?;
@@ -260,9 +263,35 @@ impl World {
 
     /// The time of a fault is up: what it held is tried again, and when that has arrived the fault is over.
     pub(super) fn expire(&mut self, number: usize) {
+        let before = self.faults.active.len();
         self.faults.active.retain(|fault| fault.number != number);
+        if self.faults.active.len() == before {
+            return;
+        }
         let arrived = self.release_held();
         self.schedule(arrived.max(self.now()), u32::MAX, Due::Settled(number));
+    }
+
+    /// When the healed tail begins, if there is one.
+    pub(super) fn healed_from(&self) -> Option<Time> {
+        let heal = self.plan.heal;
+        (!heal.is_zero()).then(|| self.plan.horizon.saturating_sub(heal).into())
+    }
+
+    /// Whether the healed tail has begun.
+    pub(super) fn is_healed(&self) -> bool {
+        self.healed_from().is_some_and(|tail| self.now() >= tail)
+    }
+
+    /// The healed tail begins: whatever is in force is over, tasks go on, hosts are up. A connection that was cut stays dead.
+    pub(super) fn heal(&mut self) {
+        self.release_all();
+        for host in self.hosts.indices().filter(|host| !self.hosts.get(*host).up).collect::<Vec<_>>() {
+            self.restart(host, None);
+        }
+        let in_force = self.faults.active.iter().filter(|fault| fault.kind != Kind::Dead);
+        let in_force: Vec<_> = in_force.map(|fault| fault.number).collect();
+        in_force.into_iter().for_each(|fault| self.expire(fault));
     }
 
     /// Writes that a fault is over.

@@ -17,6 +17,8 @@ pub(super) enum Due {
     Packet { conn: ConnIndex, from: Side, n: u64, packet: Packet },
     /// An end of a connection that was cut learns of it.
     Learn { conn: ConnIndex, side: Side },
+    /// The healed tail begins.
+    Heal,
     /// The time of a fault is up.
     Expire(usize),
     /// What a fault held has arrived.

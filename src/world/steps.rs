@@ -66,6 +66,9 @@ impl World {
     /// Puts every step where it waits.
     pub(super) fn arm(&mut self) {
         let plan = self.plan.clone();
+        if let Some(tail) = self.healed_from() {
+            self.schedule(tail, 0, Due::Heal);
+        }
         for (index, step) in plan.steps.iter().enumerate() {
             match &step.when {
                 When::At(at) => self.schedule((*at).into(), 0, Due::Step(index)),
@@ -158,7 +161,7 @@ impl World {
 
     /// A task is at a point: the step that holds it there, if there is one.
     pub(super) fn holds(&mut self, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> Option<usize> {
-        if self.steps.waiting.is_empty() {
+        if self.steps.waiting.is_empty() || self.is_healed() {
             return None;
         }
         let plan = self.plan.clone();
@@ -231,6 +234,12 @@ impl World {
         self.record(Some(held.host), What::Released { name: held.name });
         held.gate.open();
         self.end_fault(fault);
+    }
+
+    /// All tasks that are held go on.
+    pub(super) fn release_all(&mut self) {
+        let held: Vec<_> = self.steps.holds.iter().map(|held| held.fault).collect();
+        held.into_iter().for_each(|fault| self.release(fault));
     }
 
     /// A host dies: the tasks that are held there die with it.

@@ -16,7 +16,7 @@ use turmoil_net::HostId;
 use crate::history::{ConnEnd, ConnIndex, Side};
 use crate::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 
-use super::conns::{End, SharedEnd};
+use super::conns::SharedEnd;
 use super::event::{self, Binding};
 use super::local::{self, HostIx, NOBODY};
 use super::state::Opening;
@@ -76,7 +76,7 @@ impl Connect for WorldNet {
             if server == self.host {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, "a host of a world cannot connect to itself"));
             }
-            let end = End::new();
+            let end = SharedEnd::new();
             let opening = Opening { label: to.purpose(), end: end.clone() };
             Connecting { host: self.host, socket: Some(event::connect(at)), opening: Some(opening), end }.await
         })

@@ -348,3 +348,15 @@ fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(start > 2_000 && said.iter().all(|line| line.ends_with("ConnectionReset")), "{said:?}");
 }
+
+#[test]
+fn the_healed_tail_ends_what_is_in_force_and_lets_nothing_begin() {
+    let hosts = || (Host::from("client"), Host::from("server"));
+    let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: None };
+    let crash = Fault::Crash { host: "server".into(), lasts: None };
+    let mut plan = plan([(3_500, partition()), (50_000, crash)]);
+    plan.heal = secs(50);
+    let said = said(&history(&bare(echo, ask_every_second), &plan), true);
+    assert!((6_500..14_000).contains(&longest_pause(&said)), "{said:?}");
+    assert!(when(&said, "eof").unwrap() > 50_000 && !said.iter().any(|line| line.contains("Conn")), "{said:?}");
+}

@@ -165,5 +165,5 @@ fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
         |_| async { std::future::pending().await },
     );
     let history = super::history(&spins, &plan([]));
-    assert!(history.events.iter().any(|event| matches!(&event.what, What::Livelock { what } if what == "1000000 polls")));
+    assert!(history.events.iter().any(|event| matches!(&event.what, What::Livelock { what } if what == "300000 polls")));
 }

@@ -1,0 +1,114 @@
+//! Linux: the loopback interface, through tokio's own side of [`reknit::net`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use reknit::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream, Tcp};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::stage::{Exchange, Stage};
+
+/// Plays an exchange on the loopback interface, and returns what the ends saw. What product code would use carries it; only
+/// where a connection is to be reset, sockets that can be.
+pub async fn play(exchange: &Exchange) -> Vec<String> {
+    let at = Endpoint::tcp("127.0.0.1", 0);
+    if exchange.reset.is_none() {
+        return exchange.on(Stage::new(Arc::new(Tcp), Arc::new(Tcp), at, Arc::new(|_| unreachable!("it has no reset")))).await;
+    }
+    let net = Arc::new(Resettable::default());
+    let hand = net.clone();
+    exchange.on(Stage::new(net.clone(), net, at, Arc::new(move |stream| hand.reset(stream)))).await
+}
+
+/// A network whose connections can be reset from either end: a socket that lingers for no time at all sends an RST, where
+/// otherwise it would send a FIN.
+#[derive(Clone, Default)]
+struct Resettable {
+    made: Arc<AtomicU64>,
+    abrupt: Arc<Mutex<BTreeMap<ConnId, Arc<AtomicBool>>>>,
+}
+
+impl Resettable {
+    fn stream(&self, socket: TcpStream) -> io::Result<Stream> {
+        socket.set_nodelay(true)?;
+        let id = ConnId(self.made.fetch_add(1, Ordering::Relaxed));
+        let abrupt = Arc::new(AtomicBool::new(false));
+        self.abrupt.lock().unwrap().insert(id, abrupt.clone());
+        Ok(Stream::new(Socket { socket, abrupt }, id))
+    }
+
+    fn reset(&self, stream: Stream) {
+        self.abrupt.lock().unwrap()[&stream.id()].store(true, Ordering::Relaxed);
+        drop(stream);
+    }
+}
+
+impl Connect for Resettable {
+    fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
+        Box::pin(async move { self.stream(TcpStream::connect((to.host(), to.port())).await?) })
+    }
+}
+
+impl Network for Resettable {
+    fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
+        Box::pin(async move {
+            let socket = TcpListener::bind((at.host(), at.port())).await?;
+            Ok(Box::new(Listening { socket, net: self.clone() }) as Listener)
+        })
+    }
+}
+
+struct Listening {
+    socket: TcpListener,
+    net: Resettable,
+}
+
+impl Accept for Listening {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Stream>> {
+        Box::pin(async { self.net.stream(self.socket.accept().await?.0) })
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        let address = self.socket.local_addr().expect("a listener has an address");
+        Endpoint::tcp(address.ip().to_string(), address.port())
+    }
+}
+
+/// A socket that can be closed abruptly.
+struct Socket {
+    socket: TcpStream,
+    abrupt: Arc<AtomicBool>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if self.abrupt.load(Ordering::Relaxed) {
+            self.socket.set_zero_linger().expect("the socket is open");
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
