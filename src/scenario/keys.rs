@@ -97,6 +97,11 @@ impl Form {
 }
 
 impl Section {
+    /// Whether there is one of it for each name: `[puppet.HOST]`.
+    pub fn is_named(&self) -> bool {
+        self.title.trim_end_matches(']').rsplit('.').next().is_some_and(|last| last.chars().all(char::is_uppercase))
+    }
+
     /// The names of its keys.
     pub fn names<'k>(&self) -> impl Iterator<Item = &'k str> + Clone + use<'k> {
         self.keys.iter().map(|key| key.name)

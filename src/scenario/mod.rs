@@ -23,6 +23,9 @@ pub mod keys;
 pub mod mistake;
 mod parse;
 mod reader;
+pub mod reference;
+pub mod schema;
+pub mod starter;
 #[cfg(test)]
 mod tests;
 mod verbs;
@@ -31,6 +34,9 @@ mod write;
 pub use expect::{CallEnds, Expect, ExpectCall, ExpectStream, Output, StreamEnds, Tally};
 pub use mistake::Mistake;
 pub use parse::limits::read_limit;
+pub use reference::reference;
+pub use schema::schema;
+pub use starter::starter;
 
 /// The version of the form. A file of another one is refused, never guessed.
 pub const FORMAT: u64 = 1;

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::*;
 
 mod expect;
+mod generated;
 mod good;
 mod mistakes;
 mod round_trip;

@@ -147,7 +147,7 @@ fn latency(range: (std::time::Duration, std::time::Duration)) -> Inline {
     text(&units::range(range, units::duration))
 }
 
-fn limit(value: LimitValue) -> Inline {
+pub(super) fn limit(value: LimitValue) -> Inline {
     match value {
         LimitValue::Duration(_) | LimitValue::Bytes(_) => text(&value.to_string()),
         LimitValue::Count(_) | LimitValue::Flag(_) => Inline::raw(value),

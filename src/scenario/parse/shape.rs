@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::scenario::mistake::{Parsed, Wrong, unknown};
 use crate::scenario::reader::{Node, Table};
-use crate::scenario::verbs::resolved;
+use crate::scenario::verbs::{resolved, told, types};
 
 /// Checks a value against a schema. References lead into `root`; a table may also have the keys of `besides`.
 pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Parsed<()> {
@@ -37,26 +37,6 @@ fn any(node: &Node<'_>, choices: &[Json], root: &Json, besides: &[&str]) -> Pars
         }
     }
     furthest.map_or(Ok(()), Err)
-}
-
-fn types(schema: &Json) -> Vec<&str> {
-    match schema.get("type") {
-        Some(Json::String(one)) => vec![one],
-        Some(Json::Array(several)) => several.iter().filter_map(Json::as_str).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn told(of: &str) -> &'static str {
-    match of {
-        "string" => "a string",
-        "integer" => "a whole number",
-        "number" => "a number",
-        "boolean" => "`true` or `false`",
-        "array" => "a list",
-        "object" => "a table",
-        _ => "left out",
-    }
 }
 
 fn is(node: &Node<'_>, of: &str) -> bool {
@@ -132,12 +112,4 @@ pub fn required(table: &Table<'_>, schema: &Json) -> Parsed<()> {
         table.need(name, of.first().map_or("which is not there", |of| told(of)))?;
     }
     Ok(())
-}
-
-/// A schema, or what it refers to; of one that may also be null, what it is otherwise.
-pub fn plain<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
-    let schema = resolved(schema, root);
-    let choices = schema.get("anyOf").and_then(Json::as_array);
-    let otherwise = choices.and_then(|choices| choices.iter().find(|choice| types(choice) != ["null"]));
-    otherwise.map_or(schema, |otherwise| plain(otherwise, root))
 }

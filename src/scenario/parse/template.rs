@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::shape;
 use crate::scenario::mistake::Parsed;
 use crate::scenario::reader::Node;
+use crate::scenario::verbs::plain;
 use crate::schedule::profile::Template;
 use crate::schedule::units;
 
@@ -49,7 +50,7 @@ fn maybe(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
 
 fn fields(node: &Node<'_>, schema: &Json, root: &Json, with_chance: bool) -> Parsed<Template> {
     let table = node.free_table()?;
-    let schema = shape::plain(schema, root);
+    let schema = plain(schema, root);
     let properties = schema.get("properties").and_then(Json::as_object);
     if let Some(properties) = properties {
         table.only(properties.keys().map(String::as_str).chain(with_chance.then_some("chance")))?;
