@@ -29,9 +29,17 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let telling = Telling { until, packets: args.packets };
     page.say(&story::run(&plan, &outcome.history, &broken, telling, page.width))?;
     if args.log {
-        page.say(&format!("\n{}", story::log(&outcome.log)))?;
+        let shown = |line: &&String| until.is_none_or(|until| logged_at(line).is_none_or(|at| at <= until));
+        let log: Vec<_> = outcome.log.iter().filter(shown).cloned().collect();
+        page.say(&format!("\n{}", story::log(&log)))?;
     }
     Ok(broken.is_empty())
+}
+
+/// The time with which a line of the log begins.
+fn logged_at(line: &str) -> Option<Time> {
+    let (time, _) = line.trim_start().split_once(" s ")?;
+    read_until(&format!("{time}s")).ok()
 }
 
 /// Reads a time as stories print it (`3.412 s`), or a duration as files have it (`3412ms`).

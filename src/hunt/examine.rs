@@ -64,7 +64,7 @@ pub fn examine(subject: &Arc<dyn Erased>, plan: &Plan, checks: &Checks) -> Resul
     let chosen = |what| match checks.check {
         Check::All => true,
         Check::None => false,
-        Check::Share => below(history.digest.value(), what, &[], SHARE) == 0,
+        Check::Share => below(plan.seed, what, &[history.digest.value()], SHARE) == 0,
     };
     let repeated = chosen("repeat");
     let mut unlike = if repeated { repeat(subject, plan, &options, &stated)? } else { None };

@@ -284,8 +284,10 @@ mod tests {
     fn a_stuck_worker_is_given_up_and_the_rest_is_done_without_it() {
         let patience = Duration::from_millis(100);
         let results = all(Pool { jobs: 1, patience }, 0..4, |n| {
-            while n == 1 {
-                std::thread::park();
+            if n == 1 {
+                loop {
+                    std::thread::park();
+                }
             }
             n
         });

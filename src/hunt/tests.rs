@@ -159,7 +159,8 @@ fn runs_are_summed_up_the_same_way_on_any_number_of_threads() {
 
 #[test]
 fn a_run_that_blocks_its_thread_is_reported_with_its_seed_and_the_others_are_done() {
-    let plans = vec![Plan { seed: 1, ..asking("known") }, Plan { seed: 2, ..asking("spin") }, Plan { seed: 3, ..asking("known") }];
+    let plans =
+        vec![Plan { seed: 1, ..asking("known") }, Plan { seed: 2, ..asking("spin") }, Plan { seed: 3, ..asking("known") }];
     let tally = runs(plans, Pool { jobs: 1, patience: Duration::from_millis(400) }).unwrap();
     let [stuck] = &tally.failed[..] else { panic!("{:?}", tally.failed) };
     assert_eq!((tally.runs, stuck.plan.seed, stuck.broken[0].property), (3, 2, "no_livelock"));

@@ -193,7 +193,7 @@ pub(crate) mod tests {
              1.051 s  client   s1: items 1 to 40, until 2.962 s
              3.000 s  network  cut client#1: client learns at once, server after 400 ms
              3.000 s  client   client#1 (generation 1) is over: connection reset
-             3.100 s  client   connections not opened: connection refused, 3 times until 3.102 s
+             3.100 s  client   connections are over: not opened: connection refused, 3 times until 3.102 s
              3.400 s  network  over: cut client#1
              3.412 s  client   counter.client.connected (generation 2) on client#2
              3.412 s  network  stall client#2 toward client, 800 ms    after 2nd counter.client.connected

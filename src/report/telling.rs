@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnEnd, Ending, Event, Fate, History, Packet, Side, Time, What};
+use crate::history::{ConnEnd, ConnIndex, Ending, Event, Fate, History, Packet, Side, Time, What};
 use crate::property::Broken;
-use crate::schedule::Plan;
+use crate::schedule::{Action, Plan};
 
 use super::items::{Items, Numbering};
 use super::line::{Line, Tone};
@@ -53,7 +53,7 @@ pub fn whole(plan: &Plan, history: &History, broken: &[Broken], telling: Telling
 /// What one entry says, by itself.
 pub fn entry(plan: &Plan, history: &History, event: &Event) -> Line {
     let (tone, text) = Teller::new(plan, history, false).say(&event.what);
-    Line { at: event.at, place: place(event), text, after: None, tone }
+    Line { at: event.at, place: place(plan, event), text, after: None, tone }
 }
 
 /// The line that marks where a property broke. Its sentence stands at the head of the story.
@@ -63,7 +63,13 @@ pub fn mark(broken: &Broken) -> Line {
     Line { at: broken.at, place: "BROKEN".into(), text, after: None, tone: Tone::Broken }
 }
 
-fn place(event: &Event) -> String {
+/// Where a line says that an entry happened: an operation where its user is, a fault in the network.
+fn place(plan: &Plan, event: &Event) -> String {
+    if let What::Stepped { step, .. } = &event.what
+        && let Some(Action::Operation(operation)) = plan.steps.get(*step).map(|step| &step.action)
+    {
+        return operation.client.to_string();
+    }
     match (&event.what, &event.host) {
         (What::FaultBegan { .. } | What::FaultEnded { .. } | What::Packet(_) | What::Message { .. }, _) => "network".into(),
         (_, Some(host)) => host.to_string(),
@@ -88,13 +94,15 @@ struct Teller<'a> {
     items: BTreeMap<String, (usize, Items)>,
     numbering: Numbering<'a>,
     faults: BTreeMap<usize, (Time, String)>,
+    /// How each stream ended last: a user may ask again, and the answer is told once.
+    endings: BTreeMap<String, String>,
 }
 
 impl<'a> Teller<'a> {
     fn new(plan: &'a Plan, history: &'a History, short: bool) -> Self {
         let numbering = Numbering::default();
-        let (lines, folds, items, faults) = Default::default();
-        Self { plan, history, short, lines, folds, items, numbering, faults }
+        let (lines, folds, items, faults, endings) = Default::default();
+        Self { plan, history, short, lines, folds, items, numbering, faults, endings }
     }
 
     fn tell(mut self, broken: &[Broken], telling: Telling) -> Vec<Line> {
@@ -136,6 +144,12 @@ impl<'a> Teller<'a> {
                     return;
                 }
             }
+            What::StreamEnded { stream, ending } if self.short => {
+                let said = say::ending(ending);
+                if self.endings.insert(stream.to_string(), said.clone()) == Some(said) {
+                    return;
+                }
+            }
             What::FaultEnded { fault } if self.faults.get(fault).is_some_and(|(began, _)| *began == event.at) => return,
             what if self.short && !matters(what) => return,
             _ => {}
@@ -148,7 +162,7 @@ impl<'a> Teller<'a> {
             What::Stepped { step, .. } => self.plan.steps.get(*step).and_then(|step| say::cause(&step.when)),
             _ => None,
         };
-        self.push(Line { at: event.at, place: place(event), text, after, tone });
+        self.push(Line { at: event.at, place: place(self.plan, event), text, after, tone });
     }
 
     /// A line that nothing is folded across.
@@ -173,7 +187,13 @@ impl<'a> Teller<'a> {
 
     fn delivered(&mut self, event: &Event, stream: &str, item: Option<u64>) {
         let (line, items) = self.items.entry(stream.to_owned()).or_insert_with(|| {
-            self.lines.push(Line { at: event.at, place: place(event), text: String::new(), after: None, tone: Tone::Plain });
+            self.lines.push(Line {
+                at: event.at,
+                place: place(self.plan, event),
+                text: String::new(),
+                after: None,
+                tone: Tone::Plain,
+            });
             (self.lines.len() - 1, Items::default())
         });
         items.add(item, event.at);
@@ -188,10 +208,22 @@ impl<'a> Teller<'a> {
         let kind = match &event.what {
             What::Milestone { name, fields } => format!("{name}{}", say::fields(fields)),
             What::Point { name, held: false, .. } => (*name).to_owned(),
-            What::ConnOver { how: ConnEnd::NotOpened(kind), .. } => kind.to_string(),
+            What::ConnOver { how: how @ ConnEnd::NotOpened(_), .. } => say::conn_end(*how),
+            What::ConnOver { conn, how, .. } if !self.carries_generation(*conn) => say::conn_end(*how),
             _ => return None,
         };
-        Some(format!("{} {kind}", place(event)))
+        Some(format!("{} {kind} {}", place(self.plan, event), self.client_of(&event.what)))
+    }
+
+    fn carries_generation(&self, conn: ConnIndex) -> bool {
+        self.history.conns.get(conn.0).is_some_and(|conn| conn.generation.is_some())
+    }
+
+    /// Whose connection an entry is about: what happens to one client is not folded into what happens to another.
+    fn client_of(&self, what: &What) -> String {
+        let (What::Milestone { fields, .. } | What::Point { fields, .. }) = what else { return String::new() };
+        let conn = say::about_conn(self.history, fields);
+        conn.split('#').next().unwrap_or_default().to_owned()
     }
 
     fn fold(&mut self, event: &Event, key: String) {
@@ -203,11 +235,11 @@ impl<'a> Teller<'a> {
         let (tone, text) = self.say(&event.what);
         let folded = match &event.what {
             What::Milestone { name, fields } => format!("{name}{}", say::fields(fields)),
-            What::ConnOver { how, .. } => format!("connections {}", say::conn_end(*how)),
+            What::ConnOver { how, .. } => format!("connections are over: {}", say::conn_end(*how)),
             _ => text.clone(),
         };
         self.items.clear();
-        self.lines.push(Line { at: event.at, place: place(event), text, after: None, tone });
+        self.lines.push(Line { at: event.at, place: place(self.plan, event), text, after: None, tone });
         self.folds.insert(key, Fold { line: self.lines.len() - 1, times: 1, folded });
     }
 
