@@ -132,6 +132,8 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
             });
             event::Director::new(plan.horizon.into()).await;
         });
+        // Outside of its runtime, tokio's clock is the real one.
+        let _in_runtime = runtime.enter();
         local::with(World::seal);
         Ok(())
     }));
