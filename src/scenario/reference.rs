@@ -127,12 +127,17 @@ fn subject(text: &mut String, subject: &dyn Erased) {
     for (key, schema) in subject.setup() {
         let schema = schema.as_value();
         put(text, format_args!("\n### `[{key}.NAME]`\n"));
-        self::fields_of(text, &fields(schema, schema));
+        fields_of(text, &fields(schema, schema));
     }
     for verb in verbs(subject) {
         put(text, format_args!("\n### `{}`\n\n{}\n", verb.name, verb.doc));
-        self::fields_of(text, &fields(&verb.schema, &verb.root));
+        fields_of(text, &fields(&verb.schema, &verb.root));
     }
+    tables(text, subject);
+}
+
+/// The subject's tables of names.
+fn tables(text: &mut String, subject: &dyn Erased) {
     names(
         text,
         "Limits",
