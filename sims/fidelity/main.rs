@@ -8,6 +8,7 @@ mod exchanges;
 #[cfg(target_os = "linux")]
 mod linux;
 mod stage;
+mod world;
 
 use std::collections::BTreeSet;
 
@@ -15,6 +16,29 @@ use std::collections::BTreeSet;
 fn every_exchange_has_a_name_of_its_own() {
     let names: BTreeSet<_> = exchanges::all().map(|exchange| exchange.name).collect();
     assert_eq!(names.len(), exchanges::all().count());
+}
+
+#[test]
+fn a_world_says_the_same_but_for_what_stands_in_the_table() {
+    let mut other = Vec::new();
+    for exchange in exchanges::all() {
+        let differs = world::DIFFERS.iter().find(|row| row.exchange == exchange.name);
+        let expected = differs.map_or(exchange.linux, |row| row.world);
+        let seen = world::play(exchange);
+        if seen != expected {
+            other.push(format!("{}: expected {expected:#?}, a world shows\n{}", exchange.name, table(&seen)));
+        }
+    }
+    assert!(other.is_empty(), "{}", other.join("\n"));
+}
+
+#[test]
+fn each_row_of_the_table_differs_and_says_why() {
+    for row in world::DIFFERS {
+        let exchange = exchanges::all().find(|exchange| exchange.name == row.exchange).expect("it is an exchange");
+        assert_ne!(exchange.linux, row.world, "{}", row.exchange);
+        assert!(row.because.len() > 20, "{}", row.exchange);
+    }
 }
 
 /// All of them at once: most of their time they wait.
@@ -34,7 +58,6 @@ async fn linux_says_what_stands_with_each_exchange() {
 }
 
 /// Lines as they stand in an exchange, to be pasted there.
-#[cfg(target_os = "linux")]
 fn table(lines: &[String]) -> String {
     lines.iter().map(|line| format!("            {line:?},\n")).collect()
 }

@@ -19,7 +19,7 @@ pub const TICK: Duration = Duration::from_millis(100);
 pub const RESET_AT: Duration = Duration::from_millis(500);
 
 /// How long an end waits before it says that nothing happens.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// An exchange: a script, and what Linux says.
 #[derive(Clone, Copy)]

@@ -3,12 +3,41 @@
 //! A [`Property`] is a name, a sentence, and a function from the [`Evidence`] of a run to what broke in it. The generic ones
 //! stand in [`GENERIC`]; subjects add their own. All figures come from the subject's [`Promise`] under the limits of the run,
 //! the schedule, and the ground truth; never from the protocol's own word.
+//!
+//! The generic properties share what they read: [`facts`] sorts the entries of a history by stream and call in one pass, and
+//! [`path`](mod@path) knows when which path was faulty. Each property is a file of its own.
+//!
+//! What a driver must record, so that a good protocol is not accused:
+//! - every call is [`Answered`](crate::history::What::Answered), [`Failed`](crate::history::What::Failed), or opens a stream;
+//! - a refusal that the protocol owes (no such counter) is an answer, and its text begins with `refused`;
+//! - a stream has one user a host: a second watcher on the same host needs a name of its own;
+//! - a producer that its server ends has [`Ended`](crate::history::What::Ended), too; then its stream must not stay open.
 
 use std::time::Duration;
 
 use crate::history::{History, Stream, Time};
 use crate::schedule::Plan;
 use crate::subject::MilestoneDoc;
+
+mod at_most_once;
+mod bounded_ending;
+mod bounded_memory;
+mod bounded_work;
+pub mod facts;
+mod gap_free;
+mod isolation;
+mod justified_failure;
+mod no_panic;
+mod no_residue;
+mod one_ending;
+pub mod path;
+mod stale_generation_inert;
+#[cfg(test)]
+mod told;
+pub mod view;
+
+use facts::Facts;
+pub use justified_failure::grey;
 
 /// What must hold over the history of a run.
 #[derive(Clone, Copy)]
@@ -41,7 +70,7 @@ pub struct Broken {
 }
 
 /// What a property is given.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// The plan that was run.
     pub plan: &'a Plan,
@@ -85,6 +114,14 @@ pub struct Promise {
     pub settle: Duration,
 }
 
+impl Promise {
+    /// The length of a fault-free interval that a client can use for certain, where a packet takes at most `latency`: the pause
+    /// in which it may be when the interval begins, then connect, handshake and one catch-up. `A` in the docs of the properties.
+    pub fn chance(&self, latency: Duration) -> Duration {
+        self.back_off + latency * 2 * self.round_trips
+    }
+}
+
 /// What is kept for a client that is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
@@ -105,5 +142,138 @@ pub struct Work {
     pub polls: u64,
 }
 
-/// The generic properties, in the order in which they are reported.
-pub const GENERIC: &[Property] = &[];
+/// Draws the table of generic properties and the function that checks them all from the same rows.
+macro_rules! generic {
+    ($($module:ident :: $check:ident as $name:literal: $doc:literal;)*) => {
+        /// The generic properties, in the order in which they are reported.
+        pub const GENERIC: &[Property] = &[$(Property {
+            name: $name,
+            doc: $doc,
+            check: |evidence| {
+                let mut broken = Findings::new($name);
+                $module::$check(&Facts::of(evidence), &mut broken);
+                broken.list
+            },
+        }),*];
+
+        /// All that breaks a generic property. The facts are gathered once.
+        fn check_generic(facts: &Facts<'_>) -> Vec<Broken> {
+            let mut all = Vec::new();
+            $({
+                let mut broken = Findings::new($name);
+                $module::$check(facts, &mut broken);
+                all.append(&mut broken.list);
+            })*
+            all
+        }
+    };
+}
+
+generic! {
+    no_panic::no_panic as "no_panic": "no task of the subject panics";
+    no_panic::no_livelock as "no_livelock": "virtual time goes on: no task keeps it from doing so";
+    gap_free::check as "gap_free": "what is delivered of a stream is a prefix of what was produced: no gap, no double, no foreign byte";
+    one_ending::check as "one_ending": "each stream and call ends once, completely or with a reason that stays; nothing comes after it";
+    bounded_ending::check as "bounded_ending": "what is over ends for its user in bounded time; no call waits for ever";
+    justified_failure::check as "justified_failure": "what must survive fails only where faults, retention or the user left no other way";
+    at_most_once::check as "at_most_once": "a mutating operation takes effect at most once, exactly once if acknowledged, in the order of issue";
+    isolation::check as "isolation": "what happens to one stream, session or client harms no other";
+    stale_generation_inert::check as "stale_generation_inert": "once a newer generation is installed, packets of an older one change nothing that the user sees";
+    no_residue::check as "no_residue": "when all is over, no task, socket, session, timer or buffer is left";
+    bounded_work::check as "bounded_work": "connection attempts, frames and polls stay under the subject's bounds";
+    bounded_memory::check as "bounded_memory": "retained bytes and queue lengths stay under the subject's bounds at all times";
+}
+
+/// Name and doc of the property that no single history shows: whoever repeats a run checks it.
+pub const SAME_DIGEST: (&str, &str) = ("same_digest", "the same run again has the same digest and the same verdict");
+
+/// Name and doc of every property that a subject with these own ones has, in the order in which they are reported.
+pub fn list(own: &'static [Property]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    GENERIC.iter().chain(own).map(|property| (property.name, property.doc)).chain([SAME_DIGEST])
+}
+
+/// All that breaks a generic property or one of the subject's own.
+pub fn check(evidence: &Evidence<'_>, own: &[Property]) -> Vec<Broken> {
+    let mut broken = check_generic(&Facts::of(evidence));
+    broken.extend(own.iter().flat_map(|property| (property.check)(evidence)));
+    broken
+}
+
+/// What breaks one property: a handful at most, so that one mistake that shows a thousand times stays readable.
+struct Findings {
+    property: &'static str,
+    list: Vec<Broken>,
+}
+
+/// How many findings of one property are kept.
+const HANDFUL: usize = 5;
+
+impl Findings {
+    fn new(property: &'static str) -> Self {
+        Self { property, list: Vec::new() }
+    }
+
+    /// Something about a stream. The sentence is told `s1: …`.
+    fn stream(&mut self, stream: &Stream, at: Time, sentence: std::fmt::Arguments<'_>) {
+        self.push(Some(stream), at, format!("{stream}: {sentence}"));
+    }
+
+    /// Something about anything else; the sentence names it.
+    fn other(&mut self, at: Time, sentence: String) {
+        self.push(None, at, sentence);
+    }
+
+    fn push(&mut self, stream: Option<&Stream>, at: Time, sentence: String) {
+        if self.list.len() < HANDFUL {
+            self.list.push(Broken { property: self.property, at, stream: stream.cloned(), sentence });
+        }
+    }
+}
+
+/// When something happened, as sentences end with it: `(generation 2, at 4.231 s)`.
+fn moment(generation: Option<u64>, at: Time) -> String {
+    match generation {
+        Some(generation) => format!("(generation {generation}, at {at})"),
+        None => format!("(at {at})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told::history;
+    use super::*;
+
+    #[test]
+    fn every_property_is_listed_once() {
+        let mut names: Vec<_> = list(&[]).map(|(name, _)| name).collect();
+        assert_eq!((names.len(), names[2], names[12]), (13, "gap_free", "same_digest"));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 13);
+    }
+
+    #[test]
+    fn all_are_checked_at_once_and_each_alone_says_the_same() {
+        let told = history().opened("s1", 1, 0).produced("s1", 1_000, "a").delivered("s1", 1_010, "b").panicked(2_000, "oh");
+        let together: Vec<_> = told.with(|evidence| check(evidence, &[]));
+        let alone: Vec<_> = told.with(|evidence| GENERIC.iter().flat_map(|property| (property.check)(evidence)).collect());
+        assert_eq!(together, alone);
+        assert_eq!(together.iter().map(|broken| broken.property).collect::<Vec<_>>(), ["no_panic", "gap_free"]);
+    }
+
+    #[test]
+    fn a_subjects_own_property_is_checked_too() {
+        let own = Property {
+            name: "mine",
+            doc: "",
+            check: |_| vec![Broken { property: "mine", at: Time::ZERO, stream: None, sentence: String::new() }],
+        };
+        assert_eq!(history().with(|evidence| check(evidence, &[own])).len(), 1);
+    }
+
+    #[test]
+    fn one_mistake_that_shows_often_is_told_a_handful_of_times() {
+        let told = (0..20).fold(history(), |told, n| told.panicked(n, "oh"));
+        assert_eq!(told.breaks("no_panic").len(), HANDFUL);
+    }
+}

@@ -19,6 +19,8 @@ pub(super) struct End {
     pub socket: Option<Box<dyn RawSocket>>,
     /// Bytes that had arrived, unread, when the connection was reset: they are read before the error is.
     pub rescued: BytesMut,
+    /// What arrived before anybody accepted the connection: a reset would throw it away, too.
+    pub early: BytesMut,
     /// The error that the connection ended with. Linux reports it once, and an end of stream from then on.
     pub error: Option<std::io::ErrorKind>,
     /// Whether the user has been told of the error.
@@ -43,6 +45,7 @@ impl SharedEnd {
         let end = End {
             socket: None,
             rescued: BytesMut::new(),
+            early: BytesMut::new(),
             error: None,
             told: false,
             dropped: false,
@@ -82,6 +85,10 @@ pub(super) struct Direction {
     pub delivered: u64,
     /// The newest acknowledgement and window that the receiver of this direction was given, with the number of their segment.
     pub seen_ack: Option<(u64, u32, u16)>,
+    /// Whether a FIN was sent.
+    pub closed: bool,
+    /// Whether the sender's kernel was made to forget it, with its FIN sent: the world answers in its place.
+    pub forgotten: bool,
     /// Whether a FIN was given to the receiver.
     pub finished: bool,
     /// Reads what is written, where somebody wants to know of messages.

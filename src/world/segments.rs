@@ -43,11 +43,12 @@ fn flags_of(segment: &TcpSegment) -> Flags {
 impl World {
     /// Takes what the hosts' kernels send, and puts it on its way.
     pub(super) fn egress(&mut self) {
-        let mut packets = Vec::new();
+        let mut packets = std::mem::take(&mut self.outbound);
         self.net.egress_all(&mut packets);
-        for packet in packets {
+        for packet in packets.drain(..) {
             self.sent(packet);
         }
+        self.outbound = packets;
         self.update_windows();
     }
 
@@ -61,7 +62,7 @@ impl World {
         let Some((conn, from)) = found else { return };
         self.note_sequence(conn, from, segment);
         if self.conns.look(conn).middleman {
-            return self.answer_for_middleman(conn, &packet);
+            return self.answer_in_place(conn, Side::Server, &packet);
         }
         self.transmit(conn, from, packet);
     }
@@ -93,6 +94,7 @@ impl World {
             direction.next = segment.seq.wrapping_add(occupied);
             direction.ack = segment.ack;
         }
+        direction.closed |= flags.fin;
         if !flags.rst && !flags.fin {
             // A FIN may come late: what it says of the window does not count as said.
             direction.window = segment.window;
@@ -259,6 +261,9 @@ impl World {
         if self.effects(segment).blocked {
             return self.hold_back(segment, packet);
         }
+        if self.conns.get(conn).from(to).forgotten {
+            return self.answer_in_place(conn, to, &packet);
+        }
         if segment.flags.rst {
             let refused = !self.history_says_up(conn, to);
             return self.kill(conn, to, if refused { ErrorKind::ConnectionRefused } else { ErrorKind::ConnectionReset });
@@ -310,7 +315,13 @@ impl World {
         for message in direction.messages.iter_mut().filter(|message| message.delivered.is_none() && message.end <= delivered) {
             message.delivered = Some(now);
         }
-        self.conns.look(conn).end(to).lock().received += len;
+        {
+            let mut end = self.conns.look(conn).end(to).lock();
+            end.received += len;
+            if to == Side::Server && end.socket.is_none() {
+                end.early.extend_from_slice(&tcp.payload);
+            }
+        }
         let up = (segment.flags.syn && segment.flags.ack && to == Side::Client)
             || (to == Side::Server && segment.flags.ack && !self.history_says_up(conn, Side::Server));
         if up {
@@ -337,6 +348,7 @@ impl World {
             let fresh = end.error.is_none();
             if fresh {
                 let end = &mut *end;
+                end.rescued = std::mem::take(&mut end.early);
                 if let Some(socket) = &mut end.socket {
                     let before = end.rescued.len();
                     turmoil_net::set_current(id);
@@ -455,18 +467,35 @@ impl World {
         self.conns.get(conn).from(Side::Server).next = 2;
     }
 
-    /// A middleman answers what comes on a connection that it has closed: a FIN with its acknowledgement, anything else with an RST.
-    fn answer_for_middleman(&mut self, conn: ConnIndex, packet: &Packet) {
+    /// Answers what comes on a connection in the place of an end that has closed it: a FIN with its acknowledgement, data with an RST.
+    fn answer_in_place(&mut self, conn: ConnIndex, of: Side, packet: &Packet) {
         let Some(tcp) = segment_of(packet) else { return };
         let after = tcp.seq.wrapping_add(tcp.payload.len() as u32);
         if !tcp.payload.is_empty() {
-            self.send_reset(conn, Side::Server);
+            self.send_reset(conn, of);
         } else if tcp.flags.fin {
-            let packet = self.make(conn, Side::Server, |segment| {
+            let packet = self.make(conn, of, |segment| {
                 (segment.ack, segment.window) = (after.wrapping_add(1), u16::MAX);
                 TcpFlags { ack: true, ..TcpFlags::default() }
             });
-            self.send(conn, Side::Server, packet);
+            self.send(conn, of, packet);
+        }
+    }
+
+    /// Has the kernel of a host forget the connections at a port that nobody holds any more. The world says goodbye in its place.
+    pub(super) fn forget_orphans(&mut self, host: HostIx, port: u16) {
+        for conn in self.conns.indices() {
+            let state = self.conns.look(conn);
+            let Some(side) = state.side_on(host).filter(|side| state.port(*side) == port) else { continue };
+            if !state.end(side).lock().dropped {
+                continue;
+            }
+            self.reset_kernel(conn, side);
+            let direction = self.conns.get(conn).from(side);
+            let said_goodbye = std::mem::replace(&mut direction.forgotten, true) || direction.closed;
+            if !said_goodbye {
+                self.send_reset(conn, side);
+            }
         }
     }
 

@@ -157,9 +157,17 @@ impl Network for WorldNet {
             if host != self.host {
                 return Err(io::ErrorKind::AddrNotAvailable.into());
             }
-            let binding = {
+            let bind = || {
                 let _on_host = OnHost::new(self.host);
-                event::bind(at.port())?
+                event::bind(at.port())
+            };
+            let binding = match bind() {
+                // Linux lets a server come back while its old connections still say goodbye; the stack does not.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    local::with(|world| world.forget_orphans(self.host, at.port()));
+                    bind()?
+                }
+                bound => bound?,
             };
             local::with(|world| world.hosts.get_mut(self.host).sockets += 1);
             let at = Endpoint::tcp(at.host(), binding.port());
@@ -221,7 +229,11 @@ struct WorldStream {
 impl WorldStream {
     /// Gives an end its socket, and its user a stream.
     fn attach(host: HostIx, conn: ConnIndex, side: Side, end: SharedEnd, socket: Box<dyn RawSocket>) -> Stream {
-        end.lock().socket = Some(socket);
+        {
+            let mut end = end.lock();
+            end.socket = Some(socket);
+            end.early.clear();
+        }
         local::with(|world| world.hosts.get_mut(host).sockets += 1);
         Stream::new(WorldStream { host, conn, side, end, at_end: false }, ConnId(conn.0 as u64 + 1))
     }
@@ -292,7 +304,7 @@ impl AsyncWrite for WorldStream {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut end = self.end.lock();
         if end.error.is_some() {
-            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            return Poll::Ready(Ok(()));
         }
         let _on_host = OnHost::new(self.host);
         let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");

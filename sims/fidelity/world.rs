@@ -1,0 +1,128 @@
+//! A world: the same exchanges over simulated sockets, and the table of what differs from Linux.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proptest::strategy::BoxedStrategy;
+use reknit::history::{Class, What};
+use reknit::net::{Endpoint, Net};
+use reknit::property::{Promise, Retention, Work};
+use reknit::schedule::{Action, Conn, Fault, Limit, Limits, Plan, Step, When};
+use reknit::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Subject};
+use reknit::world::{Options, run};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::stage::{Exchange, RESET_AT, Stage, Toward};
+
+/// An exchange of which a world shows something else than Linux.
+pub struct Differs {
+    /// Its name.
+    pub exchange: &'static str,
+    /// What a world shows.
+    pub world: &'static [&'static str],
+    /// Why it stays so.
+    pub because: &'static str,
+}
+
+/// What still differs. Each row is pinned: a world that shows something else, also what Linux shows, fails the suite.
+pub const DIFFERS: &[Differs] = &[Differs {
+    exchange: "listen_again_while_a_connection_lives",
+    world: &["listener closes", "second listener listens: AddrInUse"],
+    because: "the simulated stack binds no port at which a connection is still held; a host that died and starts again holds none",
+}];
+
+/// Plays an exchange in a world, and returns what the ends saw.
+pub fn play(exchange: &'static Exchange) -> Vec<String> {
+    let subject: Arc<dyn Erased> = Arc::new(Played { exchange, server: Mutex::default() });
+    let mut plan = Plan::new("played");
+    plan.latency = (Duration::from_millis(1), Duration::from_millis(5));
+    if let Some(toward) = exchange.reset {
+        let host = match toward {
+            Toward::Client => "client",
+            Toward::Server => "server",
+        };
+        let reset = Fault::Reset { conn: Conn::number("client", 1), toward: Some(host.into()) };
+        plan.steps = vec![Step { when: When::At(RESET_AT), action: Action::Fault(reset) }];
+    }
+    let history = run(&subject, &plan, &Options::default()).expect("a world runs").history;
+    let lines = history.events.iter().filter_map(|event| match &event.what {
+        What::Delivered { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
+        What::Panicked { message } => Some(format!("panicked: {message}")),
+        _ => None,
+    });
+    lines.collect()
+}
+
+/// A subject that plays one exchange: its client host moves both ends, over both hosts' networks.
+struct Played {
+    exchange: &'static Exchange,
+    server: Mutex<Option<Net>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+enum Nothing {}
+
+impl Operations for Nothing {
+    fn class(&self) -> Class {
+        match *self {}
+    }
+
+    fn strategy(_: &Plan) -> BoxedStrategy<Self> {
+        unreachable!("there is nothing to draw")
+    }
+}
+
+impl Subject for Played {
+    type Operation = Nothing;
+
+    fn name(&self) -> &'static str {
+        "played"
+    }
+
+    fn about(&self) -> &'static str {
+        "one exchange"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        &[]
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        &[]
+    }
+
+    async fn serve(&self, host: HostContext) {
+        *self.server.lock().unwrap() = Some(host.env.net);
+        std::future::pending().await
+    }
+
+    async fn drive(&self, host: HostContext, _: Operated<Nothing>) {
+        let server = self.server.lock().unwrap().clone().expect("servers start first");
+        // The network brings the reset: the end that would send it keeps its socket, and says nothing more.
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let keep = kept.clone();
+        let reset = Arc::new(move |stream| keep.lock().unwrap().push(stream));
+        let stage = Stage::new(host.env.net.clone(), server, Endpoint::tcp("server", 80), reset);
+        for line in self.exchange.on(stage).await {
+            host.record.delivered(&"said".into(), line, None);
+        }
+        kept.lock().unwrap().clear();
+    }
+
+    fn promise(&self, _: &Limits) -> Promise {
+        Promise {
+            detection: Duration::ZERO,
+            recovery: Duration::ZERO,
+            attempt: Duration::ZERO,
+            round_trips: 1,
+            back_off: Duration::ZERO,
+            session: Duration::ZERO,
+            retention: Retention { items: None, bytes: None },
+            closed_retention: Duration::ZERO,
+            work: Work { attempts: 1, frames: 1, polls: 1 },
+            memory: Vec::new(),
+            settle: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `at_most_once`: a mutating operation takes effect at most once, and exactly once if it was acknowledged; effects on one target
+//! come in the order of issue.
+//!
+//! An operation is taken for mutating if one of its verb took effect in the run. An answer that begins with `refused`
+//! acknowledges nothing. The calls of two hosts have no order among each other. Call 0 stands for an effect whose call the
+//! outside world cannot tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::history::{Call, Time};
+
+use super::facts::{CallEnding, CallFacts, Effect, Facts};
+use super::{Findings, moment};
+
+/// Doubled, disordered, unasked and lost effects.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    let effects = || facts.effects.iter().filter(|effect| effect.call != Call(0));
+    if effects().next().is_none() {
+        return;
+    }
+    let mut first: BTreeMap<Call, Time> = BTreeMap::new();
+    let mut newest: BTreeMap<(&str, &str), &CallFacts<'_>> = BTreeMap::new();
+    for effect in effects() {
+        let Some(call) = facts.call(effect.call) else {
+            let (at, moment) = (effect.at, moment(None, effect.at));
+            broken
+                .other(at, format!("{}: it took effect on {}, but nobody had asked for it {moment}", effect.call, effect.target));
+            continue;
+        };
+        if let Some(before) = first.get(&effect.call) {
+            twice(call, effect, *before, broken);
+            continue;
+        }
+        first.insert(effect.call, effect.at);
+        let newest = newest.entry((call.host, effect.target)).or_insert(call);
+        if newest.call > call.call {
+            let (at, moment) = (effect.at, moment(None, effect.at));
+            broken.other(at, format!("{}: it took effect on {} after {} {moment}", call.name(), effect.target, newest.name()));
+        } else {
+            *newest = call;
+        }
+    }
+    lost(facts, &first, broken);
+}
+
+fn twice(call: &CallFacts<'_>, effect: &Effect<'_>, before: Time, broken: &mut Findings) {
+    let moment = moment(None, effect.at);
+    let sentence = format!("{}: it took effect on {} again, after {before} {moment}", call.name(), effect.target);
+    broken.other(effect.at, sentence);
+}
+
+/// What was acknowledged and never took effect.
+fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Findings) {
+    let mutating: BTreeSet<&str> =
+        took_effect.keys().filter_map(|call| facts.call(*call)).map(|call| &*call.operation.verb).collect();
+    for call in
+        facts.calls.iter().filter(|call| mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call))
+    {
+        match call.endings.first() {
+            Some((_, at, CallEnding::Answered(result))) if !result.starts_with("refused") => {
+                let moment = moment(None, *at);
+                broken.other(*at, format!("{}: it was acknowledged ({result}), but never took effect {moment}", call.name()));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::{Told, history};
+
+    /// Calls 1 and 2 add to c1; the first took effect.
+    fn adds() -> Told {
+        history().asked(1, 0).asked(2, 10).effect(1, 100, "c1")
+    }
+
+    #[test]
+    fn once_each_in_the_order_of_issue_is_fine() {
+        adds().effect(2, 110, "c1").answered(1, 120, "1").answered(2, 130, "2").holds("at_most_once");
+    }
+
+    #[test]
+    fn what_failed_may_have_taken_effect_or_not() {
+        adds().failed(1, 120, "lost").failed(2, 130, "lost").holds("at_most_once");
+    }
+
+    #[test]
+    fn twice_is_too_much() {
+        assert_eq!(
+            adds().effect(1, 900, "c1").breaks("at_most_once"),
+            ["call 1 (add): it took effect on c1 again, after 0.100 s (at 0.900 s)"]
+        );
+    }
+
+    #[test]
+    fn an_older_call_must_not_take_effect_after_a_newer_one() {
+        let told = adds().asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
+        assert_eq!(told.breaks("at_most_once"), ["call 2 (add): it took effect on c1 after call 3 (add) (at 0.160 s)"]);
+        adds().asked(3, 20).effect(3, 150, "c2").effect(2, 160, "c1").holds("at_most_once");
+        adds().by("client2").asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1").holds("at_most_once");
+    }
+
+    #[test]
+    fn what_was_acknowledged_took_effect() {
+        assert_eq!(
+            adds().answered(2, 130, "2").breaks("at_most_once"),
+            ["call 2 (add): it was acknowledged (2), but never took effect (at 0.130 s)"]
+        );
+        adds().answered(2, 130, "refused: no such counter").holds("at_most_once");
+    }
+
+    #[test]
+    fn a_verb_that_mutates_nothing_is_acknowledged_without_effect() {
+        adds().asked_as(3, 20, crate::history::Class::InFlight, "peek", "{}").answered(3, 40, "1").holds("at_most_once");
+    }
+
+    #[test]
+    fn what_nobody_asked_for_takes_no_effect() {
+        assert_eq!(
+            adds().effect(9, 500, "c1").breaks("at_most_once"),
+            ["call 9: it took effect on c1, but nobody had asked for it (at 0.500 s)"]
+        );
+    }
+}

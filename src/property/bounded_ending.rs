@@ -1,0 +1,167 @@
+//! `bounded_ending`: what is over ends for its user in bounded time, and no call waits for ever.
+//!
+//! The bound is that of [`Path::bound`](super::path::Path::bound). What is due, and since when:
+//! - a stream whose producer has ended: since then, or since its opening. One whose producer lives is open, not hung;
+//! - a stream whose producer died with its host, and showed no life after it: since that death;
+//! - a stream or durable call over whose path nothing at all passes for longer than the client may try: since that began;
+//! - a call: since its asking, and with its own wait: the field `wait` of its operation, a duration;
+//! - a bound call: since the client's end of the connection that carried it was over, plus 1 s; while that lives, it may be open,
+//!   as a lease is. One that no connection carried has a call's bound.
+//!
+//! What the user gave up, or whose user died, is not owed. What is open at the horizon is late only if its bound lies before.
+
+use std::time::Duration;
+
+use crate::history::{Class, Connection, Time};
+
+use super::facts::{CallFacts, Facts};
+use super::path::NEVER;
+use super::view::View;
+use super::{Findings, moment};
+
+/// What "at once" may take.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// The views and calls that ended too late, or never.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    for view in &facts.views {
+        check_view(facts, view, broken);
+    }
+    for call in &facts.calls {
+        check_call(facts, call, broken);
+    }
+}
+
+/// Why something is due.
+#[derive(Clone, Copy)]
+struct Due {
+    bound: Time,
+    why: Why,
+}
+
+#[derive(Clone, Copy)]
+enum Why {
+    /// Its producer really ended then.
+    Ended(Time),
+    /// Its producer's host died then.
+    Died(Time),
+    /// Nothing could pass.
+    Severed,
+    /// It was asked for then.
+    Asked(Time),
+    /// The connection that carried it was over then.
+    Over(Time),
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Why::Ended(at) => write!(f, "its producer had ended at {at}"),
+            Why::Died(at) => write!(f, "its producer had died with its host at {at}"),
+            Why::Severed => write!(f, "nothing could pass any more"),
+            Why::Asked(at) => write!(f, "it had been asked for at {at}"),
+            Why::Over(at) => write!(f, "its connection was over at {at}"),
+        }
+    }
+}
+
+fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
+    let Some((_, opened, _)) = view.opened else { return };
+    let Some(due) = view_due(facts, view, opened) else { return };
+    let ending = view.ending().map(|(index, at, _)| (index, at));
+    if let Some((at, how)) = late(facts, due, ending.map(|(_, at)| at), |at| view.is_abandoned(at)) {
+        let index = ending.map_or(usize::MAX, |(index, _)| index);
+        let items = view.fit.items;
+        let moment = moment(view.generation_before(index), at);
+        broken.stream(view.stream, at, format_args!("after item {items}, {how} {moment}"));
+    }
+}
+
+fn check_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
+    if call.opened {
+        return;
+    }
+    let due = call_due(facts, call);
+    let ended = call.endings.first().map(|(_, at, _)| *at);
+    if let Some((at, how)) = late(facts, due, ended, |at| call.is_abandoned(at)) {
+        broken.other(at, format!("{}: {how} {}", call.name(), moment(None, at)));
+    }
+}
+
+/// When and how something is late, if it is: it ended after its bound, or is still open when nobody looks any more.
+fn late(facts: &Facts<'_>, due: Due, ended: Option<Time>, is_abandoned: impl Fn(Time) -> bool) -> Option<(Time, String)> {
+    let Due { bound, why } = due;
+    let ended = ended.filter(|at| *at <= facts.horizon);
+    let seen = ended.unwrap_or(facts.judged_until());
+    if seen <= bound || is_abandoned(bound) {
+        return None;
+    }
+    Some(match ended {
+        Some(at) => (at, format!("it ended late: {why}, so {bound} was the bound")),
+        None => (bound, format!("it never ended: {why}, so {bound} was the bound")),
+    })
+}
+
+fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
+    let path = facts.path(view.path);
+    let source = &facts.sources[view.source];
+    let bound = |due: Time| path.bound(facts.promise(), due, Duration::ZERO);
+    let ended = source.ended().map(|at| Due { bound: bound(at.max(opened)), why: Why::Ended(at) });
+    let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
+    let died = died.map(|at| Due { bound: bound(at), why: Why::Died(at) });
+    let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
+    [ended, died, severed].into_iter().flatten().filter(|due| due.bound < NEVER).min_by_key(|due| due.bound)
+}
+
+/// When the producer of a stream died with its host, after the opening, and showed no life after it.
+fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Time> {
+    let source = &facts.sources[view.source];
+    let path = facts.path(view.path);
+    let is_its = |host: &str| source.host.map_or(path.servers.contains(&host), |own| own == host);
+    let last_life = source.last_change().map(|(_, at)| at);
+    let mut deaths = facts.downs.iter().filter(|down| is_its(down.host)).map(|down| down.from);
+    deaths.rfind(|death| *death >= opened && last_life.is_none_or(|at| at <= *death))
+}
+
+fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
+    let path = facts.path(call.path);
+    let asked = Due { bound: path.bound(facts.promise(), call.at, wait(call)), why: Why::Asked(call.at) };
+    let severed = path.severed_bound(facts.promise(), call.at).map(|bound| Due { bound: bound + wait(call), why: Why::Severed });
+    match call.class {
+        Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
+        Class::InFlight => asked,
+        Class::Bound => match carrier(facts, call) {
+            Some(conn) => conn.over.0.map_or(Due { bound: NEVER, ..asked }, |over| over_at(over, conn, asked)),
+            None => asked,
+        },
+    }
+}
+
+/// A connection that no milestone called a generation may have been an attempt only: then the call may have waited for the next.
+fn over_at(over: Time, conn: &Connection, asked: Due) -> Due {
+    let at_once = Due { bound: over + AT_ONCE, why: Why::Over(over) };
+    if conn.generation.is_some() || at_once.bound > asked.bound { at_once } else { asked }
+}
+
+/// The connection that carried a call: the newest generation of its host that was open when it was asked for, or else the first
+/// one after that. Where no generations are known, any connection may be it.
+fn carrier<'a>(facts: &Facts<'a>, call: &CallFacts<'_>) -> Option<&'a Connection> {
+    let own = || facts.evidence.history.conns.iter().filter(|conn| conn.client.as_str() == call.host);
+    let told = own().any(|conn| conn.generation.is_some());
+    let mut known = own().filter(|conn| !told || conn.generation.is_some());
+    let open = |conn: &&Connection| conn.opened <= call.at && conn.over.0.is_none_or(|over| over > call.at);
+    let newest = known.clone().rfind(open);
+    newest.or_else(|| known.find(|conn| conn.opened > call.at))
+}
+
+/// The wait that a call has of its own: the field `wait` of its operation, as a person writes a duration, or in milliseconds.
+pub(super) fn wait(call: &CallFacts<'_>) -> Duration {
+    match call.operation.fields.get("wait") {
+        Some(serde_json::Value::String(text)) => humantime::parse_duration(text).unwrap_or_default(),
+        Some(value) => value.as_u64().map(Duration::from_millis).unwrap_or_default(),
+        None => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests;

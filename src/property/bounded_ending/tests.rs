@@ -1,0 +1,231 @@
+//! The bound of each thing that must end, at its edge, on both sides.
+
+use crate::history::{Class, Nature};
+use crate::schedule::Fault;
+
+use crate::property::told::{BOUND, Told, history};
+
+/// A stream that ended at 10 s; its bound is 10 s and what detection, recovery, an attempt, 1 s and A make.
+fn ended() -> Told {
+    history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").ended("s1", 10_000, "total 1")
+}
+
+fn late_by(told: &Told, sound: u64, complaint: &str) {
+    told.clone().completed("s1", sound, "total 1").holds("bounded_ending");
+    assert_eq!(told.clone().completed("s1", sound + 1, "total 1").breaks("bounded_ending"), [complaint]);
+}
+
+#[test]
+fn the_bound_is_detection_recovery_attempt_one_second_and_a() {
+    // 16 s + 25 s + 5 s + 1 s + (1 s of back-off + 3 round trips at 2 × 20 ms)
+    assert_eq!(BOUND, 48_120);
+}
+
+#[test]
+fn an_ended_stream_ends_for_its_user_until_the_bound_and_not_later() {
+    late_by(
+        &ended(),
+        10_000 + BOUND,
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 58.120 s was the bound (generation 1, at 58.121 s)",
+    );
+}
+
+#[test]
+fn the_last_byte_counts_where_it_comes_after_the_end() {
+    let told = ended().produced("s1", 12_000, "b").delivered("s1", 12_020, "b");
+    late_by(
+        &told,
+        12_000 + BOUND,
+        "s1: after item 2, it ended late: its producer had ended at 12.000 s, so 60.120 s was the bound (generation 1, at 60.121 s)",
+    );
+}
+
+#[test]
+fn a_stream_opened_after_the_end_counts_from_its_opening() {
+    let told =
+        history().produced("s1", 500, "a").ended("s1", 1_000, "total 1").opened("s1", 1, 20_000).delivered("s1", 20_100, "a");
+    late_by(
+        &told,
+        20_000 + BOUND,
+        "s1: after item 1, it ended late: its producer had ended at 1.000 s, so 68.120 s was the bound (generation 1, at 68.121 s)",
+    );
+}
+
+#[test]
+fn a_fault_that_kills_counts_from_its_start() {
+    late_by(
+        &ended().kills(30_000, 31_000),
+        30_000 + BOUND,
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 78.120 s was the bound (generation 1, at 78.121 s)",
+    );
+}
+
+#[test]
+fn a_fault_that_slows_counts_from_its_end() {
+    late_by(
+        &ended().slows(30_000, 40_000),
+        40_000 + BOUND,
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 88.120 s was the bound (generation 1, at 88.121 s)",
+    );
+}
+
+#[test]
+fn a_fault_after_the_bound_excuses_nothing() {
+    let at = 10_000 + BOUND;
+    assert_eq!(ended().kills(at + 1, at + 2).completed("s1", at + 10, "total 1").breaks("bounded_ending").len(), 1);
+    ended().kills(at, at + 2).completed("s1", at + 10, "total 1").holds("bounded_ending");
+}
+
+#[test]
+fn a_fault_of_somebody_else_excuses_nothing() {
+    let told = ended().by("client2").kills(30_000, 31_000).by("client");
+    assert_eq!(told.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(), 1);
+}
+
+#[test]
+fn latency_that_stays_stretches_the_bound_instead_of_lifting_it() {
+    // 3 round trips at 2 × 100 ms more.
+    late_by(
+        &ended().delayed(5_000, None, 100),
+        10_000 + BOUND + 600,
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 58.720 s was the bound (generation 1, at 58.721 s)",
+    );
+}
+
+#[test]
+fn what_is_held_for_ever_has_no_bound() {
+    ended().holds_for_ever(5_000).end(500_000).holds("bounded_ending");
+}
+
+#[test]
+fn an_open_stream_is_late_only_if_its_bound_lies_before_the_horizon() {
+    ended().horizon(10_000 + BOUND).holds("bounded_ending");
+    assert_eq!(
+        ended().horizon(10_001 + BOUND).breaks("bounded_ending"),
+        [
+            "s1: after item 1, it never ended: its producer had ended at 10.000 s, so 58.120 s was the bound (generation 1, at 58.120 s)"
+        ]
+    );
+}
+
+#[test]
+fn what_ends_when_the_clients_are_closed_had_never_ended() {
+    let told = ended().horizon(100_000).broke("s1", 100_001, "closed");
+    assert!(told.breaks("bounded_ending")[0].starts_with("s1: after item 1, it never ended"));
+}
+
+#[test]
+fn a_stream_whose_producer_lives_is_open() {
+    history().opened("s1", 1, 0).produced("s1", 500, "a").end(600_000).holds("bounded_ending");
+}
+
+#[test]
+fn a_stream_whose_producer_died_with_its_host_must_fail() {
+    let told = history()
+        .opened("s1", 1, 0)
+        .produced("s1", 500, "a")
+        .delivered("s1", 510, "a")
+        .died("server", 2_000)
+        .started("server", 3_000);
+    told.clone().broke("s1", 2_000 + BOUND, "lost").holds("bounded_ending");
+    assert_eq!(
+        told.clone().end(600_000).breaks("bounded_ending"),
+        [
+            "s1: after item 1, it never ended: its producer had died with its host at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
+        ]
+    );
+    told.produced("s1", 9_000, "b").end(600_000).holds("bounded_ending");
+}
+
+#[test]
+fn a_producer_that_began_anew_has_not_ended() {
+    let told = ended().completed("s1", 10_050, "total 1").died("server", 20_000).started("server", 21_000);
+    told.opened("s1", 3, 30_000).produced("s1", 31_000, "a").end(600_000).holds("bounded_ending");
+}
+
+#[test]
+fn a_stream_over_a_severed_path_must_fail_though_its_producer_lives() {
+    let told = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").partition(2_000, Some(90_000));
+    let told = told.produced("s1", 60_000, "b").end(600_000);
+    assert_eq!(
+        told.clone().breaks("bounded_ending"),
+        ["s1: after item 1, it never ended: nothing could pass any more, so 50.120 s was the bound (generation 1, at 50.120 s)"]
+    );
+    told.broke("s1", 2_000 + BOUND, "deadline").holds("bounded_ending");
+}
+
+#[test]
+fn a_path_that_heals_before_the_client_must_have_failed_owes_no_ending() {
+    let told = history().opened("s1", 1, 0).produced("s1", 500, "a").end(600_000);
+    told.clone().partition(2_000, Some(2_000 + BOUND - 1)).holds("bounded_ending");
+    assert_eq!(told.partition(2_000, Some(2_000 + BOUND)).breaks("bounded_ending").len(), 1);
+}
+
+#[test]
+fn what_the_user_gave_up_is_not_owed() {
+    ended().gave_up(2, Some("s1"), 20_000).end(500_000).holds("bounded_ending");
+    ended().gave_up(2, None, 20_000).end(500_000).holds("bounded_ending");
+    assert_eq!(ended().gave_up(2, Some("s2"), 20_000).end(500_000).breaks("bounded_ending").len(), 1);
+}
+
+#[test]
+fn a_user_whose_host_died_is_owed_nothing() {
+    ended().died("client", 20_000).end(500_000).holds("bounded_ending");
+}
+
+#[test]
+fn no_call_waits_for_ever() {
+    for class in [Class::Durable, Class::InFlight] {
+        let told = history().asked_as(7, 1_000, class, "add", "{}");
+        told.clone().answered(7, 1_000 + BOUND, "5").holds("bounded_ending");
+        assert_eq!(
+            told.clone().failed(7, 1_001 + BOUND, "lost").breaks("bounded_ending"),
+            ["call 7 (add): it ended late: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.121 s)"]
+        );
+        assert_eq!(
+            told.end(600_000).breaks("bounded_ending"),
+            ["call 7 (add): it never ended: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.120 s)"]
+        );
+    }
+}
+
+#[test]
+fn a_call_has_a_wait_of_its_own() {
+    for (wait, ms) in [(r#"{"wait":"30s"}"#, 30_000), (r#"{"wait":700}"#, 700)] {
+        let told = history().asked_as(7, 1_000, Class::Durable, "read", wait);
+        told.clone().answered(7, 1_000 + BOUND + ms, "").holds("bounded_ending");
+        assert_eq!(told.answered(7, 1_001 + BOUND + ms, "").breaks("bounded_ending").len(), 1);
+    }
+}
+
+#[test]
+fn a_call_that_opened_a_stream_has_its_ending() {
+    history().opened("s1", 1, 0).end(600_000).holds("bounded_ending");
+}
+
+#[test]
+fn a_bound_call_dies_at_once_with_its_connection() {
+    let lease = |told: Told| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
+    let told = lease(history().conn(1, 0, Some(9_000)).conn(2, 9_100, None));
+    told.clone().failed(7, 10_000, "lost").holds("bounded_ending");
+    assert_eq!(
+        told.failed(7, 10_001, "lost").breaks("bounded_ending"),
+        ["call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"]
+    );
+    lease(history().conn(1, 0, None)).end(600_000).holds("bounded_ending");
+    assert_eq!(lease(history()).end(600_000).breaks("bounded_ending").len(), 1);
+}
+
+#[test]
+fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_the_next() {
+    let told = history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).asked_as(7, 1_000, Class::Bound, "lease", "{}");
+    told.clone().failed(7, 81_000, "lost").holds("bounded_ending");
+    assert_eq!(told.failed(7, 81_001, "lost").breaks("bounded_ending").len(), 1);
+}
+
+#[test]
+fn a_jump_of_the_wall_clock_moves_no_bound() {
+    let jump = Fault::ClockJump { host: "client".into(), by_ms: -5_000 };
+    let told = ended().fault(30_000, Some(31_000), Nature::Harmless, jump);
+    assert_eq!(told.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(), 1);
+}

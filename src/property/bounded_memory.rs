@@ -1,0 +1,44 @@
+//! `bounded_memory`: retained bytes and queue lengths stay under the subject's bounds at all times.
+//!
+//! The world writes a gauge into the history whenever it rises above what it had been before in the run; those that the subject
+//! [promises](super::Promise::memory) a bound for are compared with it, each host apart.
+
+use std::collections::BTreeSet;
+
+use crate::history::What;
+
+use super::Findings;
+use super::facts::Facts;
+
+/// The first time that each gauge of each host was above its bound.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    let bound = |name: &str| facts.promise().memory.iter().find(|(bounded, _)| *bounded == name).map(|(_, bound)| *bound);
+    let mut told = BTreeSet::new();
+    for event in &facts.evidence.history.events {
+        let What::Gauge { name, value } = &event.what else { continue };
+        let Some(bound) = bound(name).filter(|bound| value > bound) else { continue };
+        if told.insert((&event.host, *name)) {
+            let host = event.host.as_ref().map(|host| format!("{host}: ")).unwrap_or_default();
+            broken.other(event.at, format!("{host}`{name}` rose to {value}, more than {bound} (at {})", event.at));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::history;
+
+    #[test]
+    fn a_gauge_may_rise_to_its_bound() {
+        history().gauge("server", 100, "retained", 10).gauge("server", 200, "unbounded", 1_000_000).holds("bounded_memory");
+    }
+
+    #[test]
+    fn the_first_time_above_it_is_told() {
+        let told = history()
+            .gauge("server", 100, "retained", 10)
+            .gauge("server", 200, "retained", 11)
+            .gauge("server", 300, "retained", 12);
+        assert_eq!(told.breaks("bounded_memory"), ["server: `retained` rose to 11, more than 10 (at 0.200 s)"]);
+    }
+}

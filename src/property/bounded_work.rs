@@ -1,0 +1,260 @@
+//! `bounded_work`: connection attempts, frames and polls stay under the subject's bounds, whatever the network does.
+//!
+//! - attempts: connections opened by one host in any virtual second;
+//! - frames: segments with payload sent by one host in any virtual second, besides those that carry what is really there to be
+//!   carried ([`Payload`]). Detailed histories tell them one by one; of others only the number of all segments is known, and
+//!   compared with what the bound makes over the whole run;
+//! - polls: on average over the run, for each segment, item and virtual second.
+//!
+//! Frames are not counted where a slow link makes segments small: their number is the network's doing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::history::{ConnIndex, Event, Fate, Packet, Side, Time, What};
+use crate::schedule::{Fault, SlowBy};
+
+use super::Findings;
+use super::facts::Facts;
+
+/// The window in which attempts and frames are counted.
+const SECOND: Duration = Duration::from_secs(1);
+/// The payload that a segment carries at least while there is more to come, in bytes.
+const SEGMENT: u64 = 1_000;
+/// The frames that a handshake may take on one side.
+const HANDSHAKE: u64 = 8;
+
+/// The first excess of each kind, host by host.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    let history = facts.evidence.history;
+    check_attempts(facts, broken);
+    let detailed = history.events.iter().any(|event| matches!(event.what, What::Packet(_)));
+    match () {
+        () if makes_small_segments(facts) => {}
+        () if detailed => check_frames(facts, broken),
+        () => check_segments(facts, broken),
+    }
+    check_polls(facts, broken);
+}
+
+/// Moments of the last second.
+#[derive(Default)]
+struct Window {
+    moments: VecDeque<Time>,
+    told: bool,
+}
+
+impl Window {
+    /// How many there were in the second that ends at `at`.
+    fn count(&mut self, at: Time) -> u64 {
+        while self.moments.front().is_some_and(|first| at.since(*first) >= SECOND) {
+            self.moments.pop_front();
+        }
+        self.moments.len() as u64
+    }
+}
+
+fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
+    let most = facts.promise().work.attempts;
+    let mut windows: BTreeMap<&str, Window> = BTreeMap::new();
+    for event in &facts.evidence.history.events {
+        let What::ConnOpened { conn } = event.what else { continue };
+        let host = facts.evidence.history.conn(conn).client.as_str();
+        let (at, window) = (event.at, windows.entry(host).or_default());
+        window.moments.push_back(at);
+        let count = window.count(at);
+        if count > most && !std::mem::replace(&mut window.told, true) {
+            broken.other(at, format!("{host}: {count} connections were opened within a second, more than {most} (at {at})"));
+        }
+    }
+}
+
+fn makes_small_segments(facts: &Facts<'_>) -> bool {
+    facts.faults.iter().any(|fault| match fault.what {
+        Fault::Slow { by: SlowBy { bandwidth, segment, window, .. }, .. } => {
+            bandwidth.is_some() || segment.is_some() || window.is_some()
+        }
+        _ => false,
+    })
+}
+
+/// What is there to be carried: frames that no bound counts. Two for each item and its bytes, four for each call, again for what
+/// is still owed whenever a connection is opened, and a handshake.
+#[derive(Default)]
+struct Payload {
+    granted: u64,
+    items: u64,
+    bytes: u64,
+    calls: u64,
+}
+
+impl Payload {
+    fn read(&mut self, event: &Event) {
+        match &event.what {
+            What::Produced { bytes, .. } => {
+                self.granted += 2 + bytes.len() as u64 / SEGMENT;
+                self.items += 1;
+                self.bytes += bytes.len() as u64;
+            }
+            What::Delivered { bytes, .. } => {
+                self.items = self.items.saturating_sub(1);
+                self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
+            }
+            What::Asked { .. } => {
+                self.granted += 4;
+                self.calls += 1;
+            }
+            What::Answered { .. } | What::Failed { .. } => self.calls = self.calls.saturating_sub(1),
+            What::ConnOpened { .. } => self.granted += HANDSHAKE + 2 * self.items + self.bytes / SEGMENT + 4 * self.calls,
+            _ => {}
+        }
+    }
+}
+
+fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
+    let history = facts.evidence.history;
+    let most = facts.promise().work.frames;
+    let users = u64::from(facts.evidence.plan.clients.max(1));
+    let mut payload = Payload::default();
+    let mut windows: BTreeMap<&str, (Window, u64)> = BTreeMap::new();
+    let mut sent: BTreeMap<(ConnIndex, Side), u64> = BTreeMap::new();
+    for event in &history.events {
+        payload.read(event);
+        let What::Packet(packet) = &event.what else { continue };
+        if !is_new(packet, &mut sent) {
+            continue;
+        }
+        let conn = history.conn(packet.conn);
+        let host = if packet.from == Side::Client { &conn.client } else { &conn.server };
+        let (window, carried) = windows.entry(host.as_str()).or_default();
+        let at = event.at;
+        // A second's own frames first: they cannot be kept for later.
+        if window.count(at) < most {
+            window.moments.push_back(at);
+        } else if *carried < payload.granted * users {
+            *carried += 1;
+        } else if !std::mem::replace(&mut window.told, true) {
+            broken.other(
+                at,
+                format!("{host}: more than {most} frames were sent within a second, besides what items take (at {at})"),
+            );
+        }
+    }
+}
+
+/// Whether a segment carries payload that none before it did: one that was held stands in the history twice.
+fn is_new(packet: &Packet, sent: &mut BTreeMap<(ConnIndex, Side), u64>) -> bool {
+    let end = packet.offset + u64::from(packet.len);
+    let sent = sent.entry((packet.conn, packet.from)).or_default();
+    let is_new = packet.len > 0 && end > *sent && packet.fate != Fate::Lost;
+    *sent = end.max(*sent);
+    is_new
+}
+
+/// All segments of a run: each frame may be acknowledged by one of its own, and a connection's begin and end take some.
+fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
+    let history = facts.evidence.history;
+    let hosts = facts.evidence.servers.len() as u64 + u64::from(facts.evidence.plan.clients);
+    let mut payload = Payload::default();
+    history.events.iter().for_each(|event| payload.read(event));
+    let frames = facts.promise().work.frames.saturating_mul(hosts).saturating_mul(seconds(facts));
+    let most =
+        frames.saturating_add(payload.granted * hosts).saturating_add(HANDSHAKE * history.conns.len() as u64).saturating_mul(2);
+    if history.packets > most {
+        let (packets, at) = (history.packets, history.end);
+        broken.other(at, format!("{packets} segments were sent in the run, more than {most} (at {at})"));
+    }
+}
+
+fn check_polls(facts: &Facts<'_>, broken: &mut Findings) {
+    let history = facts.evidence.history;
+    let items = facts.sources.iter().map(|source| source.items.len() as u64).sum::<u64>();
+    let most = facts.promise().work.polls.saturating_mul(history.packets + items + seconds(facts));
+    if history.polls > most {
+        let (polls, at) = (history.polls, history.end);
+        broken.other(at, format!("tasks were polled {polls} times in the run, more than {most} (at {at})"));
+    }
+}
+
+/// The virtual seconds of the run, those that began included.
+fn seconds(facts: &Facts<'_>) -> u64 {
+    facts.evidence.history.end.0 / 1_000 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::{Told, history};
+
+    /// The bounds of the promise in tests: 5 attempts, 10 frames, 20 polls.
+    fn attempts(every: u64, n: u64) -> Told {
+        (1..=n).fold(history(), |told, i| told.attempt(i as u32, 1_000 + i * every))
+    }
+
+    fn frames(told: Told, n: u64) -> Told {
+        (0..n).fold(told.conn(1, 0, None), |told, i| told.frame(1, 2_000 + i * 10, i * 100, 100))
+    }
+
+    #[test]
+    fn attempts_at_the_bound_are_fine_and_one_more_is_not() {
+        attempts(200, 50).holds("bounded_work");
+        assert_eq!(
+            attempts(199, 50).breaks("bounded_work"),
+            ["client: 6 connections were opened within a second, more than 5 (at 2.194 s)"]
+        );
+    }
+
+    #[test]
+    fn two_hosts_have_a_bound_each() {
+        let told = attempts(200, 5).by("client2");
+        (6..=10).fold(told, |told, i| told.attempt(i, 1_000 + u64::from(i - 5) * 200)).holds("bounded_work");
+    }
+
+    #[test]
+    fn frames_at_the_bound_are_fine_and_one_more_is_not() {
+        frames(history(), 10).holds("bounded_work");
+        assert_eq!(
+            frames(history(), 11).breaks("bounded_work"),
+            ["client: more than 10 frames were sent within a second, besides what items take (at 2.100 s)"]
+        );
+    }
+
+    #[test]
+    fn items_take_frames_of_their_own_also_when_they_come_late() {
+        let told = history().produced("s1", 500, "a").produced("s1", 501, "b");
+        frames(told.clone(), 10 + 4).holds("bounded_work");
+        assert_eq!(frames(told, 10 + 5).breaks("bounded_work").len(), 1);
+    }
+
+    #[test]
+    fn a_segment_that_was_held_counts_once() {
+        let told = frames(history(), 10).frame(1, 2_500, 0, 100).frame(1, 2_500, 100, 0);
+        told.holds("bounded_work");
+    }
+
+    #[test]
+    fn what_is_still_owed_is_carried_again_over_a_new_connection() {
+        let told = history().produced("s1", 500, "a").attempt(2, 1_000);
+        // 10 of the second, 2 for the item, 2 for it again, 8 for the handshake.
+        frames(told.clone(), 22).holds("bounded_work");
+        assert_eq!(frames(told, 23).breaks("bounded_work").len(), 1);
+    }
+
+    #[test]
+    fn without_detail_all_segments_are_compared_with_the_whole_run() {
+        // 2 hosts × 10 frames × 11 seconds, each acknowledged.
+        let told = history().end(10_500);
+        told.clone().packets(440).holds("bounded_work");
+        assert_eq!(told.packets(441).breaks("bounded_work"), ["441 segments were sent in the run, more than 440 (at 10.500 s)"]);
+    }
+
+    #[test]
+    fn polls_are_bounded_on_average() {
+        // 20 × (100 segments + 1 item + 11 seconds)
+        let told = history().produced("s1", 500, "a").packets(100).end(10_500);
+        told.clone().polls(2_240).holds("bounded_work");
+        assert_eq!(
+            told.polls(2_241).breaks("bounded_work"),
+            ["tasks were polled 2241 times in the run, more than 2240 (at 10.500 s)"]
+        );
+    }
+}

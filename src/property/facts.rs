@@ -1,0 +1,221 @@
+//! The facts of a run: its entries, sorted by stream and by call in one pass, which all generic properties read.
+//!
+//! Nothing is judged here. Entries of a user that name no host, and of things that nobody asked for, are kept where a property
+//! can say so.
+
+use std::cell::OnceCell;
+
+use crate::history::{Call, Class, Time};
+use crate::schedule::Operation;
+
+use super::path::{Down, InForce, Path};
+use super::view::{Fit, Source, View};
+use super::{Evidence, Promise};
+
+mod gather;
+
+/// A call, from its asking to its ending.
+#[derive(Debug)]
+pub struct CallFacts<'a> {
+    /// Its number.
+    pub call: Call,
+    /// Its entry.
+    pub index: usize,
+    /// When it was asked for.
+    pub at: Time,
+    /// On which host.
+    pub host: &'a str,
+    /// What is promised of it.
+    pub class: Class,
+    /// What was asked for.
+    pub operation: &'a Operation,
+    /// Its path, by number.
+    pub path: usize,
+    /// How it came back, each time: entry, time, how.
+    pub endings: Vec<(usize, Time, CallEnding<'a>)>,
+    /// Whether it opened a stream, which then stands for it.
+    pub opened: bool,
+    /// When its user gave it up, by closing its stream or the client.
+    pub gave_up: Option<Time>,
+    /// When its user's host died.
+    pub orphaned: Option<Time>,
+    /// Whether it closed a stream or the client.
+    pub closes: bool,
+}
+
+/// How a call came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnding<'a> {
+    /// With a result.
+    Answered(&'a str),
+    /// With a failure, for this reason.
+    Failed(&'a str),
+}
+
+impl CallFacts<'_> {
+    /// Whether nothing is owed to its user any more at a moment.
+    pub fn is_abandoned(&self, at: Time) -> bool {
+        [self.gave_up, self.orphaned].into_iter().flatten().any(|since| since <= at)
+    }
+
+    /// How a sentence names it: `call 7 (add)`.
+    pub fn name(&self) -> String {
+        format!("{} ({})", self.call, self.operation.verb)
+    }
+}
+
+/// The effect of a mutating call.
+#[derive(Clone, Copy, Debug)]
+pub struct Effect<'a> {
+    /// When.
+    pub at: Time,
+    /// The call that asked for it.
+    pub call: Call,
+    /// On what.
+    pub target: &'a str,
+}
+
+/// All that the generic properties read.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The evidence itself.
+    pub evidence: Evidence<'a>,
+    /// The truth of each stream.
+    pub sources: Vec<Source<'a>>,
+    /// Each stream as a user saw it.
+    pub views: Vec<View<'a>>,
+    /// The calls, by number.
+    pub calls: Vec<CallFacts<'a>>,
+    /// Endings of calls that nobody asked for.
+    pub unasked: Vec<(Call, Time)>,
+    /// The effects, in order.
+    pub effects: Vec<Effect<'a>>,
+    /// The faults, in order.
+    pub faults: Vec<InForce<'a>>,
+    /// When hosts were dead.
+    pub downs: Vec<Down<'a>>,
+    /// The paths.
+    pub paths: Vec<Path<'a>>,
+    /// The signs of life that the users of each path saw: entry and time.
+    life: OnceCell<Vec<Vec<(usize, Time)>>>,
+    /// When the clients were closed: what happens to users from then on was the world's doing.
+    pub horizon: Time,
+}
+
+impl<'a> Facts<'a> {
+    /// Gathers the facts.
+    pub fn of(evidence: &Evidence<'a>) -> Self {
+        let facts = Facts {
+            evidence: *evidence,
+            sources: Vec::new(),
+            views: Vec::new(),
+            calls: Vec::new(),
+            unasked: Vec::new(),
+            effects: Vec::new(),
+            faults: Vec::new(),
+            downs: Vec::new(),
+            paths: Vec::new(),
+            life: OnceCell::new(),
+            horizon: Time::from(evidence.plan.horizon),
+        };
+        let mut facts = gather::gather(facts);
+        facts.find_paths();
+        facts.find_fits();
+        facts
+    }
+
+    /// The end of what is judged of users: the horizon, or the end of the run if that came first.
+    pub fn judged_until(&self) -> Time {
+        self.horizon.min(self.evidence.history.end)
+    }
+
+    /// What the subject promises.
+    pub fn promise(&self) -> &'a Promise {
+        self.evidence.promise
+    }
+
+    /// The call of this number.
+    pub fn call(&self, call: Call) -> Option<&CallFacts<'a>> {
+        self.calls.binary_search_by_key(&call, |facts| facts.call).ok().map(|at| &self.calls[at])
+    }
+
+    /// A path of a view or call.
+    pub fn path(&self, path: usize) -> &Path<'a> {
+        &self.paths[path]
+    }
+
+    /// The last sign of life that the users of a path saw before an entry: an item, or the answer to a call.
+    pub fn last_life(&self, path: usize, index: usize) -> Option<Time> {
+        let life = &self.life.get_or_init(|| self.find_life())[path];
+        let before = life.partition_point(|(at, _)| *at < index);
+        before.checked_sub(1).map(|last| life[last].1)
+    }
+
+    fn find_life(&self) -> Vec<Vec<(usize, Time)>> {
+        let mut life = vec![Vec::new(); self.paths.len()];
+        for view in &self.views {
+            life[view.path].extend(view.delivered.iter().map(|item| (item.index, item.at)));
+        }
+        for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
+            let answers = call.endings.iter().filter(|(.., how)| matches!(how, CallEnding::Answered(_)));
+            life[call.path].extend(answers.map(|(index, at, _)| (*index, *at)));
+        }
+        life.iter_mut().for_each(|life| life.sort_unstable());
+        life
+    }
+
+    fn find_paths(&mut self) {
+        let mut known: Vec<(&str, Option<&str>)> = Vec::new();
+        let Facts { evidence: Evidence { plan, history, servers, .. }, sources, views, calls, faults, downs, paths, .. } = self;
+        let mut path = |client: &'a str, producer: Option<&'a str>| {
+            let producer = if servers.len() == 1 { None } else { producer };
+            known.iter().position(|key| *key == (client, producer)).unwrap_or_else(|| {
+                known.push((client, producer));
+                let hosts = servers_behind(client, producer, history, servers);
+                paths.push(Path::new(client, hosts, plan, history, faults, downs));
+                paths.len() - 1
+            })
+        };
+        for view in views.iter_mut() {
+            view.path = path(view.host, sources[view.source].host);
+        }
+        for call in calls.iter_mut() {
+            call.path = path(call.host, None);
+        }
+    }
+
+    fn find_fits(&mut self) {
+        for number in 0..self.views.len() {
+            if self.views[number].resumes.is_some() {
+                let earlier = self.views[..number].iter().rev();
+                let earlier =
+                    earlier.filter(|view| view.source == self.views[number].source && view.host == self.views[number].host);
+                self.views[number].resumes = earlier.map(|view| view.fit.start + view.fit.items).next();
+            }
+            self.views[number].fit = Fit::best(&self.sources[self.views[number].source], &self.views[number]);
+        }
+    }
+}
+
+/// The servers that can have a part in what flows between a client and a producer: the producer alone if the client ever
+/// opened a connection to it, otherwise all that the client's connections can reach, otherwise all.
+fn servers_behind<'a>(
+    client: &str,
+    producer: Option<&'a str>,
+    history: &'a crate::history::History,
+    servers: &[&'static str],
+) -> Vec<&'a str> {
+    let opened =
+        |from: &str, to: &str| history.conns.iter().any(|conn| conn.client.as_str() == from && conn.server.as_str() == to);
+    if let Some(producer) = producer.filter(|producer| opened(client, producer)) {
+        return vec![producer];
+    }
+    let mut reached: Vec<&str> = Vec::new();
+    while let Some(next) = servers
+        .iter()
+        .find(|server| !reached.contains(*server) && (opened(client, server) || reached.iter().any(|from| opened(from, server))))
+    {
+        reached.push(next);
+    }
+    if reached.is_empty() { servers.to_vec() } else { reached }
+}

@@ -1,0 +1,219 @@
+//! The one pass over a history in which its entries are sorted by stream and call.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Call, Event, Stream, Time, What};
+
+use super::{CallEnding, CallFacts, Effect, Facts};
+use crate::property::path::{Down, InForce, NEVER};
+use crate::property::view::{Fit, Item, Source, View};
+
+/// Reads all entries into facts that have none yet. Paths and fits are still missing.
+pub(super) fn gather(facts: Facts<'_>) -> Facts<'_> {
+    let (streams, fault) = (BTreeMap::new(), BTreeMap::new());
+    let (newest, lives, closed) = (Vec::new(), Vec::new(), Vec::new());
+    let history = facts.evidence.history;
+    let mut gathering = Gathering { facts, streams, newest, lives, fault, closed };
+    for (index, event) in history.events.iter().enumerate() {
+        gathering.read(index, event);
+    }
+    gathering.facts
+}
+
+/// Facts on their way.
+struct Gathering<'a> {
+    facts: Facts<'a>,
+    /// The source of each stream.
+    streams: BTreeMap<&'a Stream, usize>,
+    /// The newest view of each source, by host.
+    newest: Vec<Vec<usize>>,
+    /// How often the source's host had died when it produced last.
+    lives: Vec<usize>,
+    /// The faults, by their number in the run.
+    fault: BTreeMap<usize, usize>,
+    /// The hosts whose user closed the client.
+    closed: Vec<&'a str>,
+}
+
+impl<'a> Gathering<'a> {
+    fn read(&mut self, index: usize, event: &'a Event) {
+        let at = event.at;
+        let host = event.host.as_ref().map(|host| host.as_str());
+        match &event.what {
+            What::Produced { stream, bytes } => {
+                let source = self.living_source(stream, host);
+                let end = source.items.last().map_or(0, |item| item.end) + bytes.len() as u64;
+                source.items.push(Item { index, at, bytes, end, generation: None });
+            }
+            What::Ended { stream, outcome } => self.living_source(stream, host).ends.push((index, at, outcome)),
+            What::Effect { call, target } => self.facts.effects.push(Effect { at, call: *call, target }),
+            What::Asked { call, operation, class } => {
+                let host = host.unwrap_or(operation.client.as_str());
+                self.asked(CallFacts {
+                    call: *call,
+                    index,
+                    at,
+                    host,
+                    class: *class,
+                    operation,
+                    path: 0,
+                    endings: Vec::new(),
+                    opened: false,
+                    gave_up: None,
+                    orphaned: None,
+                    closes: false,
+                });
+            }
+            What::Answered { call, result } => self.came_back(*call, index, at, CallEnding::Answered(result)),
+            What::Failed { call, reason } => self.came_back(*call, index, at, CallEnding::Failed(reason)),
+            What::Opened { stream, call } => self.opened(stream, *call, index, at, host),
+            What::Delivered { stream, bytes, generation } => {
+                let Some(host) = host else { return };
+                let view = self.view(stream, host);
+                let end = view.delivered.last().map_or(0, |item| item.end) + bytes.len() as u64;
+                view.delivered.push(Item { index, at, bytes, end, generation: *generation });
+            }
+            What::StreamEnded { stream, ending } => {
+                let Some(host) = host else { return };
+                self.view(stream, host).endings.push((index, at, ending));
+            }
+            What::GaveUp { stream, call } => self.gave_up(stream.as_ref(), *call, at, host),
+            What::Died { .. } => self.died(host, at),
+            What::Started => {
+                self.closed.retain(|closed| Some(*closed) != host);
+                if let Some(down) = self.facts.downs.iter_mut().rev().find(|down| Some(down.host) == host && down.until == NEVER)
+                {
+                    down.until = at;
+                }
+            }
+            What::FaultBegan { fault, nature, what, scope, .. } => {
+                self.fault.insert(*fault, self.facts.faults.len());
+                self.facts.faults.push(InForce { began: at, ended: NEVER, nature: *nature, what, scope });
+            }
+            What::FaultEnded { fault } => {
+                if let Some(&fault) = self.fault.get(fault) {
+                    self.facts.faults[fault].ended = at;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn source(&mut self, stream: &'a Stream) -> usize {
+        *self.streams.entry(stream).or_insert_with(|| {
+            let (items, lives, ends) = (Vec::new(), Vec::new(), Vec::new());
+            self.facts.sources.push(Source { stream, host: None, items, lives, ends });
+            self.newest.push(Vec::new());
+            self.lives.push(0);
+            self.facts.sources.len() - 1
+        })
+    }
+
+    /// The source of a stream that shows that its producer lives: a new life begins if its host died since the last time.
+    fn living_source(&mut self, stream: &'a Stream, host: Option<&'a str>) -> &mut Source<'a> {
+        let number = self.source(stream);
+        let deaths = self.facts.downs.iter().filter(|down| Some(down.host) == host).count();
+        let source = &mut self.facts.sources[number];
+        if source.host.is_none() || self.lives[number] != deaths {
+            source.lives.push(source.items.len());
+        }
+        source.host = source.host.or(host);
+        self.lives[number] = deaths;
+        source
+    }
+
+    fn newest_view(&self, source: usize, host: &str) -> Option<usize> {
+        self.newest[source].iter().copied().find(|view| self.facts.views[*view].host == host)
+    }
+
+    /// The newest view of a stream on a host; one that nobody opened, if there is none.
+    fn view(&mut self, stream: &'a Stream, host: &'a str) -> &mut View<'a> {
+        let source = self.source(stream);
+        let view = self.newest_view(source, host).unwrap_or_else(|| self.new_view(source, host));
+        &mut self.facts.views[view]
+    }
+
+    fn new_view(&mut self, source: usize, host: &'a str) -> usize {
+        let earlier = self.newest_view(source, host);
+        let stream = self.facts.sources[source].stream;
+        let view = self.facts.views.len();
+        self.newest[source].retain(|view| Some(*view) != earlier);
+        self.newest[source].push(view);
+        self.facts.views.push(View {
+            stream,
+            source,
+            host,
+            path: 0,
+            opened: None,
+            delivered: Vec::new(),
+            endings: Vec::new(),
+            gave_up: None,
+            orphaned: None,
+            resumes: earlier.map(|_| 0),
+            fit: Fit::default(),
+        });
+        view
+    }
+
+    fn opened(&mut self, stream: &'a Stream, call: Call, index: usize, at: Time, host: Option<&'a str>) {
+        if let Some(call) = self.call(call) {
+            call.opened = true;
+        }
+        let Some(host) = host else { return };
+        let source = self.source(stream);
+        let is_over = |view: &View<'_>| view.opened.is_some() && (!view.endings.is_empty() || view.is_abandoned(at));
+        let newest = self.newest_view(source, host).filter(|view| !is_over(&self.facts.views[*view]));
+        let view = newest.unwrap_or_else(|| self.new_view(source, host));
+        self.facts.views[view].opened.get_or_insert((index, at, call));
+    }
+
+    fn call(&mut self, call: Call) -> Option<&mut CallFacts<'a>> {
+        let at = self.facts.calls.binary_search_by_key(&call, |facts| facts.call).ok()?;
+        Some(&mut self.facts.calls[at])
+    }
+
+    fn asked(&mut self, mut call: CallFacts<'a>) {
+        call.gave_up = self.closed.contains(&call.host).then_some(call.at);
+        if let Err(place) = self.facts.calls.binary_search_by_key(&call.call, |facts| facts.call) {
+            self.facts.calls.insert(place, call);
+        }
+    }
+
+    fn came_back(&mut self, call: Call, index: usize, at: Time, how: CallEnding<'a>) {
+        match self.call(call) {
+            Some(call) => call.endings.push((index, at, how)),
+            None => self.facts.unasked.push((call, at)),
+        }
+    }
+
+    /// The user closed a stream, and with it the call that opened it; or the client, with all that is open.
+    fn gave_up(&mut self, stream: Option<&Stream>, by: Call, at: Time, host: Option<&'a str>) {
+        if let Some(call) = self.call(by) {
+            call.closes = true;
+        }
+        self.closed.extend(host.filter(|_| stream.is_none()));
+        let mut openers = Vec::new();
+        for view in self.facts.views.iter_mut().filter(|view| Some(view.host) == host) {
+            if stream.is_none_or(|stream| view.stream == stream) {
+                view.gave_up.get_or_insert(at);
+                openers.extend(view.opened.map(|(.., call)| call));
+            }
+        }
+        for call in self.facts.calls.iter_mut().filter(|call| Some(call.host) == host && call.call != by) {
+            if call.endings.is_empty() && (stream.is_none() || openers.contains(&call.call)) {
+                call.gave_up.get_or_insert(at);
+            }
+        }
+    }
+
+    fn died(&mut self, host: Option<&'a str>, at: Time) {
+        let Some(host) = host else { return };
+        self.facts.downs.push(Down { host, from: at, until: NEVER });
+        for view in self.facts.views.iter_mut().filter(|view| view.host == host) {
+            view.orphaned.get_or_insert(at);
+        }
+        for call in self.facts.calls.iter_mut().filter(|call| call.host == host && call.endings.is_empty()) {
+            call.orphaned.get_or_insert(at);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! `gap_free`: per stream, the delivered bytes are a prefix of the produced ones, in order and unchanged, and they come to a user
+//! who opened the stream.
+//!
+//! Borders of items need not be kept; the sentence names the produced item in which the first difference lies. What a puppet
+//! sends has no truth to compare with.
+
+use crate::history::Stream;
+
+use super::facts::Facts;
+use super::view::{Difference, Item, Source, View};
+use super::{Findings, moment};
+
+/// The first difference of each view.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    for view in &facts.views {
+        if facts.path(view.path).puppet {
+            continue;
+        }
+        if let (None, Some(item)) = (view.opened, view.delivered.first()) {
+            let moment = moment(item.generation, item.at);
+            broken.stream(
+                view.stream,
+                item.at,
+                format_args!("an item was delivered to {}, which had not opened it {moment}", view.host),
+            );
+        } else if let Some(difference) = view.fit.difference {
+            let item = &view.delivered[difference.delivered];
+            let sentence = tell(facts, view, difference);
+            broken.stream(view.stream, item.at, format_args!("{sentence} {}", moment(item.generation, item.at)));
+        }
+    }
+}
+
+/// What went wrong at the first difference, with items counted from the one with which the view begins.
+fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> String {
+    let source = &facts.sources[view.source];
+    let chunk = &view.delivered[difference.delivered];
+    let number = |item: usize| item + 1 - view.fit.start;
+    let wanted = difference.produced;
+    let after = match wanted - view.fit.start {
+        0 => "first".to_owned(),
+        n => format!("after item {n}"),
+    };
+    let known = source.produced_before(chunk.index);
+    let Some(begins) = difference.begins else {
+        return split(source, chunk, difference, known, number(wanted));
+    };
+    let found = &chunk.bytes[begins..];
+    let is = |item: &Item<'_>| !item.bytes.is_empty() && (found.starts_with(item.bytes) || item.bytes.starts_with(found));
+    if let Some(later) = (wanted + 1..known).find(|item| is(&source.items[*item])) {
+        return skipped(view, source, difference, later);
+    }
+    if let Some(earlier) = (view.fit.start..wanted.min(known)).rev().find(|item| is(&source.items[*item])) {
+        return format!("item {} was delivered again, {after}", number(earlier));
+    }
+    if let Some((stream, item)) = foreign(facts, view.stream, is) {
+        return format!("item {item} of {stream} was delivered {after}");
+    }
+    if source.items.get(wanted).is_some_and(is) {
+        return format!("item {} was delivered before it was produced", number(wanted));
+    }
+    if wanted >= known {
+        let bytes = found.len();
+        return format!("{bytes} bytes that nobody had produced were delivered {after}");
+    }
+    format!("item {} was delivered with byte {} wrong", number(wanted), difference.byte + 1)
+}
+
+/// One or more items are missing before a later one.
+fn skipped(view: &View<'_>, source: &Source<'_>, difference: Difference, later: usize) -> String {
+    let number = |item: usize| item + 1 - view.fit.start;
+    let wanted = difference.produced;
+    let chunk = &view.delivered[difference.delivered];
+    let comes = view.delivered[difference.delivered..].iter().any(|other| {
+        let bytes = if other.index == chunk.index { &chunk.bytes[difference.begins.unwrap_or(0)..] } else { &other.bytes[..] };
+        bytes == source.items[wanted].bytes
+    });
+    if comes {
+        return format!("item {} was delivered before item {}", number(later), number(wanted));
+    }
+    let after = match wanted - view.fit.start {
+        0 => "first".to_owned(),
+        n => format!("after item {n}"),
+    };
+    let missing = match (number(wanted), number(later) - 1) {
+        (first, last) if first == last => format!("{first} never was"),
+        (first, last) => format!("{first} to {last} never were"),
+    };
+    format!("item {} was delivered {after}; {missing}", number(later))
+}
+
+/// An item of which a part had been delivered goes on wrongly.
+fn split(source: &Source<'_>, chunk: &Item<'_>, difference: Difference, known: usize, number: usize) -> String {
+    let is = |item: &Item<'_>| !item.bytes.is_empty() && chunk.bytes.starts_with(item.bytes);
+    let next = (difference.produced + 1..known).find(|item| is(&source.items[*item]));
+    match next {
+        Some(later) => {
+            let later = number + later - difference.produced;
+            format!("item {later} was delivered after {} bytes of item {number}; the rest of that never was", difference.byte)
+        }
+        None => format!("item {number} was delivered with byte {} wrong", difference.byte + 1),
+    }
+}
+
+/// The item of another stream that was found, counted from 1.
+fn foreign<'a>(facts: &Facts<'a>, own: &Stream, is: impl Fn(&Item<'_>) -> bool) -> Option<(&'a Stream, usize)> {
+    let others = facts.sources.iter().filter(|source| source.stream != own);
+    others.into_iter().find_map(|source| Some((source.stream, source.items.iter().position(&is)? + 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::told::{Told, history};
+
+    /// `s1`, opened, with these items produced at 100 ms, 200 ms, …
+    fn produced(items: &[&str]) -> Told {
+        items.iter().zip(1..).fold(history().opened("s1", 1, 0), |told, (item, n)| told.produced("s1", n * 100, item))
+    }
+
+    fn delivered(told: Told, items: &[&str]) -> Told {
+        items.iter().zip(0..).fold(told, |told, (item, n)| told.delivered_in(2, "s1", 4_231 + n, item))
+    }
+
+    fn breaks(made: &[&str], came: &[&str]) -> Vec<String> {
+        delivered(produced(made), came).breaks("gap_free")
+    }
+
+    #[test]
+    fn all_or_a_part_in_order_is_fine() {
+        for came in [&[][..], &["41"], &["41", "42", "43"], &["4", "14", "2"], &["414243"]] {
+            assert_eq!(breaks(&["41", "42", "43"], came), [""; 0], "{came:?}");
+        }
+    }
+
+    #[test]
+    fn a_gap_is_named_by_the_items_that_are_missing() {
+        assert_eq!(
+            breaks(&["40", "41", "42"], &["40", "42"]),
+            ["s1: item 3 was delivered after item 1; 2 never was (generation 2, at 4.232 s)"]
+        );
+        assert_eq!(
+            breaks(&["40", "41", "42"], &["42"]),
+            ["s1: item 3 was delivered first; 1 to 2 never were (generation 2, at 4.231 s)"]
+        );
+    }
+
+    #[test]
+    fn a_double_is_named() {
+        assert_eq!(
+            breaks(&["40", "41", "42"], &["40", "41", "41", "42"]),
+            ["s1: item 2 was delivered again, after item 2 (generation 2, at 4.233 s)"]
+        );
+    }
+
+    #[test]
+    fn a_wrong_order_is_named() {
+        assert_eq!(
+            breaks(&["40", "41", "42"], &["40", "42", "41"]),
+            ["s1: item 3 was delivered before item 2 (generation 2, at 4.232 s)"]
+        );
+    }
+
+    #[test]
+    fn a_wrong_byte_is_named() {
+        assert_eq!(
+            breaks(&["40", "hello", "42"], &["40", "hexlo"]),
+            ["s1: item 2 was delivered with byte 3 wrong (generation 2, at 4.232 s)"]
+        );
+        assert_eq!(
+            breaks(&["40", "hello", "42"], &["40he", "xlo"]),
+            ["s1: item 2 was delivered with byte 3 wrong (generation 2, at 4.232 s)"]
+        );
+    }
+
+    #[test]
+    fn an_item_that_stops_in_the_middle_is_named() {
+        assert_eq!(
+            breaks(&["40", "hello", "42"], &["40", "hel", "42"]),
+            ["s1: item 3 was delivered after 3 bytes of item 2; the rest of that never was (generation 2, at 4.233 s)"]
+        );
+    }
+
+    #[test]
+    fn bytes_from_nowhere_are_named() {
+        assert_eq!(
+            breaks(&["40"], &["40", "xyz"]),
+            ["s1: 3 bytes that nobody had produced were delivered after item 1 (generation 2, at 4.232 s)"]
+        );
+    }
+
+    #[test]
+    fn an_item_of_another_stream_is_named() {
+        let told = produced(&["40", "41"]).opened("s2", 2, 0).produced("s2", 1, "x").produced("s2", 2, "other");
+        assert_eq!(
+            delivered(told, &["40", "other"]).breaks("gap_free"),
+            ["s1: item 2 of s2 was delivered after item 1 (generation 2, at 4.232 s)"]
+        );
+    }
+
+    #[test]
+    fn nobody_sees_the_future() {
+        let told = history().opened("s1", 1, 0).delivered("s1", 50, "a").produced("s1", 100, "a");
+        assert_eq!(told.breaks("gap_free"), ["s1: item 1 was delivered before it was produced (generation 1, at 0.050 s)"]);
+    }
+
+    #[test]
+    fn who_did_not_open_a_stream_gets_nothing_of_it() {
+        let told = produced(&["a"]).by("client2").delivered("s1", 500, "a");
+        assert_eq!(
+            told.breaks("gap_free"),
+            ["s1: an item was delivered to client2, which had not opened it (generation 1, at 0.500 s)"]
+        );
+    }
+
+    #[test]
+    fn two_users_each_get_the_whole_stream() {
+        let told = produced(&["a", "b"]).delivered("s1", 500, "a").delivered("s1", 510, "b");
+        let told = told.by("client2").opened("s1", 2, 0).delivered("s1", 500, "a").delivered("s1", 520, "b");
+        told.holds("gap_free");
+    }
+
+    #[test]
+    fn a_producer_that_was_started_again_may_begin_anew() {
+        let first = produced(&["a", "b", "c"]).died("server", 1_000).started("server", 2_000);
+        let told = first.produced("s1", 3_000, "a").produced("s1", 3_100, "x");
+        delivered(told.clone(), &["a", "x"]).holds("gap_free");
+        delivered(told.clone(), &["a", "b", "c", "a", "x"]).holds("gap_free");
+        assert_eq!(
+            delivered(told, &["a", "b", "x"]).breaks("gap_free"),
+            ["s1: item 5 was delivered after item 2; 3 to 4 never were (generation 2, at 4.233 s)"]
+        );
+    }
+
+    #[test]
+    fn a_stream_that_is_opened_again_goes_on_or_begins_anew() {
+        let told = produced(&["a", "b", "c"]).delivered("s1", 500, "a").gave_up(2, Some("s1"), 600).broke("s1", 600, "closed");
+        let told = told.opened("s1", 3, 700).produced("s1", 800, "d");
+        for came in [["b", "c", "d"].as_slice(), &["a", "b"], &["d"]] {
+            delivered(told.clone(), came).holds("gap_free");
+        }
+        assert_eq!(delivered(told, &["c"]).breaks("gap_free").len(), 1);
+    }
+
+    #[test]
+    fn what_a_puppet_says_has_no_truth() {
+        delivered(produced(&[]).puppet("server"), &["lies"]).holds("gap_free");
+    }
+
+    fn items() -> impl Strategy<Value = Vec<String>> {
+        // Items that differ from each other, so that each mistake shows.
+        (1..20_usize).prop_map(|n| (0..n).map(|i| format!("item {i}\n")).collect())
+    }
+
+    fn come(made: &[String], came: &[String]) -> Vec<String> {
+        let (made, came): (Vec<_>, Vec<_>) = (made.iter().map(|s| &**s).collect(), came.iter().map(|s| &**s).collect());
+        breaks(&made, &came)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+        #[test]
+        fn any_prefix_in_any_division_is_fine(made in items(), upto in any::<prop::sample::Index>(), size in 1..9_usize) {
+            let all = made.concat();
+            let prefix = &all.as_bytes()[..upto.index(all.len() + 1)];
+            let came: Vec<_> = prefix.chunks(size).map(|chunk| String::from_utf8_lossy(chunk).into_owned()).collect();
+            prop_assert_eq!(come(&made, &came), Vec::<String>::new());
+        }
+
+        #[test]
+        fn dropping_doubling_or_swapping_one_item_breaks(made in items(), which in any::<prop::sample::Index>()) {
+            let at = which.index(made.len());
+            let mut doubled = made.clone();
+            doubled.insert(at, made[at].clone());
+            prop_assert_eq!(come(&made, &doubled).len(), 1);
+            if at + 1 < made.len() {
+                let (mut dropped, mut swapped) = (made.clone(), made.clone());
+                dropped.remove(at);
+                swapped.swap(at, at + 1);
+                prop_assert_eq!(come(&made, &dropped).len(), 1);
+                prop_assert_eq!(come(&made, &swapped).len(), 1);
+            }
+        }
+    }
+}

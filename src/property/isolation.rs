@@ -1,0 +1,215 @@
+//! `isolation`: what happens to one stream, session or client harms no other.
+//!
+//! Two ways to see harm:
+//! - a stream or call whose own path no fault touched, and which nobody gave up, must complete; and not later than one attempt's
+//!   time-out, `A` and 1 s after it was due, since there is nothing to detect and nothing to recover. That is told here only if
+//!   something happened to somebody else before; otherwise it is for `justified_failure` and `bounded_ending` alone;
+//! - a stream must not fail without a reason of its own when another one of its path just did that had one: it was given up, or
+//!   more was produced than is retained.
+
+use std::time::Duration;
+
+use crate::history::{Class, Nature, Time};
+
+use super::bounded_ending::wait;
+use super::facts::{CallFacts, Facts};
+use super::justified_failure::{Failed, Failure, Standing, failures};
+use super::view::View;
+use super::{Findings, moment};
+
+/// How soon one harms another.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Who was harmed by what happened to somebody else.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    for failure in failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified) {
+        if is_calm(facts, failure.path) {
+            if trouble_elsewhere(facts, failure.index, failure.at) {
+                tell(&failure, "though only others had trouble", broken);
+            }
+        } else if let Some(other) = dragged_by(facts, &failure) {
+            tell(&failure, &format!("when {} did, which had its own reason", other.stream), broken);
+        }
+    }
+    for view in facts.views.iter().filter(|view| is_calm(facts, view.path)) {
+        check_late_view(facts, view, broken);
+    }
+    for call in facts.calls.iter().filter(|call| is_calm(facts, call.path)) {
+        check_late_call(facts, call, broken);
+    }
+}
+
+fn tell(failure: &Failure<'_>, when: &str, broken: &mut Findings) {
+    let Failure { at, reason, index, .. } = *failure;
+    match failure.what {
+        Failed::View(view) => {
+            let (items, moment) = (view.fit.items, moment(view.generation_before(index), at));
+            broken.stream(view.stream, at, format_args!("it failed ({reason}) after item {items}, {when} {moment}"));
+        }
+        Failed::Call(call) => broken.other(at, format!("{}: it failed ({reason}), {when} {}", call.name(), moment(None, at))),
+    }
+}
+
+/// Whether nothing happened to a path.
+fn is_calm(facts: &Facts<'_>, path: usize) -> bool {
+    let path = facts.path(path);
+    path.faulty().is_empty() && !path.puppet
+}
+
+/// Whether something had happened to others when an entry came. The path that asks is calm: every fault is one of others.
+fn trouble_elsewhere(facts: &Facts<'_>, index: usize, at: Time) -> bool {
+    let faults = facts.faults.iter().any(|fault| fault.nature != Nature::Harmless && fault.began <= at);
+    let deaths = facts.downs.iter().any(|down| down.from <= at);
+    let failed = || failures(facts).any(|other| other.index < index);
+    let given_up = || facts.views.iter().any(|view| view.gave_up.is_some_and(|gave_up| gave_up <= at));
+    faults || deaths || !facts.evidence.plan.puppets.is_empty() || failed() || given_up()
+}
+
+/// Another stream of the same path that was over a moment before, for a reason that was its own: one of the path would have
+/// justified both.
+fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &Failure<'_>) -> Option<&'f View<'f>> {
+    let just_before = |at: Time| at <= failure.at && failure.at.since(at) <= SOON;
+    let Failed::View(harmed) = failure.what else { return None };
+    let failed = failures(facts).filter(|other| other.path == failure.path && just_before(other.at));
+    let mut failed = failed.filter(|other| other.standing(facts) == Standing::Justified);
+    let failed = failed.find_map(|other| match other.what {
+        Failed::View(view) => Some(view),
+        Failed::Call(_) => None,
+    });
+    let others = || facts.views.iter().filter(|view| view.path == failure.path && !std::ptr::eq(*view, harmed));
+    failed.or_else(|| others().find(|view| view.gave_up.is_some_and(just_before)))
+}
+
+/// By when what was due has ended where nothing is to be detected or recovered.
+fn calm_bound(facts: &Facts<'_>, due: Time) -> Time {
+    let promise = facts.promise();
+    due + promise.attempt + promise.chance(facts.evidence.plan.latency.1) + Duration::from_secs(1)
+}
+
+fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
+    let Some((opened, ended)) = view.opened.map(|(_, at, _)| at).zip(facts.sources[view.source].ended()) else { return };
+    let bound = calm_bound(facts, ended.max(opened));
+    let ending = view.ending().map(|(index, at, _)| (index, at));
+    if is_late(facts, bound, ending) && !view.is_abandoned(bound) {
+        let (index, at) = ending.unwrap_or((usize::MAX, bound));
+        let (items, moment) = (view.fit.items, moment(view.generation_before(index), at));
+        broken.stream(
+            view.stream,
+            at,
+            format_args!("after item {items}, it did not end until {bound}, though only others had trouble {moment}"),
+        );
+    }
+}
+
+fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
+    let bound = calm_bound(facts, call.at) + wait(call);
+    let ending = call.endings.first().map(|(index, at, _)| (*index, *at));
+    let is_owed = call.class != Class::Bound && !call.opened && !call.is_abandoned(bound);
+    if is_owed && is_late(facts, bound, ending) {
+        let at = ending.map_or(bound, |(_, at)| at);
+        let sentence = format!("it did not end until {bound}, though only others had trouble {}", moment(None, at));
+        broken.other(at, format!("{}: {sentence}", call.name()));
+    }
+}
+
+fn is_late(facts: &Facts<'_>, bound: Time, ending: Option<(usize, Time)>) -> bool {
+    let seen = ending.map(|(_, at)| at).filter(|at| *at <= facts.horizon).unwrap_or(facts.judged_until());
+    seen > bound && trouble_elsewhere(facts, ending.map_or(usize::MAX, |(index, _)| index), bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::{Told, history};
+
+    /// When a calm stream that is due at 0 must have ended: an attempt, A, 1 s.
+    const CALM: u64 = 5_000 + 1_120 + 1_000;
+
+    /// `client` has a calm stream that ended at 10 s, while `client2` had trouble.
+    fn calm() -> Told {
+        let told = history().by("client2").kills(2_000, 4_000).by("client");
+        told.opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").ended("s1", 10_000, "total 1")
+    }
+
+    #[test]
+    fn a_calm_stream_completes_in_time() {
+        calm().completed("s1", 10_000 + CALM, "total 1").holds("isolation");
+        assert_eq!(
+            calm().completed("s1", 10_001 + CALM, "total 1").breaks("isolation"),
+            ["s1: after item 1, it did not end until 17.120 s, though only others had trouble (generation 1, at 17.121 s)"]
+        );
+        assert_eq!(calm().end(600_000).breaks("isolation").len(), 1);
+    }
+
+    #[test]
+    fn a_calm_stream_does_not_fail() {
+        assert_eq!(
+            calm().broke("s1", 3_000, "lost").breaks("isolation"),
+            ["s1: it failed (lost) after item 1, though only others had trouble (generation 1, at 3.000 s)"]
+        );
+    }
+
+    #[test]
+    fn a_calm_call_is_answered_in_time() {
+        let told = calm().completed("s1", 10_100, "total 1").asked(7, 20_000);
+        told.clone().answered(7, 20_000 + CALM, "5").holds("isolation");
+        assert_eq!(
+            told.clone().answered(7, 20_001 + CALM, "5").breaks("isolation"),
+            ["call 7 (add): it did not end until 27.120 s, though only others had trouble (at 27.121 s)"]
+        );
+        assert_eq!(
+            told.failed(7, 20_010, "lost").breaks("isolation"),
+            ["call 7 (add): it failed (lost), though only others had trouble (at 20.010 s)"]
+        );
+    }
+
+    #[test]
+    fn what_a_fault_touched_is_not_calm() {
+        calm().kills(3_000, 3_100).completed("s1", 10_001 + CALM, "total 1").holds("isolation");
+    }
+
+    #[test]
+    fn in_a_world_without_trouble_there_is_nobody_to_be_isolated_from() {
+        let told = history().opened("s1", 1, 0).broke("s1", 3_000, "lost");
+        told.holds("isolation");
+        assert_eq!(told.breaks("justified_failure").len(), 1);
+    }
+
+    #[test]
+    fn a_puppet_beside_it_is_trouble() {
+        let told = history().puppet("client2").opened("s1", 1, 0).broke("s1", 3_000, "taken over");
+        assert_eq!(told.breaks("isolation").len(), 1);
+    }
+
+    #[test]
+    fn closing_one_stream_does_not_fail_its_neighbour() {
+        let told = history().opened("s1", 1, 0).opened("s2", 2, 0).gave_up(3, Some("s1"), 5_000).broke("s1", 5_000, "closed");
+        told.clone().broke("s1", 5_000, "closed").holds("isolation");
+        assert_eq!(
+            told.broke("s2", 5_010, "closed").breaks("isolation"),
+            ["s2: it failed (closed) after item 0, though only others had trouble (at 5.010 s)"]
+        );
+    }
+
+    /// A cut, in which more is produced of `s1` than is retained (10 items), and only a little of `s2`.
+    fn gap_of_one() -> Told {
+        let told = history().opened("s1", 1, 0).opened("s2", 2, 0).answered(9, 10, "").kills(5_000, 7_000);
+        let told = (0..11).fold(told, |told, n| told.produced("s1", 5_100 + n, "a"));
+        told.asked(9, 1).produced("s2", 5_200, "b").broke("s1", 8_000, "gap")
+    }
+
+    #[test]
+    fn the_gap_of_one_stream_does_not_fail_its_neighbour() {
+        gap_of_one().holds("isolation");
+        assert_eq!(
+            gap_of_one().broke("s2", 8_000, "gap").breaks("isolation"),
+            ["s2: it failed (gap) after item 0, when s1 did, which had its own reason (at 8.000 s)"]
+        );
+    }
+
+    #[test]
+    fn a_neighbour_that_fails_much_later_was_not_dragged_along() {
+        let told = gap_of_one().broke("s2", 9_001, "lost");
+        told.holds("isolation");
+        assert_eq!(told.breaks("justified_failure").len(), 1);
+    }
+}

@@ -1,0 +1,242 @@
+//! `justified_failure`: what must survive fails only where faults, retention or the user left no other way. Without this, a
+//! protocol that always fails would pass.
+//!
+//! `A` is [`Promise::chance`](super::Promise::chance): the length of a fault-free interval that a client can use for certain, at
+//! the worst latency in force. A durable failure at a time `t` is justified if
+//!
+//! - (a) from `t` − recovery to `t`, its path had a fault, and no fault-free interval of length `A`. Between `A` and 2 `A`
+//!   either outcome is right: [`grey`];
+//! - (b) more was produced beyond what its user had than is retained, and its path had a fault, or that much had been
+//!   produced before the opening. Or the stream had ended so long ago that it was forgotten, and between its end and that, its path
+//!   had no interval of length `A` without a fault;
+//! - (c) an outage (faulty intervals, with less than `A` between them) reached the session's lifetime. Up to 2 `A` less, either
+//!   outcome is right: so long may a client take to come back;
+//! - (d) a server's host of its path died since the session began;
+//! - (e) its user gave it up, or the world closed the client;
+//! - (f) a server of its path is a puppet.
+//!
+//! A client that failed for good says so to whatever is asked of it later. So (a), (c) and (d) also count where they were true
+//! before the asking, if its user saw no sign of life since: no item, no answer.
+//!
+//! Calls in flight and bound calls may also fail if a fault was in force on their path between asking and failing, or before the
+//! asking by no more than detection and `A`: their connection died.
+
+use std::time::Duration;
+
+use crate::history::{Class, Ending, Time};
+
+use super::facts::{CallEnding, CallFacts, Facts};
+use super::path::Path;
+use super::view::View;
+use super::{Evidence, Findings, moment};
+
+/// How well a failure is justified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    Unjustified,
+    /// The other outcome would have been right, too.
+    Grey,
+    Justified,
+}
+
+/// The failures that nothing justified.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    for failure in failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified) {
+        let Failure { at, reason, .. } = failure;
+        let path = facts.path(failure.path);
+        let why = failure.why_not(facts, path);
+        match failure.what {
+            Failed::View(view) => {
+                let (items, moment) = (view.fit.items, moment(view.generation_before(failure.index), at));
+                broken.stream(
+                    view.stream,
+                    at,
+                    format_args!("it failed ({reason}) after item {items}, unjustified: {why} {moment}"),
+                );
+            }
+            Failed::Call(call) => {
+                broken.other(at, format!("{}: it failed ({reason}), unjustified: {why} {}", call.name(), moment(None, at)));
+            }
+        }
+    }
+}
+
+/// Whether a run had a failure that may as well not have been one: such runs prove less, and are counted.
+pub fn grey(evidence: &Evidence<'_>) -> bool {
+    is_grey(&Facts::of(evidence))
+}
+
+pub(super) fn is_grey(facts: &Facts<'_>) -> bool {
+    failures(facts).any(|failure| failure.standing(facts) == Standing::Grey)
+}
+
+/// A failure of a stream or call.
+pub(super) struct Failure<'f> {
+    pub what: Failed<'f>,
+    pub path: usize,
+    pub index: usize,
+    pub at: Time,
+    pub reason: &'f str,
+}
+
+/// What failed.
+pub(super) enum Failed<'f> {
+    View(&'f View<'f>),
+    Call(&'f CallFacts<'f>),
+}
+
+/// The failures of a run, streams first.
+pub(super) fn failures<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = Failure<'f>> {
+    let views = facts.views.iter().filter_map(|view| match view.ending() {
+        Some((index, at, Ending::Failed { reason })) => {
+            Some(Failure { what: Failed::View(view), path: view.path, index, at, reason })
+        }
+        _ => None,
+    });
+    let calls = facts.calls.iter().filter_map(|call| match *call.endings.first()? {
+        (index, at, CallEnding::Failed(reason)) => Some(Failure { what: Failed::Call(call), path: call.path, index, at, reason }),
+        _ => None,
+    });
+    views.chain(calls)
+}
+
+impl Failure<'_> {
+    pub(super) fn standing(&self, facts: &Facts<'_>) -> Standing {
+        let path = facts.path(self.path);
+        if self.at >= facts.horizon || self.is_given_up() || path.puppet || self.lost_its_connection(facts, path) {
+            return Standing::Justified;
+        }
+        let life = facts.last_life(self.path, self.index);
+        let since = self.asked().min(life.unwrap_or(Time::ZERO));
+        if path.deaths.iter().any(|death| (since..=self.at).contains(death)) {
+            return Standing::Justified;
+        }
+        let of_stream = match self.what {
+            Failed::View(view) => self.retention(facts, path, view).max(self.forgotten(facts, path, view)),
+            Failed::Call(_) => Standing::Unjustified,
+        };
+        of_stream.max(self.no_chance(facts, path, life)).max(self.session(facts, path, since))
+    }
+
+    /// (e)
+    fn is_given_up(&self) -> bool {
+        match self.what {
+            Failed::View(view) => view.is_abandoned(self.at),
+            Failed::Call(call) => call.is_abandoned(self.at),
+        }
+    }
+
+    fn asked(&self) -> Time {
+        match self.what {
+            Failed::View(view) => view.opened.map_or(Time::ZERO, |(_, at, _)| at),
+            Failed::Call(call) => call.at,
+        }
+    }
+
+    /// Whether it may fail with its connection, and did.
+    fn lost_its_connection(&self, facts: &Facts<'_>, path: &Path<'_>) -> bool {
+        let Failed::Call(call) = self.what else { return false };
+        let before = facts.promise().detection + chance(facts, path, Time::ZERO, self.at);
+        call.class != Class::Durable && path.is_touched(earlier(call.at, before), self.at)
+    }
+
+    /// (a), now or at the end of an outage before the asking, after which there was no sign of life.
+    fn no_chance(&self, facts: &Facts<'_>, path: &Path<'_>, life: Option<Time>) -> Standing {
+        let asked = self.asked();
+        let outages = path.faulty().iter().map(|(_, ended)| *ended).filter(|ended| *ended < asked);
+        let ends = outages.flat_map(|ended| [ended, (ended + chance(facts, path, Time::ZERO, ended)).min(asked)]);
+        let ends = ends.filter(|end| life.is_none_or(|life| life <= *end));
+        ends.chain([self.at]).map(|end| no_chance_until(facts, path, end, life)).max().unwrap_or(Standing::Unjustified)
+    }
+
+    /// (b), while the producer lives.
+    fn retention(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
+        let source = &facts.sources[view.source];
+        let exceeds = |items: usize, bytes: u64| {
+            let retention = facts.promise().retention;
+            retention.items.is_some_and(|most| items as u64 > most) || retention.bytes.is_some_and(|most| bytes > most)
+        };
+        let produced = source.produced_before(self.index);
+        let (start, had) = (view.fit.start, view.fit.start + view.fit.items);
+        let beyond = source.bytes_of(produced).saturating_sub(source.bytes_of(start) + view.fit.bytes);
+        let at_opening = view.opened.map_or(0, |(index, ..)| source.produced_before(index)).max(start);
+        let before = source.bytes_of(at_opening) - source.bytes_of(start);
+        let away = facts.promise().detection + facts.promise().recovery;
+        let justified = exceeds(produced.saturating_sub(had), beyond)
+            && (path.is_touched(earlier(self.asked(), away), self.at) || exceeds(at_opening - start, before));
+        if justified { Standing::Justified } else { Standing::Unjustified }
+    }
+
+    /// (b), after the producer's end.
+    fn forgotten(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
+        let Some(ended) = facts.sources[view.source].ended() else { return Standing::Unjustified };
+        let forgotten = ended + facts.promise().closed_retention;
+        let from = ended.max(self.asked());
+        match () {
+            () if self.at < forgotten => Standing::Unjustified,
+            () if from >= forgotten => Standing::Justified,
+            () => compare(facts, path, from, forgotten, Duration::ZERO),
+        }
+    }
+
+    /// (c)
+    fn session(&self, facts: &Facts<'_>, path: &Path<'_>, since: Time) -> Standing {
+        let chance = chance(facts, path, Time::ZERO, self.at);
+        let outages = path.outages(chance);
+        let lengths = outages.iter().filter(|(began, ended)| *began <= self.at && *ended >= since);
+        let Some(longest) = lengths.map(|(began, ended)| (*ended).min(self.at).since(*began)).max() else {
+            return Standing::Unjustified;
+        };
+        match facts.promise().session {
+            session if longest >= session => Standing::Justified,
+            session if longest + chance * 2 >= session => Standing::Grey,
+            _ => Standing::Unjustified,
+        }
+    }
+
+    /// What a person is told.
+    fn why_not(&self, facts: &Facts<'_>, path: &Path<'_>) -> String {
+        let from = earlier(self.at, facts.promise().recovery);
+        if !path.is_touched(Time::ZERO, self.at) {
+            return "no fault had touched its path".to_owned();
+        }
+        let (calm, until) = path.longest_calm(from, self.at);
+        let enough = Time::from(chance(facts, path, from, self.at));
+        format!("its path had been free of faults from {calm} to {until}, and {enough} of that were enough")
+    }
+}
+
+/// (a) for a client that fails at `end`. The time before the world counts as free of faults, unless the client never saw a sign of
+/// life: then it may give up its first attempt.
+fn no_chance_until(facts: &Facts<'_>, path: &Path<'_>, end: Time, life: Option<Time>) -> Standing {
+    let recovery = facts.promise().recovery;
+    let before_the_world = life.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
+    compare(facts, path, earlier(end, recovery), end, before_the_world)
+}
+
+/// Compares the longest fault-free interval with `A` and 2 `A`. `more` of it lies before `from`.
+fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Duration) -> Standing {
+    if !path.is_touched(from, to) {
+        return Standing::Unjustified;
+    }
+    let chance = chance(facts, path, from, to);
+    let (calm, until) = path.longest_calm(from, to);
+    let leading = path.faulty().iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
+    match until.since(calm).max(leading.since(from) + more) {
+        longest if longest < chance => Standing::Justified,
+        longest if longest <= chance * 2 => Standing::Grey,
+        _ => Standing::Unjustified,
+    }
+}
+
+/// `A`.
+fn chance(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time) -> Duration {
+    facts.promise().chance(path.worst_latency(from, to))
+}
+
+fn earlier(at: Time, by: Duration) -> Time {
+    Time::ZERO + at.since(Time::from(by))
+}
+
+#[cfg(test)]
+mod tests;

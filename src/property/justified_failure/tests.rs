@@ -1,0 +1,384 @@
+//! Each letter of `justified_failure` at its edge, on both sides.
+
+use std::time::Duration;
+
+use crate::history::{Class, Nature, Scope};
+use crate::schedule::{Conn, Fault};
+
+use super::super::told::{A, Told, history};
+use super::grey;
+
+/// What a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Is {
+    Justified,
+    Grey,
+    Unjustified,
+}
+
+/// Judges the failures of a run.
+#[track_caller]
+fn judged(told: &Told, expected: Is) {
+    let broken = told.breaks("justified_failure");
+    let found = match (broken.is_empty(), told.with(grey)) {
+        (false, _) => Is::Unjustified,
+        (true, true) => Is::Grey,
+        (true, false) => Is::Justified,
+    };
+    assert_eq!(found, expected, "{broken:?}");
+}
+
+/// `s1` of a client that lives: an item came.
+fn open() -> Told {
+    history().opened("s1", 1, 0).produced("s1", 400, "a").delivered("s1", 410, "a")
+}
+
+fn fails(told: Told, at: u64) -> Told {
+    told.broke("s1", at, "lost")
+}
+
+/// The test promise's recovery deadline.
+const RECOVERY: u64 = 25_000;
+/// Its session lifetime.
+const SESSION: u64 = 30_000;
+
+#[test]
+fn without_a_fault_nothing_durable_may_fail() {
+    assert_eq!(
+        fails(open(), 12_300).breaks("justified_failure"),
+        ["s1: it failed (lost) after item 1, unjustified: no fault had touched its path (generation 1, at 12.300 s)"]
+    );
+    assert_eq!(
+        history().asked(7, 0).failed(7, 2_000, "lost").breaks("justified_failure"),
+        ["call 7 (add): it failed (lost), unjustified: no fault had touched its path (at 2.000 s)"]
+    );
+    // Not even where the recovery deadline is shorter than A.
+    let hasty = open().promise(|promise| promise.recovery = Duration::from_millis(100));
+    judged(&fails(hasty, 12_300), Is::Unjustified);
+}
+
+#[test]
+fn what_completes_needs_no_justification() {
+    judged(&open().ended("s1", 500, "total 1").completed("s1", 520, "total 1"), Is::Justified);
+}
+
+// -- (a) no chance ---------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_fault_over_the_whole_recovery_deadline_justifies() {
+    judged(&fails(open().kills(2_000, 90_000), 2_000 + RECOVERY), Is::Justified);
+}
+
+#[test]
+fn to_give_up_before_the_deadline_is_not_justified() {
+    let told = |early: u64| fails(open().kills(5_000, 90_000), 5_000 + RECOVERY - early);
+    judged(&told(A - 1), Is::Justified);
+    judged(&told(A), Is::Grey);
+    judged(&told(2 * A), Is::Grey);
+    judged(&told(2 * A + 1), Is::Unjustified);
+}
+
+#[test]
+fn an_interval_without_fault_justifies_below_a_is_grey_up_to_2a_and_accuses_above() {
+    let told = |calm: u64| fails(open().kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
+    judged(&told(A - 1), Is::Justified);
+    judged(&told(A), Is::Grey);
+    judged(&told(2 * A), Is::Grey);
+    judged(&told(2 * A + 1), Is::Unjustified);
+    assert_eq!(
+        told(2 * A + 1).breaks("justified_failure"),
+        ["s1: it failed (lost) after item 1, unjustified: its path had been free of faults from 10.000 s to 12.241 s, \
+             and 1.120 s of that were enough (generation 1, at 30.000 s)"]
+    );
+}
+
+#[test]
+fn an_interval_without_fault_before_the_failure_is_one_too() {
+    let told = |calm: u64| fails(open().kills(2_000, 30_000), 30_000 + calm).promise(|promise| promise.session = Duration::MAX);
+    judged(&told(A - 1), Is::Justified);
+    judged(&told(A), Is::Grey);
+    judged(&told(2 * A), Is::Grey);
+    judged(&told(2 * A + 1), Is::Unjustified);
+}
+
+#[test]
+fn resets_so_frequent_that_no_interval_is_long_enough_justify() {
+    let resets = |every: u64| (0..40).map(|n| 1_000 + n * every).fold(open(), |told, at| told.kills(at, at));
+    judged(&fails(resets(A - 1), 1_000 + 25 * (A - 1)), Is::Justified);
+    judged(&fails(resets(2 * A + 1), 1_000 + 25 * (2 * A + 1)), Is::Unjustified);
+}
+
+#[test]
+fn to_give_up_at_the_first_reset_is_not_justified() {
+    judged(&fails(open().kills(5_000, 5_000), 5_010), Is::Unjustified);
+    // Also right at the start of the world: what was before counts as free of faults.
+    judged(&fails(open().kills(500, 500), 510), Is::Unjustified);
+}
+
+#[test]
+fn a_client_that_never_saw_a_sign_of_life_may_give_up_its_first_attempt() {
+    let told = history().opened("s1", 1, 0).kills(0, 60_000);
+    judged(&fails(told.clone(), 5_000), Is::Justified);
+    judged(&fails(told.answered(1, 1, ""), 5_000), Is::Unjustified);
+}
+
+#[test]
+fn the_worst_latency_in_force_makes_a_longer() {
+    // 3 round trips at 2 × (20 + 100) ms, after 1 s.
+    let a = 1_720;
+    let told =
+        |calm: u64| fails(open().delayed(9_000, Some(9_500), 100).kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
+    judged(&told(a - 1), Is::Justified);
+    judged(&told(2 * a), Is::Grey);
+    judged(&told(2 * a + 1), Is::Unjustified);
+}
+
+#[test]
+fn two_delays_at_once_add_up() {
+    let a = 1_120 + 2 * 600;
+    let told = |calm: u64| {
+        let told = open().delayed(8_000, Some(9_500), 100).delayed(9_000, Some(9_500), 100);
+        fails(told.kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000)
+    };
+    judged(&told(a - 1), Is::Justified);
+    judged(&told(a), Is::Grey);
+}
+
+#[test]
+fn a_fault_of_another_client_justifies_nothing() {
+    judged(&fails(open().by("client2").kills(2_000, 90_000).by("client"), 40_000), Is::Unjustified);
+}
+
+#[test]
+fn faults_count_by_host_and_by_connection_too() {
+    let cut = || Fault::Cut { conn: Conn::number("client", 1), learns: Default::default() };
+    let with = |scope| fails(open().conn(1, 0, None).fault_in(2_000, None, Nature::Kills, cut(), scope), 40_000);
+    let hosts = |host: &str| Scope { hosts: vec![host.into()], ..Scope::default() };
+    judged(&with(hosts("server")), Is::Justified);
+    judged(&with(hosts("client")), Is::Justified);
+    judged(&with(hosts("client2")), Is::Unjustified);
+    judged(&with(Scope { conns: vec![crate::history::ConnIndex(0)], ..Scope::default() }), Is::Justified);
+    // One that was not open yet is known by its name.
+    judged(&with(Scope::default()), Is::Justified);
+}
+
+#[test]
+fn a_connection_of_another_client_is_told_apart_by_its_name() {
+    let cut = Fault::Cut { conn: Conn::number("client2", 1), learns: Default::default() };
+    let told = open().fault_in(2_000, None, Nature::Kills, cut, Scope::default());
+    judged(&fails(told, 40_000), Is::Unjustified);
+}
+
+#[test]
+fn a_jump_of_the_wall_clock_justifies_nothing() {
+    let jump = Fault::ClockJump { host: "client".into(), by_ms: 60_000 };
+    judged(&fails(open().fault(2_000, None, Nature::Harmless, jump), 40_000), Is::Unjustified);
+}
+
+#[test]
+fn a_client_that_failed_for_good_says_so_to_what_is_asked_later() {
+    let failed = || open().kills(2_000, 40_000);
+    judged(&failed().asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Justified);
+    // Unless its user saw that it lives.
+    let lives = failed().asked(6, 60_000).answered(6, 60_020, "1");
+    judged(&lives.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Unjustified);
+    // A fault that was too short to fail for good is no excuse.
+    judged(&open().kills(2_000, 10_000).asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Unjustified);
+}
+
+#[test]
+fn a_refusal_is_no_failure() {
+    judged(&history().asked(7, 0).answered(7, 20, "refused: no such counter"), Is::Justified);
+}
+
+// -- (b) retention ---------------------------------------------------------------------------------------------------------
+
+/// A short outage in which `items` items of `size` bytes are produced beyond the first, and a failure after it.
+fn away(items: u64, size: usize) -> Told {
+    let told = open().kills(5_000, 7_000);
+    let told = (0..items).fold(told, |told, n| told.produced("s1", 5_100 + n, &"x".repeat(size)));
+    fails(told, 12_000)
+}
+
+#[test]
+fn more_items_than_are_retained_justify() {
+    judged(&away(10, 1), Is::Unjustified);
+    judged(&away(11, 1), Is::Justified);
+}
+
+#[test]
+fn more_bytes_than_are_retained_justify() {
+    judged(&away(4, 25), Is::Unjustified);
+    judged(&away(1, 101), Is::Justified);
+}
+
+#[test]
+fn what_the_user_had_is_not_beyond() {
+    let told = (0..11).fold(open(), |told, n| told.produced("s1", 4_000 + n, "x"));
+    let told = told.delivered("s1", 4_500, "x").kills(5_000, 7_000);
+    judged(&fails(told, 12_000), Is::Unjustified);
+}
+
+#[test]
+fn what_is_produced_after_the_failure_is_not_beyond() {
+    let told = (0..20).fold(open().kills(5_000, 7_000), |told, n| told.produced("s1", 12_001 + n, "x"));
+    judged(&fails(told, 12_000), Is::Unjustified);
+}
+
+#[test]
+fn where_nothing_is_dropped_no_retention_is_exceeded() {
+    let told = away(1_000, 100).promise(|promise| (promise.retention.items, promise.retention.bytes) = (None, None));
+    judged(&told, Is::Unjustified);
+}
+
+#[test]
+fn a_burst_without_a_fault_is_no_reason_to_fail() {
+    let told = (0..50).fold(open(), |told, n| told.produced("s1", 5_100 + n, "x"));
+    judged(&fails(told, 12_000), Is::Unjustified);
+}
+
+#[test]
+fn who_opens_too_late_may_find_that_the_beginning_is_gone() {
+    let told = |items: u64| {
+        let told = (0..items).fold(history(), |told, n| told.produced("s1", 100 + n, "x"));
+        told.opened("s1", 1, 5_000).broke("s1", 5_050, "gap")
+    };
+    judged(&told(10), Is::Unjustified);
+    judged(&told(11), Is::Justified);
+}
+
+/// A stream that ended at 10 s, and is forgotten at 40 s; the path is calm from `calm` on, and all that came before was not.
+fn forgotten(calm: u64, at: u64) -> Told {
+    fails(open().ended("s1", 10_000, "total 1").kills(9_000, calm), at)
+}
+
+#[test]
+fn an_ended_stream_that_was_forgotten_while_there_was_no_chance_justifies() {
+    let session = |told: Told| told.promise(|promise| promise.session = Duration::from_secs(3_600));
+    judged(&session(forgotten(40_000 - A + 1, 70_000)), Is::Justified);
+    judged(&session(forgotten(40_000 - A, 70_000)), Is::Grey);
+}
+
+#[test]
+fn an_ended_stream_that_was_not_forgotten_yet_does_not() {
+    // The recovery deadline is long, so that only retention can justify.
+    let told = |calm: u64, at: u64| {
+        let told = forgotten(calm, at).delivered("s1", 41_000, "");
+        told.promise(|promise| (promise.recovery, promise.session) = (Duration::from_secs(500), Duration::from_secs(3_600)))
+    };
+    judged(&told(40_000 - A + 1, 42_000), Is::Justified);
+    judged(&told(40_000 - A, 42_000), Is::Grey);
+    judged(&told(40_000 - 2 * A, 42_000), Is::Grey);
+    judged(&told(40_000 - 2 * A - 1, 42_000), Is::Unjustified);
+    judged(&told(39_999, 39_999), Is::Unjustified);
+    judged(&told(39_999, 40_000), Is::Justified);
+}
+
+#[test]
+fn who_opens_a_stream_after_it_was_forgotten_may_not_find_it() {
+    let told =
+        |opened: u64| history().ended("s1", 10_000, "total 0").opened("s1", 1, opened).broke("s1", 45_000, "no such stream");
+    judged(&told(40_000), Is::Justified);
+    judged(&told(39_999), Is::Unjustified);
+}
+
+// -- (c) the session's lifetime ----------------------------------------------------------------------------------------------
+
+/// An outage of this length, with a recovery deadline that is much longer.
+fn outage(lasts: u64) -> Told {
+    let told = open().kills(5_000, 5_000 + lasts).promise(|promise| promise.recovery = Duration::from_secs(500));
+    fails(told, 5_000 + lasts + 3_000)
+}
+
+#[test]
+fn an_outage_of_the_sessions_lifetime_justifies() {
+    judged(&outage(SESSION), Is::Justified);
+    judged(&outage(SESSION - 1), Is::Grey);
+    judged(&outage(SESSION - 2 * A), Is::Grey);
+    judged(&outage(SESSION - 2 * A - 1), Is::Unjustified);
+}
+
+#[test]
+fn outages_with_less_than_a_between_them_are_one() {
+    let told = |calm: u64| {
+        let told = open().kills(5_000, 20_000).kills(20_000 + calm, 20_000 + calm + 15_000);
+        fails(told.promise(|promise| promise.recovery = Duration::from_secs(500)), 45_000)
+    };
+    judged(&told(A - 1), Is::Justified);
+    judged(&told(A), Is::Unjustified);
+}
+
+#[test]
+fn an_outage_before_the_stream_was_opened_justifies_only_if_nobody_saw_life_since() {
+    let told = open().kills(2_000, 2_000 + SESSION).promise(|promise| promise.recovery = Duration::from_secs(500));
+    judged(&told.clone().opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"), Is::Justified);
+    let lives = told.asked(6, 45_000).answered(6, 45_020, "1");
+    judged(&lives.opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"), Is::Unjustified);
+}
+
+// -- (d) the server died ------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_server_that_died_since_the_session_began_justifies() {
+    let told = open().died("server", 5_000).started("server", 5_100);
+    judged(&fails(told.clone(), 60_000), Is::Justified);
+    judged(&fails(open().died("client2", 5_000), 60_000), Is::Unjustified);
+    // A death after the failure does not.
+    judged(&fails(told, 4_999), Is::Unjustified);
+}
+
+#[test]
+fn a_server_that_died_before_the_session_began_does_not() {
+    let told = open().died("server", 5_000).started("server", 5_100).asked(6, 10_000).answered(6, 10_020, "1");
+    judged(&told.opened("s2", 2, 50_000).broke("s2", 50_010, "lost"), Is::Unjustified);
+}
+
+// -- (e) given up ---------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn what_the_user_ended_justifies() {
+    judged(&fails(open().gave_up(2, Some("s1"), 5_000), 5_000), Is::Justified);
+    judged(&fails(open().gave_up(2, None, 5_000), 5_000), Is::Justified);
+    judged(&fails(open().gave_up(2, Some("s1"), 5_001), 5_000), Is::Unjustified);
+    judged(&fails(open().gave_up(2, Some("s2"), 5_000), 5_000), Is::Unjustified);
+    judged(&fails(open().by("client2").gave_up(2, None, 5_000).by("client"), 5_000), Is::Unjustified);
+}
+
+#[test]
+fn calls_end_with_the_client_that_the_user_closed() {
+    let told = open().asked(7, 4_000).gave_up(2, None, 5_000);
+    judged(&told.clone().failed(7, 5_000, "closed"), Is::Justified);
+    judged(&told.clone().asked(8, 6_000).failed(8, 6_000, "closed"), Is::Justified);
+    judged(&open().asked(7, 4_000).gave_up(2, Some("s1"), 5_000).failed(7, 5_000, "closed"), Is::Unjustified);
+}
+
+#[test]
+fn the_world_closes_the_clients_at_the_horizon() {
+    let told = open().horizon(60_000);
+    judged(&fails(told.clone(), 60_000), Is::Justified);
+    judged(&fails(told, 59_999), Is::Unjustified);
+}
+
+// -- (f) puppets ----------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_puppet_for_a_peer_justifies_and_one_beside_it_does_not() {
+    judged(&fails(open().puppet("server"), 5_000), Is::Justified);
+    judged(&fails(open().puppet("client2"), 5_000), Is::Unjustified);
+}
+
+// -- calls that may fail with their connection -------------------------------------------------------------------------------
+
+#[test]
+fn a_call_in_flight_may_fail_with_its_connection() {
+    for class in [Class::InFlight, Class::Bound] {
+        let told = || history().asked(6, 0).answered(6, 20, "1").kills(40_000, 40_000);
+        let fails = |asked, at| told().asked_as(7, asked, class, "peek", "{}").failed(7, at, "connection lost");
+        judged(&fails(39_000, 40_000), Is::Justified);
+        judged(&fails(39_000, 39_999), Is::Unjustified);
+        // Whoever asks on a connection that is dead already, within detection and A.
+        judged(&fails(40_000 + 16_000 + A, 60_000), Is::Justified);
+        judged(&fails(40_001 + 16_000 + A, 60_000), Is::Unjustified);
+    }
+    judged(&history().kills(40_000, 40_000).asked(7, 39_000).failed(7, 40_000, "connection lost"), Is::Unjustified);
+}

@@ -1,0 +1,103 @@
+//! `no_residue`: when all is over and the promised time has passed, nothing is left on any host beyond what was there before the
+//! first connection: no task, no socket, and by the subject's own census no session, timer or buffer. Tasks that outlived their
+//! host were left, too.
+//!
+//! A counter without a baseline counted nothing then. A puppet's residue is not the subject's; nor is the residue of a host on
+//! which the schedule still holds a task when all is over.
+
+use std::collections::BTreeMap;
+
+use crate::history::What;
+use crate::schedule::Fault;
+
+use super::Findings;
+use super::facts::Facts;
+use super::path::NEVER;
+
+/// The counters that stayed higher.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    let mut before: BTreeMap<&str, &BTreeMap<String, u64>> = BTreeMap::new();
+    for event in &facts.evidence.history.events {
+        let Some(host) = event.host.as_ref().filter(|host| !facts.evidence.plan.puppets.contains_key(*host)) else { continue };
+        match &event.what {
+            What::Census { baseline: true, counts } => {
+                before.insert(host.as_str(), counts);
+            }
+            What::Census { baseline: false, counts } if !is_held(facts, host.as_str()) => {
+                let earlier = |name: &str| before.get(host.as_str()).and_then(|counts| counts.get(name)).copied().unwrap_or(0);
+                for (name, left) in counts.iter().filter(|(name, left)| **left > earlier(name)) {
+                    let earlier = earlier(name);
+                    broken.other(
+                        event.at,
+                        format!("{host}: {left} `{name}` were left, and {earlier} were there at first (at {})", event.at),
+                    );
+                }
+            }
+            What::Outlived { tasks } if *tasks > 0 => {
+                broken.other(event.at, format!("{host}: {tasks} tasks outlived their host (at {})", event.at));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a task of a host is held for the rest of the run.
+fn is_held(facts: &Facts<'_>, host: &str) -> bool {
+    let held = |fault: &&super::path::InForce<'_>| matches!(fault.what, Fault::Hold { .. }) && fault.ended == NEVER;
+    facts.faults.iter().filter(held).any(|fault| fault.scope.hosts.iter().any(|held| held.as_str() == host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::{Told, history};
+
+    fn run(at_first: &[(&str, u64)], left: &[(&str, u64)]) -> Told {
+        history().census("server", 0, true, at_first).census("server", 90_000, false, left)
+    }
+
+    #[test]
+    fn what_was_there_at_first_may_be_there_at_last() {
+        run(&[("tasks", 2), ("sessions", 0)], &[("tasks", 2), ("sessions", 0)]).holds("no_residue");
+        run(&[("tasks", 2)], &[("tasks", 1)]).holds("no_residue");
+    }
+
+    #[test]
+    fn what_is_left_is_counted() {
+        assert_eq!(
+            run(&[("tasks", 2), ("sessions", 0)], &[("tasks", 3), ("sessions", 1)]).breaks("no_residue"),
+            [
+                "server: 1 `sessions` were left, and 0 were there at first (at 90.000 s)",
+                "server: 3 `tasks` were left, and 2 were there at first (at 90.000 s)",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_not_counted_at_first_was_not_there() {
+        assert_eq!(
+            run(&[], &[("sockets", 1)]).breaks("no_residue"),
+            ["server: 1 `sockets` were left, and 0 were there at first (at 90.000 s)"]
+        );
+    }
+
+    #[test]
+    fn each_host_has_its_own_count() {
+        let told =
+            run(&[("tasks", 2)], &[("tasks", 2)]).census("client", 0, true, &[]).census("client", 90_000, false, &[("tasks", 1)]);
+        assert_eq!(told.breaks("no_residue").len(), 1);
+        told.puppet("client").holds("no_residue");
+    }
+
+    #[test]
+    fn a_host_with_a_task_that_is_held_for_ever_is_not_counted() {
+        run(&[], &[("tasks", 1)]).holds_for_ever(5_000).holds("no_residue");
+    }
+
+    #[test]
+    fn tasks_that_outlived_their_host_are_a_residue() {
+        assert_eq!(
+            history().outlived("server", 5_000, 2).breaks("no_residue"),
+            ["server: 2 tasks outlived their host (at 5.000 s)"]
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! `one_ending`: each stream and call ends exactly once, completed or failed, and nothing comes after it.
+//!
+//! A stream may be asked for its ending again: then it must say the same. Completed means that all that was produced was
+//! delivered, that the producer had ended, and that the outcome is the true one. That an ending comes at all is `bounded_ending`.
+
+use crate::history::Ending;
+
+use super::facts::{CallEnding, CallFacts, Facts};
+use super::view::View;
+use super::{Findings, moment};
+
+/// The first mistake of each view and call.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    for view in &facts.views {
+        check_view(facts, view, broken);
+    }
+    for call in &facts.calls {
+        check_call(call, broken);
+    }
+    for (call, at) in &facts.unasked {
+        broken.other(*at, format!("{call}: it came back, but nobody had asked for it {}", moment(None, *at)));
+    }
+}
+
+fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
+    let Some((index, at, ending)) = view.ending() else { return };
+    let generation = view.generation_before(index);
+    if let Some((_, again, other)) = view.endings.iter().find(|(.., other)| *other != ending) {
+        let (first, other) = (tell(ending), tell(other));
+        broken.stream(view.stream, *again, format_args!("it {first}, and then it {other} {}", moment(generation, *again)));
+    } else if let Some(item) = view.delivered.iter().find(|item| item.index > index) {
+        let (ended, moment) = (tell(ending), moment(item.generation, item.at));
+        broken.stream(view.stream, item.at, format_args!("{} bytes were delivered after it {ended} {moment}", item.bytes.len()));
+    } else if let Ending::Completed { outcome } = ending
+        && let Some(wrong) = completed_wrongly(facts, view, index, outcome)
+    {
+        broken.stream(view.stream, at, format_args!("it {}, but {wrong} {}", tell(ending), moment(generation, at)));
+    }
+}
+
+/// What is not true of a completion.
+fn completed_wrongly(facts: &Facts<'_>, view: &View<'_>, index: usize, outcome: &str) -> Option<String> {
+    if facts.path(view.path).puppet {
+        return None;
+    }
+    let source = &facts.sources[view.source];
+    let mut ends = source.ends.iter().filter(|(ended, ..)| *ended < index);
+    let Some((_, _, last)) = ends.clone().next_back() else {
+        return Some("its producer had not ended".to_owned());
+    };
+    if !ends.any(|(.., real)| *real == outcome) {
+        return Some(format!("the true outcome is {last}"));
+    }
+    let produced = source.produced_before(index);
+    let had = view.fit.items;
+    (view.fit.difference.is_none() && !view.fit.is_all_before(source, index))
+        .then(|| format!("of {} items only {had} had been delivered", produced - view.fit.start))
+}
+
+fn check_call(call: &CallFacts<'_>, broken: &mut Findings) {
+    if let [(_, _, first), (_, at, second), ..] = call.endings[..] {
+        let (first, second) = (tell_call(first), tell_call(second));
+        broken.other(at, format!("{}: it {first}, and then it {second} {}", call.name(), moment(None, at)));
+    }
+}
+
+fn tell(ending: &Ending) -> String {
+    match ending {
+        Ending::Completed { outcome } => format!("completed ({outcome})"),
+        Ending::Failed { reason } => format!("failed ({reason})"),
+    }
+}
+
+fn tell_call(ending: CallEnding<'_>) -> String {
+    match ending {
+        CallEnding::Answered(result) => format!("was answered ({result})"),
+        CallEnding::Failed(reason) => format!("failed ({reason})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::{Told, history};
+
+    /// `s1` with one item, which was delivered, and a real end at 1 s.
+    fn ended() -> Told {
+        history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").ended("s1", 1_000, "total 1")
+    }
+
+    #[test]
+    fn a_completion_with_everything_is_fine() {
+        ended().completed("s1", 1_020, "total 1").holds("one_ending");
+    }
+
+    #[test]
+    fn the_same_ending_may_be_told_again() {
+        ended().broke("s1", 1_020, "lost").broke("s1", 9_000, "lost").holds("one_ending");
+    }
+
+    #[test]
+    fn another_reason_when_asked_again_is_a_second_ending() {
+        assert_eq!(
+            ended().broke("s1", 1_020, "lost").broke("s1", 9_000, "timed out").breaks("one_ending"),
+            ["s1: it failed (lost), and then it failed (timed out) (generation 1, at 9.000 s)"]
+        );
+    }
+
+    #[test]
+    fn nothing_comes_after_the_ending() {
+        assert_eq!(
+            ended().broke("s1", 1_020, "lost").delivered_in(2, "s1", 1_500, "bc").breaks("one_ending"),
+            ["s1: 2 bytes were delivered after it failed (lost) (generation 2, at 1.500 s)"]
+        );
+    }
+
+    #[test]
+    fn a_completion_before_the_end_is_a_lie() {
+        let told = history().opened("s1", 1, 0).completed("s1", 999, "total 0").ended("s1", 1_000, "total 0");
+        assert_eq!(told.breaks("one_ending"), ["s1: it completed (total 0), but its producer had not ended (at 0.999 s)"]);
+    }
+
+    #[test]
+    fn a_completion_with_another_outcome_is_a_lie() {
+        assert_eq!(
+            ended().completed("s1", 1_020, "total 2").breaks("one_ending"),
+            ["s1: it completed (total 2), but the true outcome is total 1 (generation 1, at 1.020 s)"]
+        );
+    }
+
+    #[test]
+    fn a_completion_without_the_tail_is_a_lie() {
+        let told = ended().produced("s1", 900, "b").completed("s1", 1_020, "total 1");
+        assert_eq!(
+            told.breaks("one_ending"),
+            ["s1: it completed (total 1), but of 2 items only 1 had been delivered (generation 1, at 1.020 s)"]
+        );
+    }
+
+    #[test]
+    fn a_call_comes_back_once() {
+        let told = history().asked(1, 0).answered(1, 20, "5");
+        told.clone().holds("one_ending");
+        assert_eq!(
+            told.clone().answered(1, 30, "5").breaks("one_ending"),
+            ["call 1 (add): it was answered (5), and then it was answered (5) (at 0.030 s)"]
+        );
+        assert_eq!(
+            told.failed(1, 30, "lost").breaks("one_ending"),
+            ["call 1 (add): it was answered (5), and then it failed (lost) (at 0.030 s)"]
+        );
+    }
+
+    #[test]
+    fn what_nobody_asked_for_does_not_come_back() {
+        assert_eq!(
+            history().answered(7, 20, "5").breaks("one_ending"),
+            ["call 7: it came back, but nobody had asked for it (at 0.020 s)"]
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! `stale_generation_inert`: once a generation is installed, nothing is delivered, ended or paused by a packet of an older one.
+//!
+//! The twin run shows it: the same plan, in which such packets are dropped instead of delivered. Users must see the same items,
+//! endings and outcomes of calls, times apart. Where times alone may make the difference, nothing is compared:
+//! - if either run is grey, or other steps of the schedule were carried out;
+//! - what is still open in one run, and ended so late in the other that it may yet have ended: then only the items that both saw
+//!   must agree;
+//! - what a call was answered that may fail with its connection, and why it failed: only whether it did.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::{Class, Ending, Time, What};
+
+use super::facts::{CallEnding, CallFacts, Facts};
+use super::justified_failure::is_grey;
+use super::view::{Item, View};
+use super::{Evidence, Findings, moment};
+
+/// The views and calls that came out differently.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    let Some(history) = facts.evidence.twin else { return };
+    let twin = Facts::of(&Evidence { history, twin: None, ..facts.evidence });
+    if steps(facts) != steps(&twin) || is_grey(facts) || is_grey(&twin) {
+        return;
+    }
+    let key = |view: &View<'_>| (view.stream.clone(), view.host.to_owned(), view.opened.map(|(.., call)| call));
+    let others: BTreeMap<_, _> = twin.views.iter().map(|view| (key(view), view)).collect();
+    for view in &facts.views {
+        if let Some(other) = others.get(&key(view)) {
+            compare_views(facts, view, other, broken);
+        }
+    }
+    for call in &facts.calls {
+        if let Some(other) = twin.call(call.call) {
+            compare_calls(call, other, broken);
+        }
+    }
+}
+
+/// The steps that were carried out, and what came of them.
+fn steps<'a>(facts: &Facts<'a>) -> Vec<(usize, Option<&'a str>)> {
+    let stepped = facts.evidence.history.events.iter().filter_map(|event| match &event.what {
+        What::Stepped { step, note } => Some((*step, note.as_deref())),
+        _ => None,
+    });
+    let mut steps: Vec<_> = stepped.collect();
+    steps.sort_unstable();
+    steps
+}
+
+fn compare_views(facts: &Facts<'_>, view: &View<'_>, twin: &View<'_>, broken: &mut Findings) {
+    if let Some((item, at)) = first_difference(&view.delivered, &twin.delivered) {
+        let moment = moment(view.delivered[item].generation, at);
+        let item = item + 1;
+        broken.stream(
+            view.stream,
+            at,
+            format_args!("delivery {item} was another one when packets of older generations were dropped {moment}"),
+        );
+        return;
+    }
+    let seen = |view: &View<'_>| view.ending().map(|(_, at, ending)| (at, ending.clone())).filter(|(at, _)| *at < facts.horizon);
+    let (here, there) = (seen(view), seen(twin));
+    let may_come = |at: Time| facts.path(view.path).bound(facts.promise(), at, Duration::ZERO) >= facts.judged_until();
+    let differs = match (&here, &there) {
+        (Some((_, here)), Some((_, there))) => here != there,
+        (Some((at, _)), None) | (None, Some((at, _))) => !may_come(*at),
+        (None, None) => false,
+    };
+    if differs && !view.is_abandoned(facts.judged_until()) {
+        let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
+        let moment = moment(view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index)), at);
+        let (here, there) = (tell(here.map(|(_, ending)| ending)), tell(there.map(|(_, ending)| ending)));
+        broken.stream(
+            view.stream,
+            at,
+            format_args!("it {here}, but it {there} when packets of older generations were dropped {moment}"),
+        );
+    }
+}
+
+/// The first delivery at which two runs differ, as far as both go; deliveries may have other borders.
+fn first_difference(here: &[Item<'_>], there: &[Item<'_>]) -> Option<(usize, Time)> {
+    let (mut other, mut skip) = (there.iter(), &[][..]);
+    for (number, item) in here.iter().enumerate() {
+        let mut rest = &item.bytes[..];
+        while !rest.is_empty() {
+            if skip.is_empty() {
+                skip = &other.next()?.bytes[..];
+                continue;
+            }
+            let both = rest.len().min(skip.len());
+            if rest[..both] != skip[..both] {
+                return Some((number, item.at));
+            }
+            (rest, skip) = (&rest[both..], &skip[both..]);
+        }
+    }
+    None
+}
+
+fn tell(ending: Option<Ending>) -> String {
+    match ending {
+        Some(Ending::Completed { outcome }) => format!("completed ({outcome})"),
+        Some(Ending::Failed { reason }) => format!("failed ({reason})"),
+        None => "did not end".to_owned(),
+    }
+}
+
+fn compare_calls(call: &CallFacts<'_>, twin: &CallFacts<'_>, broken: &mut Findings) {
+    let (Some((_, at, here)), Some((_, _, there))) = (call.endings.first(), twin.endings.first()) else { return };
+    let differs = match (here, there) {
+        (CallEnding::Answered(here), CallEnding::Answered(there)) => call.class == Class::Durable && here != there,
+        (CallEnding::Failed(_), CallEnding::Failed(_)) => false,
+        _ => true,
+    };
+    if differs && call.gave_up.is_none() {
+        let tell = |ending: &CallEnding<'_>| match ending {
+            CallEnding::Answered(result) => format!("was answered ({result})"),
+            CallEnding::Failed(reason) => format!("failed ({reason})"),
+        };
+        let (here, there, moment) = (tell(here), tell(there), moment(None, *at));
+        let sentence = format!("it {here}, but it {there} when packets of older generations were dropped {moment}");
+        broken.other(*at, format!("{}: {sentence}", call.name()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::history::Class;
+
+    use super::super::told::{Told, history};
+
+    /// `s1` across a cut, with one item in each generation.
+    fn cut() -> Told {
+        let told = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").kills(1_000, 1_500);
+        told.produced("s1", 2_000, "b").delivered_in(2, "s1", 2_020, "b").ended("s1", 3_000, "total 2")
+    }
+
+    fn completed() -> Told {
+        cut().completed("s1", 3_020, "total 2")
+    }
+
+    #[test]
+    fn the_same_at_other_times_is_fine() {
+        completed().twin(cut().completed("s1", 3_999, "total 2")).holds("stale_generation_inert");
+    }
+
+    #[test]
+    fn without_a_twin_nothing_is_known() {
+        completed().holds("stale_generation_inert");
+    }
+
+    #[test]
+    fn another_ending_is_told() {
+        assert_eq!(
+            cut().broke("s1", 3_020, "detached").twin(completed()).breaks("stale_generation_inert"),
+            [
+                "s1: it failed (detached), but it completed (total 2) when packets of older generations were dropped (generation 2, at 3.020 s)"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_ending_that_never_came_is_told_if_there_was_time_for_it() {
+        assert_eq!(
+            cut().end(600_000).twin(completed()).breaks("stale_generation_inert"),
+            [
+                "s1: it did not end, but it completed (total 2) when packets of older generations were dropped (generation 2, at 3.020 s)"
+            ]
+        );
+        cut().horizon(4_000).twin(completed().horizon(4_000)).holds("stale_generation_inert");
+    }
+
+    #[test]
+    fn another_item_is_told() {
+        let told = history().opened("s1", 1, 0).delivered("s1", 520, "a").delivered_in(2, "s1", 2_020, "x");
+        assert_eq!(
+            told.twin(cut()).breaks("stale_generation_inert"),
+            ["s1: delivery 2 was another one when packets of older generations were dropped (generation 2, at 2.020 s)"]
+        );
+    }
+
+    #[test]
+    fn fewer_items_of_an_open_stream_and_other_borders_are_times() {
+        let told = history().opened("s1", 1, 0).produced("s1", 500, "a").produced("s1", 2_000, "b").horizon(4_000);
+        told.clone().delivered("s1", 2_020, "ab").twin(told.delivered("s1", 520, "a")).holds("stale_generation_inert");
+    }
+
+    #[test]
+    fn the_outcome_of_a_call_is_compared() {
+        let told = |class| history().kills(1_000, 1_500).asked_as(7, 900, class, "add", "{}");
+        let differ = |class| told(class).answered(7, 2_000, "5").twin(told(class).answered(7, 2_000, "6"));
+        assert_eq!(
+            differ(Class::Durable).breaks("stale_generation_inert"),
+            [
+                "call 7 (add): it was answered (5), but it was answered (6) when packets of older generations were dropped (at 2.000 s)"
+            ]
+        );
+        differ(Class::InFlight).holds("stale_generation_inert");
+        let told = told(Class::InFlight).answered(7, 2_000, "5").twin(told(Class::InFlight).failed(7, 2_000, "lost"));
+        assert_eq!(told.breaks("stale_generation_inert").len(), 1);
+    }
+
+    #[test]
+    fn runs_in_which_other_steps_were_carried_out_cannot_be_compared() {
+        let told = cut().broke("s1", 3_020, "detached").stepped(0, 1_000).twin(completed());
+        told.holds("stale_generation_inert");
+    }
+}

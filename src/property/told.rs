@@ -1,0 +1,321 @@
+//! The vocabulary of this room's tests: a run, told by hand.
+//!
+//! `history().opened("s1", 1, 0).produced("s1", 100, "a").kills(200, 300)…`: times are milliseconds; entries may be told in any
+//! order of time, and those of one moment keep the order in which they are told. What users and faults do is about the host
+//! named [`by`](Told::by), `client` at first.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::history::{
+    Call, Class, ConnIndex, Connection, Ending, Event, Fate, Flags, History, Nature, Packet, Scope, Side, Stream, Time, What,
+};
+use crate::schedule::{Fault, HoldEnd, Host, Operation, Place, Plan, Puppet};
+
+use super::{Evidence, GENERIC, Promise, Retention, Work};
+
+/// `A` under the promise of these tests: 1 s of back-off, 3 round trips at 2 × 20 ms.
+pub const A: u64 = 1_120;
+/// What bounded_ending allows after the cause, without latency of faults.
+pub const BOUND: u64 = 16_000 + 25_000 + 5_000 + 1_000 + A;
+
+/// A run, told by hand.
+#[derive(Clone)]
+pub struct Told {
+    pub plan: Plan,
+    pub promise: Promise,
+    history: History,
+    twin: Option<History>,
+    by: Host,
+    faults: usize,
+}
+
+/// A run in which nothing has happened yet, over in time only when told so: its horizon is far.
+pub fn history() -> Told {
+    let mut plan = Plan::new("told");
+    plan.horizon = Duration::from_secs(1_000);
+    Told { plan, promise: promise(), history: History::default(), twin: None, by: "client".into(), faults: 0 }
+}
+
+fn promise() -> Promise {
+    Promise {
+        detection: Duration::from_secs(16),
+        recovery: Duration::from_secs(25),
+        attempt: Duration::from_secs(5),
+        round_trips: 3,
+        back_off: Duration::from_secs(1),
+        session: Duration::from_secs(30),
+        retention: Retention { items: Some(10), bytes: Some(100) },
+        closed_retention: Duration::from_secs(30),
+        work: Work { attempts: 5, frames: 10, polls: 20 },
+        memory: vec![("retained", 10)],
+        settle: Duration::from_secs(60),
+    }
+}
+
+/// Telling.
+impl Told {
+    /// Goes on with the user and the connections of another client.
+    pub fn by(mut self, host: &str) -> Self {
+        self.by = host.into();
+        self
+    }
+
+    pub fn promise(mut self, change: impl FnOnce(&mut Promise)) -> Self {
+        change(&mut self.promise);
+        self
+    }
+
+    pub fn puppet(mut self, host: &str) -> Self {
+        self.plan.puppets.insert(host.into(), Puppet::default());
+        self
+    }
+
+    pub fn horizon(mut self, ms: u64) -> Self {
+        self.plan.horizon = Duration::from_millis(ms);
+        self.end(ms + 60_000)
+    }
+
+    /// The run goes on until then at least.
+    pub fn end(mut self, ms: u64) -> Self {
+        self.history.end = self.history.end.max(Time(ms));
+        self
+    }
+
+    pub fn packets(mut self, n: u64) -> Self {
+        self.history.packets = n;
+        self
+    }
+
+    pub fn polls(mut self, n: u64) -> Self {
+        self.history.polls = n;
+        self
+    }
+
+    pub fn twin(mut self, twin: Told) -> Self {
+        self.twin = Some(twin.sorted());
+        self
+    }
+
+    fn entry(mut self, ms: u64, host: Option<&str>, what: What) -> Self {
+        self.history.events.push(Event { at: Time(ms), host: host.map(Host::from), what });
+        self.end(ms)
+    }
+
+    fn user(self, ms: u64, what: What) -> Self {
+        let by = self.by.clone();
+        self.entry(ms, Some(by.as_str()), what)
+    }
+
+    fn server(self, ms: u64, what: What) -> Self {
+        self.entry(ms, Some("server"), what)
+    }
+}
+
+/// Streams and calls.
+impl Told {
+    /// A stream is asked for and opened in the same moment, by a call that it stands for.
+    pub fn opened(self, stream: &str, call: u64, ms: u64) -> Self {
+        let asked = self.asked_as(call, ms, Class::Durable, "watch", "{}");
+        asked.user(ms, What::Opened { stream: stream.into(), call: Call(call) })
+    }
+
+    /// A durable call, `add`.
+    pub fn asked(self, call: u64, ms: u64) -> Self {
+        self.asked_as(call, ms, Class::Durable, "add", "{}")
+    }
+
+    pub fn asked_as(self, call: u64, ms: u64, class: Class, verb: &str, fields: &str) -> Self {
+        let fields = serde_json::from_str(fields).unwrap();
+        let operation = Operation { verb: verb.to_owned(), client: self.by.clone(), fields };
+        self.user(ms, What::Asked { call: Call(call), operation, class })
+    }
+
+    pub fn answered(self, call: u64, ms: u64, result: &str) -> Self {
+        self.user(ms, What::Answered { call: Call(call), result: result.to_owned() })
+    }
+
+    pub fn failed(self, call: u64, ms: u64, reason: &str) -> Self {
+        self.user(ms, What::Failed { call: Call(call), reason: reason.to_owned() })
+    }
+
+    pub fn effect(self, call: u64, ms: u64, target: &str) -> Self {
+        self.server(ms, What::Effect { call: Call(call), target: target.to_owned() })
+    }
+
+    pub fn produced(self, stream: &str, ms: u64, bytes: &str) -> Self {
+        self.server(ms, What::Produced { stream: stream.into(), bytes: Bytes::copy_from_slice(bytes.as_bytes()) })
+    }
+
+    pub fn ended(self, stream: &str, ms: u64, outcome: &str) -> Self {
+        self.server(ms, What::Ended { stream: stream.into(), outcome: outcome.to_owned() })
+    }
+
+    /// Over generation 1.
+    pub fn delivered(self, stream: &str, ms: u64, bytes: &str) -> Self {
+        self.delivered_in(1, stream, ms, bytes)
+    }
+
+    pub fn delivered_in(self, generation: u64, stream: &str, ms: u64, bytes: &str) -> Self {
+        let bytes = Bytes::copy_from_slice(bytes.as_bytes());
+        self.user(ms, What::Delivered { stream: stream.into(), bytes, generation: Some(generation) })
+    }
+
+    pub fn completed(self, stream: &str, ms: u64, outcome: &str) -> Self {
+        let ending = Ending::Completed { outcome: outcome.to_owned() };
+        self.user(ms, What::StreamEnded { stream: stream.into(), ending })
+    }
+
+    pub fn broke(self, stream: &str, ms: u64, reason: &str) -> Self {
+        let ending = Ending::Failed { reason: reason.to_owned() };
+        self.user(ms, What::StreamEnded { stream: stream.into(), ending })
+    }
+
+    pub fn gave_up(self, call: u64, stream: Option<&str>, ms: u64) -> Self {
+        self.user(ms, What::GaveUp { stream: stream.map(Stream::from), call: Call(call) })
+    }
+}
+
+/// The network and its faults.
+impl Told {
+    fn link(&self) -> (Host, Host) {
+        (self.by.clone(), "server".into())
+    }
+
+    /// A fault on the link of the client.
+    pub fn fault(self, ms: u64, until: Option<u64>, nature: Nature, what: Fault) -> Self {
+        let links = vec![self.link()];
+        self.fault_in(ms, until, nature, what, Scope { links, ..Scope::default() })
+    }
+
+    pub fn fault_in(mut self, ms: u64, until: Option<u64>, nature: Nature, what: Fault, scope: Scope) -> Self {
+        let fault = self.faults;
+        self.faults += 1;
+        let told = self.entry(ms, None, What::FaultBegan { fault, step: fault, what, scope, nature });
+        match until {
+            Some(until) => told.entry(until, None, What::FaultEnded { fault }),
+            None => told,
+        }
+    }
+
+    /// A partition one way: it kills connections and keeps new ones from coming up.
+    pub fn kills(self, ms: u64, until: u64) -> Self {
+        let (client, server) = self.link();
+        let what = Fault::Partition { hosts: (client, server.clone()), toward: Some(server), lasts: None };
+        self.fault(ms, Some(until), Nature::Kills, what)
+    }
+
+    /// A partition both ways.
+    pub fn partition(self, ms: u64, until: Option<u64>) -> Self {
+        let what = Fault::Partition { hosts: self.link(), toward: None, lasts: None };
+        self.fault(ms, until, Nature::Kills, what)
+    }
+
+    /// A task of the client is held.
+    pub fn slows(self, ms: u64, until: u64) -> Self {
+        let scope = Scope { hosts: vec![self.by.clone()], ..Scope::default() };
+        let what = Fault::Hold { end: HoldEnd::After(Duration::from_millis(until - ms)) };
+        self.fault_in(ms, Some(until), Nature::Slows, what, scope)
+    }
+
+    /// A task of the server is held, and never goes on.
+    pub fn holds_for_ever(self, ms: u64) -> Self {
+        let scope = Scope { hosts: vec!["server".into()], ..Scope::default() };
+        self.fault_in(ms, None, Nature::Slows, Fault::Hold { end: HoldEnd::After(Duration::MAX) }, scope)
+    }
+
+    /// Packets on the client's link take longer.
+    pub fn delayed(self, ms: u64, until: Option<u64>, by: u64) -> Self {
+        let (client, server) = self.link();
+        let what = Fault::Delay { place: Place::Link(client, server), toward: None, by: Duration::from_millis(by), lasts: None };
+        self.fault(ms, until, Nature::Slows, what)
+    }
+
+    pub fn died(self, host: &str, ms: u64) -> Self {
+        self.entry(ms, Some(host), What::Died { kernel: false })
+    }
+
+    pub fn started(self, host: &str, ms: u64) -> Self {
+        self.entry(ms, Some(host), What::Started)
+    }
+
+    pub fn stepped(self, step: usize, ms: u64) -> Self {
+        self.entry(ms, None, What::Stepped { step, note: None })
+    }
+
+    /// A connection of the client to the server, which carries the generation of this number.
+    pub fn conn(mut self, n: u32, opened: u64, over: Option<u64>) -> Self {
+        let name = format!("{}#{n}", self.by);
+        let (client, server) = self.link();
+        let (opened, over) = (Time(opened), over.map(Time));
+        self.history.conns.push(Connection { name, client, server, generation: Some(n.into()), opened, over: (over, over) });
+        self
+    }
+
+    /// A connection that the client tries to open.
+    pub fn attempt(self, n: u32, ms: u64) -> Self {
+        let conn = ConnIndex(self.history.conns.len());
+        self.conn(n, ms, None).user(ms, What::ConnOpened { conn })
+    }
+
+    /// A segment with payload from the client, on the connection told last.
+    pub fn frame(self, _n: u32, ms: u64, offset: u64, len: u32) -> Self {
+        let conn = ConnIndex(self.history.conns.len() - 1);
+        let (flags, fate) = (Flags::default(), Fate::Arrives(Time(ms + 10)));
+        self.user(ms, What::Packet(Packet { conn, from: Side::Client, flags, offset, len, fate }))
+    }
+}
+
+/// What the world notices.
+impl Told {
+    pub fn panicked(self, ms: u64, message: &str) -> Self {
+        self.server(ms, What::Panicked { message: message.to_owned() })
+    }
+
+    pub fn livelock(self, ms: u64, what: &str) -> Self {
+        self.entry(ms, None, What::Livelock { what: what.to_owned() })
+    }
+
+    pub fn gauge(self, host: &str, ms: u64, name: &'static str, value: u64) -> Self {
+        self.entry(ms, Some(host), What::Gauge { name, value })
+    }
+
+    pub fn census(self, host: &str, ms: u64, baseline: bool, counts: &[(&str, u64)]) -> Self {
+        let counts: BTreeMap<_, _> = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        self.entry(ms, Some(host), What::Census { baseline, counts })
+    }
+
+    pub fn outlived(self, host: &str, ms: u64, tasks: u64) -> Self {
+        self.entry(ms, Some(host), What::Outlived { tasks })
+    }
+}
+
+/// Judging.
+impl Told {
+    fn sorted(mut self) -> History {
+        self.history.events.sort_by_key(|event| event.at);
+        self.history
+    }
+
+    /// Hands the evidence on.
+    pub fn with<T>(&self, judge: impl FnOnce(&Evidence<'_>) -> T) -> T {
+        let history = self.clone().sorted();
+        let (plan, promise, twin) = (&self.plan, &self.promise, self.twin.as_ref());
+        judge(&Evidence { plan, history: &history, promise, milestones: &[], servers: &["server"], twin })
+    }
+
+    /// The sentences of what breaks one generic property.
+    pub fn breaks(&self, property: &str) -> Vec<String> {
+        let property = GENERIC.iter().find(|known| known.name == property).expect("a generic property");
+        let broken = self.with(|evidence| (property.check)(evidence));
+        assert!(broken.iter().all(|broken| broken.property == property.name));
+        broken.into_iter().map(|broken| broken.sentence).collect()
+    }
+
+    #[track_caller]
+    pub fn holds(&self, property: &str) {
+        assert_eq!(self.breaks(property), Vec::<String>::new());
+    }
+}
