@@ -127,7 +127,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("counter.server.no-hello", &["conn"], "a connection ended, or took too long, before it said hello"),
     milestone("counter.server.refused-unknown-session", &["conn"], "a client asked for a session that is not there"),
     milestone("counter.server.stuck", &["conn"], "a client read nothing, or asked more than it read"),
-    only("a puppet", milestone("counter.server.refused-stale-ticket", &["conn"], "a connection came too late: a newer one had been there")),
+    milestone("counter.server.refused-stale-ticket", &["conn"], "a connection came too late: a newer one had been there"),
     only("a puppet", milestone("counter.server.refused-full", &["conn"], "there were too many sessions")),
     only("a puppet", milestone("counter.server.malformed", &["conn"], "a client sent what is no line of this protocol")),
     only("still-attached-refused", milestone("counter.server.refused-still-attached", &["conn"], "another connection was attached")),
