@@ -31,7 +31,7 @@ pub const LIMITS: &[Limit] = &[
     limit("client.back-off-min", millis(50), millis(1), "the pause after the first attempt that failed; doubles with each"),
     limit("client.back-off-max", secs(1), millis(1), "the longest pause between two attempts"),
     limit("client.call-wait", secs(45), millis(100), "how long a call waits for its answer, over all connections"),
-    limit("client.pending-calls", Count(64), Count(1), "how many calls may wait for an answer; 1: one after the other"),
+    limit("client.pending-calls", Count(64), Count(16), "how many calls may wait for an answer; those after them wait, and are bound to nothing yet"),
     limit("client.queued-numbers", Count(4096), Count(1024), "how many numbers of a stream may wait for its user; its least is all that a server retains by default, which may come at once"),
     limit("server.ping-interval", secs(8), millis(100), "the silence after which a server pings"),
     limit("server.pong-deadline", secs(8), millis(100), "the silence after that ping which ends the connection"),
