@@ -206,9 +206,9 @@ pub const FILE: Section = Section {
 /// `[limits]`
 pub const LIMITS: Section = Section {
     title: "[limits]",
-    doc: "Limits of the subject by their names, between quotes: `\"client.recovery-deadline\" = \"25s\"`. A value has the kind of \
-          the limit's default (a duration, a size, a number, `true` or `false`), and is not below its least value. \
-          `reknit list limits SUBJECT` prints them.",
+    doc: "Limits of the subject by their names, between quotes: `\"client.recovery-deadline\" = \"25s\"`. A value has the kind \
+          of the limit's default (a duration, a size, a number, `true` or `false`), and is not below its least value. `reknit \
+          list limits SUBJECT` prints them.",
     keys: &[],
 };
 
@@ -235,8 +235,8 @@ pub const PUPPET: Section = Section {
 /// One entry of a puppet's script.
 pub const SCRIPT: Section = Section {
     title: "script",
-    doc: "A list of tables: `script = [{ expect = \"hello\" }, { send = \"welcome 1\\n\" }]`. Each has exactly one of the verbs `expect`, \
-          `send`, `wait`, `drain`, `close` and `reset`.",
+    doc: "A list of tables: `script = [{ expect = \"hello\" }, { send = \"welcome 1\\n\" }]`. Each has exactly one of the \
+          verbs `expect`, `send`, `wait`, `drain`, `close` and `reset`.",
     keys: &[
         key(
             "expect",
@@ -248,7 +248,8 @@ pub const SCRIPT: Section = Section {
             "send",
             Form::Text,
             Some("another verb"),
-            "Sends text. `{n}` in it stands for the number of the repetition, `{conn}` for the number of the connection, both from 1.",
+            "Sends text. `{n}` in it stands for the number of the repetition, `{conn}` for the number of the connection, both \
+             from 1.",
         ),
         key("times", Form::Number(1), Some("1"), "With `send`: how many times."),
         key("every", Form::Duration, Some("0ms"), "With `send`: how long between two of them."),
@@ -262,9 +263,9 @@ pub const SCRIPT: Section = Section {
 /// `[[step]]`
 pub const STEP: Section = Section {
     title: "[[step]]",
-    doc: "One list, in the order in which it happens. A step is one `at` or `after`, and one verb: a word of the fault table, or an \
-          operation of the subject (`reknit list operations SUBJECT`). An operation has one more field, `client`: the host whose user \
-          asks for it; without it, `client`.",
+    doc: "One list, in the order in which it happens. A step is one `at` or `after`, and one verb: a word of the fault table, \
+          or an operation of the subject (`reknit list operations SUBJECT`). An operation has one more field, `client`: the \
+          host whose user asks for it; without it, `client`.",
     keys: &[
         key("at", Form::Duration, Some("there is an `after`"), "When it happens, counted from the start of the world."),
         key("after", Form::Mark, Some("there is an `at`"), "What it happens after: see `after`."),
@@ -274,10 +275,10 @@ pub const STEP: Section = Section {
 /// What is waited for, or was reached.
 pub const AFTER: Section = Section {
     title: "after",
-    doc: "A milestone's name, or a table: `{ milestone = \"counter.client.connected\", generation = 2, delay = \"5ms\" }`. Any key that is \
-          not listed here is a field of the milestone or point, and must be equal. `reknit list milestones SUBJECT` and `reknit list \
-          points SUBJECT` print them. Entries of `reaches` and `never` and the `until` of a `hold` have the same form, without \
-          `delay`.",
+    doc: "A milestone's name, or a table: `{ milestone = \"counter.client.connected\", generation = 2, delay = \"5ms\" }`. Any \
+          key that is not listed here is a field of the milestone or point, and must be equal. `reknit list milestones \
+          SUBJECT` and `reknit list points SUBJECT` print them. Entries of `reaches` and `never` and the `until` of a `hold` \
+          have the same form, without `delay`.",
     keys: &[
         key("milestone", Form::Text, Some("there is a `point`"), "A milestone."),
         key("point", Form::Text, Some("there is a `milestone`"), "A point."),
@@ -287,7 +288,8 @@ pub const AFTER: Section = Section {
             "conn",
             Form::Text,
             Some("any"),
-            "About which connection: `client#2` is the second that `client` opened, `client/status#3` the third of those labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest.",
+            "About which connection: `client#2` is the second that `client` opened, `client/status#3` the third of those \
+             labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest.",
         ),
         key(
             "delay",
@@ -331,7 +333,8 @@ pub const EXPECT_STREAM: Section = Section {
             "live-from",
             Form::Number(1),
             Some("any"),
-            "Something that was produced after this generation was connected was delivered over it or a later one: not only what was missed.",
+            "Something that was produced after this generation was connected was delivered over it or a later one: not only \
+             what was missed.",
         ),
     ],
 };
@@ -350,9 +353,10 @@ pub const EXPECT_CALL: Section = Section {
 /// `[swarm]`
 pub const SWARM: Section = Section {
     title: "[swarm]",
-    doc: "Weights and ranges from which schedules are drawn, one for each seed. A plain value is fixed, `\"a..b\"` draws from a range \
-          with both its ends, and a list draws one of its entries: twice is twice as likely. What is left out is as in the swarm \
-          that is run where nobody wrote one: the subject's own values, every fault, limits that are now and then the least ones.",
+    doc: "Weights and ranges from which schedules are drawn, one for each seed. A plain value is fixed, `\"a..b\"` draws from \
+          a range with both its ends, and a list draws one of its entries: twice is twice as likely. What is left out is as in \
+          the swarm that is run where nobody wrote one: the subject's own values, every fault, limits that are now and then \
+          the least ones.",
     keys: &[
         key("runs", Form::Number(1), Some("100"), "How many schedules are drawn where nobody asks for another number."),
         key("first-seed", Form::Number(0), Some("1"), "The seed of the first of them; the others follow it, one by one."),
@@ -382,32 +386,34 @@ pub const SWARM: Section = Section {
 /// `[swarm.count]`
 pub const SWARM_COUNT: Section = Section {
     title: "[swarm.count]",
-    doc: "How many there are. Besides `clients`, each of the subject's own tables has a key here: how many entries of it there are \
-          for each client, from 0; without it, `1..3`.",
+    doc: "How many there are. Besides `clients`, each of the subject's own tables has a key here: how many entries of it there \
+          are for each client, from 0; without it, `1..3`.",
     keys: &[key("clients", Form::Numbers(1), Some("1..2"), "Client hosts.")],
 };
 
 /// `[swarm.limits]`
 pub const SWARM_LIMITS: Section = Section {
     title: "[swarm.limits]",
-    doc: "Limits as in `[limits]`, each with a choice of values: `\"client.recovery-deadline\" = [\"25s\", \"25s\", \"3s\"]`. Those that \
-          are left out have their defaults.",
+    doc: "Limits as in `[limits]`, each with a choice of values: `\"client.recovery-deadline\" = [\"25s\", \"25s\", \"3s\"]`. \
+          Those that are left out have their defaults.",
     keys: &[],
 };
 
 /// A subject's own table.
 pub const SWARM_SETUP: Section = Section {
     title: "[swarm.KEY]",
-    doc: "For each of the subject's own tables (`stream` for `[stream.s1]`), what stands in its entries. Values are choices; also ranges \
-          of durations (`\"0ms..200ms\"`) and sizes (`\"1B..64KiB\"`). A field that is there in a share of the cases is a table with \
-          a `chance`: `{ chance = 0.1, value = 7 }`, or, where it is a table itself, `{ chance = 0.1, after = \"0ms..40s\" }`.",
+    doc: "For each of the subject's own tables (`stream` for `[stream.s1]`), what stands in its entries. Values are choices; \
+          also ranges of durations (`\"0ms..200ms\"`) and sizes (`\"1B..64KiB\"`). A field that is there in a share of the \
+          cases is a table with a `chance`: `{ chance = 0.1, value = 7 }`, or, where it is a table itself, `{ chance = 0.1, \
+          after = \"0ms..40s\" }`.",
     keys: &[],
 };
 
 /// `[swarm.operations]`
 pub const SWARM_OPERATIONS: Section = Section {
     title: "[swarm.operations]",
-    doc: "For each operation, its weight: a number from 0. What is left out never comes. The subject draws the values of its fields.",
+    doc: "For each operation, its weight: a number from 0. What is left out never comes. The subject draws the values of its \
+          fields.",
     keys: &[],
 };
 
@@ -426,8 +432,8 @@ pub const SWARM_FAULTS: Section = Section {
 /// `aimed`
 pub const SWARM_AIMED: Section = Section {
     title: "aimed",
-    doc: "The shares of faults that are aimed at a milestone, at a point and at a time: `{ milestone = 0.6, point = 0.2, time = 0.2 }`. Only \
-          their proportions count.",
+    doc: "The shares of faults that are aimed at a milestone, at a point and at a time: `{ milestone = 0.6, point = 0.2, time \
+          = 0.2 }`. Only their proportions count.",
     keys: &[
         key("milestone", Form::Weight, Some("0"), "After a milestone was reached."),
         key("point", Form::Weight, Some("0"), "After a point was reached."),
@@ -438,10 +444,11 @@ pub const SWARM_AIMED: Section = Section {
 /// `[swarm.faults.weights]`
 pub const SWARM_WEIGHTS: Section = Section {
     title: "[swarm.faults.weights]",
-    doc: "For each word of the fault table but `restart`, its weight: `reset = 3`, or a table with its `weight` and choices for its fields: \
-          `cut = { weight = 10, learns = { client = \"0ms..12s\", server = [\"0ms\", \"never\"] } }`. In `learns`, `client` is the end that opened \
-          the connection. `toward` is `\"client\"`, `\"server\"`, `\"both\"` or a list of these; `host` a host or a list of hosts; the `by` of a \
-          `clock-jump` has no sign, one half jumps back. A word that is left out never comes.",
+    doc: "For each word of the fault table but `restart`, its weight: `reset = 3`, or a table with its `weight` and choices \
+          for its fields: `cut = { weight = 10, learns = { client = \"0ms..12s\", server = [\"0ms\", \"never\"] } }`. In \
+          `learns`, `client` is the end that opened the connection. `toward` is `\"client\"`, `\"server\"`, `\"both\"` or a \
+          list of these; `host` a host or a list of hosts; the `by` of a `clock-jump` has no sign, one half jumps back. A word \
+          that is left out never comes.",
     keys: &[],
 };
 

@@ -23,7 +23,8 @@ impl Mistake {
 
     /// A mistake at a byte of the file's text.
     pub(super) fn at(file: &str, text: &str, wrong: Wrong) -> Self {
-        let before = &text[..text.floor_char_boundary(wrong.at)];
+        let end = (0..=wrong.at.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+        let before = &text[..end.unwrap_or(0)];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Self {
             file: file.to_owned(),

@@ -56,9 +56,9 @@ pub struct Scenario {
     pub kills: Vec<String>,
     /// Defects that are on in every run.
     pub defects: Vec<String>,
-    /// So many seeds are run; of a swarm, so many schedules are drawn.
+    /// So many seeds of a schedule are run. A swarm's profile says how many of its own.
     pub seeds: u64,
-    /// The first of them.
+    /// The first of them. A swarm's profile says its own.
     pub first_seed: u64,
     /// The engines that must show it.
     pub engines: Vec<Engine>,
@@ -74,6 +74,7 @@ pub struct Scenario {
 
 /// What a scenario runs.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant)] // one stands in each scenario, and most are schedules
 pub enum Body {
     /// One schedule. Its `seed` is the scenario's first, its `defects` are the scenario's.
     Schedule(Plan),
@@ -153,7 +154,8 @@ impl Scenario {
     pub fn plans(&self) -> Vec<Plan> {
         let Body::Schedule(plan) = &self.body else { return Vec::new() };
         let orders = if self.both_orders { vec![Order::PacketsFirst, Order::TimersFirst] } else { vec![plan.order] };
-        self.each_seed().flat_map(|seed| orders.iter().map(move |order| self.plan(plan, seed, *order))).collect()
+        let seeds = (0..self.seeds).map(|n| self.first_seed.wrapping_add(n));
+        seeds.flat_map(|seed| orders.iter().map(move |order| self.plan(plan, seed, *order))).collect()
     }
 
     /// The plans of a swarm, one for each seed, drawn as they are asked for. A schedule has none.
@@ -162,12 +164,7 @@ impl Scenario {
             Body::Swarm(profile) => Some(&**profile),
             Body::Schedule(_) => None,
         };
-        profile.into_iter().flat_map(move |profile| self.each_seed().map(move |seed| draw::plan(profile, subject, seed)))
-    }
-
-    fn each_seed(&self) -> impl Iterator<Item = u64> + use<> {
-        let first = self.first_seed;
-        (0..self.seeds).map(move |n| first.wrapping_add(n))
+        profile.into_iter().flat_map(move |profile| profile.seeds().map(move |seed| draw::plan(profile, subject, seed)))
     }
 
     fn plan(&self, plan: &Plan, seed: u64, order: Order) -> Plan {

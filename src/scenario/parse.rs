@@ -55,13 +55,9 @@ fn scenario(top: &Table<'_>, subjects: &[Arc<dyn Erased>]) -> Parsed<Scenario> {
     let names = Names::new(&**subject, clients);
     let defects = defects_of("defects", &names)?;
     let order = top.get("order").map(|node| order(&node)).transpose()?;
-    let (mut seeds, mut first_seed) = (number(top, "seeds", 1, 1)?, number(top, "first-seed", 0, 1)?);
+    let first_seed = number(top, "first-seed", 0, 1)?;
     let body = match top.get("swarm") {
-        Some(swarm) => {
-            let profile = swarm::profile(top, &swarm, subject, &names, &defects)?;
-            (seeds, first_seed) = (profile.runs, profile.first_seed);
-            Body::Swarm(Box::new(profile))
-        }
+        Some(swarm) => Body::Swarm(Box::new(swarm::profile(top, &swarm, subject, &names, &defects)?)),
         None => {
             let order = order.flatten().unwrap_or_default();
             Body::Schedule(Plan { order, seed: first_seed, defects: defects.clone(), ..plan(top, &names, &setup)? })
@@ -74,7 +70,7 @@ fn scenario(top: &Table<'_>, subjects: &[Arc<dyn Erased>]) -> Parsed<Scenario> {
         source: names.list(top.get("source"), |entry| names.rule(entry))?,
         kills: defects_of("kills", &names)?,
         defects,
-        seeds,
+        seeds: number(top, "seeds", 1, 1)?,
         first_seed,
         engines: engines(top)?,
         engines_because: top.get("engines-because").map(|node| node.text().map(str::to_owned)).transpose()?,

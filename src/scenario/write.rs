@@ -23,7 +23,7 @@ pub(super) fn file(scenario: &Scenario) -> String {
     file.head(scenario);
     match &scenario.body {
         Body::Schedule(plan) => file.schedule(plan),
-        Body::Swarm(profile) => file.swarm(scenario, profile),
+        Body::Swarm(profile) => file.swarm(profile),
     }
     file.expect(&scenario.expect);
     file.text

@@ -94,7 +94,7 @@ where
 
 fn write(amount: u64, units: &[Unit]) -> String {
     let smallest = units.last().expect("a table of units has rows");
-    let exact = units.iter().find(|(_, worth)| amount > 0 && amount % worth == 0).unwrap_or(smallest);
+    let exact = units.iter().find(|(_, worth)| amount > 0 && amount.is_multiple_of(*worth)).unwrap_or(smallest);
     format!("{}{}", amount / exact.1, exact.0)
 }
 

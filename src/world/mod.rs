@@ -199,6 +199,8 @@ fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> World {
         options: *options,
         net: Rc::new(net.enter()),
         started: tokio::time::Instant::now(),
+        clock: std::cell::Cell::new(None),
+        outbound: Vec::new(),
         hosts: Hosts::new(hosts),
         conns: conns::Conns::default(),
         faults: faults::Faults::default(),

@@ -149,7 +149,7 @@ const CLIENT: &str = "client";
 
 /// When an end learns: a duration or never.
 pub fn learns(node: &Node<'_>) -> Parsed<Learns> {
-    node.read("a duration like `\"3s\"`, or `\"never\"`", |text| read_learns(text))
+    node.read("a duration like `\"3s\"`, or `\"never\"`", read_learns)
 }
 
 pub fn read_learns(text: &str) -> Result<Learns, String> {

@@ -25,10 +25,8 @@ fn template(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
     if node.is_table() {
         return maybe(node, schema, root);
     }
-    if node.is_text() {
-        if let Some(range) = range(node.text()?) {
-            return Ok(range);
-        }
+    if let Some(range) = node.text().ok().and_then(range) {
+        return Ok(range);
     }
     shape::check(node, schema, root, &[])?;
     node.json().map(Template::Fixed)

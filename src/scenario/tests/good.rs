@@ -6,7 +6,7 @@ use super::*;
 use crate::schedule::profile::{Choice, Kind, Template};
 use crate::schedule::{Action, Conn, Fault, HoldEnd, Host, Learns, LimitValue, PuppetStep, Trigger, When};
 
-const LATE_CLOSE: &str = r#"
+pub(super) const LATE_CLOSE: &str = r#"
 format  = 1                       # an unknown format is refused, never guessed
 subject = "ferry"
 title   = "A late close of generation 1 does not detach generation 2"
@@ -125,7 +125,7 @@ fn limits_have_the_kinds_of_their_defaults() {
     assert_eq!(values, [LimitValue::Count(2), LimitValue::secs(3), LimitValue::Flag(true), LimitValue::Bytes(4096)]);
 }
 
-const SWARM: &str = r#"
+pub(super) const SWARM: &str = r#"
 format  = 1
 subject = "ferry"
 title   = "Two clients, busy processes, every fault, tight limits: complete or honestly failed"
@@ -175,7 +175,7 @@ at-least = { "ferry.client.recovering" = 0.25, "ferry.server.detach.unlocked" = 
 fn a_swarm_says_what_is_drawn() {
     let scenario = parse(SWARM).unwrap();
     let Body::Swarm(profile) = &scenario.body else { panic!("a swarm") };
-    assert_eq!((scenario.seeds, scenario.first_seed, profile.horizon), (300, 5, Duration::from_secs(180)));
+    assert_eq!((profile.runs, profile.first_seed, profile.horizon), (300, 5, Duration::from_secs(180)));
     assert_eq!(profile.setup["process"].count, Choice::Range(1, 4));
     let Template::Table(fields) = &profile.setup["process"].template else { panic!("a table") };
     assert_eq!(fields["late-output"], Template::Maybe(0.1, Box::new(Template::Fixed(true.into()))));

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use super::inline::{Inline, key, text};
 use super::{File, Pairs, latency, learns, limit, puppet, put, put_some};
-use crate::scenario::{Scenario, TOWARD, name_of, parse};
+use crate::scenario::{TOWARD, name_of, parse};
 use crate::schedule::profile::{Choice, Faults, Kind, Profile, Shape, Template};
 use crate::schedule::words::Word;
 use crate::schedule::{Learns, LimitValue, units};
 
 impl File {
-    pub(super) fn swarm(&mut self, scenario: &Scenario, profile: &Profile) {
+    pub(super) fn swarm(&mut self, profile: &Profile) {
         let mut head = Vec::new();
-        put(&mut head, "runs", Inline::raw(scenario.seeds));
-        put(&mut head, "first-seed", Inline::raw(scenario.first_seed));
+        put(&mut head, "runs", Inline::raw(profile.runs));
+        put(&mut head, "first-seed", Inline::raw(profile.first_seed));
         put(&mut head, "horizon", Inline::duration(profile.horizon));
         put(&mut head, "heal", Inline::duration(profile.heal));
         let one = |range: &(Duration, Duration)| latency(*range);

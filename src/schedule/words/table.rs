@@ -16,8 +16,8 @@ use crate::schedule::fault::Fault;
 pub const WORDS: &[Word] = &[
     Word {
         name: "cut",
-        does: "A connection dies: from now on no packet of it passes, and what is in flight is lost. Each end gets an RST \
-               when it learns of it, or never.",
+        does: "A connection dies: from now on no packet of it passes, and what is in flight is lost. Each end gets an RST when \
+               it learns of it, or never.",
         fields: &[CONN, LEARNS],
         client_sees: "`ConnectionReset`, when it learns; before that, silence: what it writes goes nowhere.",
         server_sees: "The same, at its own time.",
@@ -50,7 +50,7 @@ pub const WORDS: &[Word] = &[
         client_sees: "What arrived before the cut, then as after a `cut`.",
         server_sees: "The same.",
         outside: "As for `cut`: at a position instead of a time. What was written, what was delivered and what was processed \
-               are three numbers; this freezes the second.",
+                  are three numbers; this freezes the second.",
         event: Full,
         turmoil: Not(NO_CONNECTIONS),
         build: |f| Fault::CutAfter { conn: f.conn("conn"), toward: f.host("toward"), count: f.count(), learns: f.learns() },
@@ -79,7 +79,7 @@ pub const WORDS: &[Word] = &[
         does: "Nothing passes on a connection in one direction, data, acknowledgements and the end of the connection alike.",
         fields: &[CONN, TOWARD, LASTS],
         client_sees: "Toward it: silence, then everything, in order. From it: its writes are not acknowledged, and block once \
-               the window is full.",
+                      the window is full.",
         server_sees: "The other half of that.",
         outside: "A half-open link; a proxy that stops to forward one way.",
         event: Full,
@@ -131,7 +131,7 @@ pub const WORDS: &[Word] = &[
                direction.",
         fields: &[CONN, Field { need: Else("both ends"), doc: "Only this end gets an RST.", ..TOWARD }],
         client_sees: "What was already on its way, then `ConnectionReset`. With `toward` the other end, nothing: it writes to \
-               nobody, until it is answered with an RST.",
+                      nobody, until it is answered with an RST.",
         server_sees: "The same.",
         outside: "A firewall or load balancer that ends idle or unwanted connections.",
         event: Full,
@@ -195,8 +195,8 @@ pub const WORDS: &[Word] = &[
     },
     Word {
         name: "hold",
-        does: "A task that reaches the point of the step's `after` stays there; all others run on. It needs an `after` that \
-               is a point.",
+        does: "A task that reaches the point of the step's `after` stays there; all others run on. It needs an `after` that is \
+               a point.",
         fields: &[
             Field { name: "lasts", kind: Kind::Duration, need: OneOf, doc: "It stays so long." },
             Field { name: "until", kind: Kind::Trigger, need: OneOf, doc: "It stays until this is reached." },
@@ -220,7 +220,7 @@ pub const WORDS: &[Word] = &[
         does: "A host's process dies: its root is dropped, and its kernel closes its sockets.",
         fields: &[HOST, DOWN],
         client_sees: "Of a server's: the end of the stream, or `ConnectionReset` where something was unread there; an RST for \
-               what it sends later, and for a new connection until the restart.",
+                      what it sends later, and for a new connection until the restart.",
         server_sees: "The same of a client's.",
         outside: "A panic, a kill, a deployment.",
         event: Full,
@@ -233,7 +233,7 @@ pub const WORDS: &[Word] = &[
                restart, not sooner.",
         fields: &[HOST, DOWN],
         client_sees: "Of a server's: silence. After the restart, `ConnectionReset` at its next retransmission; without one, \
-               only its own detection helps.",
+                      only its own detection helps.",
         server_sees: "The same of a client's.",
         outside: "A plug, a hypervisor, a kernel panic, a battery.",
         event: Full,
