@@ -79,7 +79,9 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// The keys of the tables of a scenario file that describe the world outside the subject (`stream` for
-    /// `[stream.s1]`), each with the JSON schema of one entry. What stands there comes back as [`Plan::setup`].
+    /// `[stream.s1]`), each with the JSON schema of one entry. What stands there comes back as [`Plan::setup`]. A string
+    /// whose schema says `format: duration` or `format: size` (`#[schemars(extend("format" = "duration"))]`) is checked to be
+    /// one (`50ms`, `4KiB`: [`units`](crate::schedule::units)), here and in operations.
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
         Vec::new()
     }

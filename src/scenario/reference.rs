@@ -120,16 +120,24 @@ fn fidelity(fidelity: Fidelity) -> String {
 }
 
 fn subject(text: &mut String, subject: &dyn Erased) {
-    put(text, format_args!("\n## The subject `{}`\n\n{}. Its servers: {}.\n", subject.name(), subject.about(), servers(subject)));
+    put(
+        text,
+        format_args!("\n## The subject `{}`\n\n`{0}`: {}. Its servers: {}.\n", subject.name(), subject.about(), servers(subject)),
+    );
     for (key, schema) in subject.setup() {
         let schema = schema.as_value();
         put(text, format_args!("\n### `[{key}.NAME]`\n"));
-        self::fields_of(text, &fields(schema, schema));
+        fields_of(text, &fields(schema, schema));
     }
     for verb in verbs(subject) {
         put(text, format_args!("\n### `{}`\n\n{}\n", verb.name, verb.doc));
-        self::fields_of(text, &fields(&verb.schema, &verb.root));
+        fields_of(text, &fields(&verb.schema, &verb.root));
     }
+    tables(text, subject);
+}
+
+/// The subject's tables of names.
+fn tables(text: &mut String, subject: &dyn Erased) {
     names(
         text,
         "Limits",
@@ -142,20 +150,17 @@ fn subject(text: &mut String, subject: &dyn Erased) {
     names(
         text,
         "Milestones",
-        ["milestone", "fields", "reached", ""],
+        ["milestone", "fields", "reached", "reached only"],
         subject.milestones().iter().map(|milestone| {
-            let only = milestone.only.map(|only| format!("only by `{only}`")).unwrap_or_default();
+            let only = milestone.only.map(|only| format!("by `{only}`")).unwrap_or_default();
             [code(milestone.name), milestone.fields.join(", "), milestone.doc.into(), only]
         }),
     );
     names(
         text,
         "Points",
-        ["point", "where it stands", "on the branch of", ""],
-        subject
-            .points()
-            .iter()
-            .map(|point| [code(point.name), point.doc.into(), point.defect.map(code).unwrap_or_default(), String::new()]),
+        ["point", "where it stands", "on the branch of"],
+        subject.points().iter().map(|point| [code(point.name), point.doc.into(), point.defect.map(code).unwrap_or_default()]),
     );
     names(
         text,
@@ -169,8 +174,8 @@ fn subject(text: &mut String, subject: &dyn Erased) {
     names(
         text,
         "Rules",
-        ["rule", "what it says", "source", ""],
-        subject.rules().iter().map(|rule| [code(rule.id), rule.doc.into(), rule.source.into(), String::new()]),
+        ["rule", "what it says", "source"],
+        subject.rules().iter().map(|rule| [code(rule.id), rule.doc.into(), rule.source.into()]),
     );
 }
 
@@ -194,12 +199,12 @@ fn fields_of(text: &mut String, fields: &[FieldDoc]) {
 }
 
 /// A table of names.
-fn names(text: &mut String, title: &str, head: [&str; 4], rows: impl Iterator<Item = [String; 4]>) {
+fn names<const N: usize>(text: &mut String, title: &str, head: [&str; N], rows: impl Iterator<Item = [String; N]>) {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {
         return;
     }
-    let row = |cells: [String; 4]| format!("| {} |\n", cells.map(|text| cell(&text)).join(" | "));
-    put(text, format_args!("\n### {title}\n\n{}|---|---|---|---|\n", row(head.map(str::to_owned))));
+    let row = |cells: [String; N]| format!("| {} |\n", cells.map(|text| cell(&text)).join(" | "));
+    put(text, format_args!("\n### {title}\n\n{}|{}\n", row(head.map(str::to_owned)), "---|".repeat(N)));
     rows.for_each(|cells| *text += &row(cells));
 }
