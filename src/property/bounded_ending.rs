@@ -2,6 +2,8 @@
 //!
 //! The bound is that of [`Path::bound`](super::path::Path::bound). What is due, and since when:
 //! - a stream whose producer has ended: since then, or since its opening. One whose producer lives is open, not hung;
+//! - an item of a stream that is open: since it was produced, or since the opening. A stream that lives, but brings nothing any
+//!   more, is hung;
 //! - a stream whose producer died with its host, and showed no life after it: since that death;
 //! - a stream or durable call over whose path nothing at all passes for longer than the client may try: since that began;
 //! - a call: since its asking, and with its own wait: the field `wait` of its operation, a duration;
@@ -45,6 +47,8 @@ enum Why {
     Ended(Time),
     /// Its producer's host died then.
     Died(Time),
+    /// Its next item was produced then.
+    Owed(Time),
     /// Nothing could pass.
     Severed,
     /// It was asked for then.
@@ -58,6 +62,7 @@ impl std::fmt::Display for Why {
         match self {
             Why::Ended(at) => write!(f, "its producer had ended at {at}"),
             Why::Died(at) => write!(f, "its producer had died with its host at {at}"),
+            Why::Owed(at) => write!(f, "its next item had been produced at {at}"),
             Why::Severed => write!(f, "nothing could pass any more"),
             Why::Asked(at) => write!(f, "it had been asked for at {at}"),
             Why::Over(at) => write!(f, "its connection was over at {at}"),
@@ -110,7 +115,16 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
     let died = died.map(|at| Due { bound: bound(at), why: Why::Died(at) });
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
-    [ended, died, severed].into_iter().flatten().filter(|due| due.bound < NEVER).min_by_key(|due| due.bound)
+    let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Owed(at) });
+    [ended, died, severed, owed].into_iter().flatten().filter(|due| due.bound < NEVER).min_by_key(|due| due.bound)
+}
+
+/// When the first item was produced that a stream still owes when nobody looks any more, if it is open then.
+fn next_item(facts: &Facts<'_>, view: &View<'_>) -> Option<Time> {
+    let is_open = view.ending().is_none_or(|(_, at, _)| at > facts.horizon);
+    let is_judged = is_open && view.fit.difference.is_none() && !facts.path(view.path).puppet;
+    let item = facts.sources[view.source].items.get(view.fit.start + view.fit.items).filter(|_| is_judged)?;
+    (!item.bytes.is_empty()).then_some(item.at)
 }
 
 /// When the producer of a stream died with its host, after the opening, and showed no life after it.

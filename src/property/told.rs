@@ -78,6 +78,12 @@ impl Told {
         self.end(ms + 60_000)
     }
 
+    /// The healed tail begins then.
+    pub fn healed(mut self, ms: u64, horizon: u64) -> Self {
+        self.plan.heal = Duration::from_millis(horizon - ms);
+        self
+    }
+
     /// The run goes on until then at least.
     pub fn end(mut self, ms: u64) -> Self {
         self.history.end = self.history.end.max(Time(ms));
@@ -252,6 +258,13 @@ impl Told {
         let (opened, over) = (Time(opened), over.map(Time));
         self.history.conns.push(Connection { name, client, server, generation: Some(n.into()), opened, over: (over, over) });
         self
+    }
+
+    /// The same, and only the client knows that it is over.
+    pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
+        let mut told = self.conn(n, opened, None);
+        told.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));
+        told
     }
 
     /// A connection that the client tries to open.
