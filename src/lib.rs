@@ -17,7 +17,7 @@
 //! The harness. Start at [`subject::Subject`], the trait that a protocol under test implements.
 //! - [`world`]: clock, hosts, links, the engines; the world's side of net, process, wall clock and randomness.
 //! - [`subjects`]: how each protocol is put into a world.
-//! - [`hunt`]: many runs. [`report`]: what a person reads. [`cli`]: the command line.
+//! - [`hunt`]: many runs. [`report`]: what a person reads. [`cli`]: the command line. [`suite`]: a subject's tests.
 #![deny(missing_docs, unsafe_code, clippy::await_holding_lock)]
 #![warn(clippy::unwrap_used)]
 
@@ -31,16 +31,29 @@ pub mod env;
 pub mod net;
 pub mod probe;
 pub mod process;
+pub mod protocols;
 
 pub use env::Env;
 
 #[cfg(all(feature = "sim", tokio_unstable))]
+pub mod cli;
+#[cfg(all(feature = "sim", tokio_unstable))]
 pub mod history;
 #[cfg(all(feature = "sim", tokio_unstable))]
+pub mod hunt;
+#[cfg(all(feature = "sim", tokio_unstable))]
 pub mod property;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod report;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod scenario;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod schedule;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod subject;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod subjects;
+#[cfg(all(feature = "sim", tokio_unstable))]
+pub mod suite;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod world;

@@ -6,11 +6,16 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// The generator of one thing: `keyed(seed, "latency", &[conn, direction, n])`.
 pub fn keyed(seed: u64, what: &str, which: &[u64]) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(mixed(seed, what, which))
+}
+
+/// The key itself, well mixed: enough where a bit or a rank is wanted at every packet, and a generator would cost too much.
+pub fn mixed(seed: u64, what: &str, which: &[u64]) -> u64 {
     let mut key = crate::history::Digest::default();
     key.number(seed);
     key.bytes(what.as_bytes());
     which.iter().for_each(|n| key.number(*n));
-    ChaCha8Rng::seed_from_u64(key.value())
+    key.value()
 }
 
 /// One number of that generator, below `bound`; 0 where `bound` is 0.

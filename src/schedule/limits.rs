@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::units;
+
 /// One limit of a subject's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
@@ -50,10 +52,8 @@ impl LimitValue {
 impl fmt::Display for LimitValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LimitValue::Duration(d) => write!(f, "{}", humantime::format_duration(*d)),
-            LimitValue::Bytes(n) if *n > 0 && n % (1 << 20) == 0 => write!(f, "{}MiB", n >> 20),
-            LimitValue::Bytes(n) if *n > 0 && n % (1 << 10) == 0 => write!(f, "{}KiB", n >> 10),
-            LimitValue::Bytes(n) => write!(f, "{n}B"),
+            LimitValue::Duration(d) => f.pad(&units::duration(*d)),
+            LimitValue::Bytes(n) => f.pad(&units::size(*n)),
             LimitValue::Count(n) => n.fmt(f),
             LimitValue::Flag(b) => b.fmt(f),
         }

@@ -5,7 +5,7 @@
 //! - [`Fault`]: the words of the fault table ([`fault`], [`words`]).
 //! - [`Conn`], [`Host`]: how a schedule names connections and hosts ([`names`]).
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
-//! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for.
+//! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for. [`units`]: `25s`, `64KiB`.
 //! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]). [`draw`]: the generator.
 //!
 //! All of it is data: nothing here runs anything, and every value can be written to a scenario file and read again.
@@ -21,6 +21,7 @@ pub mod names;
 pub mod profile;
 pub mod puppet;
 pub mod trigger;
+pub mod units;
 pub mod words;
 
 pub use fault::{Count, Fault, HoldEnd, Learns, Place, SlowBy};

@@ -1,1 +1,185 @@
 //! The fault table: one row a word, from which parsing, writing, the schema, the docs and `list faults` are drawn.
+//!
+//! A [`Word`] says what a fault is called in files, which [`Field`]s it has, what each side of a connection sees of it, what
+//! causes it in the world outside, and on which engine it is faithful. The rows stand in [`WORDS`].
+//!
+//! A [`Fault`] and its row with a list of fields are two forms of one thing: [`Fault::word`] and [`Fault::fields`] lead
+//! from the first to the second, [`Word::build`] back. Nothing here knows TOML, and nothing here carries a fault out: that
+//! is the link model's work, which keeps to what the table says.
+//!
+//! - [`table`]: the rows. [`convert`]: the way there and back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::fault::{Fault, Learns};
+use super::names::{Conn, Host};
+use super::trigger::Trigger;
+
+pub mod convert;
+pub mod table;
+
+pub use convert::{Fields, Unfit};
+pub use table::WORDS;
+
+/// One row of the fault table.
+#[derive(Clone, Copy)]
+pub struct Word {
+    /// Its name in files: `cut-after`.
+    pub name: &'static str,
+    /// What it does, in a sentence or three.
+    pub does: &'static str,
+    /// Its fields, in the order in which they are written.
+    pub fields: &'static [Field],
+    /// What the end that opened the connection sees of it.
+    pub client_sees: &'static str,
+    /// What the end that accepted the connection sees of it.
+    pub server_sees: &'static str,
+    /// What causes it in the world outside.
+    pub outside: &'static str,
+    /// How faithful it is on the event-driven engine.
+    pub event: Fidelity,
+    /// How faithful it is on stock `turmoil`.
+    pub turmoil: Fidelity,
+    /// Puts the fault together, from fields that were found to be complete.
+    pub(super) build: fn(&Fields) -> Fault,
+}
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// How faithful an engine is to the world outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fidelity {
+    /// It does what the row says.
+    Full,
+    /// It does most of it; what differs.
+    Partly(&'static str),
+    /// It cannot do it; why.
+    None(&'static str),
+}
+
+/// One field of a word.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name in files.
+    pub name: &'static str,
+    /// What kind of value it takes.
+    pub kind: Kind,
+    /// Whether it must be there.
+    pub need: Need,
+    /// What it says.
+    pub doc: &'static str,
+}
+
+/// Whether a field must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It must.
+    Always,
+    /// It need not; what holds without it.
+    Else(&'static str),
+    /// Exactly one of the fields of this word that have this need must be there.
+    OneOf,
+    /// At least one of the fields of this word that have this need must be there.
+    SomeOf,
+    /// It must where this other field is there, and must not where it is not.
+    With(&'static str),
+    /// It may be there where this other field is there, and must not where it is not; what holds without it.
+    WithElse(&'static str, &'static str),
+}
+
+/// The kind of a field's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A host.
+    Host,
+    /// Two hosts.
+    Hosts,
+    /// A connection.
+    Conn,
+    /// A duration.
+    Duration,
+    /// A jump of a clock, forth or back.
+    Jump,
+    /// A number of bytes, with its unit.
+    Size,
+    /// A number of things, from 0.
+    Count,
+    /// For hosts, when each learns of it.
+    Learns,
+    /// What is waited for.
+    Trigger,
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A host.
+    Host(Host),
+    /// Two hosts.
+    Hosts(Host, Host),
+    /// A connection.
+    Conn(Conn),
+    /// A duration.
+    Duration(Duration),
+    /// A jump of a clock, in milliseconds.
+    Jump(i64),
+    /// A number of bytes.
+    Size(u64),
+    /// A number of things.
+    Count(u64),
+    /// For hosts, when each learns of it.
+    Learns(BTreeMap<Host, Learns>),
+    /// What is waited for.
+    Trigger(Trigger),
+}
+
+impl Word {
+    /// The row of this name.
+    pub fn find(name: &str) -> Option<&'static Word> {
+        WORDS.iter().find(|word| word.name == name)
+    }
+
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+impl Kind {
+    /// What a person writes there, with an example in the syntax of files.
+    pub fn written(self) -> &'static str {
+        match self {
+            Kind::Host => "a host: `\"server\"`",
+            Kind::Hosts => "two hosts: `[\"client\", \"server\"]`",
+            Kind::Conn => "a connection: `\"client#1\"`",
+            Kind::Duration => "a duration: `\"800ms\"`",
+            Kind::Jump => "a duration, also below 0: `\"-3s\"`",
+            Kind::Size => "a size: `\"64KiB\"`",
+            Kind::Count => "a number: `3`",
+            Kind::Learns => "for hosts, a duration or `\"never\"`: `{ client = \"0ms\", server = \"never\" }`",
+            Kind::Trigger => "a milestone or a point, as in `after`, without `delay`",
+        }
+    }
+}
+
+impl Value {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Value::Host(_) => Kind::Host,
+            Value::Hosts(..) => Kind::Hosts,
+            Value::Conn(_) => Kind::Conn,
+            Value::Duration(_) => Kind::Duration,
+            Value::Jump(_) => Kind::Jump,
+            Value::Size(_) => Kind::Size,
+            Value::Count(_) => Kind::Count,
+            Value::Learns(_) => Kind::Learns,
+            Value::Trigger(_) => Kind::Trigger,
+        }
+    }
+}

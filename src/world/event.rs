@@ -112,8 +112,12 @@ fn stop_spinning() {
 
 /// The end of a turn: nothing is ready.
 fn park() {
-    let Some(sealed) = local::try_with(|world| world.end_turn()) else { return };
-    if sealed {
+    let sealed = local::try_with(|world| {
+        let sealed = world.end_turn();
+        world.forget_time();
+        sealed
+    });
+    if sealed == Some(true) {
         local::seal();
     }
 }
@@ -246,6 +250,7 @@ impl Director {
             other => other,
         };
         local::with(|world| {
+            world.forget_time();
             world.turns.moment = moment;
             let now = world.now();
             if world.livelock.is_some() {

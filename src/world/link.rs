@@ -100,14 +100,14 @@ pub(super) fn latency(seed: u64, range: (Duration, Duration), conn: ConnIndex, f
 
 /// The rank of a direction's arrivals in a millisecond: links come in a drawn order, and each stays in order in itself.
 pub(super) fn rank(seed: u64, conn: ConnIndex, from: Side, at: Time) -> u32 {
-    1 + keyed::below(seed, "rank", &[conn.0 as u64, from as u64, at.0], 1 << 16) as u32
+    1 + (keyed::mixed(seed, "rank", &[conn.0 as u64, from as u64, at.0]) & 0xffff) as u32
 }
 
 /// Whether, in a millisecond, packets come before timers.
 pub(super) fn packets_first(seed: u64, order: crate::schedule::Order, at: Time) -> bool {
     use crate::schedule::Order;
     match order {
-        Order::Drawn => keyed::below(seed, "order", &[at.0], 2) == 0,
+        Order::Drawn => keyed::mixed(seed, "order", &[at.0]) & 1 == 0,
         Order::PacketsFirst => true,
         Order::TimersFirst => false,
     }

@@ -4,9 +4,9 @@
 //! touched without the world, so that nothing re-enters it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use tokio::task::Id;
 
 use crate::history::What;
@@ -42,7 +42,7 @@ pub(super) enum Noted {
 /// The tasks of a world, and whose they are.
 #[derive(Default)]
 pub(super) struct Tasks {
-    owner: HashMap<Id, HostIx>,
+    owner: FxHashMap<Id, HostIx>,
     count: Vec<u64>,
     /// Polls since virtual time last moved; all polls.
     pub spins: u64,

@@ -132,6 +132,8 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
             });
             event::Director::new(plan.horizon.into()).await;
         });
+        // Outside of its runtime, tokio's clock is the real one.
+        let _in_runtime = runtime.enter();
         local::with(World::seal);
         Ok(())
     }));
@@ -197,6 +199,8 @@ fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> World {
         options: *options,
         net: Rc::new(net.enter()),
         started: tokio::time::Instant::now(),
+        clock: std::cell::Cell::new(None),
+        outbound: Vec::new(),
         hosts: Hosts::new(hosts),
         conns: conns::Conns::default(),
         faults: faults::Faults::default(),

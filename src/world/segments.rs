@@ -43,11 +43,12 @@ fn flags_of(segment: &TcpSegment) -> Flags {
 impl World {
     /// Takes what the hosts' kernels send, and puts it on its way.
     pub(super) fn egress(&mut self) {
-        let mut packets = Vec::new();
+        let mut packets = std::mem::take(&mut self.outbound);
         self.net.egress_all(&mut packets);
-        for packet in packets {
+        for packet in packets.drain(..) {
             self.sent(packet);
         }
+        self.outbound = packets;
         self.update_windows();
     }
 

@@ -1,5 +1,6 @@
 //! The state of a world, and its history as it is written.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
-use turmoil_net::EnterGuard;
+use turmoil_net::{EnterGuard, Packet};
 
 use crate::history::{Call, ConnIndex, Event, History, Time, What};
 use crate::schedule::{Operation, Plan};
@@ -31,6 +32,10 @@ pub(super) struct World {
     /// The socket stack of all hosts.
     pub net: Rc<EnterGuard>,
     pub started: Instant,
+    /// The virtual time of this turn, once somebody asked for it.
+    pub clock: Cell<Option<Time>>,
+    /// Packets on their way out of the kernels, between turns.
+    pub outbound: Vec<Packet>,
     pub hosts: Hosts,
     pub conns: Conns,
     pub faults: Faults,
@@ -92,8 +97,18 @@ pub(super) enum Phase {
 impl World {
     /// The virtual time, rounded up to whole milliseconds.
     pub fn now(&self) -> Time {
+        if let Some(now) = self.clock.get() {
+            return now;
+        }
         let passed = Instant::now() - self.started;
-        Time(passed.as_nanos().div_ceil(1_000_000) as u64)
+        let now = Time(passed.as_nanos().div_ceil(1_000_000) as u64);
+        self.clock.set(Some(now));
+        now
+    }
+
+    /// The clock is about to move.
+    pub fn forget_time(&self) {
+        self.clock.set(None);
     }
 
     /// The moment of tokio's clock at a virtual time.

@@ -1,0 +1,192 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::schedule::Order;
+use crate::world;
+
+/// Deterministic simulation of protocols that must survive a dropped connection.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    max_term_width = 100,
+    after_help = "Exit status: 0 all held, 1 a property broke, 2 the command line or a file is wrong."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run scenario files, and tell what broke
+    Run(Run),
+    /// Tell the whole story of one run
+    Replay(Replay),
+    /// Read scenario files and look up every name in them; run nothing
+    Check {
+        /// Scenario files, and folders of them [default: scenarios]
+        files: Vec<PathBuf>,
+    },
+    /// Print a scenario file to begin with
+    New {
+        /// The protocol under test; `list subjects` names them
+        subject: String,
+    },
+    /// Show where two runs part
+    Diff(Diff),
+    /// Print what there is to write into a scenario file, or onto the command line
+    List {
+        /// Of what
+        #[arg(value_enum)]
+        what: Option<What>,
+        /// Only of this subject
+        subject: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Scenario files, and folders of them [default: scenarios]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub select: Select,
+    /// How many seeds of each file, instead of what it says
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub seeds: Option<u64>,
+    /// What carries the segments
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: Engine,
+    /// Repeat every run, and compare digest and verdict
+    #[arg(long)]
+    pub check: bool,
+    /// How many threads work [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub jobs: Option<u64>,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// A scenario file; `-` reads it from standard input, also from the middle of a log
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub select: Select,
+    /// Leave out what happened later: `3.4s`
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// Print what the subject logged, too
+    #[arg(long)]
+    pub log: bool,
+    /// Tell of every segment, too
+    #[arg(long)]
+    pub packets: bool,
+    /// What carries the segments
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: Engine,
+}
+
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// A scenario file
+    pub a: PathBuf,
+    /// Another one
+    pub b: PathBuf,
+    #[command(flatten)]
+    pub select: Select,
+}
+
+/// Which runs of a file, and what is changed in them.
+#[derive(Debug, Default, Args)]
+pub struct Select {
+    /// The seed, or the first of several, instead of what the file says
+    #[arg(long, value_name = "S", value_parser = number)]
+    pub seed: Option<u64>,
+    /// Switch a defect on, besides those of the file; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub defect: Vec<String>,
+    /// Set a limit; may be given several times
+    #[arg(long, value_name = "LIMIT=VALUE")]
+    pub set: Vec<String>,
+    /// The order of packets and timers within a millisecond, instead of what the file says
+    #[arg(long, value_enum)]
+    pub order: Option<WhichOrder>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Engine {
+    /// Event-driven: virtual time jumps to the next thing that happens
+    #[default]
+    Event,
+    /// Stock turmoil, in ticks of a millisecond
+    Turmoil,
+}
+
+impl From<Engine> for world::Engine {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Event => world::Engine::Event,
+            Engine::Turmoil => world::Engine::Turmoil,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table and stories
+    #[default]
+    Text,
+    /// One object a line
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WhichOrder {
+    Drawn,
+    PacketsFirst,
+    TimersFirst,
+}
+
+impl From<WhichOrder> for Order {
+    fn from(order: WhichOrder) -> Self {
+        match order {
+            WhichOrder::Drawn => Order::Drawn,
+            WhichOrder::PacketsFirst => Order::PacketsFirst,
+            WhichOrder::TimersFirst => Order::TimersFirst,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// The protocols under test
+    Subjects,
+    /// The words for faults, with their fields
+    Faults,
+    /// Sizes, windows, deadlines and budgets, with their defaults
+    Limits,
+    /// What triggers and expectations can name
+    Milestones,
+    /// Where a task can be held
+    Points,
+    /// Historical bugs that can be switched on
+    Defects,
+    /// The ledger: what the subject keeps
+    Rules,
+    /// What must hold over every run
+    Properties,
+    /// What the user of a client can ask for
+    Operations,
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "write a whole number below 2^64".into())
+}
+
+fn positive(text: &str) -> Result<u64, String> {
+    number(text).ok().filter(|n| *n > 0).ok_or_else(|| "write a whole number from 1 up".into())
+}

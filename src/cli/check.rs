@@ -1,0 +1,27 @@
+//! `check`: are these files as they should be? `new`: a file to begin with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::report::say;
+use crate::scenario;
+use crate::subject::Erased;
+
+use super::files;
+use super::page::{Page, Stop};
+
+/// Reads scenario files and looks up every name in them; runs nothing. The first mistake ends it.
+pub fn check(named: &[PathBuf], subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+    let found = files::find(named)?;
+    for path in &found {
+        files::load(path, subjects, page)?;
+    }
+    page.say(&format!("{}: no mistake\n", say::count(found.len() as u64, "scenario file")))?;
+    Ok(true)
+}
+
+/// Prints a commented scenario file of a subject.
+pub fn new(name: &str, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+    page.say(&scenario::starter(files::named(name, subjects)?))?;
+    Ok(true)
+}

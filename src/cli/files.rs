@@ -1,0 +1,75 @@
+//! Which files are meant.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::report::envelope;
+use crate::scenario::Scenario;
+use crate::subject::Erased;
+
+use super::page::{Page, Stop};
+
+/// Where scenario files are, where nobody says it.
+pub const FOLDER: &str = "scenarios";
+
+/// The scenario files among these files and folders, in order; those of [`FOLDER`] where none is named.
+pub fn find(named: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
+    if named.is_empty() && !Path::new(FOLDER).is_dir() {
+        return Err(Stop(format!("there is no folder `{FOLDER}` here; name scenario files, or write one with `new SUBJECT`")));
+    }
+    let default = [PathBuf::from(FOLDER)];
+    let named = if named.is_empty() { &default } else { named };
+    let mut found = Vec::new();
+    for path in named {
+        if path.is_dir() {
+            let before = found.len();
+            walk(path, &mut found)?;
+            if found.len() == before {
+                return Err(Stop(format!("{}: there is no scenario file (*.toml) in this folder", path.display())));
+            }
+        } else {
+            found.push(path.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// All scenario files of a folder and the folders in it, by name. Links to folders are not followed.
+pub fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Stop> {
+    let unreadable = |error: std::io::Error| Stop(format!("{}: this folder cannot be read: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(unreadable)?;
+    let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_type().map_err(unreadable)?.is_dir() {
+            walk(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Reads a scenario from a file, or from standard input where the file is `-`.
+pub fn load(path: &Path, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<Scenario, Stop> {
+    if path != Path::new("-") {
+        return Ok(Scenario::load(path, subjects)?);
+    }
+    let mut bytes = Vec::new();
+    page.input.read_to_end(&mut bytes).map_err(|error| Stop(format!("standard input cannot be read: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| Stop("-: standard input is not UTF-8 text".into()))?;
+    Ok(Scenario::parse(&envelope::open(&text), "-", subjects)?)
+}
+
+/// The subject of a scenario.
+pub fn subject<'s>(scenario: &Scenario, subjects: &'s [Arc<dyn Erased>]) -> Result<&'s Arc<dyn Erased>, Stop> {
+    named(&scenario.subject, subjects)
+}
+
+/// The subject of this name.
+pub fn named<'s>(name: &str, subjects: &'s [Arc<dyn Erased>]) -> Result<&'s Arc<dyn Erased>, Stop> {
+    let known = subjects.iter().map(|subject| subject.name());
+    let found = subjects.iter().find(|subject| subject.name() == name);
+    found.ok_or_else(|| Stop(crate::scenario::mistake::unknown("no subject", name, known)))
+}

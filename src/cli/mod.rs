@@ -1,0 +1,131 @@
+//! The command line: what a person runs.
+//!
+//! [`main`] is all of a program: `reknit` itself calls it with the built-in subjects, a user's crate with its own. Its exit
+//! status is 0 when all held, 1 when a property broke, 2 for a mistake of the user's, which is one line on standard error
+//! that says what to do.
+//!
+//! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
+//! - `run`, `replay`, `check`, `diff`, `list`: a command each.
+//! - `page`: where everything is printed to. No command prints past it, so each can be tested as a function.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::hunt::fresh::{self, Fresh};
+use crate::subject::Erased;
+
+mod args;
+mod check;
+mod diff;
+mod files;
+mod list;
+mod page;
+mod replay;
+mod run;
+mod select;
+
+use args::{Cli, Command};
+use page::{Page, Stop};
+
+pub(crate) use page::{colours, width};
+
+/// All scenario files of a folder and the folders in it, by name.
+pub(crate) fn scenario_files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
+    files::walk(folder, found).map_err(|Stop(why)| why)
+}
+
+/// The whole command for these subjects: reads the arguments of the process, and prints to its standard output.
+pub fn main(subjects: Vec<Arc<dyn Erased>>) -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(status) = answer(&args, &subjects) {
+        return status;
+    }
+    let (mut out, mut err) = (anstream::stdout(), anstream::stderr());
+    let mut page = Page {
+        out: &mut out,
+        err: &mut err,
+        input: &mut std::io::stdin(),
+        width: width(),
+        live: std::io::stderr().is_terminal(),
+        fresh: Fresh::this_program(),
+        program: program(&args),
+        closed: false,
+    };
+    ExitCode::from(act(&args, &subjects, &mut page))
+}
+
+/// Answers, if this process is one that was started to be [asked](fresh).
+pub(crate) fn answer(args: &[OsString], subjects: &[Arc<dyn Erased>]) -> Option<ExitCode> {
+    if args.get(1)? != fresh::ASK {
+        return None;
+    }
+    let file = std::io::read_to_string(std::io::stdin()).map_err(|error| error.to_string());
+    let engine = args.get(2).and_then(|engine| engine.to_str());
+    Some(match file.and_then(|file| fresh::answer(&file, engine, subjects)) {
+        Ok(statement) => {
+            print!("{statement}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    })
+}
+
+/// The name by which this program was called.
+fn program(args: &[OsString]) -> String {
+    let name = args.first().map(Path::new).and_then(Path::file_stem);
+    name.map_or("reknit".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Does what the arguments say; the exit status.
+fn act(args: &[OsString], subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> u8 {
+    let done = match Cli::try_parse_from(args) {
+        Ok(cli) => command(cli.command, subjects, page),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            page.say(&error.render().ansi().to_string()).map(|()| true)
+        }
+        Err(error) => Err(Stop(one_line(&error))),
+    };
+    match done {
+        Ok(true) => 0,
+        Ok(false) => 1,
+        Err(Stop(why)) => {
+            page.complain(&why);
+            2
+        }
+    }
+}
+
+fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+    match command {
+        Command::Run(args) => run::run(&args, subjects, page),
+        Command::Replay(args) => replay::replay(&args, subjects, page),
+        Command::Check { files } => check::check(&files, subjects, page),
+        Command::New { subject } => check::new(&subject, subjects, page),
+        Command::Diff(args) => diff::diff(&args, subjects, page),
+        Command::List { what, subject } => list::list(what, subject.as_deref(), subjects, page),
+    }
+}
+
+/// What is wrong with the arguments, in one line.
+fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::MissingSubcommand || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "name a command: run, replay, check, new, diff or list; --help says what each does".into();
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let said = text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"));
+    let said = said.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    said.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ").replace("; tip: ", "; ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Where everything is printed to.
+
+use std::io::{ErrorKind, IsTerminal, Read, Write};
+
+use crate::hunt::Fresh;
+use crate::report::WIDTH;
+
+/// A mistake of the user's: one line that says what to do. It ends the command with status 2.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stop(pub String);
+
+impl<E: std::error::Error> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Stop(error.to_string())
+    }
+}
+
+/// Standard output, standard error, standard input, and what is known of them.
+pub struct Page<'a> {
+    /// Results. Colours are stripped behind it where nobody sees them.
+    pub out: &'a mut dyn Write,
+    /// Mistakes and progress.
+    pub err: &'a mut dyn Write,
+    /// What `-` reads.
+    pub input: &'a mut dyn Read,
+    /// How many characters a line has.
+    pub width: usize,
+    /// Whether somebody watches: progress is shown.
+    pub live: bool,
+    /// Who is asked for a second opinion of a run that failed.
+    pub fresh: Option<Fresh>,
+    /// The name by which this program was called.
+    pub program: String,
+    /// Whether the reader of the results has gone. The command goes on without a word: its status still counts.
+    pub closed: bool,
+}
+
+impl Page<'_> {
+    /// Prints results.
+    pub fn say(&mut self, text: &str) -> Result<(), Stop> {
+        if self.closed {
+            return Ok(());
+        }
+        match self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
+            Err(error) => return Err(Stop(format!("standard output cannot be written to: {error}"))),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// Prints a mistake: one line, whatever the text. Nobody to read it is no further mistake.
+    pub fn complain(&mut self, why: &str) {
+        let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        writeln!(self.err, "{}: {line}", self.program).ok();
+    }
+
+    /// Shows how far the work is, in a line that is written over the one before.
+    pub fn progress(&mut self, text: &str) {
+        if self.live {
+            let text: String = text.chars().take(self.width.saturating_sub(1)).collect();
+            write!(self.err, "\r{text}\x1b[K").and_then(|()| self.err.flush()).ok();
+        }
+    }
+
+    /// Takes the line of progress away.
+    pub fn no_progress(&mut self) {
+        self.progress("");
+        if self.live {
+            write!(self.err, "\r").ok();
+        }
+    }
+}
+
+/// How wide standard output is.
+pub fn width() -> usize {
+    let (columns, _) = terminal_size::terminal_size_of(std::io::stdout()).unzip();
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.map(|columns| usize::from(columns.0)).or(set).filter(|width| *width > 0).unwrap_or(WIDTH)
+}
+
+/// The text as standard output shows it: with its colours on a terminal, without them elsewhere or where `NO_COLOR` is set.
+pub fn colours(text: &str) -> String {
+    let choice = anstream::AutoStream::choice(&std::io::stdout());
+    if choice == anstream::ColorChoice::Never || !std::io::stdout().is_terminal() {
+        anstream::adapter::strip_str(text).to_string()
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,69 @@
+//! `replay`: the whole story of one run.
+
+use std::sync::Arc;
+
+use crate::history::Time;
+use crate::hunt::examine::judge;
+use crate::hunt::plans::is_swarm;
+use crate::report::{Telling, story};
+use crate::schedule::units::read_duration;
+use crate::subject::Erased;
+use crate::world::{self, Detail, Options};
+
+use super::args::Replay;
+use super::files;
+use super::page::{Page, Stop};
+
+/// Tells the whole story of one run; whether it held.
+pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+    let until = args.until.as_deref().map(read_until).transpose()?;
+    let scenario = files::load(&args.file, subjects, page)?;
+    let subject = files::subject(&scenario, subjects)?;
+    let plan = args.select.plan(&scenario, subject)?;
+    let options = Options { detail: Detail::Full, engine: args.engine.into(), log: args.log, ..Options::default() };
+    let outcome = world::run(subject, &plan, &options)?;
+    let (mut broken, _) = judge(subject, &plan, &outcome.history, None);
+    if !is_swarm(&scenario) {
+        broken.extend(scenario.expect.unmet(&outcome.history));
+    }
+    let telling = Telling { until, packets: args.packets };
+    page.say(&story::run(&plan, &outcome.history, &broken, telling, page.width))?;
+    if args.log {
+        let shown = |line: &&String| until.is_none_or(|until| logged_at(line).is_none_or(|at| at <= until));
+        let log: Vec<_> = outcome.log.iter().filter(shown).cloned().collect();
+        page.say(&format!("\n{}", story::log(&log)))?;
+    }
+    Ok(broken.is_empty())
+}
+
+/// The time with which a line of the log begins.
+fn logged_at(line: &str) -> Option<Time> {
+    let (time, _) = line.trim_start().split_once(" s ")?;
+    read_until(&format!("{time}s")).ok()
+}
+
+/// Reads a time as stories print it (`3.412 s`), or a duration as files have it (`3412ms`).
+fn read_until(text: &str) -> Result<Time, Stop> {
+    let seconds = text.strip_suffix('s').map(str::trim_end).and_then(|number| number.split_once('.'));
+    let millis = seconds.and_then(|(whole, part)| {
+        let plain = (1..=3).contains(&part.len()) && part.bytes().all(|digit| digit.is_ascii_digit());
+        let part: u64 = format!("{part:0<3}").parse().ok().filter(|_| plain)?;
+        whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
+    });
+    let read = || read_duration(text).map(Time::from).map_err(|why| Stop(format!("--until {text}: {why}")));
+    millis.map_or_else(read, |millis| Ok(Time(millis)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_as_stories_print_it_and_as_files_have_it() {
+        let read = |text| read_until(text).unwrap();
+        assert_eq!(["3.4s", "3.412 s", "3412ms", "2m"].map(read), [Time(3400), Time(3412), Time(3412), Time(120_000)]);
+        for wrong in ["3.4", "3.4123s", "x", "3.-1s", ""] {
+            assert!(read_until(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Which runs of a scenario, and what the command line changes in them.
+
+use std::sync::Arc;
+
+use crate::hunt;
+use crate::scenario::mistake::unknown;
+use crate::scenario::{Scenario, read_limit};
+use crate::schedule::{Order, Plan};
+use crate::subject::Erased;
+
+use super::args::Select;
+use super::page::Stop;
+
+impl Select {
+    /// The plans of a scenario, with what the command line changes in them. `seeds` is how many, where it is not what the file says.
+    pub fn plans(&self, scenario: &Scenario, subject: &Arc<dyn Erased>, seeds: Option<u64>) -> Result<Vec<Plan>, Stop> {
+        let mut scenario = scenario.clone();
+        hunt::plans::with_seeds(&mut scenario, self.seed, seeds.or(self.seed.map(|_| 1)));
+        let mut plans = hunt::plans::of(&scenario, subject);
+        if let Some(order) = self.order.map(Order::from) {
+            plans.iter_mut().for_each(|plan| plan.order = order);
+            plans.dedup_by_key(|plan| plan.seed);
+        }
+        self.change(&mut plans, subject)?;
+        Ok(plans)
+    }
+
+    /// The first of them.
+    pub fn plan(&self, scenario: &Scenario, subject: &Arc<dyn Erased>) -> Result<Plan, Stop> {
+        let plans = self.plans(scenario, subject, Some(1))?;
+        plans.into_iter().next().ok_or_else(|| Stop(format!("{}: there is no run in this file", scenario.path.display())))
+    }
+
+    fn change(&self, plans: &mut [Plan], subject: &Arc<dyn Erased>) -> Result<(), Stop> {
+        for name in &self.defect {
+            let known = subject.defects().iter().map(|defect| defect.name);
+            if !known.clone().any(|known| known == name) {
+                return Err(Stop(unknown(&format!("no defect of {}", subject.name()), name, known)));
+            }
+            for plan in plans.iter_mut().filter(|plan| !plan.defects.contains(name)) {
+                plan.defects.push(name.clone());
+            }
+        }
+        for set in &self.set {
+            let (name, value) = set.split_once('=').ok_or_else(|| Stop(format!("`{set}` sets nothing; write LIMIT=VALUE")))?;
+            let known = subject.limits().iter().find(|limit| limit.name == name);
+            let limits = subject.limits().iter().map(|limit| limit.name);
+            let limit = known.ok_or_else(|| Stop(unknown(&format!("no limit of {}", subject.name()), name, limits)))?;
+            let value = read_limit(limit, value).map_err(|why| Stop(format!("--set {set}: {why}")))?;
+            plans.iter_mut().for_each(|plan| plan.limits.set(name, value));
+        }
+        Ok(())
+    }
+}
+
+/// The command that shows a run of a scenario again.
+pub fn replay_command(program: &str, scenario: &Scenario, plan: &Plan, select: &Select) -> String {
+    let mut command = format!("{program} replay {} --seed {}", quoted(&scenario.path.display().to_string()), plan.seed);
+    let order = match plan.order {
+        Order::Drawn => None,
+        Order::PacketsFirst => Some("packets-first"),
+        Order::TimersFirst => Some("timers-first"),
+    };
+    if let Some(order) = order.filter(|_| scenario.both_orders || select.order.is_some()) {
+        command += &format!(" --order {order}");
+    }
+    select.defect.iter().for_each(|name| command += &format!(" --defect {name}"));
+    select.set.iter().for_each(|set| command += &format!(" --set {}", quoted(set)));
+    command
+}
+
+/// A word of a command line, in quotes where a shell would take it apart.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_a_shell_would_take_apart_is_quoted() {
+        assert_eq!(quoted("scenarios/a.toml"), "scenarios/a.toml");
+        assert_eq!(quoted("it's here.toml"), r"'it'\''s here.toml'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,293 @@
+//! The command as a function: arguments in, text and status out.
+
+use super::*;
+use crate::history::Class;
+use crate::property::{Promise, Retention, Work};
+use crate::schedule::{Limit, LimitValue, Limits, Plan};
+use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
+
+/// A subject with a row in each table, whose hosts do nothing.
+struct Mute;
+
+/// What its user can ask for.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Ask {
+    /// Say nothing.
+    Mumble {
+        /// How loudly.
+        volume: u64,
+        /// To whom.
+        to: Option<String>,
+    },
+}
+
+impl Operations for Ask {
+    fn class(&self) -> Class {
+        Class::Durable
+    }
+
+    fn strategy(_: &Plan) -> proptest::strategy::BoxedStrategy<Self> {
+        use proptest::strategy::{Just, Strategy};
+        Just(Ask::Mumble { volume: 0, to: None }).boxed()
+    }
+}
+
+impl Subject for Mute {
+    type Operation = Ask;
+
+    fn name(&self) -> &'static str {
+        "mute"
+    }
+
+    fn about(&self) -> &'static str {
+        "a protocol in which nobody says anything"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        const PATIENCE: Limit = Limit {
+            name: "client.patience",
+            default: LimitValue::secs(25),
+            least: LimitValue::millis(1),
+            doc: "How long it waits.",
+        };
+        &[PATIENCE]
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        &[MilestoneDoc { name: "mute.client.silent", fields: &["generation"], doc: "Nothing was said.", only: None }]
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        &[PointDoc { name: "mute.server.unlocked", doc: "After the lock.", defect: Some("talks") }]
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        &[DefectDoc { rust: "Talks", name: "talks", doc: "Says something.", breaks: &["gap_free"], source: "a talk show" }]
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        &[Rule { id: "mute.silence", doc: "Nothing is said.", source: "a monastery" }]
+    }
+
+    async fn serve(&self, _: HostContext) {}
+
+    async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
+
+    fn promise(&self, _: &Limits) -> Promise {
+        let second = std::time::Duration::from_secs(1);
+        Promise {
+            detection: second,
+            recovery: second,
+            attempt: second,
+            round_trips: 1,
+            back_off: second,
+            session: second,
+            retention: Retention { items: None, bytes: None },
+            closed_retention: second,
+            work: Work { attempts: 1, frames: 1, polls: 1 },
+            memory: Vec::new(),
+            settle: second,
+        }
+    }
+}
+
+/// What the command prints and returns.
+#[derive(Debug, Default)]
+struct Done {
+    out: String,
+    err: String,
+    status: u8,
+}
+
+fn command(line: &str) -> Done {
+    command_reading(line, "")
+}
+
+fn command_reading(line: &str, input: &str) -> Done {
+    let subjects: Vec<Arc<dyn Erased>> = vec![Arc::new(Mute)];
+    let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), input.as_bytes());
+    let mut page = Page {
+        out: &mut out,
+        err: &mut err,
+        input: &mut input,
+        width: 80,
+        live: false,
+        fresh: None,
+        program: "reknit".into(),
+        closed: false,
+    };
+    let args: Vec<OsString> = std::iter::once("reknit").chain(line.split_whitespace()).map(OsString::from).collect();
+    let status = act(&args, &subjects, &mut page);
+    let text = |bytes| anstream::adapter::strip_str(&String::from_utf8(bytes).unwrap()).to_string();
+    Done { out: text(out), err: text(err), status }
+}
+
+/// The one line on standard error, of a command that prints nothing else and returns 2.
+fn mistake(line: &str) -> String {
+    let Done { out, err, status } = command(line);
+    assert_eq!((out.as_str(), status, err.lines().count()), ("", 2, 1), "{line}: {err}");
+    err.trim_end().to_owned()
+}
+
+#[test]
+fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
+    let mistakes = [
+        "",
+        "ru",
+        "run --sed 3",
+        "run --seeds 0",
+        "run --seeds many",
+        "run --engine steam",
+        "replay",
+        "replay a.toml b.toml",
+        "new",
+        "new mut",
+        "list limit",
+        "list limits muet",
+        "run no/such/file.toml",
+        "replay no/such/file.toml --until soon",
+    ]
+    .map(|line| format!("{line:<40} {}\n", mistake(line)));
+    insta::assert_snapshot!(mistakes.concat(), @r"
+                                             reknit: name a command: run, replay, check, new, diff or list; --help says what each does
+    ru                                       reknit: unrecognized subcommand 'ru'; a similar subcommand exists: 'run'
+    run --sed 3                              reknit: unexpected argument '--sed' found; a similar argument exists: '--seed'
+    run --seeds 0                            reknit: invalid value '0' for '--seeds <N>': write a whole number from 1 up
+    run --seeds many                         reknit: invalid value 'many' for '--seeds <N>': write a whole number from 1 up
+    run --engine steam                       reknit: invalid value 'steam' for '--engine <ENGINE>' [possible values: event, turmoil]
+    replay                                   reknit: the following required arguments were not provided: <FILE>
+    replay a.toml b.toml                     reknit: unexpected argument 'b.toml' found
+    new                                      reknit: the following required arguments were not provided: <SUBJECT>
+    new mut                                  reknit: `mut` is no subject; did you mean `mute`?
+    list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, rules, properties, operations]; a similar value exists: 'limits'
+    list limits muet                         reknit: `muet` is no subject; did you mean `mute`?
+    run no/such/file.toml                    reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
+    replay no/such/file.toml --until soon    reknit: --until soon: `soon` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
+    ");
+}
+
+#[test]
+fn a_folder_without_scenarios_is_a_mistake() {
+    let folder = std::env::temp_dir().join(format!("reknit-empty-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let said = mistake(&format!("check {}", folder.display()));
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(said.ends_with("there is no scenario file (*.toml) in this folder"), "{said}");
+}
+
+#[test]
+fn help_is_no_mistake() {
+    for line in ["--help", "help run", "run --help", "--version"] {
+        let Done { out, err, status } = command(line);
+        assert_eq!((err.as_str(), status), ("", 0), "{line}");
+        assert!(!out.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn every_list_is_drawn_from_its_table() {
+    let lists = ["subjects", "limits", "milestones", "points", "defects", "rules", "operations"];
+    let told = lists.map(|what| format!("-- {what}\n{}", command(&format!("list {what} mute")).out));
+    insta::assert_snapshot!(told.concat(), @r"
+    -- subjects
+    mute  a protocol in which nobody says anything
+    -- limits
+    client.patience  25s, at least 1ms. How long it waits.
+    -- milestones
+    mute.client.silent  Nothing was said.
+                        fields: generation
+    -- points
+    mute.server.unlocked  After the lock.
+                          only with talks
+    -- defects
+    talks  Says something.
+           breaks gap_free
+           a talk show
+    -- rules
+    mute.silence  Nothing is said.
+                  a monastery
+    -- operations
+    mumble  Say nothing.
+            · volume: How loudly.
+            · to: To whom. (may be left out)
+    ");
+}
+
+#[test]
+fn a_list_of_nothing_says_what_lists_there_are() {
+    let Done { out, status, .. } = command("list");
+    assert_eq!(status, 0);
+    for what in ["subjects", "faults", "limits", "milestones", "points", "defects", "rules", "properties", "operations"] {
+        assert!(out.lines().any(|line| line.starts_with(what)), "{what}");
+    }
+}
+
+#[test]
+fn every_fault_and_every_property_is_listed() {
+    let faults = command("list faults").out;
+    for word in crate::schedule::words::WORDS {
+        assert!(faults.lines().any(|line| line.starts_with(&format!("{} ", word.name))), "{}", word.name);
+    }
+    let properties = command("list properties").out;
+    assert!(crate::property::list(&[]).all(|(name, _)| properties.contains(name)));
+    assert!(properties.contains("same_digest"));
+}
+
+#[test]
+fn no_list_is_wider_than_the_page() {
+    for what in ["faults", "properties", "limits"] {
+        let long = command(&format!("list {what}")).out.lines().map(|line| line.chars().count()).max();
+        assert!(long <= Some(80), "{what}: {long:?}");
+    }
+}
+
+/// A reader that has gone.
+struct Gone;
+
+impl std::io::Write for Gone {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_changes_nothing_but_the_output() {
+    let mut err = Vec::new();
+    let mut page = Page {
+        out: &mut Gone,
+        err: &mut err,
+        input: &mut std::io::empty(),
+        width: 80,
+        live: false,
+        fresh: None,
+        program: "reknit".into(),
+        closed: false,
+    };
+    assert_eq!(page.say("one"), Ok(()));
+    assert_eq!(page.say("two"), Ok(()));
+    assert!(page.closed);
+    assert!(err.is_empty());
+}
+
+#[test]
+fn a_starter_passes_its_own_check() {
+    let starter = command("new mute");
+    assert_eq!(starter.status, 0);
+    let checked = command_reading("check -", &starter.out);
+    assert_eq!((checked.err.as_str(), checked.out.as_str(), checked.status), ("", "1 scenario file: no mistake\n", 0));
+}
+
+#[test]
+fn a_file_is_read_from_the_middle_of_a_log() {
+    let starter = command("new mute").out;
+    let log = format!("a line of the log\n{}another\n", crate::report::envelope::seal(&starter));
+    assert_eq!(command_reading("check -", &log).status, 0);
+    let broken = command_reading("check -", "format = 1\nsubject = \"mute\"\nsteep = 3\n");
+    assert_eq!((broken.status, broken.err.lines().count()), (2, 1));
+    assert!(broken.err.starts_with("reknit: -:3:1: "), "{}", broken.err);
+}

@@ -1,0 +1,101 @@
+//! A second opinion from a fresh process: the same run in a process that did nothing before.
+//!
+//! What leaks from one run of a process into the next (a lazy static, a counter, an address) makes a failure that nobody can
+//! show again. So a failing run is done again by a new process of the same program, which is given the plan as a scenario
+//! file on its standard input, and prints the [`statement`] of the run. Every binary made with `reknit::cli::main` or
+//! `reknit::tests!` can be asked so, by [`ASK`] as its first argument.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::history::History;
+use crate::property::Broken;
+use crate::scenario::Scenario;
+use crate::schedule::Plan;
+use crate::subject::Erased;
+use crate::world::{Engine, Options, run};
+
+use super::examine::judge;
+
+/// The first argument by which a program is asked.
+pub const ASK: &str = "__digest";
+
+/// The second argument where the run is on stock turmoil.
+const TURMOIL: &str = "turmoil";
+
+/// How long a fresh process may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program that can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    program: PathBuf,
+}
+
+impl Fresh {
+    /// This program, which must answer [`ASK`]. `None` where the operating system does not tell which it is.
+    pub fn this_program() -> Option<Self> {
+        std::env::current_exe().ok().map(|program| Self { program })
+    }
+
+    /// What a fresh process says of a run: its [`statement`], or why there is none.
+    ///
+    /// # Errors
+    /// If the process cannot be started, does not answer in time, or says that it cannot do the run: in one sentence.
+    pub fn ask(&self, plan: &Plan, engine: Engine) -> Result<String, String> {
+        let mut command = Command::new(&self.program);
+        command.arg(ASK).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if engine == Engine::Turmoil {
+            command.arg(TURMOIL);
+        }
+        let mut child = command.spawn().map_err(|error| format!("a fresh process did not start: {error}"))?;
+        let said = converse(&mut child, Scenario::of_plan(plan.clone(), "asked").to_toml());
+        if said.is_err() {
+            child.kill().ok();
+        }
+        child.wait().ok();
+        said
+    }
+}
+
+/// Gives the child its file, and reads what it says, with patience.
+fn converse(child: &mut Child, file: String) -> Result<String, String> {
+    let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err("a fresh process has no pipes".into());
+    };
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        let mut said = String::new();
+        let done = input.write_all(file.as_bytes()).and_then(|()| {
+            drop(input);
+            output.read_to_string(&mut said)
+        });
+        tell.send(done.map(|_| said)).ok();
+    });
+    let said = told.recv_timeout(PATIENCE).map_err(|_| format!("a fresh process did not answer in {} s", PATIENCE.as_secs()))?;
+    let said = said.map_err(|error| format!("a fresh process did not answer: {error}"))?;
+    if said.is_empty() { Err("a fresh process ended without an answer".into()) } else { Ok(said) }
+}
+
+/// What is compared of two runs: the digest and the verdict, as text.
+pub fn statement(history: &History, broken: &[Broken]) -> String {
+    let verdict = broken.iter().map(|broken| format!("{} {}: {}\n", broken.property, broken.at, broken.sentence));
+    format!("digest {}\n{}", history.digest, verdict.collect::<String>())
+}
+
+/// The fresh process's side: does the run of the file, and returns what to print.
+///
+/// # Errors
+/// If there is no such run, in one sentence.
+pub fn answer(file: &str, engine: Option<&str>, subjects: &[Arc<dyn Erased>]) -> Result<String, String> {
+    let scenario = Scenario::parse(file, "-", subjects).map_err(|mistake| mistake.to_string())?;
+    let plan = scenario.plans().into_iter().next().ok_or("the file has no plan")?;
+    let subject = subjects.iter().find(|subject| subject.name() == plan.subject).ok_or("there is no such subject")?;
+    let engine = if engine == Some(TURMOIL) { Engine::Turmoil } else { Engine::Event };
+    let outcome = run(subject, &plan, &Options { engine, ..Options::default() }).map_err(|error| error.to_string())?;
+    Ok(statement(&outcome.history, &judge(subject, &plan, &outcome.history, None).0))
+}

@@ -1,0 +1,23 @@
+//! Many runs: carried out on threads, judged, checked for determinism, summed up.
+//!
+//! - [`examine`](mod@examine): one run, judged; a share of all runs is repeated, and a share has a twin.
+//! - [`fresh`]: a failing run is done again in a fresh process before it is believed.
+//! - [`plans`]: which plans a scenario stands for.
+//! - [`pool`]: runs on several threads, results in order, with a watchdog outside the worlds.
+//! - [`tally`](mod@tally): all runs of one scenario, summed up.
+//!
+//! Nothing here prints: what a person reads is made in [`report`](crate::report).
+
+pub mod examine;
+pub mod fresh;
+pub mod plans;
+pub mod pool;
+pub mod tally;
+
+pub use examine::{Check, Checks, Examined, examine};
+pub use fresh::Fresh;
+pub use pool::{Lost, Pool};
+pub use tally::{Failed, Tally, Trouble, tally};
+
+#[cfg(test)]
+mod tests;

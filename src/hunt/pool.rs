@@ -1,0 +1,315 @@
+//! Work on several threads: results come in order of the items, whatever the number of threads.
+//!
+//! A world runs on one thread, and can stand still for good in product code that never awaits. A thread cannot be ended from
+//! outside. So a watchdog (the thread that collects the results) gives up a worker that shows no pulse for too long, reports
+//! its item as [`Lost::Stuck`], and starts another worker. Nobody joins a stuck worker: it ends with the process.
+//!
+//! This is the one place of the harness that looks at a real clock to decide something.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How work is spread.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool {
+    /// How many threads work; at least one does.
+    pub jobs: usize,
+    /// How much real time may pass without a pulse before a worker is given up.
+    pub patience: Duration,
+}
+
+impl Default for Pool {
+    /// A thread for each core, and 10 s of patience.
+    fn default() -> Self {
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { jobs, patience: Duration::from_secs(10) }
+    }
+}
+
+/// Why an item has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// Its worker showed no pulse for so much real time.
+    #[error("it took more than {} s of real time: a task spins without awaiting, or blocks its thread", .0.as_secs_f32())]
+    Stuck(Duration),
+    /// Its worker panicked: a mistake of the harness, for panics of the subject are in the history.
+    #[error("the harness panicked: {0}")]
+    Panicked(String),
+}
+
+impl Pool {
+    /// The same pool with one thread.
+    pub fn alone(self) -> Self {
+        Self { jobs: 1, ..self }
+    }
+
+    /// Does `work` on each item, and hands the results to `each` in the order of the items, until it breaks off.
+    ///
+    /// Items are taken as workers become free, so the iterator may be long, or endless if `each` breaks off.
+    pub fn run<T, R>(
+        &self,
+        items: impl Iterator<Item = T> + Send + 'static,
+        work: impl Fn(T) -> R + Send + Sync + 'static,
+        mut each: impl FnMut(Result<R, Lost>) -> ControlFlow<()>,
+    ) where
+        T: Send + 'static,
+        R: Send + 'static,
+    {
+        let (results, collected) = channel();
+        let feed = Feed { items: Box::new(items), taken: 0 };
+        let crew = Crew { feed: Arc::new(Mutex::new(feed)), work: Arc::new(work), results };
+        let mut workers: Vec<_> = (0..self.jobs.max(1)).map(|_| crew.hire()).collect();
+        let mut waiting = BTreeMap::new();
+        let (mut next, mut total) = (0, None);
+        while total.is_none_or(|total| next < total) {
+            match self.wait(&collected, &mut workers, &crew) {
+                News::Result(n, result) if n >= next => drop(waiting.entry(n).or_insert(result)),
+                News::Result(..) => {}
+                News::NoMoreThan(n) => total = Some(n),
+            }
+            while let Some(result) = waiting.remove(&next) {
+                next += 1;
+                if each(result).is_break() {
+                    return crew.dismiss();
+                }
+            }
+        }
+    }
+
+    /// Waits for news of any worker, and gives up those without a pulse.
+    fn wait<T: Send + 'static, R: Send + 'static>(
+        &self,
+        collected: &Receiver<News<R>>,
+        workers: &mut [Arc<Slot>],
+        crew: &Crew<T, R>,
+    ) -> News<R> {
+        loop {
+            match collected.recv_timeout(self.patience / 4) {
+                Ok(news) => return news,
+                Err(RecvTimeoutError::Disconnected) => unreachable!("the crew holds a sender"),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            for slot in workers.iter_mut() {
+                if let Some(n) = slot.stuck(self.patience) {
+                    slot.given_up.store(true, Ordering::Relaxed);
+                    *slot = crew.hire();
+                    return News::Result(n, Err(Lost::Stuck(self.patience)));
+                }
+            }
+        }
+    }
+}
+
+/// Says that this worker is alive, and begins something that may take as long as the patience again. Nothing on a thread
+/// that is no worker.
+pub fn pulse() {
+    WORKER.with_borrow(|slot| {
+        if let Some(slot) = slot {
+            slot.pulse();
+        }
+    });
+}
+
+thread_local! {
+    static WORKER: RefCell<Option<Arc<Slot>>> = const { RefCell::new(None) };
+}
+
+/// What there is to do.
+struct Feed<T> {
+    items: Box<dyn Iterator<Item = T> + Send>,
+    taken: usize,
+}
+
+impl<T> Feed<T> {
+    /// The next item and its number, or how many there were.
+    fn take(&mut self) -> Result<(usize, T), usize> {
+        let item = self.items.next().ok_or(self.taken)?;
+        self.taken += 1;
+        Ok((self.taken - 1, item))
+    }
+}
+
+/// What a worker tells.
+enum News<R> {
+    /// The result of an item.
+    Result(usize, Result<R, Lost>),
+    /// There are so many items.
+    NoMoreThan(usize),
+}
+
+/// What a worker shows of itself.
+#[derive(Default)]
+struct Slot {
+    /// The item it works on, and its last pulse.
+    busy: Mutex<Option<(usize, Instant)>>,
+    given_up: AtomicBool,
+}
+
+impl Slot {
+    fn begin(&self, item: usize) {
+        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = Some((item, now()));
+    }
+
+    fn pulse(&self) {
+        if let Some((_, last)) = &mut *self.busy.lock().unwrap_or_else(PoisonError::into_inner) {
+            *last = now();
+        }
+    }
+
+    fn end(&self) {
+        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn stuck(&self, patience: Duration) -> Option<usize> {
+        let busy = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.filter(|(_, last)| last.elapsed() > patience).map(|(item, _)| item)
+    }
+}
+
+/// Whom workers work for.
+struct Crew<T, R> {
+    feed: Arc<Mutex<Feed<T>>>,
+    work: Arc<dyn Fn(T) -> R + Send + Sync>,
+    results: Sender<News<R>>,
+}
+
+impl<T: Send + 'static, R: Send + 'static> Crew<T, R> {
+    fn hire(&self) -> Arc<Slot> {
+        let slot = Arc::new(Slot::default());
+        let (feed, work, results, mine) = (self.feed.clone(), self.work.clone(), self.results.clone(), slot.clone());
+        std::thread::spawn(move || {
+            WORKER.set(Some(mine.clone()));
+            toil(&feed, &*work, &results, &mine);
+        });
+        slot
+    }
+
+    /// Leaves nothing to take for anybody.
+    fn dismiss(&self) {
+        self.feed.lock().unwrap_or_else(PoisonError::into_inner).items = Box::new(std::iter::empty());
+    }
+}
+
+fn toil<T, R>(feed: &Mutex<Feed<T>>, work: &(dyn Fn(T) -> R + Send + Sync), results: &Sender<News<R>>, slot: &Slot) {
+    while !slot.given_up.load(Ordering::Relaxed) {
+        let taken = feed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let news = match taken {
+            Err(total) => News::NoMoreThan(total),
+            Ok((n, item)) => {
+                slot.begin(n);
+                let result = catch_unwind(AssertUnwindSafe(|| work(item)));
+                slot.end();
+                News::Result(n, result.map_err(|panic| Lost::Panicked(message(&*panic))))
+            }
+        };
+        let over = matches!(news, News::NoMoreThan(_));
+        if results.send(news).is_err() || over {
+            return;
+        }
+    }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
+}
+
+#[allow(clippy::disallowed_methods)] // the watchdog is outside the worlds: real time is what it watches
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all<T: Send + 'static, R: Send + 'static>(
+        pool: Pool,
+        items: impl Iterator<Item = T> + Send + 'static,
+        work: impl Fn(T) -> R + Send + Sync + 'static,
+    ) -> Vec<Result<R, Lost>> {
+        let mut results = Vec::new();
+        pool.run(items, work, |result| {
+            results.push(result);
+            ControlFlow::Continue(())
+        });
+        results
+    }
+
+    fn pool(jobs: usize) -> Pool {
+        Pool { jobs, patience: Duration::from_secs(10) }
+    }
+
+    /// Something that takes longer for the first items than for the last.
+    fn slow_first(n: u64) -> u64 {
+        (0..(200 - n) * 500).fold(0_u64, |sum, x| std::hint::black_box(sum.wrapping_add(x)));
+        n * 2
+    }
+
+    #[test]
+    fn results_come_in_order_whatever_the_number_of_threads() {
+        let expected: Vec<_> = (0..200).map(|n| Ok(n * 2)).collect();
+        for jobs in [0, 1, 2, 7] {
+            assert_eq!(all(pool(jobs), 0..200, slow_first), expected, "{jobs} jobs");
+        }
+    }
+
+    #[test]
+    fn no_items_are_no_results() {
+        assert_eq!(all(pool(3), std::iter::empty::<u64>(), slow_first), []);
+    }
+
+    #[test]
+    fn an_endless_supply_ends_when_the_collector_breaks_off() {
+        let mut seen = Vec::new();
+        pool(2).run(
+            0..,
+            |n: u64| n,
+            |result| {
+                seen.push(result.unwrap());
+                if seen.len() == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
+        );
+        assert_eq!(seen, (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_stuck_worker_is_given_up_and_the_rest_is_done_without_it() {
+        let patience = Duration::from_millis(100);
+        let results = all(Pool { jobs: 1, patience }, 0..4, |n| {
+            if n == 1 {
+                loop {
+                    std::thread::park();
+                }
+            }
+            n
+        });
+        assert_eq!(results, [Ok(0), Err(Lost::Stuck(patience)), Ok(2), Ok(3)]);
+    }
+
+    #[test]
+    fn a_worker_that_shows_its_pulse_may_take_its_time() {
+        let patience = Duration::from_millis(200);
+        let results = all(Pool { jobs: 1, patience }, 0..1, |n| {
+            for _ in 0..10 {
+                std::thread::park_timeout(Duration::from_millis(50));
+                pulse();
+            }
+            n
+        });
+        assert_eq!(results, [Ok(0)]);
+    }
+
+    #[test]
+    fn a_panic_of_the_harness_is_that_items_result() {
+        let results = all(pool(2), 0..3, |n| if n == 1 { panic!("no {n}") } else { n });
+        assert_eq!(results, [Ok(0), Err(Lost::Panicked("no 1".into())), Ok(2)]);
+    }
+}

@@ -1,0 +1,207 @@
+//! All runs of one scenario, summed up: what broke, what was reached, how much was exercised.
+//!
+//! Runs are thrown away as they come, but for the first few that failed: a hunt of a million schedules fits into memory.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::history::{History, Time};
+use crate::property::Broken;
+use crate::report::Verdict;
+use crate::scenario::Scenario;
+use crate::scenario::expect;
+use crate::schedule::Plan;
+use crate::subject::Erased;
+use crate::world::RunError;
+
+use super::examine::{Checks, Examined, examine};
+use super::plans::is_swarm;
+use super::pool::{Lost, Pool};
+
+/// All runs of one scenario.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// How many runs there were.
+    pub runs: u64,
+    /// Virtual time of all of them.
+    pub virtual_time: Duration,
+    /// In how many runs each milestone was reached.
+    pub milestones: BTreeMap<&'static str, u64>,
+    /// In how many runs each point was reached.
+    pub points: BTreeMap<&'static str, u64>,
+    /// How many runs were repeated.
+    pub repeated: u64,
+    /// How many runs had a failure that is neither surely justified nor surely not.
+    pub grey: u64,
+    /// The runs in which something broke, in order.
+    pub failed: Vec<Failed>,
+    /// What all runs together did not show, and must, in sentences.
+    pub unmet: Vec<String>,
+}
+
+/// A run in which something broke.
+#[derive(Debug)]
+pub struct Failed {
+    /// Its plan.
+    pub plan: Plan,
+    /// What broke.
+    pub broken: Vec<Broken>,
+    /// Its record: of the first few failed runs only, and of none that got stuck.
+    pub history: Option<History>,
+}
+
+/// So many failed runs keep their record.
+const KEPT: usize = 3;
+
+/// Why a scenario's runs could not be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// A run could not.
+    #[error("{0}")]
+    Run(RunError),
+    /// The harness made a mistake.
+    #[error("the harness panicked in a run with seed {seed}, which is a bug of reknit; please report it: {message}")]
+    Harness {
+        /// The seed of the run.
+        seed: u64,
+        /// What the panic said.
+        message: String,
+    },
+}
+
+/// Runs all plans of a scenario, and sums up. `progress` is told how many are done.
+///
+/// # Errors
+/// If a run could not be carried out: the first such run ends the whole.
+pub fn tally(
+    subject: &Arc<dyn Erased>,
+    scenario: &Scenario,
+    plans: Vec<Plan>,
+    checks: &Checks,
+    pool: &Pool,
+    mut progress: impl FnMut(u64),
+) -> Result<Tally, Trouble> {
+    let (subject, checks) = (subject.clone(), checks.clone());
+    let work = move |plan: Plan| examine(&subject, &plan, &checks);
+    let (mut tally, mut trouble) = (Tally::default(), None);
+    let mut over_all = is_swarm(scenario).then(|| expect::Tally::new(&scenario.expect));
+    let mut order = plans.clone().into_iter();
+    pool.run(plans.into_iter(), work, |result| {
+        let plan = order.next().expect("there is a result for each plan");
+        match result {
+            Ok(Ok(mut examined)) => {
+                match &mut over_all {
+                    Some(over_all) => over_all.add(&examined.history),
+                    None => examined.broken.extend(scenario.expect.unmet(&examined.history)),
+                }
+                tally.add(plan, examined);
+            }
+            Ok(Err(error)) => trouble = Some(Trouble::Run(error)),
+            Err(Lost::Panicked(message)) => trouble = Some(Trouble::Harness { seed: plan.seed, message }),
+            Err(stuck @ Lost::Stuck(_)) => tally.add_stuck(plan, stuck.to_string()),
+        }
+        progress(tally.runs);
+        if trouble.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    tally.unmet = over_all.map_or(Vec::new(), |over_all| over_all.unmet());
+    trouble.map_or(Ok(tally), Err)
+}
+
+impl Tally {
+    fn add(&mut self, plan: Plan, examined: Examined) {
+        let Examined { history, broken, grey, repeated } = examined;
+        self.runs += 1;
+        self.virtual_time += history.end.since(Time::ZERO);
+        self.repeated += u64::from(repeated);
+        self.grey += u64::from(grey);
+        history.milestones.keys().for_each(|name| *self.milestones.entry(name).or_default() += 1);
+        history.points.keys().for_each(|name| *self.points.entry(name).or_default() += 1);
+        if !broken.is_empty() {
+            let history = (self.failed.len() < KEPT).then_some(history);
+            self.failed.push(Failed { plan, broken, history });
+        }
+    }
+
+    fn add_stuck(&mut self, plan: Plan, sentence: String) {
+        self.runs += 1;
+        let stuck = Broken { property: "no_livelock", at: Time::ZERO, stream: None, sentence };
+        self.failed.push(Failed { plan, broken: vec![stuck], history: None });
+    }
+
+    /// What the runs come to; `breaks` is the property that a canary must break.
+    pub fn verdict(&self, breaks: Option<&str>) -> Verdict {
+        let broke = |property: &str| self.failed.iter().any(|failed| failed.broken.iter().any(|it| it.property == property));
+        match breaks {
+            Some(property) if broke(property) => return Verdict::BrokeAsItShould(property.to_owned()),
+            Some(property) => return Verdict::TooTame(format!("{property} held, and must break")),
+            None => {}
+        }
+        if !self.failed.is_empty() {
+            let mut properties: Vec<_> = self.failed.iter().flat_map(|it| &it.broken).map(|it| it.property.to_owned()).collect();
+            properties.sort_unstable();
+            properties.dedup();
+            return Verdict::Broke { properties, runs: self.failed.len() as u64 };
+        }
+        self.unmet.first().map_or(Verdict::Held, |unmet| Verdict::TooTame(unmet.clone()))
+    }
+
+    /// The milestones and points that a good subject reaches, and that no run of these reached.
+    pub fn unreached(&self, subject: &Arc<dyn Erased>) -> Vec<&'static str> {
+        let milestones = subject.milestones().iter().filter(|it| it.only.is_none()).map(|it| it.name);
+        let points = subject.points().iter().filter(|it| it.defect.is_none()).map(|it| it.name);
+        let milestones = milestones.filter(|name| !self.milestones.contains_key(name));
+        milestones.chain(points.filter(|name| !self.points.contains_key(name))).collect()
+    }
+
+    /// Adds what the runs of another scenario reached and how much they exercised; not what broke in them.
+    pub fn absorb(&mut self, other: &Tally) {
+        self.runs += other.runs;
+        self.virtual_time += other.virtual_time;
+        self.repeated += other.repeated;
+        self.grey += other.grey;
+        other.milestones.iter().for_each(|(name, runs)| *self.milestones.entry(name).or_default() += runs);
+        other.points.iter().for_each(|(name, runs)| *self.points.entry(name).or_default() += runs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(property: &'static str) -> Failed {
+        let broken = Broken { property, at: Time(1), stream: None, sentence: "it broke".into() };
+        Failed { plan: Plan::new("x"), broken: vec![broken], history: None }
+    }
+
+    #[test]
+    fn a_verdict_names_each_property_once() {
+        let tally = Tally { failed: vec![failed("one_ending"), failed("gap_free"), failed("gap_free")], ..Tally::default() };
+        let properties = vec!["gap_free".to_owned(), "one_ending".to_owned()];
+        assert_eq!(tally.verdict(None), Verdict::Broke { properties, runs: 3 });
+    }
+
+    #[test]
+    fn a_canary_that_breaks_nothing_is_no_canary() {
+        let tally = Tally { failed: vec![failed("one_ending")], ..Tally::default() };
+        assert_eq!(tally.verdict(Some("one_ending")), Verdict::BrokeAsItShould("one_ending".into()));
+        assert!(!tally.verdict(Some("gap_free")).is_good());
+        assert!(!Tally::default().verdict(Some("gap_free")).is_good());
+    }
+
+    #[test]
+    fn what_a_swarm_never_showed_makes_it_too_tame() {
+        let tally = Tally { unmet: vec!["a.gap was reached in none of 3 runs".into()], ..Tally::default() };
+        assert_eq!(tally.verdict(None), Verdict::TooTame("a.gap was reached in none of 3 runs".into()));
+        assert!(Tally::default().verdict(None).is_good());
+    }
+
+    #[test]
+    fn a_stuck_run_is_a_verdict() {
+        let mut tally = Tally::default();
+        tally.add_stuck(Plan::new("x"), Lost::Stuck(Duration::from_secs(10)).to_string());
+        assert_eq!(tally.verdict(None), Verdict::Broke { properties: vec!["no_livelock".into()], runs: 1 });
+        assert!(tally.failed[0].broken[0].sentence.starts_with("it took more than 10 s of real time"));
+    }
+}

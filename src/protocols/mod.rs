@@ -1,0 +1,9 @@
+//! The protocols that reknit ships: wire types, a client and a server each, as a person could deploy them.
+//!
+//! Nothing here knows the simulator. A protocol takes connections, randomness and the world behind its server from outside
+//! ([`Env`](crate::Env), and small traits of its own), says where it is with [milestones](crate::milestone), and runs as well
+//! over real sockets as in a world.
+//!
+//! - [`counter`]: a stream of numbers that is resumed from the last one seen. The harness's own test subject.
+
+pub mod counter;

@@ -1,0 +1,122 @@
+//! Which items of a stream were delivered, folded: `items 1 to 41, then 43`.
+//!
+//! An item is numbered by what its producer really wrote. A client may hand out other pieces than the producer wrote; such a
+//! piece has no number, and only pieces are counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::history::{Stream, Time};
+
+/// Finds the number of a delivered item.
+#[derive(Default)]
+pub struct Numbering<'a> {
+    streams: BTreeMap<&'a Stream, Produced<'a>>,
+}
+
+#[derive(Default)]
+struct Produced<'a> {
+    items: Vec<&'a Bytes>,
+    next: usize,
+}
+
+impl<'a> Numbering<'a> {
+    /// A producer wrote an item.
+    pub fn produced(&mut self, stream: &'a Stream, bytes: &'a Bytes) {
+        self.streams.entry(stream).or_default().items.push(bytes);
+    }
+
+    /// The number, from 1, of an item that was delivered: the next one if it looks like it, else the first later one that
+    /// does, else the last earlier one.
+    pub fn delivered(&mut self, stream: &Stream, bytes: &Bytes) -> Option<u64> {
+        let produced = self.streams.get_mut(stream)?;
+        let next = produced.next.min(produced.items.len());
+        let (before, after) = produced.items.split_at(next);
+        let later = after.iter().position(|item| *item == bytes).map(|at| next + at);
+        let found = later.or_else(|| before.iter().rposition(|item| *item == bytes))?;
+        produced.next = found + 1;
+        Some(found as u64 + 1)
+    }
+}
+
+/// Items that were delivered one after the other.
+#[derive(Default)]
+pub struct Items {
+    /// Runs of numbers in a row: first and last.
+    runs: Vec<(u64, u64)>,
+    unnumbered: u64,
+    count: u64,
+    last: Time,
+}
+
+impl Items {
+    /// One more.
+    pub fn add(&mut self, item: Option<u64>, at: Time) {
+        self.count += 1;
+        self.last = at;
+        match (item, self.runs.last_mut()) {
+            (None, _) => self.unnumbered += 1,
+            (Some(n), Some((_, last))) if n == *last + 1 => *last = n,
+            (Some(n), _) => self.runs.push((n, n)),
+        }
+    }
+}
+
+/// The most runs that are listed.
+const RUNS: usize = 4;
+
+impl fmt::Display for Items {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs: Vec<_> =
+            self.runs.iter().take(RUNS).map(|(a, b)| if a == b { a.to_string() } else { format!("{a} to {b}") }).collect();
+        if !runs.is_empty() {
+            let several = self.runs.len() > 1 || self.runs[0].0 != self.runs[0].1;
+            write!(f, "{} {}", if several { "items" } else { "item" }, runs.join(", then "))?;
+        }
+        if self.runs.len() > RUNS {
+            write!(f, ", and so on")?;
+        }
+        if self.unnumbered > 0 {
+            let also = if runs.is_empty() { "" } else { ", and " };
+            write!(f, "{also}{} that no producer wrote as such", super::say::count(self.unnumbered, "piece"))?;
+        }
+        if self.count > 1 { write!(f, ", until {}", self.last) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(produced: &[&'static str], delivered: &[&'static str]) -> String {
+        let stream = Stream::from("s1");
+        let produced: Vec<_> = produced.iter().map(|item| Bytes::from_static(item.as_bytes())).collect();
+        let (mut numbering, mut items) = (Numbering::default(), Items::default());
+        produced.iter().for_each(|item| numbering.produced(&stream, item));
+        for (n, item) in delivered.iter().enumerate() {
+            let item = numbering.delivered(&stream, &Bytes::from_static(item.as_bytes()));
+            items.add(item, Time(n as u64));
+        }
+        items.to_string()
+    }
+
+    #[test]
+    fn what_came_in_order_is_one_run() {
+        assert_eq!(told(&["a", "b", "c"], &["a", "b", "c"]), "items 1 to 3, until 0.002 s");
+        assert_eq!(told(&["a", "b", "c"], &["a"]), "item 1");
+    }
+
+    #[test]
+    fn a_gap_a_duplicate_and_a_foreign_item_are_seen() {
+        assert_eq!(told(&["a", "b", "c"], &["a", "c"]), "items 1, then 3, until 0.001 s");
+        assert_eq!(told(&["a", "b", "c"], &["a", "b", "b", "c"]), "items 1 to 2, then 2 to 3, until 0.003 s");
+        assert_eq!(told(&["a"], &["a", "x"]), "item 1, and 1 piece that no producer wrote as such, until 0.001 s");
+    }
+
+    #[test]
+    fn equal_items_are_told_apart_by_their_order() {
+        assert_eq!(told(&["a", "a", "a"], &["a", "a", "a"]), "items 1 to 3, until 0.002 s");
+    }
+}

@@ -1,0 +1,27 @@
+//! What a person reads: stories of runs, tables of results, where two runs part.
+//!
+//! Everything here is a pure function from data to text, with colours as escape codes in it: whoever prints strips them where
+//! there is no terminal. It needs no subject: all names stand in the history and in the plan.
+//!
+//! - [`story`]: a failure, shortest first; the whole story of a run.
+//! - [`table`]: scenario, seeds, virtual time, milestones, verdict; and the totals. [`json`]: the same for machines.
+//! - [`parting`]: where two runs part.
+//! - [`telling`]: from a history to the lines of a story; [`line`], [`items`] and [`say`]: what such lines are made of.
+//! - [`envelope`]: a scenario file between markers, in the middle of other output.
+
+pub mod envelope;
+pub mod items;
+pub mod json;
+pub mod line;
+pub mod parting;
+pub mod say;
+pub mod story;
+pub mod table;
+pub mod telling;
+
+pub use story::Failure;
+pub use table::{Row, Totals, Verdict};
+pub use telling::Telling;
+
+/// How wide a page is where nothing says it.
+pub const WIDTH: usize = 120;

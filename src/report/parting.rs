@@ -1,0 +1,114 @@
+//! Where two runs part: the first entry that is not the same in both, with its neighbours.
+
+use crate::history::History;
+use crate::schedule::Plan;
+
+use super::line::{Line, Tone, paint, set};
+use super::telling::entry;
+
+/// A run, to be compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// What a person calls it.
+    pub name: &'a str,
+    /// Its plan.
+    pub plan: &'a Plan,
+    /// Its record; detailed, to see more.
+    pub history: &'a History,
+}
+
+/// The position of the first entry that is not the same in both; `None` where all are.
+pub fn first(a: &History, b: &History) -> Option<usize> {
+    let same = |n: &usize| match (a.events.get(*n), b.events.get(*n)) {
+        (Some(a), Some(b)) => a.at == b.at && a.host == b.host && format!("{:?}", a.what) == format!("{:?}", b.what),
+        (None, None) => true,
+        _ => false,
+    };
+    (0..a.events.len().max(b.events.len())).find(|n| !same(n))
+}
+
+/// How many entries are shown before the first that differs, and from it on.
+const NEIGHBOURS: usize = 5;
+
+/// Where two runs part, on a page of this width.
+pub fn tell(a: Side<'_>, b: Side<'_>, width: usize) -> String {
+    let Some(at) = first(a.history, b.history) else {
+        return format!(
+            "the same: {} entries, digest {}{}\n",
+            a.history.events.len(),
+            a.history.digest,
+            if a.history.digest == b.history.digest { String::new() } else { format!(" and {}", b.history.digest) }
+        );
+    };
+    let mut told = format!("they part at entry {} of {} and {}\n\n", at + 1, a.history.events.len(), b.history.events.len());
+    told += &set(&lines(a, at.saturating_sub(NEIGHBOURS), at), width);
+    for side in [a, b] {
+        told += &format!("\n{}\n", paint(Tone::Schedule.style(), side.name));
+        let lines = lines(side, at, at + NEIGHBOURS);
+        told += if lines.is_empty() { "  is over\n" } else { "" };
+        told += &set(&lines, width);
+    }
+    told
+}
+
+fn lines(side: Side<'_>, from: usize, to: usize) -> Vec<Line> {
+    let events = side.history.events.iter().take(to).skip(from);
+    events.map(|event| entry(side.plan, side.history, event)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::tests::{a_gap, plain};
+    use super::*;
+    use crate::history::{Event, Time, What};
+
+    #[test]
+    fn the_same_run_does_not_part() {
+        let (plan, history, _) = a_gap();
+        assert_eq!(first(&history, &history.clone()), None);
+        let side = Side { name: "a", plan: &plan, history: &history };
+        assert!(tell(side, side, 100).starts_with("the same: "));
+    }
+
+    #[test]
+    fn the_first_entry_that_differs_is_shown_with_its_neighbours() {
+        let (plan, history, _) = a_gap();
+        let mut other = history.clone();
+        let Event { at, host, .. } = history.events[3].clone();
+        other.events[3] = Event { at: at + std::time::Duration::from_millis(1), host, what: What::Started };
+        other.events.truncate(5);
+        let told = tell(
+            Side { name: "first run", plan: &plan, history: &history },
+            Side { name: "second run", plan: &plan, history: &other },
+            100,
+        );
+        assert_eq!(other.events[3].at, Time(1051));
+        insta::assert_snapshot!(plain(&told), @r#"
+        they part at entry 4 of 116 and 5
+
+             0.000 s  client  counter.client.connected (generation 1) on client#1
+             1.000 s  client  watch stream s1
+             1.000 s  client  watch stream s1 (call 1)
+
+        first run
+             1.050 s  server  s1: produced "1"
+             1.051 s  client  s1: delivered "1" (generation 1)
+             1.100 s  server  s1: produced "2"
+             1.100 s  client  s1: delivered "2" (generation 1)
+             1.150 s  server  s1: produced "3"
+
+        second run
+             1.051 s  server  started
+             1.051 s  client  s1: delivered "1" (generation 1)
+        "#);
+    }
+
+    #[test]
+    fn a_run_that_ends_early_parts_where_it_ends() {
+        let (_, history, _) = a_gap();
+        let mut other = history.clone();
+        other.events.truncate(2);
+        assert_eq!(first(&history, &other), Some(2));
+        assert_eq!(first(&other, &history), Some(2));
+    }
+}

@@ -1,0 +1,290 @@
+//! Words for what stands in a schedule or a history: durations, faults, operations, triggers, endings.
+//!
+//! Every function is from data to a piece of a sentence, without a host and without a time: those have columns of their own.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use crate::history::{ConnEnd, ConnIndex, Ending, History};
+use crate::schedule::{Action, Count, Fault, FieldValue, HoldEnd, Host, Learns, Operation, Place, SlowBy, Step, Trigger, When};
+
+/// A duration as a person says it: `400 ms`, `3 s`, `1.250 s`, `2 min 5 s`, `15 h 21 min`.
+pub fn span(duration: Duration) -> String {
+    let (all, seconds) = (duration.as_millis(), duration.as_secs());
+    match () {
+        () if all < 1000 => format!("{all} ms"),
+        () if all % 1000 != 0 => format!("{seconds}.{:03} s", all % 1000),
+        () if seconds < 120 => format!("{seconds} s"),
+        () if seconds >= 7200 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        () if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        () => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// A number with its noun: `1 step`, `3 steps`.
+pub fn count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// A number with a place in a row: `2nd`.
+pub fn nth(n: u64) -> String {
+    let ending = match (n % 100, n % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{n}{ending}")
+}
+
+/// What a step does.
+pub fn step(step: &Step) -> String {
+    match &step.action {
+        Action::Operation(what) => operation(what),
+        Action::Fault(what) => fault(what),
+    }
+}
+
+/// What a step waits for, where it waits for anything but a time.
+pub fn cause(when: &When) -> Option<String> {
+    match when {
+        When::At(_) => None,
+        When::After(what) => Some(format!("after {}", trigger(what))),
+    }
+}
+
+/// An operation: its verb and its fields.
+pub fn operation(operation: &Operation) -> String {
+    let mut said = operation.verb.clone();
+    for (n, (name, value)) in operation.fields.iter().enumerate() {
+        said += if n == 0 { " " } else { ", " };
+        match value {
+            serde_json::Value::String(text) => said += &format!("{name} {text}"),
+            other => said += &format!("{name} {other}"),
+        }
+    }
+    said
+}
+
+/// A trigger: `2nd counter.client.connected on client (generation 2), 200 ms later`.
+pub fn trigger(trigger: &Trigger) -> String {
+    let mut said = if trigger.nth > 1 { format!("{} ", nth(trigger.nth)) } else { String::new() };
+    said += &trigger.mark.to_string();
+    if let Some(host) = &trigger.host {
+        said += &format!(" on {host}");
+    }
+    if let Some(conn) = &trigger.conn {
+        said += &format!(" of {conn}");
+    }
+    if !trigger.fields.is_empty() {
+        let fields: Vec<_> = trigger.fields.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        said += &format!(" ({})", fields.join(", "));
+    }
+    if !trigger.delay.is_zero() {
+        said += &format!(", {} later", span(trigger.delay));
+    }
+    said
+}
+
+/// The fields of a milestone or point, but for the connection it is about: ` (generation 2)`, or nothing.
+pub fn fields(fields: &[(&'static str, FieldValue)]) -> String {
+    let said: Vec<_> = fields.iter().filter(|(name, _)| *name != "conn").map(|(name, value)| format!("{name} {value}")).collect();
+    if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
+}
+
+/// The name of the connection that a milestone or point is about: ` on client#2`, or nothing.
+pub fn about_conn(history: &History, fields: &[(&'static str, FieldValue)]) -> String {
+    let conn = fields.iter().find_map(|(name, value)| match value {
+        FieldValue::Number(n) if *name == "conn" => history.conns.get((*n as usize).checked_sub(1)?),
+        _ => None,
+    });
+    conn.map_or(String::new(), |conn| format!(" on {}", conn.name))
+}
+
+/// The name of a connection, with its generation where it carries one: `client#2 (generation 1)`.
+pub fn conn(history: &History, index: ConnIndex) -> String {
+    match history.conns.get(index.0) {
+        Some(conn) => match conn.generation {
+            Some(generation) => format!("{} (generation {generation})", conn.name),
+            None => conn.name.clone(),
+        },
+        None => format!("connection {}", index.0),
+    }
+}
+
+/// How a stream ended for its user.
+pub fn ending(ending: &Ending) -> String {
+    match ending {
+        Ending::Completed { outcome } => format!("completed, {outcome}"),
+        Ending::Failed { reason } => format!("failed: {reason}"),
+    }
+}
+
+/// How one end of a connection is over.
+pub fn conn_end(how: ConnEnd) -> String {
+    match how {
+        ConnEnd::Closed => "closed".into(),
+        ConnEnd::Eof => "the other end closed it".into(),
+        ConnEnd::Error(kind) => error(kind),
+        ConnEnd::NotOpened(kind) => format!("not opened: {}", error(kind)),
+    }
+}
+
+/// An error of a connection: `connection reset`.
+pub fn error(kind: ErrorKind) -> String {
+    kind.to_string()
+}
+
+/// A fault: `cut client#1: client learns at once, server after 400 ms`.
+pub fn fault(fault: &Fault) -> String {
+    match fault {
+        Fault::Cut { conn, learns } => format!("cut {conn}: {}", learn(learns)),
+        Fault::CutAfter { conn, toward, count, learns } => {
+            format!("cut {conn} after {} toward {toward}: {}", amount(*count), learn(learns))
+        }
+        Fault::Partition { hosts: (a, b), toward, lasts } => format!("partition {a} and {b}{}", bounds(toward, *lasts)),
+        Fault::Stall { conn, toward, lasts } => format!("stall {conn} toward {toward}{}", length(*lasts)),
+        Fault::Blackhole { conn, lasts } => format!("blackhole {conn}{}", length(*lasts)),
+        Fault::Delay { place, toward, by, lasts } => format!("delay {} by {}{}", at(place), span(*by), bounds(toward, *lasts)),
+        Fault::DelayClose { conn, toward, by } => format!("delay the close of {conn} toward {toward} by {}", span(*by)),
+        Fault::Reset { conn, toward: Some(toward) } => format!("reset {conn} toward {toward}"),
+        Fault::Reset { conn, toward: None } => format!("reset {conn}"),
+        Fault::Slow { place, toward, by, lasts } => format!("slow {}: {}{}", at(place), slowness(by), bounds(toward, *lasts)),
+        Fault::Refuse { host, lasts } => format!("refuse connections to {host}{}", length(*lasts)),
+        Fault::Hang { host, lasts } => format!("leave connections to {host} unanswered{}", length(*lasts)),
+        Fault::AcceptThenClose { host, lasts } => format!("accept connections to {host} and close them{}", length(*lasts)),
+        Fault::Hold { end } => format!("hold the task {}", hold(end)),
+        Fault::Crash { host, lasts } => format!("crash {host}{}", down(*lasts)),
+        Fault::PowerLoss { host, lasts } => format!("power loss of {host}{}", down(*lasts)),
+        Fault::Restart { host } => format!("restart {host}"),
+        Fault::ClockJump { host, by_ms } => {
+            let way = if *by_ms < 0 { "back" } else { "forward" };
+            format!("wall clock of {host} jumps {way} by {}", span(Duration::from_millis(by_ms.unsigned_abs())))
+        }
+    }
+}
+
+fn learn(learns: &std::collections::BTreeMap<Host, Learns>) -> String {
+    if learns.is_empty() {
+        return "both ends learn at once".into();
+    }
+    let mut said = String::new();
+    for (n, (host, learns)) in learns.iter().enumerate() {
+        let verb = if n == 0 { format!("{host} learns") } else { format!(", {host}") };
+        said += &match learns {
+            Learns::After(after) if after.is_zero() => format!("{verb} at once"),
+            Learns::After(after) => format!("{verb} after {}", span(*after)),
+            Learns::Never => format!("{verb} never"),
+        };
+    }
+    if learns.len() == 1 { said + ", the other end at once" } else { said }
+}
+
+fn amount(of: Count) -> String {
+    match of {
+        Count::Bytes(n) => count(n, "byte"),
+        Count::Messages(n) => count(n, "message"),
+    }
+}
+
+fn at(place: &Place) -> String {
+    match place {
+        Place::Conn(conn) => conn.to_string(),
+        Place::Link(a, b) => format!("{a} and {b}"),
+    }
+}
+
+fn length(lasts: Option<Duration>) -> String {
+    lasts.map_or(", for good".into(), |lasts| format!(", {}", span(lasts)))
+}
+
+fn bounds(toward: &Option<Host>, lasts: Option<Duration>) -> String {
+    let toward = toward.as_ref().map_or(String::new(), |host| format!(" toward {host}"));
+    toward + &length(lasts)
+}
+
+fn down(lasts: Option<Duration>) -> String {
+    lasts.map_or(", for good".into(), |lasts| format!(", restarts after {}", span(lasts)))
+}
+
+fn hold(end: &HoldEnd) -> String {
+    match end {
+        HoldEnd::After(after) => format!("for {}", span(*after)),
+        HoldEnd::Until { trigger: what, at_most } => format!("until {}, at most {}", trigger(what), span(*at_most)),
+    }
+}
+
+fn slowness(by: &SlowBy) -> String {
+    let parts = [
+        by.latency.map(|latency| format!("{} more latency", span(latency))),
+        by.bandwidth.map(|n| format!("{n} B/s")),
+        by.segment.map(|n| format!("segments of {n} B")),
+        by.window.map(|n| format!("a window of {n} B")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Conn;
+
+    #[test]
+    fn durations_are_said_in_the_unit_that_a_person_would_take() {
+        let said: Vec<_> =
+            [0, 400, 1000, 1250, 119_000, 120_000, 125_000, 55_262_000].map(Duration::from_millis).map(span).into();
+        assert_eq!(said, ["0 ms", "400 ms", "1 s", "1.250 s", "119 s", "2 min", "2 min 5 s", "15 h 21 min"]);
+    }
+
+    #[test]
+    fn places_in_a_row() {
+        assert_eq!([1, 2, 3, 4, 11, 12, 13, 21, 102, 113].map(nth).join(" "), "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 113th");
+    }
+
+    #[test]
+    fn a_cut_says_who_learns_of_it_and_when() {
+        let mut learns = std::collections::BTreeMap::new();
+        let cut = |learns: &std::collections::BTreeMap<_, _>| {
+            fault(&Fault::Cut { conn: Conn::number("client", 1), learns: learns.clone() })
+        };
+        assert_eq!(cut(&learns), "cut client#1: both ends learn at once");
+        learns.insert("client".into(), Learns::After(Duration::ZERO));
+        assert_eq!(cut(&learns), "cut client#1: client learns at once, the other end at once");
+        learns.insert("server".into(), Learns::After(Duration::from_millis(400)));
+        assert_eq!(cut(&learns), "cut client#1: client learns at once, server after 400 ms");
+        learns.insert("server".into(), Learns::Never);
+        assert_eq!(cut(&learns), "cut client#1: client learns at once, server never");
+    }
+
+    #[test]
+    fn a_trigger_says_all_that_it_asks_for() {
+        let trigger_ =
+            Trigger::milestone("a.connected").nth(2).on("client").field("generation", 2).delay(Duration::from_millis(200));
+        assert_eq!(trigger(&trigger_), "2nd a.connected on client (generation 2), 200 ms later");
+        assert_eq!(trigger(&Trigger::point("a.unlocked")), "point a.unlocked");
+    }
+
+    #[test]
+    fn faults_read_as_sentences() {
+        let second = Some(Duration::from_secs(1));
+        let link = Place::Link("client".into(), "server".into());
+        let by = SlowBy { bandwidth: Some(1000), window: Some(512), ..SlowBy::default() };
+        let said = [
+            Fault::Partition { hosts: ("client".into(), "server".into()), toward: Some("server".into()), lasts: second },
+            Fault::Slow { place: link, toward: None, by, lasts: None },
+            Fault::ClockJump { host: "server".into(), by_ms: -3000 },
+            Fault::PowerLoss { host: "server".into(), lasts: second },
+        ]
+        .map(|it| fault(&it));
+        assert_eq!(
+            said,
+            [
+                "partition client and server toward server, 1 s",
+                "slow client and server: 1000 B/s, a window of 512 B, for good",
+                "wall clock of server jumps back by 3 s",
+                "power loss of server, restarts after 1 s",
+            ]
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! A failure as a story, shortest first; and the whole story of a run.
+
+use crate::history::History;
+use crate::property::Broken;
+use crate::schedule::Plan;
+
+use super::line::{Tone, paint, set, wrap};
+use super::telling::{Telling, short, whole};
+use super::{line, say};
+
+/// A run in which a property broke.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    /// The plan that was run.
+    pub plan: &'a Plan,
+    /// The record of the run.
+    pub history: &'a History,
+    /// What broke; at least one.
+    pub broken: &'a [Broken],
+    /// Where the schedule comes from, if from elsewhere than a file: `shrunk from 19 in 84 runs`.
+    pub origin: Option<&'a str>,
+    /// The command that shows this run again.
+    pub replay: &'a str,
+}
+
+/// The most sentences of one property that stand at the head of a story.
+const SENTENCES: usize = 3;
+
+/// What broke and how it came to that, on a page of this width.
+pub fn failure(failure: &Failure<'_>, width: usize) -> String {
+    let Failure { plan, history, broken, origin, replay } = *failure;
+    let mut told = head(&plan.subject, broken, width);
+    let origin = origin.map_or(String::new(), |origin| format!(", {origin}"));
+    told += &format!("  {}, seed {}{}{origin}\n\n", say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan));
+    told += &set(&short(plan, history, broken), width);
+    told + &format!("\n  replay   {replay}\n")
+}
+
+/// All that happened in a run, and whether it held.
+pub fn run(plan: &Plan, history: &History, broken: &[Broken], telling: Telling, width: usize) -> String {
+    let mut told =
+        format!("{}, {}, seed {}{}\n\n", plan.subject, say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan));
+    told += &set(&whole(plan, history, broken, telling), width);
+    told += &format!("\n  {}, {}, digest {}\n", history.end, say::count(history.packets, "segment"), history.digest);
+    if broken.is_empty() {
+        told + &format!("  {}\n", paint(Tone::Good.style(), "all held"))
+    } else {
+        told + "\n" + &head(&plan.subject, broken, width)
+    }
+}
+
+/// `FAIL  exec  gap_free`, and one sentence for each.
+fn head(subject: &str, broken: &[Broken], width: usize) -> String {
+    let mut names: Vec<_> = broken.iter().map(|broken| broken.property).collect();
+    names.dedup();
+    let mut told = format!("{}  {subject}  {}\n", paint(Tone::Broken.style(), "FAIL"), names.join(", "));
+    for name in names {
+        let of_name: Vec<_> = broken.iter().filter(|broken| broken.property == name).collect();
+        for broken in of_name.iter().take(SENTENCES) {
+            for line in wrap(&broken.sentence, width.saturating_sub(2)) {
+                told += &format!("  {line}\n");
+            }
+        }
+        if of_name.len() > SENTENCES {
+            told += &format!("  and {} more of {name}\n", of_name.len() - SENTENCES);
+        }
+    }
+    told
+}
+
+/// What else determines the run: defects, and limits that are not the default.
+fn with(plan: &Plan) -> String {
+    let mut said = String::new();
+    if !plan.defects.is_empty() {
+        said += &format!(", with {}", plan.defects.join(", "));
+    }
+    for (name, value) in &plan.limits.0 {
+        said += &format!(", {name} {value}");
+    }
+    said
+}
+
+/// Lines that a run logged, under a heading.
+pub fn log(lines: &[String]) -> String {
+    if lines.is_empty() {
+        return "  nothing was logged\n".into();
+    }
+    lines.iter().map(|line| format!("{}\n", paint(line::Tone::Quiet.style(), line))).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::history::{Call, Class, ConnEnd, ConnIndex, Connection, Ending, Event, Nature, Scope, Side, Stream, Time, What};
+    use crate::schedule::{Action, Conn, Fault, Learns, Operation, Trigger, When};
+    use std::time::Duration;
+
+    /// A plan of three steps, and the record of a run of it in which item 41 never came.
+    pub(crate) fn a_gap() -> (Plan, History, Vec<Broken>) {
+        let fields = serde_json::json!({ "stream": "s1" }).as_object().cloned().unwrap();
+        let watch = Operation { verb: "watch".into(), client: "client".into(), fields };
+        let learns =
+            [("client".into(), Learns::After(Duration::ZERO)), ("server".into(), Learns::After(Duration::from_millis(400)))];
+        let cut = Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() };
+        let stall =
+            Fault::Stall { conn: Conn::number("client", 2), toward: "client".into(), lasts: Some(Duration::from_millis(800)) };
+        let plan = Plan::new("counter")
+            .step(When::At(Duration::from_secs(1)), Action::Operation(watch.clone()))
+            .step(When::At(Duration::from_secs(3)), Action::Fault(cut.clone()))
+            .step(When::After(Trigger::milestone("counter.client.connected").nth(2)), Action::Fault(stall.clone()));
+        let mut record = Record::default();
+        let s1 = Stream::from("s1");
+        let (client, item) = (Some("client"), |n: u64| bytes::Bytes::from(n.to_string()));
+        record.conn("client#1", Some(1));
+        record.conn("client#2", Some(2));
+        record.at(0, client, connected(1, 1));
+        record.at(1000, client, What::Stepped { step: 0, note: None });
+        record.at(1000, client, What::Asked { call: Call(1), operation: watch, class: Class::Durable });
+        for n in 1..=40 {
+            record.at(1000 + n * 50, Some("server"), What::Produced { stream: s1.clone(), bytes: item(n) });
+            record.at(1002 + n * 49, client, What::Delivered { stream: s1.clone(), bytes: item(n), generation: Some(1) });
+        }
+        record.at(3000, None, What::Stepped { step: 1, note: None });
+        record.fault(3000, 0, 1, cut);
+        let how = ConnEnd::Error(std::io::ErrorKind::ConnectionReset);
+        record.at(3000, client, What::ConnOver { conn: ConnIndex(0), side: Side::Client, how });
+        for n in 41..=60 {
+            record.at(3000 + n, Some("server"), What::Produced { stream: s1.clone(), bytes: item(n) });
+        }
+        for n in 0..3 {
+            let how = ConnEnd::NotOpened(std::io::ErrorKind::ConnectionRefused);
+            record.at(3100 + n, client, What::ConnOver { conn: ConnIndex(1), side: Side::Client, how });
+        }
+        record.at(3400, None, What::FaultEnded { fault: 0 });
+        record.at(3412, client, connected(2, 2));
+        record.at(3412, None, What::Stepped { step: 2, note: None });
+        record.fault(3412, 1, 2, stall);
+        record.at(4212, None, What::FaultEnded { fault: 1 });
+        record.at(4231, client, What::Delivered { stream: s1.clone(), bytes: item(42), generation: Some(2) });
+        record.at(
+            4231,
+            client,
+            What::StreamEnded { stream: s1.clone(), ending: Ending::Completed { outcome: "total 60".into() } },
+        );
+        let sentence = "s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)".into();
+        let broken = Broken { property: "gap_free", at: Time(4231), stream: Some(s1), sentence };
+        (plan, record.0, vec![broken])
+    }
+
+    fn connected(generation: u64, conn: u64) -> What {
+        let fields = [("generation", generation), ("conn", conn)].map(|(name, n)| (name, crate::schedule::FieldValue::Number(n)));
+        What::Milestone { name: "counter.client.connected", fields: fields.into() }
+    }
+
+    /// Writes a history by hand.
+    #[derive(Default)]
+    struct Record(History);
+
+    impl Record {
+        fn at(&mut self, at: u64, host: Option<&str>, what: What) {
+            self.0.end = Time(at);
+            self.0.events.push(Event { at: Time(at), host: host.map(Into::into), what });
+        }
+
+        fn fault(&mut self, at: u64, fault: usize, step: usize, what: Fault) {
+            self.at(at, None, What::FaultBegan { fault, step, what, scope: Scope::default(), nature: Nature::Kills });
+        }
+
+        fn conn(&mut self, name: &str, generation: Option<u64>) {
+            let (client, server) = ("client".into(), "server".into());
+            let (opened, over) = (Time(0), (None, None));
+            self.0.conns.push(Connection { name: name.into(), client, server, generation, opened, over });
+        }
+    }
+
+    /// Text as it is where there are no colours.
+    pub(crate) fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn a_failure_tells_the_sentence_the_steps_and_where_it_broke() {
+        let (plan, history, broken) = a_gap();
+        let replay = "reknit replay scenarios/counter/cut.toml --seed 1";
+        let story = Failure { plan: &plan, history: &history, broken: &broken, origin: None, replay };
+        insta::assert_snapshot!(plain(&failure(&story, 110)), @r"
+        FAIL  counter  gap_free
+          s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)
+          3 steps, seed 1
+
+             0.000 s  client   counter.client.connected (generation 1) on client#1
+             1.000 s  client   watch stream s1 (call 1)
+             1.051 s  client   s1: items 1 to 40, until 2.962 s
+             3.000 s  network  cut client#1: client learns at once, server after 400 ms
+             3.000 s  client   client#1 (generation 1) is over: connection reset
+             3.100 s  client   connections are over: not opened: connection refused, 3 times until 3.102 s
+             3.400 s  network  over: cut client#1
+             3.412 s  client   counter.client.connected (generation 2) on client#2
+             3.412 s  network  stall client#2 toward client, 800 ms    after 2nd counter.client.connected
+             4.212 s  network  over: stall client#2 toward client
+             4.231 s  client   s1: item 42
+             4.231 s  client   s1: completed, total 60
+             4.231 s  BROKEN   gap_free of s1 breaks here
+
+          replay   reknit replay scenarios/counter/cut.toml --seed 1
+        ");
+    }
+
+    #[test]
+    fn the_whole_story_ends_with_the_verdict() {
+        let (plan, history, _) = a_gap();
+        let telling = Telling { until: Some(Time(1000)), packets: false };
+        insta::assert_snapshot!(plain(&run(&plan, &history, &[], telling, 110)), @r"
+        counter, 3 steps, seed 1
+
+             0.000 s  client  counter.client.connected (generation 1) on client#1
+             1.000 s  client  watch stream s1 (call 1)
+
+          4.231 s, 0 segments, digest cbf29ce484222325
+          all held
+        ");
+    }
+
+    #[test]
+    fn a_long_short_story_leaves_its_middle_out() {
+        let (mut plan, mut history, broken) = a_gap();
+        plan.steps.extend((0..100).map(|_| plan.steps[0].clone()).collect::<Vec<_>>());
+        let steps =
+            (0..100).map(|n| Event { at: Time(1500 + n), host: None, what: What::Stepped { step: 3 + n as usize, note: None } });
+        let (before, after): (Vec<_>, Vec<_>) = history.events.drain(..).partition(|event| event.at <= Time(1500));
+        history.events = before.into_iter().chain(steps).chain(after).collect();
+        let lines = short(&plan, &history, &broken);
+        assert!(lines.len() < 50, "{} lines", lines.len());
+        assert!(lines.iter().any(|line| line.text.ends_with("more lines; the replay tells them")));
+        assert_eq!(lines.last().map(|line| line.tone), Some(Tone::Broken));
+    }
+}

@@ -1,0 +1,206 @@
+//! The table of results, and the totals under it.
+
+use std::time::Duration;
+
+use super::line::{Tone, paint};
+use super::say;
+
+/// What came of the runs of one scenario.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The scenario's file.
+    pub scenario: String,
+    /// How many schedules were run.
+    pub runs: u64,
+    /// Virtual time of all of them.
+    pub virtual_time: Duration,
+    /// How many of the subject's milestones they reached together.
+    pub reached: usize,
+    /// How many the subject has.
+    pub milestones: usize,
+    /// What it comes to.
+    pub verdict: Verdict,
+}
+
+/// What the runs of one scenario come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// All held.
+    #[default]
+    Held,
+    /// A canary broke what it was to break.
+    BrokeAsItShould(String),
+    /// Properties broke, in so many runs.
+    Broke {
+        /// Which, each once.
+        properties: Vec<String>,
+        /// In how many runs.
+        runs: u64,
+    },
+    /// No run broke, but all together did not show what they must.
+    TooTame(String),
+}
+
+impl Verdict {
+    /// Whether it is as it should be.
+    pub fn is_good(&self) -> bool {
+        matches!(self, Verdict::Held | Verdict::BrokeAsItShould(_))
+    }
+
+    fn cell(&self) -> (Tone, String) {
+        match self {
+            Verdict::Held => (Tone::Good, "held".into()),
+            Verdict::BrokeAsItShould(property) => (Tone::Good, format!("broke {property}, as it should")),
+            Verdict::Broke { properties, runs } => {
+                (Tone::Broken, format!("BROKE {} in {}", properties.join(", "), say::count(*runs, "run")))
+            }
+            Verdict::TooTame(why) => (Tone::Broken, format!("TOO TAME: {why}")),
+        }
+    }
+}
+
+/// What all runs come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// Virtual time of all of them.
+    pub virtual_time: Duration,
+    /// Real time.
+    pub wall: Duration,
+    /// How many runs were repeated, and came out the same.
+    pub repeated: u64,
+    /// How many runs ended in a failure that is neither surely justified nor surely not.
+    pub grey: u64,
+    /// Milestones and points that no run reached, and that a good subject reaches.
+    pub unreached: Vec<String>,
+}
+
+impl Totals {
+    /// How many times faster than a clock on the wall.
+    pub fn speed(&self) -> u64 {
+        (self.virtual_time.as_secs_f64() / self.wall.as_secs_f64().max(1e-6)) as u64
+    }
+}
+
+const HEAD: [&str; 5] = ["scenario", "runs", "virtual time", "milestones", "verdict"];
+
+/// The table, a line a scenario.
+pub fn rows(rows: &[Row]) -> String {
+    let cells: Vec<[String; 4]> = rows.iter().map(cells).collect();
+    let wide = |column: usize| {
+        let cells = cells.iter().map(|cells| cells[column].chars().count());
+        cells.chain([HEAD[column].len()]).max().unwrap_or(0)
+    };
+    let (a, b, c, d) = (wide(0), wide(1), wide(2), wide(3));
+    let set = |cells: [&str; 4], verdict: &str| {
+        format!("{:<a$}  {:>b$}  {:>c$}  {:>d$}  {verdict}\n", cells[0], cells[1], cells[2], cells[3])
+    };
+    let mut table = set([HEAD[0], HEAD[1], HEAD[2], HEAD[3]], HEAD[4]);
+    for (row, cells) in rows.iter().zip(&cells) {
+        let (tone, verdict) = row.verdict.cell();
+        table += &set([&cells[0], &cells[1], &cells[2], &cells[3]], &paint(tone.style(), &verdict));
+    }
+    table
+}
+
+fn cells(row: &Row) -> [String; 4] {
+    let time = say::span(whole_seconds(row.virtual_time));
+    [row.scenario.clone(), row.runs.to_string(), time, format!("{}/{}", row.reached, row.milestones)]
+}
+
+/// Sums of times are said without their milliseconds.
+fn whole_seconds(time: Duration) -> Duration {
+    if time < Duration::from_secs(10) { time } else { Duration::from_secs(time.as_secs()) }
+}
+
+/// The lines under the table.
+pub fn totals(totals: &Totals) -> String {
+    let Totals { schedules, virtual_time, wall, repeated, grey, unreached } = totals;
+    let mut said = format!(
+        "{}, {} of virtual time in {:.2} s: {} times real time\n",
+        say::count(*schedules, "schedule"),
+        say::span(whole_seconds(*virtual_time)),
+        wall.as_secs_f64(),
+        thousands(totals.speed())
+    );
+    if *repeated > 0 {
+        said += &format!("{} repeated\n", say::count(*repeated, "run"));
+    }
+    if *grey > 0 {
+        said += &format!("{} could have ended either way\n", say::count(*grey, "run"));
+    }
+    if !unreached.is_empty() {
+        said += &format!("reached by no run: {}\n", unreached.join(", "));
+    }
+    said
+}
+
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut said = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            said.push(',');
+        }
+        said.push(digit);
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story::tests::plain;
+    use super::*;
+
+    pub(crate) fn some_rows() -> Vec<Row> {
+        let row = |scenario: &str, runs, secs, reached, verdict| Row {
+            scenario: scenario.into(),
+            runs,
+            virtual_time: Duration::from_secs(secs),
+            reached,
+            milestones: 14,
+            verdict,
+        };
+        vec![
+            row("scenarios/counter/short-cut.toml", 20, 1200, 9, Verdict::Held),
+            row("scenarios/counter/canary.toml", 1, 60, 3, Verdict::BrokeAsItShould("gap_free".into())),
+            row("late.toml", 2, 2, 12, Verdict::Broke { properties: vec!["gap_free".into(), "one_ending".into()], runs: 1 }),
+            row("swarm.toml", 300, 54_000, 12, Verdict::TooTame("counter.client.gap was never reached".into())),
+        ]
+    }
+
+    #[test]
+    fn the_table_is_aligned() {
+        insta::assert_snapshot!(plain(&rows(&some_rows())), @r"
+        scenario                          runs  virtual time  milestones  verdict
+        scenarios/counter/short-cut.toml    20        20 min        9/14  held
+        scenarios/counter/canary.toml        1          60 s        3/14  broke gap_free, as it should
+        late.toml                            2           2 s       12/14  BROKE gap_free, one_ending in 1 run
+        swarm.toml                         300    15 h 0 min       12/14  TOO TAME: counter.client.gap was never reached
+        ");
+    }
+
+    #[test]
+    fn the_totals_say_what_was_exercised_and_what_was_not() {
+        let all = Totals {
+            schedules: 323,
+            virtual_time: Duration::from_secs(55_262),
+            wall: Duration::from_millis(1500),
+            repeated: 3,
+            grey: 1,
+            unreached: vec!["counter.server.fenced".into()],
+        };
+        insta::assert_snapshot!(totals(&all), @r"
+        323 schedules, 15 h 21 min of virtual time in 1.50 s: 36,841 times real time
+        3 runs repeated
+        1 run could have ended either way
+        reached by no run: counter.server.fenced
+        ");
+    }
+
+    #[test]
+    fn no_wall_time_is_no_division_by_zero() {
+        assert_eq!(Totals::default().speed(), 0);
+    }
+}

@@ -1,0 +1,183 @@
+//! What must come out of a scenario, besides the properties.
+//!
+//! Of a schedule it must come out of every run ([`Expect::unmet`]); of a swarm, out of all its runs together
+//! ([`Expect::unmet_over`]). Everything is read from the history: what was really so, and what the user saw. Which property
+//! a canary must break ([`Expect::breaks`]) is for whoever has the verdict to ask.
+
+use std::time::Duration;
+
+use super::Named;
+use crate::history::{Call, History, Stream, Time};
+use crate::property::Broken;
+use crate::schedule::{Mark, Trigger};
+use sight::{Sight, times};
+
+mod ends;
+mod sight;
+
+/// What must come out of a scenario.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expect {
+    /// Milestones and points that must be reached, each at least `nth` times.
+    pub reaches: Vec<Trigger>,
+    /// Milestones and points that must not be reached, not for the `nth` time.
+    pub never: Vec<Trigger>,
+    /// The property that a canary must break in at least one seed.
+    pub breaks: Option<String>,
+    /// Milestones and points that a share of a swarm's runs must reach.
+    pub at_least: Vec<(Mark, f64)>,
+    /// What must come out of streams, by name.
+    pub streams: Named<ExpectStream>,
+    /// What must come of calls, by number.
+    pub calls: std::collections::BTreeMap<u64, ExpectCall>,
+}
+
+/// What must come out of a stream. What is `None` may be anything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExpectStream {
+    /// How it ended for its user.
+    pub ends: Option<StreamEnds>,
+    /// The outcome with which it completed, exactly.
+    pub outcome: Option<String>,
+    /// A text that the reason of its failure contains.
+    pub reason: Option<String>,
+    /// How much was delivered.
+    pub output: Option<Output>,
+    /// It ended for its user so long after its real end, at most.
+    pub within: Option<Duration>,
+    /// Something that was produced after this generation was connected was delivered over it or a later one.
+    pub live_from: Option<u64>,
+}
+
+/// How a stream ended for its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnds {
+    /// Complete.
+    Completed,
+    /// With a failure.
+    Failed,
+    /// Not.
+    Open,
+}
+
+/// How much of what was really produced was delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// All of it.
+    All,
+    /// A part of it, from the beginning.
+    Prefix,
+    /// Nothing.
+    None,
+}
+
+/// What must come of a call. What is `None` may be anything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExpectCall {
+    /// How it ended for its user.
+    pub ends: Option<CallEnds>,
+    /// The result with which it was answered, exactly.
+    pub result: Option<String>,
+    /// A text that the reason of its failure contains.
+    pub reason: Option<String>,
+}
+
+/// How a call ended for its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnds {
+    /// With a result.
+    Answered,
+    /// With a failure.
+    Failed,
+    /// Not.
+    Open,
+}
+
+/// The endings of streams by their names in files.
+pub(super) const STREAM_ENDS: [(&str, StreamEnds); 3] =
+    [("completed", StreamEnds::Completed), ("failed", StreamEnds::Failed), ("open", StreamEnds::Open)];
+
+/// How much was delivered, by name.
+pub(super) const OUTPUTS: [(&str, Output); 3] = [("all", Output::All), ("prefix", Output::Prefix), ("none", Output::None)];
+
+/// The endings of calls by their names in files.
+pub(super) const CALL_ENDS: [(&str, CallEnds); 3] =
+    [("answered", CallEnds::Answered), ("failed", CallEnds::Failed), ("open", CallEnds::Open)];
+
+/// The name under which what did not come out is reported, as if it were a property.
+pub const EXPECT: &str = "expect";
+
+impl Expect {
+    /// What did not come out of one run of a schedule.
+    pub fn unmet(&self, history: &History) -> Vec<Broken> {
+        let reaches = self.reaches.iter().filter(|sight| !sight.seen(history)).map(|sight| {
+            let times = if sight.nth == 1 { String::new() } else { format!(" {} times", sight.nth) };
+            broken(history.end, None, format!("{} was not reached{times}", sight.told()))
+        });
+        let never = self.never.iter().filter_map(|sight| {
+            let event = sight.sightings(history).nth(sight.nth as usize - 1)?;
+            Some(broken(event.at, None, format!("{} was reached at {}, and must never be", sight.told(), event.at)))
+        });
+        let streams = self.streams.iter().flat_map(|(name, expect)| expect.unmet(&Stream::from(name.as_str()), history));
+        let calls = self.calls.iter().flat_map(|(call, expect)| expect.unmet(Call(*call), history));
+        reaches.chain(never).chain(streams).chain(calls).collect()
+    }
+
+    /// What did not come out of all runs of a swarm together, in sentences.
+    pub fn unmet_over<'h>(&self, runs: impl Iterator<Item = &'h History>) -> Vec<String> {
+        let mut tally = Tally::new(self);
+        runs.for_each(|history| tally.add(history));
+        tally.unmet()
+    }
+}
+
+/// What was seen in the runs of a swarm so far. It keeps no history, so runs can be thrown away as they come.
+#[derive(Clone, Debug)]
+pub struct Tally<'e> {
+    expect: &'e Expect,
+    runs: u64,
+    reached: Vec<u64>,
+    never: Vec<u64>,
+    shares: Vec<u64>,
+}
+
+impl<'e> Tally<'e> {
+    /// Nothing was seen yet.
+    pub fn new(expect: &'e Expect) -> Self {
+        let zeros = |n| vec![0; n];
+        let (reached, never, shares) = (zeros(expect.reaches.len()), zeros(expect.never.len()), zeros(expect.at_least.len()));
+        Self { expect, runs: 0, reached, never, shares }
+    }
+
+    /// Adds what was seen in one more run.
+    pub fn add(&mut self, history: &History) {
+        self.runs += 1;
+        count(&mut self.reached, &self.expect.reaches, |sight| sight.seen(history));
+        count(&mut self.never, &self.expect.never, |sight| sight.seen(history));
+        count(&mut self.shares, &self.expect.at_least, |(mark, _)| times(mark, history) > 0);
+    }
+
+    /// What did not come out of all of them together, in sentences.
+    pub fn unmet(&self) -> Vec<String> {
+        let runs = self.runs;
+        let reaches = self.expect.reaches.iter().zip(&self.reached).filter(|(_, times)| **times == 0);
+        let reaches = reaches.map(|(sight, _)| format!("{} was reached in none of {runs} runs", sight.told()));
+        let never = self.expect.never.iter().zip(&self.never).filter(|(_, times)| **times > 0);
+        let never =
+            never.map(|(sight, times)| format!("{} was reached in {times} of {runs} runs, and must never be", sight.told()));
+        let shares = self.expect.at_least.iter().zip(&self.shares);
+        let shares = shares.filter(|((_, share), times)| (**times as f64) < share * runs as f64);
+        let shares = shares.map(|((mark, share), times)| {
+            format!("{mark} was reached in {times} of {runs} runs, and must be in a share of {share}")
+        });
+        reaches.chain(never).chain(shares).collect()
+    }
+}
+
+fn count<T>(counters: &mut [u64], what: &[T], seen: impl Fn(&T) -> bool) {
+    counters.iter_mut().zip(what).filter(|(_, what)| seen(what)).for_each(|(counter, _)| *counter += 1);
+}
+
+fn broken(at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
+    Broken { property: EXPECT, at, stream: stream.cloned(), sentence }
+}

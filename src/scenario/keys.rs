@@ -1,0 +1,465 @@
+//! The keys of a scenario file, table by table: from here the parser knows them, and the schema and the reference are drawn.
+//!
+//! What is not here: the words of the fault table ([`crate::schedule::words`]), and what belongs to a subject: its
+//! operations, setup tables, limits and names.
+
+use super::expect;
+
+/// A table of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// How a person finds it: `[expect.stream.NAME]`.
+    pub title: &'static str,
+    /// What it is for.
+    pub doc: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+}
+
+/// A key of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What kind of value it takes.
+    pub form: Form,
+    /// What holds where it is left out; `None` where it must be there.
+    pub without: Option<&'static str>,
+    /// What it says.
+    pub doc: &'static str,
+}
+
+/// The kind of value that a key takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// A string.
+    Text,
+    /// A list of strings.
+    Texts,
+    /// A whole number, at least this.
+    Number(u64),
+    /// A duration.
+    Duration,
+    /// A range of durations.
+    Durations,
+    /// `true`, where nothing else makes sense.
+    True,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// Some of these.
+    SomeOf(&'static [&'static str]),
+    /// A milestone's name, or a table of [`AFTER`].
+    Mark,
+    /// A list of such.
+    Marks,
+    /// For names of milestones and points, a share of runs.
+    Shares,
+    /// A table, which has a section of its own.
+    Table(&'static str),
+    /// A list of tables, which has a section of its own.
+    Tables(&'static str),
+    /// A choice of numbers, each at least this.
+    Numbers(u64),
+    /// A choice of durations.
+    Times,
+    /// A range of durations, or a list of such.
+    Ranges,
+    /// A number from 0 to 1.
+    Share,
+    /// A number from 0, with or without a fraction.
+    Weight,
+}
+
+impl Form {
+    /// What a person writes there, as Markdown.
+    pub fn written(self) -> String {
+        let ticked = |names: &[&str]| names.iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
+        match self {
+            Form::Text => "a string".into(),
+            Form::Texts => "a list of strings".into(),
+            Form::Number(least) => format!("a number from {least}"),
+            Form::Duration => "a duration: `\"25s\"`".into(),
+            Form::Durations => "a range: `\"1ms..20ms\"`".into(),
+            Form::True => "`true`".into(),
+            Form::OneOf(names) => format!("one of {}", ticked(names)),
+            Form::SomeOf(names) => format!("a list of {}", ticked(names)),
+            Form::Mark => "a milestone's name, or a table".into(),
+            Form::Marks => "a list of milestones' names, or of tables".into(),
+            Form::Shares => "names, each with a share of runs: `{ \"counter.client.gap\" = 0.25 }`".into(),
+            Form::Table(title) | Form::Tables(title) => format!("see `{title}`"),
+            Form::Numbers(least) => format!("a choice of numbers from {least}: `3`, `\"0..6\"`, `[1, 2, \"5..9\"]`"),
+            Form::Times => "a choice of durations: `\"5s\"`, `\"0ms..5s\"`, `[\"0ms\", \"24s..26s\"]`".into(),
+            Form::Ranges => "a range of durations, or a list of such".into(),
+            Form::Share => "a number from 0 to 1".into(),
+            Form::Weight => "a number from 0".into(),
+        }
+    }
+}
+
+impl Section {
+    /// Whether there is one of it for each name: `[puppet.HOST]`.
+    pub fn is_named(&self) -> bool {
+        self.title.trim_end_matches(']').rsplit('.').next().is_some_and(|last| last.chars().all(char::is_uppercase))
+    }
+
+    /// The names of its keys.
+    pub fn names<'k>(&self) -> impl Iterator<Item = &'k str> + Clone + use<'k> {
+        self.keys.iter().map(|key| key.name)
+    }
+}
+
+const fn key(name: &'static str, form: Form, without: Option<&'static str>, doc: &'static str) -> Key {
+    Key { name, form, without, doc }
+}
+
+/// All sections, in the order of the reference.
+pub const SECTIONS: &[&Section] = &[
+    &FILE,
+    &LIMITS,
+    &PUPPET,
+    &SCRIPT,
+    &STEP,
+    &AFTER,
+    &EXPECT,
+    &EXPECT_STREAM,
+    &EXPECT_CALL,
+    &SWARM,
+    &SWARM_COUNT,
+    &SWARM_LIMITS,
+    &SWARM_SETUP,
+    &SWARM_OPERATIONS,
+    &SWARM_FAULTS,
+    &SWARM_AIMED,
+    &SWARM_WEIGHTS,
+    &SWARM_PUPPET,
+];
+
+/// The first column of a table: its names.
+const fn names<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut row = 0;
+    while row < N {
+        names[row] = table[row].0;
+        row += 1;
+    }
+    names
+}
+
+/// The top of a file.
+pub const FILE: Section = Section {
+    title: "The top of a file",
+    doc: "What is run, and how often. The subject's own setup tables stand here, too.",
+    keys: &[
+        key("format", Form::Number(1), None, "The version of this form: `1`. An unknown one is refused, never guessed."),
+        key("subject", Form::Text, None, "The protocol under test: `reknit list subjects`."),
+        key("title", Form::Text, None, "What the file shows, in one line."),
+        key("source", Form::Texts, Some("it shows no rule"), "The ids of the rules that it shows: `reknit list rules SUBJECT`."),
+        key("kills", Form::Texts, Some("none"), "Defects: with each of them on, at least one seed must break."),
+        key("defects", Form::Texts, Some("none"), "Defects that are on in every run: for a canary, which must fail."),
+        key(
+            "seeds",
+            Form::Number(1),
+            Some("1"),
+            "The same schedule with so many seeds: so many draws of latency and order. All must hold.",
+        ),
+        key("first-seed", Form::Number(0), Some("1"), "The first of them."),
+        key("horizon", Form::Duration, Some("60s"), "When the clients are closed, and what is left is counted."),
+        key(
+            "heal",
+            Form::Duration,
+            Some("0ms"),
+            "The healed tail, the last part before the horizon: no fault is in force in it.",
+        ),
+        key("clients", Form::Number(1), Some("1"), "How many client hosts there are: `client`, `client2`, `client3`, …"),
+        key(
+            "latency",
+            Form::Durations,
+            Some("1ms..20ms"),
+            "The one-way latency of a packet is drawn from this range, both ends included.",
+        ),
+        key(
+            "order",
+            Form::OneOf(&names(&super::ORDERS)),
+            Some("drawn"),
+            "What comes first where a packet and a timer fall into the same millisecond; `both` runs each seed in both orders.",
+        ),
+        key("engines", Form::SomeOf(&names(&super::ENGINES)), Some("event"), "The engines that must show it."),
+        key("engines-because", Form::Text, Some("nothing to explain"), "Why these engines, and not others."),
+        key("limits", Form::Table("[limits]"), Some("the defaults"), "Sizes, windows, deadlines and budgets of the subject."),
+        key("puppet", Form::Table("[puppet.HOST]"), Some("no puppets"), "Hosts whose part is played by a script."),
+        key("step", Form::Tables("[[step]]"), Some("nothing happens"), "What happens."),
+        key(
+            "swarm",
+            Form::Table("[swarm]"),
+            Some("the file is one schedule"),
+            "Weights and ranges from which schedules are drawn, instead of one.",
+        ),
+        key(
+            "expect",
+            Form::Table("[expect]"),
+            Some("the properties, and nothing else"),
+            "What must come out, besides the properties.",
+        ),
+    ],
+};
+
+/// `[limits]`
+pub const LIMITS: Section = Section {
+    title: "[limits]",
+    doc: "Limits of the subject by their names, between quotes: `\"client.recovery-deadline\" = \"25s\"`. A value has the kind \
+          of the limit's default (a duration, a size, a number, `true` or `false`), and is not below its least value. `reknit \
+          list limits SUBJECT` prints them.",
+    keys: &[],
+};
+
+/// `[puppet.HOST]`
+pub const PUPPET: Section = Section {
+    title: "[puppet.HOST]",
+    doc: "The host's part is played by a script: a raw peer that speaks the wire. It plays the script once on each connection.",
+    keys: &[
+        key(
+            "connections",
+            Form::Number(1),
+            Some("as many as come"),
+            "How many connections it accepts, or, in the place of a client, opens.",
+        ),
+        key(
+            "script",
+            Form::Tables("script"),
+            None,
+            "What it does on a connection, in order; after it, it closes the connection.",
+        ),
+    ],
+};
+
+/// One entry of a puppet's script.
+pub const SCRIPT: Section = Section {
+    title: "script",
+    doc: "A list of tables: `script = [{ expect = \"hello\" }, { send = \"welcome 1\\n\" }]`. Each has exactly one of the \
+          verbs `expect`, `send`, `wait`, `drain`, `close` and `reset`.",
+    keys: &[
+        key(
+            "expect",
+            Form::Text,
+            Some("another verb"),
+            "Waits until bytes that contain this text have come, and takes them up to and with the text.",
+        ),
+        key(
+            "send",
+            Form::Text,
+            Some("another verb"),
+            "Sends text. `{n}` in it stands for the number of the repetition, `{conn}` for the number of the connection, both \
+             from 1.",
+        ),
+        key("times", Form::Number(1), Some("1"), "With `send`: how many times."),
+        key("every", Form::Duration, Some("0ms"), "With `send`: how long between two of them."),
+        key("wait", Form::Duration, Some("another verb"), "Sends and reads nothing for so long."),
+        key("drain", Form::True, Some("another verb"), "Reads and throws away whatever comes, until the other end closes."),
+        key("close", Form::True, Some("another verb"), "Closes the connection, as the end of the script does."),
+        key("reset", Form::True, Some("another verb"), "Resets the connection."),
+    ],
+};
+
+/// `[[step]]`
+pub const STEP: Section = Section {
+    title: "[[step]]",
+    doc: "One list, in the order in which it happens. A step is one `at` or `after`, and one verb: a word of the fault table, \
+          or an operation of the subject (`reknit list operations SUBJECT`). An operation has one more field, `client`: the \
+          host whose user asks for it; without it, `client`.",
+    keys: &[
+        key("at", Form::Duration, Some("there is an `after`"), "When it happens, counted from the start of the world."),
+        key("after", Form::Mark, Some("there is an `at`"), "What it happens after: see `after`."),
+    ],
+};
+
+/// What is waited for, or was reached.
+pub const AFTER: Section = Section {
+    title: "after",
+    doc: "A milestone's name, or a table: `{ milestone = \"counter.client.connected\", generation = 2, delay = \"5ms\" }`. Any \
+          key that is not listed here is a field of the milestone or point, and must be equal. `reknit list milestones \
+          SUBJECT` and `reknit list points SUBJECT` print them. Entries of `reaches` and `never` and the `until` of a `hold` \
+          have the same form, without `delay`.",
+    keys: &[
+        key("milestone", Form::Text, Some("there is a `point`"), "A milestone."),
+        key("point", Form::Text, Some("there is a `milestone`"), "A point."),
+        key("nth", Form::Number(1), Some("1"), "Which time, among those that match. In `reaches`: so many times at least."),
+        key("host", Form::Text, Some("any"), "On which host."),
+        key(
+            "conn",
+            Form::Text,
+            Some("any"),
+            "About which connection: `client#2` is the second that `client` opened, `client/status#3` the third of those \
+             labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest.",
+        ),
+        key(
+            "delay",
+            Form::Duration,
+            Some("0ms"),
+            "How long after it. 0 acts before what was sent in the same turn leaves its host.",
+        ),
+    ],
+};
+
+/// `[expect]`
+pub const EXPECT: Section = Section {
+    title: "[expect]",
+    doc: "What must come out, besides the properties. Of a schedule it holds for every seed, of a swarm over all runs together.",
+    keys: &[
+        key("reaches", Form::Marks, Some("nothing"), "Milestones and points that must be reached."),
+        key("never", Form::Marks, Some("nothing"), "Milestones and points that must not be reached."),
+        key("breaks", Form::Text, Some("nothing may break"), "For a canary: the property that must break in at least one seed."),
+        key("at-least", Form::Shares, Some("nothing"), "Of a swarm: milestones and points that this share of runs must reach."),
+        key("stream", Form::Table("[expect.stream.NAME]"), Some("nothing"), "What must come out of streams."),
+        key("call", Form::Table("[expect.call.N]"), Some("nothing"), "What must come of calls."),
+    ],
+};
+
+/// `[expect.stream.NAME]`
+pub const EXPECT_STREAM: Section = Section {
+    title: "[expect.stream.NAME]",
+    doc: "What the user of a client saw of the stream of this name.",
+    keys: &[
+        key("ends", Form::OneOf(&names(&expect::STREAM_ENDS)), Some("either way"), "How it ended for its user."),
+        key("outcome", Form::Text, Some("any"), "The outcome, exactly. It must be `completed`."),
+        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+        key(
+            "output",
+            Form::OneOf(&names(&expect::OUTPUTS)),
+            Some("any"),
+            "How much of what was really produced was delivered: `prefix` is a part, from the beginning, also all or nothing.",
+        ),
+        key("within", Form::Duration, Some("any time"), "It ended for its user so long after its real end, at most."),
+        key(
+            "live-from",
+            Form::Number(1),
+            Some("any"),
+            "Something that was produced after this generation was connected was delivered over it or a later one: not only \
+             what was missed.",
+        ),
+    ],
+};
+
+/// `[expect.call.N]`
+pub const EXPECT_CALL: Section = Section {
+    title: "[expect.call.N]",
+    doc: "What came of the N-th operation that was asked for, from 1.",
+    keys: &[
+        key("ends", Form::OneOf(&names(&expect::CALL_ENDS)), Some("any way"), "How it ended for its user."),
+        key("result", Form::Text, Some("any"), "The result, exactly. It must be `answered`."),
+        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+    ],
+};
+
+/// `[swarm]`
+pub const SWARM: Section = Section {
+    title: "[swarm]",
+    doc: "Weights and ranges from which schedules are drawn, one for each seed. A plain value is fixed, `\"a..b\"` draws from \
+          a range with both its ends, and a list draws one of its entries: twice is twice as likely. What is left out is as in \
+          the swarm that is run where nobody wrote one: the subject's own values, every fault, limits that are now and then \
+          the least ones.",
+    keys: &[
+        key("runs", Form::Number(1), Some("100"), "How many schedules are drawn where nobody asks for another number."),
+        key("first-seed", Form::Number(0), Some("1"), "The seed of the first of them; the others follow it, one by one."),
+        key("horizon", Form::Duration, Some("3m"), "The horizon of every schedule."),
+        key(
+            "heal",
+            Form::Duration,
+            Some("60s"),
+            "The healed tail: no fault is in force in this last part before the horizon, and what is owed must arrive.",
+        ),
+        key("latency", Form::Ranges, Some("1ms..20ms"), "Ranges of one-way latency, one of which is in force in a run."),
+        key("asks", Form::Numbers(0), Some("1..8"), "How many operations the user of each client asks for."),
+        key("busy", Form::Times, Some("1s..30s"), "The part of the run, from its start, in which they are asked for."),
+        key("count", Form::Table("[swarm.count]"), Some("1..2 clients"), "How many there are of what."),
+        key("limits", Form::Table("[swarm.limits]"), Some("now and then the least sizes"), "Choices of limits."),
+        key("operations", Form::Table("[swarm.operations]"), Some("the subject's choice"), "The weights of operations."),
+        key("faults", Form::Table("[swarm.faults]"), Some("every fault"), "Which faults come, how many, aimed at what."),
+        key(
+            "puppet",
+            Form::Tables("[[swarm.puppet]]"),
+            Some("none"),
+            "Puppets that take the place of a host in a share of the runs.",
+        ),
+    ],
+};
+
+/// `[swarm.count]`
+pub const SWARM_COUNT: Section = Section {
+    title: "[swarm.count]",
+    doc: "How many there are. Besides `clients`, each of the subject's own tables has a key here: how many entries of it there \
+          are for each client, from 0; without it, `1..3`.",
+    keys: &[key("clients", Form::Numbers(1), Some("1..2"), "Client hosts.")],
+};
+
+/// `[swarm.limits]`
+pub const SWARM_LIMITS: Section = Section {
+    title: "[swarm.limits]",
+    doc: "Limits as in `[limits]`, each with a choice of values: `\"client.recovery-deadline\" = [\"25s\", \"25s\", \"3s\"]`. \
+          Those that are left out have their defaults.",
+    keys: &[],
+};
+
+/// A subject's own table.
+pub const SWARM_SETUP: Section = Section {
+    title: "[swarm.KEY]",
+    doc: "For each of the subject's own tables (`stream` for `[stream.s1]`), what stands in its entries. Values are choices; \
+          also ranges of durations (`\"0ms..200ms\"`) and sizes (`\"1B..64KiB\"`). A field that is there in a share of the \
+          cases is a table with a `chance`: `{ chance = 0.1, value = 7 }`, or, where it is a table itself, `{ chance = 0.1, \
+          after = \"0ms..40s\" }`.",
+    keys: &[],
+};
+
+/// `[swarm.operations]`
+pub const SWARM_OPERATIONS: Section = Section {
+    title: "[swarm.operations]",
+    doc: "For each operation, its weight: a number from 0. What is left out never comes. The subject draws the values of its \
+          fields.",
+    keys: &[],
+};
+
+/// `[swarm.faults]`
+pub const SWARM_FAULTS: Section = Section {
+    title: "[swarm.faults]",
+    doc: "Which faults come, how many, aimed at what.",
+    keys: &[
+        key("count", Form::Numbers(0), Some("0..6"), "How many faults a run has."),
+        key("kinds", Form::Numbers(0), Some("1..3"), "Of how many kinds: with a few kinds only, rare pairs get room."),
+        key("aimed", Form::Table("aimed"), Some("6 to 2 to 2"), "What they are aimed at."),
+        key("weights", Form::Table("[swarm.faults.weights]"), Some("every word, with usual weights"), "The words that come."),
+    ],
+};
+
+/// `aimed`
+pub const SWARM_AIMED: Section = Section {
+    title: "aimed",
+    doc: "The shares of faults that are aimed at a milestone, at a point and at a time: `{ milestone = 0.6, point = 0.2, time \
+          = 0.2 }`. Only their proportions count.",
+    keys: &[
+        key("milestone", Form::Weight, Some("0"), "After a milestone was reached."),
+        key("point", Form::Weight, Some("0"), "After a point was reached."),
+        key("time", Form::Weight, Some("0"), "At a time."),
+    ],
+};
+
+/// `[swarm.faults.weights]`
+pub const SWARM_WEIGHTS: Section = Section {
+    title: "[swarm.faults.weights]",
+    doc: "For each word of the fault table but `restart`, its weight: `reset = 3`, or a table with its `weight` and choices \
+          for its fields: `cut = { weight = 10, learns = { client = \"0ms..12s\", server = [\"0ms\", \"never\"] } }`. In \
+          `learns`, `client` is the end that opened the connection. `toward` is `\"client\"`, `\"server\"`, `\"both\"` or a \
+          list of these; `host` a host or a list of hosts; the `by` of a `clock-jump` has no sign, one half jumps back. A word \
+          that is left out never comes.",
+    keys: &[],
+};
+
+/// `[[swarm.puppet]]`
+pub const SWARM_PUPPET: Section = Section {
+    title: "[[swarm.puppet]]",
+    doc: "A puppet that takes the place of a host in a share of the runs.",
+    keys: &[
+        key("chance", Form::Share, None, "The share of the runs."),
+        key("host", Form::Text, None, "The host."),
+        key("connections", Form::Number(1), Some("as many as come"), "As in `[puppet.HOST]`."),
+        key("script", Form::Tables("script"), None, "As in `[puppet.HOST]`."),
+    ],
+};

@@ -1,0 +1,195 @@
+//! Text → [`Scenario`]: the top of a file. What stands below it has rooms of its own.
+//!
+//! - [`names`]: the names that a file may use: hosts, milestones, points, defects, rules, properties.
+//! - [`steps`], [`trigger`], [`limits`], [`puppet`], [`expect`], [`swarm`], [`template`]: a table each.
+//! - [`shape`]: what the subject's own tables and operations may hold, by their JSON schemas.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json};
+use toml::de::DeTable;
+
+use super::mistake::{Mistake, Parsed, Wrong, unknown};
+use super::reader::{Node, Table};
+use super::{Body, FORMAT, Scenario, keys};
+use crate::schedule::{Host, Limits, Order, Plan, Puppet, units};
+use crate::subject::Erased;
+use crate::world::Engine;
+use names::Names;
+
+mod expect;
+pub mod limits;
+mod names;
+mod puppet;
+pub(super) mod shape;
+mod steps;
+pub(super) mod swarm;
+mod template;
+mod trigger;
+
+/// Reads the text of a file.
+pub(super) fn file(text: &str, file: &str, subjects: &[Arc<dyn Erased>]) -> Result<Scenario, Mistake> {
+    let wrong = |wrong| Mistake::at(file, text, wrong);
+    let document = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        wrong(Wrong { at, message: format!("this is not TOML: {}", error.message().replace('\n', " ")) })
+    })?;
+    let top = Table::open("", 0, document.get_ref());
+    scenario(&top, subjects).map(|scenario| Scenario { path: PathBuf::from(file), ..scenario }).map_err(wrong)
+}
+
+fn scenario(top: &Table<'_>, subjects: &[Arc<dyn Erased>]) -> Parsed<Scenario> {
+    format(top)?;
+    let subject = subject(top, subjects)?;
+    let setup = subject.setup();
+    top.only(keys::FILE.names().chain(setup.iter().map(|(key, _)| *key)))?;
+    let defects_of = |key: &str, names: &Names<'_>| names.list(top.get(key), |entry| names.defect(entry));
+
+    let clients = match top.get("swarm") {
+        Some(swarm) => swarm::most_clients(&swarm)?,
+        None => clients(top)?,
+    };
+    let names = Names::new(&**subject, clients);
+    let defects = defects_of("defects", &names)?;
+    let order = top.get("order").map(|node| order(&node)).transpose()?;
+    let first_seed = number(top, "first-seed", 0, 1)?;
+    let body = match top.get("swarm") {
+        Some(swarm) => Body::Swarm(Box::new(swarm::profile(top, &swarm, subject, &names, &defects)?)),
+        None => {
+            let order = order.flatten().unwrap_or_default();
+            Body::Schedule(Plan { order, seed: first_seed, defects: defects.clone(), ..plan(top, &names, &setup)? })
+        }
+    };
+    Ok(Scenario {
+        path: PathBuf::new(),
+        subject: subject.name().to_owned(),
+        title: top.need("title", "a string: what the file shows, in one line")?.text()?.to_owned(),
+        source: names.list(top.get("source"), |entry| names.rule(entry))?,
+        kills: defects_of("kills", &names)?,
+        defects,
+        seeds: number(top, "seeds", 1, 1)?,
+        first_seed,
+        engines: engines(top)?,
+        engines_because: top.get("engines-because").map(|node| node.text().map(str::to_owned)).transpose()?,
+        both_orders: order == Some(None),
+        expect: expect::expect(top.get("expect"), &body, &names)?,
+        body,
+    })
+}
+
+/// An unknown format is refused before anything else is looked at.
+fn format(top: &Table<'_>) -> Parsed<()> {
+    let Some(node) = top.get("format") else {
+        return top.wrong(format!("a scenario file begins with its format: write `format = {FORMAT}`"));
+    };
+    match node.number(0)? {
+        FORMAT => Ok(()),
+        other => node.wrong(format!("format {other} is unknown here; this reknit reads format {FORMAT}")),
+    }
+}
+
+fn subject<'s>(top: &Table<'_>, subjects: &'s [Arc<dyn Erased>]) -> Parsed<&'s Arc<dyn Erased>> {
+    let node = top.need("subject", "the name of the protocol under test")?;
+    let name = node.text()?;
+    let known = || subjects.iter().map(|subject| subject.name());
+    subjects.iter().find(|subject| subject.name() == name).map_or_else(|| node.wrong(unknown("no subject", name, known())), Ok)
+}
+
+fn clients(top: &Table<'_>) -> Parsed<u32> {
+    top.get("clients").map_or(Ok(1), |node| node.small_number(1)).and_then(|clients| match clients {
+        0..=MOST_CLIENTS => Ok(clients),
+        _ => top.need("clients", "")?.wrong(format!("there are at most {MOST_CLIENTS} clients, not {clients}")),
+    })
+}
+
+/// The most client hosts that a file may ask for.
+const MOST_CLIENTS: u32 = 1000;
+
+fn number(table: &Table<'_>, key: &str, least: u64, without: u64) -> Parsed<u64> {
+    table.get(key).map_or(Ok(without), |node| node.number(least))
+}
+
+/// One of the names; the table says what each means.
+fn one_of<T: Copy>(node: &Node<'_>, meanings: &[(&str, T)]) -> Parsed<T> {
+    let name = node.text()?;
+    let found = meanings.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
+    let known = meanings.iter().map(|(known, _)| *known);
+    found.map_or_else(|| node.wrong(unknown(&format!("nothing that `{}` can be", node.label), name, known)), Ok)
+}
+
+/// The order, or `None` for both.
+fn order(node: &Node<'_>) -> Parsed<Option<Order>> {
+    one_of(node, &super::ORDERS)
+}
+
+fn engines(top: &Table<'_>) -> Parsed<Vec<Engine>> {
+    let Some(node) = top.get("engines") else {
+        return match top.get("engines-because") {
+            Some(because) => {
+                Err(Wrong { at: because.key_at, message: "`engines-because` goes with `engines` only; add `engines`".into() })
+            }
+            None => Ok(vec![Engine::Event]),
+        };
+    };
+    let engines = node.texts()?.iter().map(|entry| one_of(entry, &super::ENGINES)).collect::<Parsed<Vec<_>>>()?;
+    if engines.is_empty() { node.wrong("`engines` names no engine; leave it out, or name one") } else { Ok(engines) }
+}
+
+/// All of the plan but what belongs to the scenario.
+fn plan(top: &Table<'_>, names: &Names<'_>, setup: &[(&'static str, schemars::Schema)]) -> Parsed<Plan> {
+    let without = Plan::new(names.subject.name());
+    let horizon = match top.get("horizon") {
+        Some(node) if node.duration()?.is_zero() => return node.wrong("`horizon` must be longer than `0ms`"),
+        Some(node) => node.duration()?,
+        None => without.horizon,
+    };
+    let heal = top.get("heal").map_or(Ok(Duration::ZERO), |node| within(&node, horizon))?;
+    let latency = top.get("latency").map_or(Ok(without.latency), |node| latency(&node))?;
+    Ok(Plan {
+        clients: names.clients,
+        limits: Limits(limits::limits(top.get("limits"), names.subject, limits::value)?),
+        setup: own_tables(top, setup)?,
+        puppets: puppets(top, names)?,
+        steps: steps::steps(top.get("step"), names, horizon)?,
+        latency,
+        horizon,
+        heal,
+        ..without
+    })
+}
+
+/// A duration that is at most the horizon.
+fn within(node: &Node<'_>, horizon: Duration) -> Parsed<Duration> {
+    let duration = node.duration()?;
+    if duration > horizon {
+        let message = format!("`{}` is past the horizon of {}; make `horizon` later", node.label, units::duration(horizon));
+        return node.wrong(message);
+    }
+    Ok(duration)
+}
+
+fn latency(node: &Node<'_>) -> Parsed<(Duration, Duration)> {
+    node.read("a range like `\"1ms..20ms\"`", |text| units::read_range(text, units::read_duration))
+}
+
+/// The subject's own tables: for each key, entries by name.
+fn own_tables(top: &Table<'_>, setup: &[(&'static str, schemars::Schema)]) -> Parsed<Map<String, Json>> {
+    let mut tables = Map::new();
+    for (key, schema) in setup {
+        let Some(node) = top.get(key) else { continue };
+        let schema = schema.as_value();
+        let entries = node.free_table()?;
+        entries.entries().try_for_each(|entry| shape::check(&entry, schema, schema, &[]))?;
+        tables.insert((*key).to_owned(), node.json()?);
+    }
+    Ok(tables)
+}
+
+fn puppets(top: &Table<'_>, names: &Names<'_>) -> Parsed<BTreeMap<Host, Puppet>> {
+    let Some(node) = top.get("puppet") else { return Ok(BTreeMap::new()) };
+    let table = node.free_table()?;
+    table.entries().map(|entry| Ok((names.host_called(entry.key_at, entry.label)?, puppet::puppet(&entry)?))).collect()
+}

@@ -1,0 +1,100 @@
+//! `[expect]`: what must come out.
+
+use super::names::Names;
+use super::one_of;
+use super::trigger::{Delay, trigger};
+use crate::scenario::expect::{CALL_ENDS, OUTPUTS, STREAM_ENDS};
+use crate::scenario::mistake::{Parsed, Wrong};
+use crate::scenario::reader::{Node, Table};
+use crate::scenario::{Body, CallEnds, Expect, ExpectCall, ExpectStream, StreamEnds, keys};
+use crate::schedule::{Mark, Trigger};
+
+/// What must come out of this body.
+pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<Expect> {
+    let Some(node) = node else { return Ok(Expect::default()) };
+    let table = node.table(keys::EXPECT.names())?;
+    fits(&table, body)?;
+    Ok(Expect {
+        reaches: marks(&table, "reaches", names)?,
+        never: marks(&table, "never", names)?,
+        breaks: table.get("breaks").map(|node| names.property(&node)).transpose()?,
+        at_least: table.get("at-least").map_or(Ok(Vec::new()), |node| shares(&node, names))?,
+        streams: (named(&table, "stream")?.iter())
+            .map(|entry| Ok((entry.label.to_owned(), stream(entry)?)))
+            .collect::<Parsed<_>>()?,
+        calls: named(&table, "call")?.iter().map(|entry| Ok((number(entry)?, call(entry)?))).collect::<Parsed<_>>()?,
+    })
+}
+
+/// Some keys are for schedules only, others for swarms only.
+fn fits(table: &Table<'_>, body: &Body) -> Parsed<()> {
+    let (strays, message): (&[&str], _) = match body {
+        Body::Schedule(_) => (&["at-least"], "is for a swarm; write `reaches`, which holds for every seed"),
+        Body::Swarm(_) => (&["stream", "call", "breaks"], "is for a schedule: the streams and calls of a swarm are drawn"),
+    };
+    match strays.iter().find_map(|key| table.get(key)) {
+        Some(stray) => Err(Wrong { at: stray.key_at, message: format!("`{}` {message}", stray.label) }),
+        None => Ok(()),
+    }
+}
+
+fn marks(table: &Table<'_>, key: &str, names: &Names<'_>) -> Parsed<Vec<Trigger>> {
+    let Some(node) = table.get(key) else { return Ok(Vec::new()) };
+    let list = node.list("a list of milestones' names, or of tables")?;
+    list.iter().map(|entry| trigger(entry, names, Delay::Not("leave it out"))).collect()
+}
+
+fn shares(node: &Node<'_>, names: &Names<'_>) -> Parsed<Vec<(Mark, f64)>> {
+    let share = |entry: Node<'_>| Ok((names.mark_called(entry.key_at, entry.label)?, entry.share()?));
+    node.free_table()?.entries().map(share).collect()
+}
+
+/// The entries of a table whose keys are names.
+fn named<'a>(table: &Table<'a>, key: &str) -> Parsed<Vec<Node<'a>>> {
+    table.get(key).map_or(Ok(Vec::new()), |node| Ok(node.free_table()?.entries().collect()))
+}
+
+fn number(entry: &Node<'_>) -> Parsed<u64> {
+    let message = || format!("`{}` is no call; calls are numbered from 1, in the order of asking", entry.label);
+    entry.label.parse().ok().filter(|number| *number > 0).ok_or_else(|| Wrong { at: entry.key_at, message: message() })
+}
+
+fn stream(node: &Node<'_>) -> Parsed<ExpectStream> {
+    let table = node.table(keys::EXPECT_STREAM.names())?;
+    let ends = table.get("ends").map(|node| one_of(&node, &STREAM_ENDS)).transpose()?;
+    goes_with(&table, "outcome", ends == Some(StreamEnds::Completed), "completed")?;
+    goes_with(&table, "reason", ends == Some(StreamEnds::Failed), "failed")?;
+    if let (Some(StreamEnds::Open), Some(within)) = (ends, table.get("within")) {
+        return Err(Wrong {
+            at: within.key_at,
+            message: "`within` is about the end of a stream; leave it out where it stays open".into(),
+        });
+    }
+    Ok(ExpectStream {
+        ends,
+        outcome: text(&table, "outcome")?,
+        reason: text(&table, "reason")?,
+        output: table.get("output").map(|node| one_of(&node, &OUTPUTS)).transpose()?,
+        within: table.get("within").map(|node| node.duration()).transpose()?,
+        live_from: table.get("live-from").map(|node| node.number(1)).transpose()?,
+    })
+}
+
+fn call(node: &Node<'_>) -> Parsed<ExpectCall> {
+    let table = node.table(keys::EXPECT_CALL.names())?;
+    let ends = table.get("ends").map(|node| one_of(&node, &CALL_ENDS)).transpose()?;
+    goes_with(&table, "result", ends == Some(CallEnds::Answered), "answered")?;
+    goes_with(&table, "reason", ends == Some(CallEnds::Failed), "failed")?;
+    Ok(ExpectCall { ends, result: text(&table, "result")?, reason: text(&table, "reason")? })
+}
+
+fn goes_with(table: &Table<'_>, key: &str, fits: bool, ends: &str) -> Parsed<()> {
+    match table.get(key) {
+        Some(node) if !fits => Err(Wrong { at: node.key_at, message: format!("`{key}` goes with `ends = \"{ends}\"` only") }),
+        _ => Ok(()),
+    }
+}
+
+fn text(table: &Table<'_>, key: &str) -> Parsed<Option<String>> {
+    table.get(key).map(|node| node.text().map(str::to_owned)).transpose()
+}

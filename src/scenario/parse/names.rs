@@ -1,0 +1,137 @@
+//! The names that a file may use: each is looked up in a table, and the nearest known one is offered.
+
+use crate::property;
+use crate::scenario::mistake::{Parsed, Wrong, unknown};
+use crate::scenario::reader::Node;
+use crate::schedule::{Conn, Host, Mark};
+use crate::subject::{Erased, MilestoneDoc, PointDoc};
+
+/// What names are looked up in.
+pub struct Names<'s> {
+    pub subject: &'s dyn Erased,
+    /// How many client hosts there are.
+    pub clients: u32,
+}
+
+/// Names of properties that are checked by comparing runs, and so stand in no table of properties of one run.
+const OVER_RUNS: &[&str] = &["same_digest"];
+
+impl<'s> Names<'s> {
+    pub fn new(subject: &'s dyn Erased, clients: u32) -> Self {
+        Self { subject, clients }
+    }
+
+    /// A list of names, each looked up; empty where the key is left out.
+    pub fn list(&self, node: Option<Node<'_>>, look_up: impl Fn(&Node<'_>) -> Parsed<String>) -> Parsed<Vec<String>> {
+        node.map_or(Ok(Vec::new()), |node| node.texts()?.iter().map(look_up).collect())
+    }
+
+    fn clients(&self) -> impl Iterator<Item = Host> + use<> {
+        (1..=self.clients).map(Host::client)
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = Host> + '_ {
+        self.subject.servers().iter().map(|name| Host::from(*name)).chain(self.clients())
+    }
+
+    /// A client host.
+    pub fn client(&self, node: &Node<'_>) -> Parsed<Host> {
+        let name = node.text()?;
+        let clients: Vec<_> = self.clients().collect();
+        let known = clients.iter().map(Host::as_str);
+        let found = clients.iter().find(|host| host.as_str() == name).cloned();
+        found.map_or_else(|| node.wrong(unknown("no client host", name, known)), Ok)
+    }
+
+    /// A host.
+    pub fn host(&self, node: &Node<'_>) -> Parsed<Host> {
+        self.host_called(node.at, node.text()?)
+    }
+
+    /// A host of this name, which stands at that byte.
+    pub fn host_called(&self, at: usize, name: &str) -> Parsed<Host> {
+        let hosts: Vec<_> = self.hosts().collect();
+        let known = hosts.iter().map(Host::as_str);
+        let found = hosts.iter().find(|host| host.as_str() == name).cloned();
+        found.ok_or_else(|| Wrong { at, message: unknown("no host", name, known) })
+    }
+
+    /// A connection of a host that there is.
+    pub fn conn(&self, node: &Node<'_>) -> Parsed<Conn> {
+        let conn: Conn = node.read("a connection like `\"client#1\"`", str::parse)?;
+        self.host_called(node.at, conn.host.as_str())?;
+        Ok(conn)
+    }
+
+    /// A milestone.
+    pub fn milestone(&self, node: &Node<'_>) -> Parsed<&'static MilestoneDoc> {
+        let name = node.text()?;
+        let (milestones, points) = (self.subject.milestones(), self.subject.points());
+        if let Some(found) = milestones.iter().find(|milestone| milestone.name == name) {
+            return Ok(found);
+        }
+        if points.iter().any(|point| point.name == name) {
+            return node.wrong(format!("`{name}` is a point; write `{{ point = \"{name}\" }}`"));
+        }
+        node.wrong(unknown(&self.none("milestone"), name, milestones.iter().map(|milestone| milestone.name)))
+    }
+
+    /// A point.
+    pub fn point(&self, node: &Node<'_>) -> Parsed<&'static PointDoc> {
+        let name = node.text()?;
+        let (milestones, points) = (self.subject.milestones(), self.subject.points());
+        if let Some(found) = points.iter().find(|point| point.name == name) {
+            return Ok(found);
+        }
+        if milestones.iter().any(|milestone| milestone.name == name) {
+            return node.wrong(format!("`{name}` is a milestone; write `milestone = \"{name}\"`"));
+        }
+        node.wrong(unknown(&self.none("point"), name, points.iter().map(|point| point.name)))
+    }
+
+    /// A milestone or a point of this name, which stands at that byte.
+    pub fn mark_called(&self, at: usize, name: &str) -> Parsed<Mark> {
+        let milestones = self.subject.milestones().iter().map(|milestone| milestone.name);
+        let points = self.subject.points().iter().map(|point| point.name);
+        if milestones.clone().any(|known| known == name) {
+            return Ok(Mark::Milestone(name.to_owned()));
+        }
+        if points.clone().any(|known| known == name) {
+            return Ok(Mark::Point(name.to_owned()));
+        }
+        Err(Wrong { at, message: unknown(&self.none("milestone or point"), name, milestones.chain(points)) })
+    }
+
+    /// A defect, by its name in files.
+    pub fn defect(&self, node: &Node<'_>) -> Parsed<String> {
+        let name = node.text()?;
+        let defects = self.subject.defects();
+        if let Some(defect) = defects.iter().find(|defect| defect.rust == name) {
+            return node.wrong(format!("`{name}` is the defect's name in Rust; write `{}`", defect.name));
+        }
+        self.look_up(node, "defect", defects.iter().map(|defect| defect.name))
+    }
+
+    /// The id of a rule.
+    pub fn rule(&self, node: &Node<'_>) -> Parsed<String> {
+        self.look_up(node, "rule", self.subject.rules().iter().map(|rule| rule.id))
+    }
+
+    /// A property, generic or the subject's own.
+    pub fn property(&self, node: &Node<'_>) -> Parsed<String> {
+        let of_runs = property::GENERIC.iter().chain(self.subject.properties()).map(|property| property.name);
+        let known: Vec<_> = of_runs.chain(OVER_RUNS.iter().copied()).chain([crate::scenario::expect::EXPECT]).collect();
+        self.look_up(node, "property", known)
+    }
+
+    /// A name of a table.
+    fn look_up(&self, node: &Node<'_>, what: &str, known: impl IntoIterator<Item = &'static str>) -> Parsed<String> {
+        let name = node.text()?;
+        let known: Vec<_> = known.into_iter().collect();
+        if known.contains(&name) { Ok(name.to_owned()) } else { node.wrong(unknown(&self.none(what), name, known)) }
+    }
+
+    fn none(&self, what: &str) -> String {
+        format!("no {what} of {}", self.subject.name())
+    }
+}

@@ -1,0 +1,52 @@
+//! `[puppet.HOST]`: the script of a raw peer.
+
+use std::time::Duration;
+
+use crate::scenario::keys;
+use crate::scenario::mistake::{Parsed, Wrong, ticked};
+use crate::scenario::reader::{Node, Table};
+use crate::schedule::{Puppet, PuppetStep};
+
+/// A puppet.
+pub fn puppet(node: &Node<'_>) -> Parsed<Puppet> {
+    parts(&node.table(keys::PUPPET.names())?)
+}
+
+/// A puppet whose keys stand in a table that may have others.
+pub fn parts(table: &Table<'_>) -> Parsed<Puppet> {
+    let script = table.need("script", "a list of tables like `{ expect = \"hello\" }`")?;
+    Ok(Puppet {
+        connections: table.get("connections").map(|node| node.number(1)).transpose()?,
+        script: script.list("a list of tables")?.iter().map(line).collect::<Parsed<_>>()?,
+    })
+}
+
+/// The verbs of a script.
+const VERBS: &[&str] = &["expect", "send", "wait", "drain", "close", "reset"];
+
+fn line(node: &Node<'_>) -> Parsed<PuppetStep> {
+    let table = node.table(keys::SCRIPT.names())?;
+    let mut verbs = table.entries().filter(|entry| VERBS.contains(&entry.label));
+    let Some(verb) = verbs.next() else { return table.wrong(format!("a line of a script needs one of {}", ticked(VERBS))) };
+    if let Some(second) = verbs.next() {
+        let message = format!("a line of a script has one verb; give `{}` a line of its own", second.label);
+        return Err(Wrong { at: second.key_at, message });
+    }
+    if let Some(stray) = table.entries().find(|entry| entry.label != verb.label && verb.label != "send") {
+        return Err(Wrong { at: stray.key_at, message: format!("`{}` goes with `send` only; leave it out", stray.label) });
+    }
+    Ok(match verb.label {
+        "expect" if verb.text()?.is_empty() => return verb.wrong("`expect` must be a text that is not empty"),
+        "expect" => PuppetStep::Expect { text: verb.text()?.to_owned() },
+        "send" => PuppetStep::Send {
+            text: verb.text()?.to_owned(),
+            times: table.get("times").map_or(Ok(1), |node| node.number(1))?,
+            every: table.get("every").map_or(Ok(Duration::ZERO), |node| node.duration())?,
+        },
+        "wait" => PuppetStep::Wait { lasts: verb.duration()? },
+        _ if !verb.flag()? => return verb.wrong(format!("`{}` is `true`, or the line is left out", verb.label)),
+        "drain" => PuppetStep::Drain,
+        "close" => PuppetStep::Close,
+        _ => PuppetStep::Reset,
+    })
+}

@@ -1,0 +1,115 @@
+//! What the subject's own tables and operations may hold: a check of values against a JSON schema.
+//!
+//! It knows the part of JSON Schema that `schemars` writes for plain data: types, properties, items, enumerations, bounds of
+//! numbers, references and alternatives. A string whose `format` is `duration` or `size` is checked as one. It is stricter
+//! in one thing: a property that the schema does not name is a mistake. What it does not know it lets pass; the subject has
+//! the last word.
+
+use serde_json::Value as Json;
+
+use crate::scenario::mistake::{Parsed, Wrong, unknown};
+use crate::scenario::reader::{Node, Table};
+use crate::scenario::verbs::{resolved, told, types};
+
+/// Checks a value against a schema. References lead into `root`; a table may also have the keys of `besides`.
+pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Parsed<()> {
+    let Json::Object(_) = schema else { return Ok(()) };
+    let schema = resolved(schema, root);
+    if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Json::as_array) {
+        return any(node, choices, root, besides);
+    }
+    one_of(node, schema)?;
+    match types(schema).as_slice() {
+        [] => Ok(()),
+        types if types.iter().any(|of| is(node, of)) => inside(node, schema, root, besides),
+        types => node.mistyped(&types.iter().map(|of| told(of)).collect::<Vec<_>>().join(" or ")),
+    }
+}
+
+/// One of the alternatives must do. If none does, the one that was understood furthest says why.
+fn any(node: &Node<'_>, choices: &[Json], root: &Json, besides: &[&str]) -> Parsed<()> {
+    let mut furthest = None;
+    for choice in choices.iter().filter(|choice| types(choice) != ["null"]) {
+        match check(node, choice, root, besides) {
+            Ok(()) => return Ok(()),
+            Err(wrong) if furthest.as_ref().is_none_or(|best: &Wrong| wrong.at > best.at) => furthest = Some(wrong),
+            Err(_) => {}
+        }
+    }
+    furthest.map_or(Ok(()), Err)
+}
+
+fn is(node: &Node<'_>, of: &str) -> bool {
+    match (of, node.json()) {
+        ("integer", Ok(value)) => value.is_u64() || value.is_i64(),
+        ("number", Ok(value)) => value.is_number(),
+        ("boolean", Ok(value)) => value.is_boolean(),
+        ("string", _) => node.is_text(),
+        ("array", _) => node.is_list(),
+        ("object", _) => node.is_table(),
+        _ => false,
+    }
+}
+
+/// The value is one of those that the schema enumerates, if it does.
+fn one_of(node: &Node<'_>, schema: &Json) -> Parsed<()> {
+    let alone = schema.get("const").map(std::slice::from_ref);
+    let Some(values) = schema.get("enum").and_then(Json::as_array).map(Vec::as_slice).or(alone) else { return Ok(()) };
+    if values.contains(&node.json()?) {
+        return Ok(());
+    }
+    let known: Vec<_> = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect();
+    let name = if node.is_text() { node.text()?.to_owned() } else { node.json()?.to_string() };
+    node.wrong(unknown(&format!("nothing that `{}` can be", node.label), &name, known.iter().map(String::as_str)))
+}
+
+/// The value has the right type; what is in it?
+fn inside(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Parsed<()> {
+    if node.is_table() {
+        return properties(node, schema, root, besides);
+    }
+    if node.is_list() {
+        let items = schema.get("items").unwrap_or(&Json::Null);
+        return node.list("a list")?.iter().try_for_each(|item| check(item, items, root, &[]));
+    }
+    if node.is_text() {
+        return match schema.get("format").and_then(Json::as_str) {
+            Some("duration") => node.duration().map(drop),
+            Some("size") => node.size().map(drop),
+            _ => Ok(()),
+        };
+    }
+    let Some(number) = node.json()?.as_f64() else { return Ok(()) };
+    let bound = |key| schema.get(key).and_then(Json::as_f64);
+    match (bound("minimum"), bound("maximum")) {
+        (Some(least), _) if number < least => node.wrong(format!("`{}` is at least {least}, not {number}", node.label)),
+        (_, Some(most)) if number > most => node.wrong(format!("`{}` is at most {most}, not {number}", node.label)),
+        _ => Ok(()),
+    }
+}
+
+fn properties(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Parsed<()> {
+    let table = node.free_table()?;
+    let properties = schema.get("properties").and_then(Json::as_object);
+    let others = schema.get("additionalProperties").filter(|others| others.is_object());
+    if let Some(properties) = properties.filter(|_| others.is_none()) {
+        table.only(properties.keys().map(String::as_str).chain(besides.iter().copied()))?;
+    } else if properties.is_none() && others.is_none() && schema.get("additionalProperties") == Some(&Json::Bool(false)) {
+        table.only(besides.iter().copied())?;
+    }
+    required(&table, schema)?;
+    for entry in table.entries().filter(|entry| !besides.contains(&entry.label)) {
+        let of = properties.and_then(|properties| properties.get(entry.label)).or(others);
+        of.map_or(Ok(()), |of| check(&entry, of, root, &[]))?;
+    }
+    Ok(())
+}
+
+/// What the schema wants to be there is there.
+pub fn required(table: &Table<'_>, schema: &Json) -> Parsed<()> {
+    for name in schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str) {
+        let of = schema.get("properties").and_then(|properties| properties.get(name)).map(types).unwrap_or_default();
+        table.need(name, of.first().map_or("which is not there", |of| told(of)))?;
+    }
+    Ok(())
+}

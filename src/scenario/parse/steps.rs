@@ -1,0 +1,173 @@
+//! `[[step]]`: what happens, and when.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::names::Names;
+use super::trigger::{Delay, trigger};
+use super::{shape, within};
+use crate::scenario::keys;
+use crate::scenario::mistake::{Parsed, Wrong, ticked, unknown};
+use crate::scenario::reader::{Node, Table};
+use crate::scenario::verbs::{Verb, verbs};
+use crate::schedule::words::{Fields, Kind, Value, WORDS, Word};
+use crate::schedule::{Action, Fault, Host, Learns, Mark, Operation, Step, When};
+
+/// All steps.
+pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<Vec<Step>> {
+    let Some(node) = node else { return Ok(Vec::new()) };
+    let verbs = verbs(names.subject);
+    let reader = Reader { names, horizon, verbs: &verbs };
+    node.list("a list of tables, each under `[[step]]`")?.iter().map(|step| reader.step(step)).collect()
+}
+
+struct Reader<'r> {
+    names: &'r Names<'r>,
+    horizon: Duration,
+    verbs: &'r [Verb],
+}
+
+impl Reader<'_> {
+    fn step(&self, node: &Node<'_>) -> Parsed<Step> {
+        let mut known: Vec<&str> = keys::STEP.names().collect();
+        known.extend(WORDS.iter().map(|word| word.name));
+        known.extend(self.verbs.iter().map(|verb| verb.name.as_str()));
+        let table = node.table(known)?;
+        let when = self.when(&table)?;
+        let action = self.action(&table)?;
+        if let Action::Fault(Fault::Hold { .. }) = action {
+            at_a_point(&when).or_else(|message| Err(Wrong { at: table.need("hold", "")?.key_at, message: message.into() }))?;
+        }
+        Ok(Step { when, action })
+    }
+
+    fn when(&self, table: &Table<'_>) -> Parsed<When> {
+        match (table.get("at"), table.get("after")) {
+            (Some(at), None) => within(&at, self.horizon).map(When::At),
+            (None, Some(after)) => trigger(&after, self.names, Delay::Allowed).map(When::After),
+            (Some(_), Some(after)) => {
+                Err(Wrong { at: after.key_at, message: "a step has either `at` or `after`; leave one out".into() })
+            }
+            (None, None) => table.wrong("a step needs `at = \"1s\"` or `after = \"…\"`"),
+        }
+    }
+
+    fn action(&self, table: &Table<'_>) -> Parsed<Action> {
+        let mut verbs = table.entries().filter(|entry| keys::STEP.names().all(|key| key != entry.label));
+        let Some(verb) = verbs.next() else {
+            let operations: Vec<_> = self.verbs.iter().map(|verb| verb.name.as_str()).collect();
+            let message = format!(
+                "a step needs a verb: a fault like `cut`, or an operation of {}: {}",
+                self.names.subject.name(),
+                ticked(&operations)
+            );
+            return table.wrong(message);
+        };
+        if let Some(second) = verbs.next() {
+            let message = format!("a step has one verb; give `{}` a step of its own", second.label);
+            return Err(Wrong { at: second.key_at, message });
+        }
+        match Word::find(verb.label) {
+            Some(word) => self.fault(word, &verb).map(Action::Fault),
+            None => self.operation(&verb).map(Action::Operation),
+        }
+    }
+
+    fn fault(&self, word: &'static Word, node: &Node<'_>) -> Parsed<Fault> {
+        let table = node.table(word.fields.iter().map(|field| field.name))?;
+        let value = |field: &'static crate::schedule::words::Field| {
+            table.get(field.name).map(|node| Ok((field.name, self.value(field.kind, &node)?)))
+        };
+        let fields = Fields(word.fields.iter().filter_map(value).collect::<Parsed<_>>()?);
+        word.build(&fields).map_err(|unfit| {
+            let at = unfit.field.and_then(|name| table.get(name)).map_or(node.key_at, |field| field.key_at);
+            Wrong { at, message: unfit.message }
+        })
+    }
+
+    fn value(&self, kind: Kind, node: &Node<'_>) -> Parsed<Value> {
+        Ok(match kind {
+            Kind::Host => Value::Host(self.names.host(node)?),
+            Kind::Hosts => self.hosts(node)?,
+            Kind::Conn => Value::Conn(self.names.conn(node)?),
+            Kind::Duration => Value::Duration(node.duration()?),
+            Kind::Jump => Value::Jump(node.jump()?),
+            Kind::Size => Value::Size(node.size()?),
+            Kind::Count => Value::Count(node.number(0)?),
+            Kind::Learns => Value::Learns(self.learns(node)?),
+            Kind::Trigger => Value::Trigger(trigger(node, self.names, Delay::Not("write `then` beside `until`"))?),
+        })
+    }
+
+    fn hosts(&self, node: &Node<'_>) -> Parsed<Value> {
+        let expected = "two hosts like `[\"client\", \"server\"]`";
+        let list = node.list(expected)?;
+        let [one, other] = list.as_slice() else { return node.wrong(format!("`hosts` must be {expected}, not {}", list.len())) };
+        let (one_host, other_host) = (self.names.host(one)?, self.names.host(other)?);
+        if one_host == other_host {
+            return other.wrong(format!("`hosts` must be two hosts; `{other_host}` is there twice"));
+        }
+        Ok(Value::Hosts(one_host, other_host))
+    }
+
+    fn learns(&self, node: &Node<'_>) -> Parsed<BTreeMap<Host, Learns>> {
+        let entry = |entry: Node<'_>| Ok((self.names.host_called(entry.key_at, entry.label)?, learns(&entry)?));
+        node.free_table()?.entries().map(entry).collect()
+    }
+
+    fn operation(&self, node: &Node<'_>) -> Parsed<Operation> {
+        let verb = self.verbs.iter().find(|verb| verb.name == node.label).expect("the step's keys are known");
+        let table = node.free_table()?;
+        shape::check(node, &verb.schema, &verb.root, &[CLIENT])?;
+        let client = table.get(CLIENT).map_or(Ok(Host::client(1)), |node| self.names.client(&node))?;
+        let fields = table.entries().filter(|entry| entry.label != CLIENT);
+        let fields = fields.map(|entry| Ok((entry.label.to_owned(), entry.json()?))).collect::<Parsed<_>>()?;
+        let operation = Operation { verb: verb.name.clone(), client, fields };
+        match self.names.subject.check(&operation) {
+            Ok(_) => Ok(operation),
+            Err(error) => Err(Wrong { at: place(node, &error.path), message: error.message }),
+        }
+    }
+}
+
+/// A task is held where it is, so the step must wait for a point, and act at once.
+fn at_a_point(when: &When) -> Result<(), &'static str> {
+    match when {
+        When::After(trigger) if matches!(trigger.mark, Mark::Milestone(_)) => Err(NEEDS_A_POINT),
+        When::At(_) => Err(NEEDS_A_POINT),
+        When::After(trigger) if !trigger.delay.is_zero() => {
+            Err("a `hold` begins when the task reaches the point; leave `delay` out")
+        }
+        When::After(_) => Ok(()),
+    }
+}
+
+const NEEDS_A_POINT: &str = "a `hold` needs the point at which it holds: `after = { point = \"…\" }`";
+
+/// The field of an operation that is reknit's own: which client is asked.
+const CLIENT: &str = "client";
+
+/// When an end learns: a duration or never.
+pub fn learns(node: &Node<'_>) -> Parsed<Learns> {
+    node.read("a duration like `\"3s\"`, or `\"never\"`", read_learns)
+}
+
+pub fn read_learns(text: &str) -> Result<Learns, String> {
+    if text == "never" {
+        return Ok(Learns::Never);
+    }
+    crate::schedule::units::read_duration(text).map(Learns::After).map_err(|error| {
+        if text.chars().all(char::is_alphabetic) { unknown("no duration", text, ["never"]) } else { error.to_string() }
+    })
+}
+
+/// Where a path of fields leads, from the verb down, as far as it can be followed.
+fn place(verb: &Node<'_>, path: &[String]) -> usize {
+    let mut node = *verb;
+    for name in path.iter().skip_while(|name| *name == verb.label) {
+        let inner = node.is_table().then(|| node.free_table().ok()).flatten().and_then(|table| table.get(name));
+        let Some(inner) = inner else { break };
+        node = inner;
+    }
+    if node.at == verb.at { verb.key_at } else { node.at }
+}

@@ -1,0 +1,272 @@
+//! `[swarm]`: weights and ranges from which schedules are drawn.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::names::Names;
+use super::{latency, limits, number, one_of, puppet, template, within};
+use crate::scenario::keys::{self, Section};
+use crate::scenario::mistake::{Parsed, Wrong};
+use crate::scenario::reader::{Node, Table};
+use crate::scenario::verbs::verbs;
+use crate::schedule::profile::{Aimed, Choice, Entries, Faults, Kind, Profile, Shape, Understudy};
+use crate::schedule::words::Word;
+use crate::schedule::{Learns, Limit, LimitValue, units};
+use crate::subject::Erased;
+
+/// Keys of the top of a file that do not go with a swarm.
+const STRAYS: &[&str] = &["seeds", "first-seed", "horizon", "heal", "clients", "latency", "order", "limits", "puppet", "step"];
+
+/// A profile. What is left out is as in the subject's default one.
+pub fn profile(
+    top: &Table<'_>,
+    node: &Node<'_>,
+    subject: &Arc<dyn Erased>,
+    names: &Names<'_>,
+    defects: &[String],
+) -> Parsed<Profile> {
+    let setup = subject.setup();
+    let own = || setup.iter().map(|(key, _)| *key);
+    if let Some(stray) = STRAYS.iter().copied().chain(own()).find_map(|key| top.get(key)) {
+        let message = format!("`{}` does not go with `[swarm]`; write what is drawn for it there", stray.label);
+        return Err(Wrong { at: stray.key_at, message });
+    }
+    let table = node.table(keys::SWARM.names().chain(own()))?;
+    let without = Profile::default_for(subject);
+    let horizon = table.get("horizon").map_or(Ok(without.horizon), |node| node.duration())?;
+    Ok(Profile {
+        subject: without.subject,
+        runs: number(&table, "runs", 1, without.runs)?,
+        first_seed: number(&table, "first-seed", 0, without.first_seed)?,
+        horizon,
+        heal: table.get("heal").map_or(Ok(without.heal.min(horizon)), |node| within(&node, horizon))?,
+        defects: defects.to_vec(),
+        clients: clients(node)?.unwrap_or(without.clients),
+        limits: match table.get("limits") {
+            Some(node) => limits::limits(Some(node), names.subject, limit)?,
+            None => without.limits,
+        },
+        setup: entries(&table, &setup, without.setup)?,
+        asks: numbers(&table, "asks", 0, without.asks)?,
+        busy: table.get("busy").map_or(Ok(without.busy), |node| durations(&node))?,
+        operations: table.get("operations").map_or(Ok(BTreeMap::new()), |node| operations(&node, names))?,
+        faults: table.get("faults").map_or(Ok(without.faults), |node| faults(&node, names))?,
+        latencies: table.get("latency").map_or(Ok(without.latencies), |node| latencies(&node))?,
+        puppets: table.get("puppet").map_or(Ok(Vec::new()), |node| understudies(&node, names))?,
+    })
+}
+
+/// A table of a section that may be left out, and has other keys, too.
+fn section<'a>(table: &Table<'a>, key: &str, section: &Section, besides: &[&str]) -> Parsed<Option<Table<'a>>> {
+    table.get(key).map(|node| node.table(section.names().chain(besides.iter().copied()))).transpose()
+}
+
+/// The most client hosts that a swarm can draw.
+pub fn most_clients(node: &Node<'_>) -> Parsed<u32> {
+    let choice = clients(node)?.unwrap_or(Choice::Range(1, 2));
+    let most = most(&choice);
+    match u32::try_from(most) {
+        Ok(most) if most <= super::MOST_CLIENTS => Ok(most),
+        _ => node.wrong(format!("there are at most {} clients, not {most}", super::MOST_CLIENTS)),
+    }
+}
+
+fn clients(node: &Node<'_>) -> Parsed<Option<Choice<u64>>> {
+    let Some(count) = node.free_table()?.get("count") else { return Ok(None) };
+    let Some(clients) = count.free_table()?.get("clients") else { return Ok(None) };
+    choice(&clients, "a number like `2`, or a range like `\"1..3\"`", &|node| node.number(1), &read_number).map(Some)
+}
+
+fn most(choice: &Choice<u64>) -> u64 {
+    match choice {
+        Choice::Fixed(n) | Choice::Range(_, n) => *n,
+        Choice::OneOf(choices) => choices.iter().map(most).max().unwrap_or(0),
+    }
+}
+
+/// A choice: one value, a range, or a list of choices.
+fn choice<T, E>(
+    node: &Node<'_>,
+    expected: &str,
+    one: &dyn Fn(&Node<'_>) -> Parsed<T>,
+    end: &dyn Fn(&str) -> Result<T, E>,
+) -> Parsed<Choice<T>>
+where
+    T: PartialOrd + Clone,
+    E: Display,
+{
+    if node.is_list() {
+        let list = node.list(expected)?;
+        if list.is_empty() {
+            return node.wrong(format!("`{}` has nothing to choose from; write {expected}", node.label));
+        }
+        return list.iter().map(|entry| choice(entry, expected, one, end)).collect::<Parsed<_>>().map(Choice::OneOf);
+    }
+    if node.is_text() && node.text()?.contains("..") {
+        return node.read(expected, |text| units::read_range(text, end)).map(|(low, high)| Choice::Range(low, high));
+    }
+    one(node).map(Choice::Fixed)
+}
+
+fn read_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no whole number"))
+}
+
+fn numbers(table: &Table<'_>, key: &str, least: u64, without: Choice<u64>) -> Parsed<Choice<u64>> {
+    let Some(node) = table.get(key) else { return Ok(without) };
+    choice(&node, "a number like `2`, or a range like `\"1..3\"`", &|node| node.number(least), &read_number)
+}
+
+fn durations(node: &Node<'_>) -> Parsed<Choice<Duration>> {
+    choice(node, "a duration like `\"5s\"`, or a range like `\"0ms..5s\"`", &|node| node.duration(), &units::read_duration)
+}
+
+fn sizes(node: &Node<'_>) -> Parsed<Choice<u64>> {
+    choice(node, "a size like `\"1KiB\"`, or a range like `\"1B..64KiB\"`", &|node| node.size(), &units::read_size)
+}
+
+/// A range of latency, or a list of such.
+fn latencies(node: &Node<'_>) -> Parsed<Vec<(Duration, Duration)>> {
+    if !node.is_list() {
+        return latency(node).map(|range| vec![range]);
+    }
+    let list = node.list("a list of ranges")?;
+    if list.is_empty() {
+        node.wrong("`latency` has nothing to choose from; write a range like `\"1ms..20ms\"`")
+    } else {
+        list.iter().map(latency).collect()
+    }
+}
+
+fn limit(limit: &Limit, node: &Node<'_>) -> Parsed<Choice<LimitValue>> {
+    let expected = format!("a value like `{}`, or a range", limit.default);
+    choice(node, &expected, &|node| limits::value(limit, node), &|text| limits::read_limit(limit, text))
+}
+
+/// For each of the subject's own tables, how many entries there are, and what stands in each.
+fn entries(
+    table: &Table<'_>,
+    setup: &[(&'static str, schemars::Schema)],
+    mut without: BTreeMap<String, Entries>,
+) -> Parsed<BTreeMap<String, Entries>> {
+    let own: Vec<_> = setup.iter().map(|(key, _)| *key).collect();
+    let counts = section(table, "count", &keys::SWARM_COUNT, &own)?;
+    for (key, schema) in setup {
+        let Some(entries) = without.get_mut(*key) else { continue };
+        if let Some(counts) = &counts {
+            entries.count = numbers(counts, key, 0, entries.count.clone())?;
+        }
+        if let Some(node) = table.get(key) {
+            entries.template = template::entry(&node, schema.as_value())?;
+        }
+    }
+    Ok(without)
+}
+
+fn operations(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
+    let verbs = verbs(names.subject);
+    let table = node.table(verbs.iter().map(|verb| verb.name.as_str()))?;
+    table.entries().map(|entry| Ok((entry.label.to_owned(), entry.number(0)?))).collect()
+}
+
+fn faults(node: &Node<'_>, names: &Names<'_>) -> Parsed<Faults> {
+    let table = node.table(keys::SWARM_FAULTS.names())?;
+    let without = Faults::every();
+    Ok(Faults {
+        count: numbers(&table, "count", 0, without.count)?,
+        kinds: numbers(&table, "kinds", 0, without.kinds)?,
+        aimed: table.get("aimed").map_or(Ok(without.aimed), |node| aimed(&node))?,
+        weights: match table.get("weights") {
+            None => without.weights,
+            Some(node) => {
+                let table = node.table(Kind::ALL.iter().map(|(_, name, _)| *name))?;
+                table.entries().map(|entry| shape(&entry, names)).collect::<Parsed<_>>()?
+            }
+        },
+    })
+}
+
+fn aimed(node: &Node<'_>) -> Parsed<Aimed> {
+    let table = node.table(keys::SWARM_AIMED.names())?;
+    let share = |key| table.get(key).map_or(Ok(0.0), |node| node.weight("a number from 0"));
+    Ok(Aimed { milestone: share("milestone")?, point: share("point")?, time: share("time")? })
+}
+
+/// The fields of a word that a swarm has choices for, and `weight`.
+pub(in crate::scenario) fn drawable(word: &Word) -> impl Iterator<Item = &'static str> + use<> {
+    let fixed = ["conn", "hosts", "until", "then", "at-most"];
+    let fields = word.fields.iter().map(|field| field.name).filter(move |name| !fixed.contains(name));
+    std::iter::once("weight").chain(fields)
+}
+
+/// A weight, or a table of a weight and choices.
+fn shape(node: &Node<'_>, names: &Names<'_>) -> Parsed<(Kind, Shape)> {
+    let kind: Kind = node.label.parse().expect("the table's keys are known");
+    if !node.is_table() {
+        return Ok((kind, Shape::of(kind, node.number(0)?)));
+    }
+    let word = Word::find(kind.name()).expect("every kind is a word");
+    let table = node.table(drawable(word))?;
+    let mut shape = Shape::of(kind, table.need("weight", "a number from 0")?.number(0)?);
+    for field in table.entries() {
+        match field.label {
+            "lasts" => shape.lasts = durations(&field)?,
+            "by" if kind == Kind::ClockJump => shape.jump_ms = map(durations(&field)?, &|by| by.as_millis() as u64),
+            "by" | "latency" => shape.by = durations(&field)?,
+            "learns" => learns(&field, &mut shape)?,
+            "bytes" => shape.bytes = numbers(&table, "bytes", 0, shape.bytes)?,
+            "messages" => shape.messages = numbers(&table, "messages", 0, shape.messages)?,
+            "bandwidth" => shape.bandwidth = sizes(&field)?,
+            "segment" => shape.segment = sizes(&field)?,
+            "window" => shape.window = sizes(&field)?,
+            "host" => shape.hosts = one_or_more(&field, |entry| names.host(entry))?,
+            "toward" => shape.toward = one_or_more(&field, |entry| one_of(entry, &crate::scenario::TOWARD))?,
+            _ => {}
+        }
+    }
+    Ok((kind, shape))
+}
+
+fn one_or_more<T>(node: &Node<'_>, one: impl Fn(&Node<'_>) -> Parsed<T>) -> Parsed<Vec<T>> {
+    if node.is_list() { node.texts()?.iter().map(one).collect() } else { one(node).map(|only| vec![only]) }
+}
+
+fn learns(node: &Node<'_>, shape: &mut Shape) -> Parsed<()> {
+    let table = node.table(["client", "server"])?;
+    let expected = "a duration like `\"3s\"`, `\"never\"`, or a range like `\"0ms..12s\"`";
+    // Ordered by time, never is the longest.
+    let end = |text: &str| match super::steps::read_learns(text)? {
+        Learns::After(time) => Ok(time),
+        Learns::Never => Ok::<_, String>(Duration::MAX),
+    };
+    let one = |node: &Node<'_>| node.read(expected, end);
+    let back = |time| if time == Duration::MAX { Learns::Never } else { Learns::After(time) };
+    for (side, place) in [("client", &mut shape.learns_client), ("server", &mut shape.learns_server)] {
+        if let Some(node) = table.get(side) {
+            *place = map(choice(&node, expected, &one, &end)?, &back);
+        }
+    }
+    Ok(())
+}
+
+fn map<T, U>(choice: Choice<T>, with: &impl Fn(T) -> U) -> Choice<U> {
+    match choice {
+        Choice::Fixed(value) => Choice::Fixed(with(value)),
+        Choice::Range(low, high) => Choice::Range(with(low), with(high)),
+        Choice::OneOf(choices) => Choice::OneOf(choices.into_iter().map(|choice| map(choice, with)).collect()),
+    }
+}
+
+fn understudies(node: &Node<'_>, names: &Names<'_>) -> Parsed<Vec<Understudy>> {
+    let understudy = |node: &Node<'_>| {
+        let table = node.table(keys::SWARM_PUPPET.names())?;
+        Ok(Understudy {
+            chance: table.need("chance", "a number from 0 to 1")?.share()?,
+            host: names.host(&table.need("host", "a host")?)?,
+            puppet: puppet::parts(&table)?,
+        })
+    };
+    node.list("a list of tables, each under `[[swarm.puppet]]`")?.iter().map(understudy).collect()
+}

@@ -1,0 +1,241 @@
+//! Reads TOML with places: every value knows where it stands, and every table knows which keys it may have.
+//!
+//! serde would lose the line numbers wherever a type is tagged, untagged or flattened, and a scenario file is all of that. So
+//! a file is walked by hand, with two types: [`Node`], a value with its place, and [`Table`], which refuses unknown keys
+//! when it is opened. Whoever reads a value says which kind it must be; the error says what is there instead.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use toml::de::{DeTable, DeValue};
+
+use super::mistake::{Parsed, Wrong, unknown};
+use crate::schedule::units;
+
+/// A value, where it stands, and what it is called.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a> {
+    /// The key that leads to it.
+    pub label: &'a str,
+    /// Where its key stands (of an entry of a list: where it stands itself).
+    pub key_at: usize,
+    /// Where it stands.
+    pub at: usize,
+    value: &'a DeValue<'a>,
+}
+
+/// A table whose keys are all known.
+pub(super) struct Table<'a> {
+    /// What it is called.
+    pub label: &'a str,
+    /// Where it stands.
+    pub at: usize,
+    entries: Vec<Node<'a>>,
+}
+
+impl<'a> Node<'a> {
+    /// Something is wrong with this value.
+    pub fn wrong<T>(&self, message: impl Display) -> Parsed<T> {
+        Err(Wrong { at: self.at, message: message.to_string() })
+    }
+
+    /// It must be something else: `expected` completes “must be …”.
+    pub fn mistyped<T>(&self, expected: &str) -> Parsed<T> {
+        let found = match self.value {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) | DeValue::Float(_) => "a number",
+            DeValue::Boolean(_) => "a truth value",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.wrong(format!("`{}` must be {expected}, not {found}", self.label))
+    }
+
+    pub fn is_text(&self) -> bool {
+        self.value.is_str()
+    }
+
+    pub fn is_list(&self) -> bool {
+        self.value.is_array()
+    }
+
+    pub fn is_table(&self) -> bool {
+        self.value.is_table()
+    }
+
+    pub fn text(&self) -> Parsed<&'a str> {
+        self.text_like("a string")
+    }
+
+    /// A string that `expected` describes.
+    fn text_like(&self, expected: &str) -> Parsed<&'a str> {
+        match self.value {
+            DeValue::String(text) => Ok(text),
+            _ => self.mistyped(expected),
+        }
+    }
+
+    /// A string that `read` understands.
+    pub fn read<T, E: Display>(&self, expected: &str, read: impl Fn(&str) -> Result<T, E>) -> Parsed<T> {
+        read(self.text_like(expected)?).or_else(|error| self.wrong(error))
+    }
+
+    pub fn duration(&self) -> Parsed<Duration> {
+        self.read("a duration like `\"25s\"`", units::read_duration)
+    }
+
+    pub fn size(&self) -> Parsed<u64> {
+        self.read("a size like `\"64KiB\"`", units::read_size)
+    }
+
+    pub fn jump(&self) -> Parsed<i64> {
+        self.read("a duration like `\"-3s\"`", units::read_jump)
+    }
+
+    /// A whole number, at least `least`.
+    pub fn number(&self, least: u64) -> Parsed<u64> {
+        let expected = format!("a whole number from {least}");
+        let DeValue::Integer(integer) = self.value else { return self.mistyped(&expected) };
+        match u64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(number) if number >= least => Ok(number),
+            _ => self.wrong(format!("`{}` must be {expected}, not {integer}", self.label)),
+        }
+    }
+
+    /// A whole number, at least `least`, that fits into 32 bits.
+    pub fn small_number(&self, least: u64) -> Parsed<u32> {
+        let number = self.number(least)?;
+        u32::try_from(number).or_else(|_| self.wrong(format!("`{}` is at most {}, not {number}", self.label, u32::MAX)))
+    }
+
+    /// A number from 0 to 1.
+    pub fn share(&self) -> Parsed<f64> {
+        let share = self.weight("a number from 0 to 1")?;
+        if share > 1.0 { self.wrong(format!("`{}` must be a number from 0 to 1, not {share}", self.label)) } else { Ok(share) }
+    }
+
+    /// A number from 0, with or without a fraction.
+    pub fn weight(&self, expected: &str) -> Parsed<f64> {
+        let (text, number) = match self.value {
+            DeValue::Integer(n) => (n.as_str(), n.as_str().parse::<f64>().ok()),
+            DeValue::Float(n) => (n.as_str(), n.as_str().parse().ok()),
+            _ => return self.mistyped(expected),
+        };
+        match number {
+            Some(number) if number >= 0.0 && number.is_finite() => Ok(number),
+            _ => self.wrong(format!("`{}` must be {expected}, not {text}", self.label)),
+        }
+    }
+
+    pub fn flag(&self) -> Parsed<bool> {
+        self.value.as_bool().map_or_else(|| self.mistyped("`true` or `false`"), Ok)
+    }
+
+    /// The entries of a list.
+    pub fn list(&self, expected: &str) -> Parsed<Vec<Node<'a>>> {
+        let DeValue::Array(list) = self.value else { return self.mistyped(expected) };
+        let node = |entry: &'a toml::Spanned<DeValue<'a>>| {
+            let at = entry.span().start;
+            Node { label: self.label, key_at: at, at, value: entry.get_ref() }
+        };
+        Ok(list.iter().map(node).collect())
+    }
+
+    /// The strings of a list.
+    pub fn texts(&self) -> Parsed<Vec<Node<'a>>> {
+        let list = self.list("a list of strings")?;
+        list.iter().try_for_each(|entry| entry.text().map(drop))?;
+        Ok(list)
+    }
+
+    /// A table with these keys, and no others.
+    pub fn table<'k>(&self, known: impl IntoIterator<Item = &'k str>) -> Parsed<Table<'a>> {
+        let table = self.free_table()?;
+        table.only(known)?;
+        Ok(table)
+    }
+
+    /// A table whose keys are names that the file chooses.
+    pub fn free_table(&self) -> Parsed<Table<'a>> {
+        match self.value {
+            DeValue::Table(table) => Ok(Table::open(self.label, self.key_at, table)),
+            _ => self.mistyped("a table"),
+        }
+    }
+
+    /// The value as JSON.
+    pub fn json(&self) -> Parsed<Json> {
+        match self.value {
+            DeValue::String(text) => Ok(Json::from(text.as_ref())),
+            DeValue::Boolean(flag) => Ok(Json::from(*flag)),
+            DeValue::Array(_) => self.list("a list")?.iter().map(Node::json).collect(),
+            DeValue::Table(_) => {
+                let pairs = self.free_table()?.entries.into_iter().map(|entry| Ok((entry.label.to_owned(), entry.json()?)));
+                pairs.collect::<Parsed<serde_json::Map<_, _>>>().map(Json::Object)
+            }
+            DeValue::Integer(n) => {
+                let (text, radix) = (n.as_str(), n.radix());
+                let number = u64::from_str_radix(text, radix).map(Json::from);
+                let number = number.or_else(|_| i64::from_str_radix(text, radix).map(Json::from));
+                number.or_else(|_| self.wrong(format!("the number {n} is too large")))
+            }
+            DeValue::Float(n) => {
+                let number = n.as_str().parse().ok().and_then(serde_json::Number::from_f64);
+                number.map_or_else(|| self.wrong(format!("`{}` must be a finite number, not {n}", self.label)), |n| Ok(n.into()))
+            }
+            DeValue::Datetime(_) => self.wrong("a date means nothing here; write a string"),
+        }
+    }
+}
+
+impl<'a> Table<'a> {
+    /// A table and its entries, in the order of the file.
+    pub fn open(label: &'a str, at: usize, table: &'a DeTable<'a>) -> Self {
+        let entry = |(key, value): (&'a toml::Spanned<_>, &'a toml::Spanned<DeValue<'a>>)| {
+            let label: &'a std::borrow::Cow<'a, str> = key.get_ref();
+            Node { label, key_at: key.span().start, at: value.span().start, value: value.get_ref() }
+        };
+        let mut entries: Vec<_> = table.iter().map(entry).collect();
+        entries.sort_by_key(|entry| entry.key_at);
+        Self { label, at, entries }
+    }
+
+    /// Refuses keys that are not among these.
+    pub fn only<'k>(&self, known: impl IntoIterator<Item = &'k str>) -> Parsed<()> {
+        let known: Vec<_> = known.into_iter().collect();
+        match self.entries.iter().find(|entry| !known.contains(&entry.label)) {
+            None => Ok(()),
+            Some(entry) => {
+                let what = if self.label.is_empty() {
+                    "no key of a scenario file".into()
+                } else {
+                    format!("no key of `{}`", self.label)
+                };
+                Err(Wrong { at: entry.key_at, message: unknown(&what, entry.label, known) })
+            }
+        }
+    }
+
+    /// Something is wrong with the table as a whole.
+    pub fn wrong<T>(&self, message: impl Display) -> Parsed<T> {
+        Err(Wrong { at: self.at, message: message.to_string() })
+    }
+
+    /// The value of a key, if it is there.
+    pub fn get(&self, key: &str) -> Option<Node<'a>> {
+        self.entries.iter().find(|entry| entry.label == key).copied()
+    }
+
+    /// The value of a key that must be there; `what` completes “needs `key`, …”.
+    pub fn need(&self, key: &str, what: &str) -> Parsed<Node<'a>> {
+        let whose = if self.label.is_empty() { "a scenario file".into() } else { format!("`{}`", self.label) };
+        self.get(key).map_or_else(|| self.wrong(format!("{whose} needs `{key}`, {what}")), Ok)
+    }
+
+    /// All entries, in the order of the file.
+    pub fn entries(&self) -> impl Iterator<Item = Node<'a>> + '_ {
+        self.entries.iter().copied()
+    }
+}

@@ -1,0 +1,205 @@
+//! The reference of scenario files as Markdown: `scenarios/README.md` is this text.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::keys::{self, Section};
+use super::starter;
+use super::verbs::{FieldDoc, fields, verbs};
+use crate::schedule::words::{Fidelity, Field, Need, WORDS, Word};
+use crate::subject::Erased;
+
+/// The reference of the files of these subjects.
+pub fn reference(subjects: &[Arc<dyn Erased>]) -> String {
+    let mut text = String::from(HEAD);
+    if let Some(subject) = subjects.first() {
+        text += &format!(
+            "\nA file to begin with, as `reknit new {}` writes it:\n\n```toml\n{}```\n",
+            subject.name(),
+            starter(subject)
+        );
+    }
+    text += UNITS;
+    keys::SECTIONS.iter().for_each(|section| self::section(&mut text, section));
+    text += FAULTS;
+    WORDS.iter().for_each(|word| self::word(&mut text, word));
+    subjects.iter().for_each(|subject| self::subject(&mut text, &**subject));
+    text
+}
+
+const HEAD: &str = "# Scenario files
+
+<!-- Drawn from the tables of src/scenario and src/schedule/words; a test holds it up to date, and REKNIT_BLESS=1 writes it anew. -->
+
+A scenario is a TOML file: a schedule, or the weights from which schedules are drawn (a swarm), with what it must show. Put one into
+the folder of its subject, and the suite runs it; `reknit check FILE` says whether it is understood, and runs nothing; `reknit run FILE`
+runs it. An editor that knows TOML schemas completes names with `#:schema ../schema.json` on the first line.
+
+Reading is strict. An unknown key, a wrong unit or an unknown name is a mistake, with line, column and the nearest known name.
+";
+
+const UNITS: &str = "
+## Values
+
+| value | how it is written |
+|---|---|
+| duration | a whole number and `ms`, `s`, `m` or `h`: `\"25s\"`. Virtual time is whole milliseconds |
+| size | a whole number and `B`, `KiB`, `MiB` or `GiB`: `\"64KiB\"` |
+| range | two values with both ends: `\"1ms..20ms\"`; one value alone is a range, too |
+| host | a server of the subject, or `client`, `client2`, `client3`, … |
+| connection | `client#2` is the second that `client` opened, `client/status#3` the third of those labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest |
+";
+
+const FAULTS: &str = "
+## The faults
+
+What a fault holds back is late, not lost: a real TCP sends it again, so it arrives after the fault, at the next retransmission
+(back-off from 200 ms, doubling, counted from the first loss). A connection whose data stays unacknowledged for about 15 min 24 s is given
+up with `TimedOut`, one whose SYN stays unanswered for 127 s could not be opened. A fault that lasts and names a connection that does not
+exist yet waits for it; a `cut` or `reset` of such a connection does nothing, and the run notes it.
+";
+
+/// Writing to a string cannot fail.
+fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
+    text.write_fmt(line).expect("a string takes all that is written");
+}
+
+fn section(text: &mut String, section: &Section) {
+    put(text, format_args!("\n## {}\n\n{}\n", quoted(section.title), section.doc));
+    if section.keys.is_empty() {
+        return;
+    }
+    *text += "\n| key | value | without it | what it says |\n|---|---|---|---|\n";
+    for key in section.keys {
+        let without = key.without.unwrap_or("a mistake");
+        put(text, format_args!("| `{}` | {} | {} | {} |\n", key.name, cell(&key.form.written()), cell(without), cell(key.doc)));
+    }
+}
+
+/// A title that is code looks like code.
+fn quoted(title: &str) -> String {
+    if title.contains(' ') { title.to_owned() } else { format!("`{title}`") }
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn word(text: &mut String, word: &Word) {
+    put(text, format_args!("\n### `{}`\n\n{}\n\n", word.name, word.does));
+    *text += "| field | value | without it | what it says |\n|---|---|---|---|\n";
+    for field in word.fields {
+        let (kind, doc) = (cell(field.kind.written()), cell(field.doc));
+        put(text, format_args!("| `{}` | {kind} | {} | {doc} |\n", field.name, need(word, field)));
+    }
+    put(text, format_args!("\n- The client sees: {}\n- The server sees: {}\n", word.client_sees, word.server_sees));
+    put(text, format_args!("- Outside: {}\n", word.outside));
+    put(text, format_args!("- Engines: `event` {}; `turmoil` {}.\n", fidelity(word.event), fidelity(word.turmoil)));
+}
+
+fn need(word: &Word, field: &Field) -> String {
+    let others = || {
+        let group = word.fields.iter().filter(|other| other.need == field.need && other.name != field.name);
+        group.map(|other| format!("`{}`", other.name)).collect::<Vec<_>>().join(" or ")
+    };
+    match field.need {
+        Need::Always => "a mistake".into(),
+        Need::Else(without) => without.into(),
+        Need::OneOf | Need::SomeOf => format!("there is {}", others()),
+        Need::With(other) => format!("there is no `{other}`"),
+        Need::WithElse(_, without) => without.into(),
+    }
+}
+
+fn fidelity(fidelity: Fidelity) -> String {
+    match fidelity {
+        Fidelity::Full => "does this".into(),
+        Fidelity::Partly(what) => format!("does some of this ({what})"),
+        Fidelity::None(why) => format!("cannot ({why})"),
+    }
+}
+
+fn subject(text: &mut String, subject: &dyn Erased) {
+    put(text, format_args!("\n## The subject `{}`\n\n{}. Its servers: {}.\n", subject.name(), subject.about(), servers(subject)));
+    for (key, schema) in subject.setup() {
+        let schema = schema.as_value();
+        put(text, format_args!("\n### `[{key}.NAME]`\n"));
+        self::fields_of(text, &fields(schema, schema));
+    }
+    for verb in verbs(subject) {
+        put(text, format_args!("\n### `{}`\n\n{}\n", verb.name, verb.doc));
+        self::fields_of(text, &fields(&verb.schema, &verb.root));
+    }
+    names(
+        text,
+        "Limits",
+        ["limit", "default", "least", "what it limits"],
+        subject
+            .limits()
+            .iter()
+            .map(|limit| [code(limit.name), limit.default.to_string(), limit.least.to_string(), limit.doc.into()]),
+    );
+    names(
+        text,
+        "Milestones",
+        ["milestone", "fields", "reached", ""],
+        subject.milestones().iter().map(|milestone| {
+            let only = milestone.only.map(|only| format!("only by `{only}`")).unwrap_or_default();
+            [code(milestone.name), milestone.fields.join(", "), milestone.doc.into(), only]
+        }),
+    );
+    names(
+        text,
+        "Points",
+        ["point", "where it stands", "on the branch of", ""],
+        subject
+            .points()
+            .iter()
+            .map(|point| [code(point.name), point.doc.into(), point.defect.map(code).unwrap_or_default(), String::new()]),
+    );
+    names(
+        text,
+        "Defects",
+        ["defect", "what it does wrong", "breaks", "where it really happened"],
+        subject
+            .defects()
+            .iter()
+            .map(|defect| [code(defect.name), defect.doc.into(), defect.breaks.join(", "), defect.source.into()]),
+    );
+    names(
+        text,
+        "Rules",
+        ["rule", "what it says", "source", ""],
+        subject.rules().iter().map(|rule| [code(rule.id), rule.doc.into(), rule.source.into(), String::new()]),
+    );
+}
+
+fn code(name: &str) -> String {
+    format!("`{name}`")
+}
+
+fn servers(subject: &dyn Erased) -> String {
+    subject.servers().iter().map(|name| code(name)).collect::<Vec<_>>().join(", ")
+}
+
+fn fields_of(text: &mut String, fields: &[FieldDoc]) {
+    if fields.is_empty() {
+        return;
+    }
+    *text += "\n| field | value | must be there | what it says |\n|---|---|---|---|\n";
+    for field in fields {
+        let must = if field.required { "yes" } else { "no" };
+        put(text, format_args!("| `{}` | {} | {must} | {} |\n", field.name, cell(&field.written), cell(&field.doc)));
+    }
+}
+
+/// A table of names.
+fn names(text: &mut String, title: &str, head: [&str; 4], rows: impl Iterator<Item = [String; 4]>) {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return;
+    }
+    let row = |cells: [String; 4]| format!("| {} |\n", cells.map(|text| cell(&text)).join(" | "));
+    put(text, format_args!("\n### {title}\n\n{}|---|---|---|---|\n", row(head.map(str::to_owned))));
+    rows.for_each(|cells| *text += &row(cells));
+}

@@ -1,0 +1,181 @@
+//! The JSON schema of scenario files, for editors: drawn from the keys, the fault table and the subjects' own schemas.
+//!
+//! It knows the names of all subjects at once, and does not ask which subject a file is about; it is for completion and a first
+//! look. The parser has the last word.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::keys::{self, Form, Key, Section};
+use super::verbs::{inlined, verbs};
+use crate::schedule::words::{Kind, Need, WORDS, Word};
+use crate::schedule::{LimitValue, profile};
+use crate::subject::Erased;
+
+/// The schema of the files of these subjects.
+pub fn schema(subjects: &[Arc<dyn Erased>]) -> Json {
+    let mut file = Drawing { subjects }.section(&keys::FILE);
+    file["$schema"] = "http://json-schema.org/draft-07/schema#".into();
+    file["title"] = "A scenario of reknit".into();
+    file
+}
+
+struct Drawing<'s> {
+    subjects: &'s [Arc<dyn Erased>],
+}
+
+impl Drawing<'_> {
+    /// The schema of a table of this section.
+    fn section(&self, section: &Section) -> Json {
+        let mut properties: Map<_, _> = section.keys.iter().map(|key| (key.name.to_owned(), self.key(key))).collect();
+        let more = self.besides(section.title);
+        let open = more.is_none();
+        properties.extend(more.unwrap_or_default());
+        let required: Vec<_> = section.keys.iter().filter(|key| key.without.is_none()).map(|key| key.name).collect();
+        let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": open });
+        if !required.is_empty() {
+            schema["required"] = json!(required);
+        }
+        schema
+    }
+
+    /// The keys of a section that do not stand in its table; `None` where any key will do.
+    fn besides(&self, title: &str) -> Option<Map<String, Json>> {
+        let setup = |of: &dyn Fn(&Json) -> Json| {
+            let tables = self.subjects.iter().flat_map(|subject| subject.setup());
+            tables.map(|(key, schema)| (key.to_owned(), of(schema.as_value()))).collect()
+        };
+        let limits = |of: &dyn Fn(Json) -> Json| {
+            let limits = self.subjects.iter().flat_map(|subject| subject.limits());
+            limits.map(|limit| (limit.name.to_owned(), of(described(value(limit.default), limit.doc)))).collect()
+        };
+        Some(match title {
+            title if title == keys::FILE.title => {
+                setup(&|schema| json!({ "type": "object", "additionalProperties": inlined(schema, schema) }))
+            }
+            title if title == keys::STEP.title => self.verbs(),
+            title if title == keys::LIMITS.title => limits(&|value| value),
+            title if title == keys::SWARM.title => setup(&|_| json!({ "type": "object" })),
+            title if title == keys::SWARM_COUNT.title => setup(&|_| form(Form::Numbers(0))),
+            title if title == keys::SWARM_LIMITS.title => limits(&|_| json!(true)),
+            title if title == keys::SWARM_OPERATIONS.title => {
+                let verbs = self.subjects.iter().flat_map(|subject| verbs(&**subject));
+                verbs.map(|verb| (verb.name, form(Form::Number(0)))).collect()
+            }
+            title if title == keys::SWARM_WEIGHTS.title => profile::Kind::ALL
+                .iter()
+                .map(|(_, name, _)| ((*name).to_owned(), json!({ "type": ["integer", "object"] })))
+                .collect(),
+            title if title == keys::AFTER.title => return None,
+            _ => Map::new(),
+        })
+    }
+
+    /// Words and operations.
+    fn verbs(&self) -> Map<String, Json> {
+        let mut all: Map<_, _> = WORDS.iter().map(|word| (word.name.to_owned(), self.word(word))).collect();
+        for verb in self.subjects.iter().flat_map(|subject| verbs(&**subject)) {
+            let mut schema = described(inlined(&verb.schema, &verb.root), &verb.doc);
+            let client = described(json!({ "type": "string" }), "The host whose user asks for it; without it, `client`.");
+            if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
+                properties.insert("client".into(), client);
+            } else {
+                schema["properties"] = json!({ "client": client });
+            }
+            all.insert(verb.name, schema);
+        }
+        all
+    }
+
+    fn word(&self, word: &Word) -> Json {
+        let properties: Map<_, _> =
+            word.fields.iter().map(|field| (field.name.to_owned(), described(self.kind(field.kind), field.doc))).collect();
+        let required: Vec<_> = word.fields.iter().filter(|field| field.need == Need::Always).map(|field| field.name).collect();
+        let schema = json!({ "type": "object", "properties": properties, "additionalProperties": false, "required": required });
+        described(schema, word.does)
+    }
+
+    fn kind(&self, kind: Kind) -> Json {
+        let text = json!({ "type": "string" });
+        match kind {
+            Kind::Host | Kind::Conn | Kind::Jump | Kind::Size => text,
+            Kind::Hosts => json!({ "type": "array", "items": text, "minItems": 2, "maxItems": 2 }),
+            Kind::Duration => form(Form::Duration),
+            Kind::Count => form(Form::Number(0)),
+            Kind::Learns => json!({ "type": "object", "additionalProperties": text }),
+            Kind::Trigger => self.mark(),
+        }
+    }
+
+    fn key(&self, key: &Key) -> Json {
+        let schema = match key.form {
+            Form::Mark => self.mark(),
+            Form::Marks => json!({ "type": "array", "items": self.mark() }),
+            Form::Table(title) | Form::Tables(title) => {
+                let section = keys::SECTIONS.iter().find(|section| section.title == title).expect("every table has its section");
+                let inner = self.section(section);
+                match key.form {
+                    Form::Tables(_) => json!({ "type": "array", "items": inner }),
+                    _ if section.is_named() => json!({ "type": "object", "additionalProperties": inner }),
+                    _ => inner,
+                }
+            }
+            form => self::form(form),
+        };
+        described(schema, key.doc)
+    }
+
+    /// A milestone's name, or a table.
+    fn mark(&self) -> Json {
+        let milestones: Vec<_> =
+            self.subjects.iter().flat_map(|subject| subject.milestones()).map(|milestone| milestone.name).collect();
+        let name = if milestones.is_empty() { json!({ "type": "string" }) } else { json!({ "enum": milestones }) };
+        json!({ "anyOf": [name, self.section(&keys::AFTER)] })
+    }
+}
+
+fn described(mut schema: Json, doc: &str) -> Json {
+    if let (Some(schema), false) = (schema.as_object_mut(), doc.is_empty()) {
+        schema.insert("description".into(), doc.into());
+    }
+    schema
+}
+
+/// The value of a limit of this kind.
+fn value(default: LimitValue) -> Json {
+    let mut schema = match default {
+        LimitValue::Duration(_) => form(Form::Duration),
+        LimitValue::Bytes(_) => json!({ "type": "string", "pattern": "^[0-9]+(B|KiB|MiB|GiB)$" }),
+        LimitValue::Count(_) => form(Form::Number(0)),
+        LimitValue::Flag(_) => json!({ "type": "boolean" }),
+    };
+    schema["default"] = match default {
+        LimitValue::Count(n) => n.into(),
+        LimitValue::Flag(flag) => flag.into(),
+        text => text.to_string().into(),
+    };
+    schema
+}
+
+/// The schema of a form that has no table of its own.
+fn form(form: Form) -> Json {
+    let one = "[0-9]+(ms|s|m|h)";
+    let texts = |of: Json| json!({ "type": "array", "items": of });
+    match form {
+        Form::Text => json!({ "type": "string" }),
+        Form::Texts => texts(json!({ "type": "string" })),
+        Form::Number(least) => json!({ "type": "integer", "minimum": least }),
+        Form::Duration => json!({ "type": "string", "pattern": format!("^{one}$") }),
+        Form::Durations => json!({ "type": "string", "pattern": format!(r"^{one}(\.\.{one})?$") }),
+        Form::True => json!({ "const": true }),
+        Form::OneOf(names) => json!({ "enum": names }),
+        Form::SomeOf(names) => texts(json!({ "enum": names })),
+        Form::Shares => json!({ "type": "object", "additionalProperties": self::form(Form::Share) }),
+        Form::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
+        Form::Weight => json!({ "type": "number", "minimum": 0 }),
+        Form::Numbers(_) => json!({ "type": ["integer", "string", "array"] }),
+        Form::Times | Form::Ranges => json!({ "type": ["string", "array"] }),
+        Form::Mark | Form::Marks | Form::Table(_) | Form::Tables(_) => json!(true),
+    }
+}

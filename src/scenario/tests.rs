@@ -1,0 +1,47 @@
+//! Scenario files as a person writes them, well and badly.
+
+use std::path::Path;
+
+use super::*;
+
+mod expect;
+mod generated;
+mod good;
+mod mistakes;
+mod round_trip;
+pub(super) mod subject;
+
+/// The lines with which every schedule of the test subject begins.
+const HEAD: &str = "format = 1\nsubject = \"ferry\"\ntitle = \"t\"\n";
+
+fn parse(text: &str) -> Result<Scenario, String> {
+    Scenario::parse(text, "f.toml", &[subject::ferry()]).map_err(|mistake| mistake.to_string())
+}
+
+/// A scenario whose file begins with [`HEAD`].
+fn after_head(text: &str) -> Scenario {
+    parse(&format!("{HEAD}{text}")).unwrap_or_else(|mistake| panic!("{mistake}"))
+}
+
+fn plan(scenario: &Scenario) -> &Plan {
+    match &scenario.body {
+        Body::Schedule(plan) => plan,
+        Body::Swarm(_) => panic!("this is a swarm"),
+    }
+}
+
+#[test]
+fn a_path_that_is_no_readable_file_is_a_mistake_of_one_line() {
+    let load = |path: &Path| Scenario::load(path, &[subject::ferry()]).unwrap_err().to_string();
+    let folder = std::env::temp_dir();
+    assert_eq!(load(&folder), format!("{}: this is a folder; name a scenario file in it", folder.display()));
+    assert_eq!(
+        load(Path::new("no/such.toml")),
+        "no/such.toml: there is no such file; `reknit new SUBJECT` writes one to begin with"
+    );
+    let binary = folder.join(format!("reknit-{}-not-text.toml", std::process::id()));
+    std::fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
+    let mistake = load(&binary);
+    std::fs::remove_file(&binary).unwrap();
+    assert_eq!(mistake, format!("{}: this file is not UTF-8 text", binary.display()));
+}

@@ -1,0 +1,224 @@
+//! What came out of a run, and what must.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::history::{Call, Class, ConnIndex, Connection, Ending, Event, History, Stream, Time, What};
+use crate::schedule::{FieldValue, Host, Operation};
+
+const CONNECTED: &str = "ferry.client.connected";
+
+/// A history that grows: one client, and whatever is said to happen.
+#[derive(Default)]
+struct Told(History);
+
+impl Told {
+    fn event(mut self, at: u64, what: What) -> Self {
+        self.0.events.push(Event { at: Time(at), host: Some(Host::client(1)), what });
+        self.0.end = Time(at);
+        self
+    }
+
+    /// Connection n of the client, which carries generation n.
+    fn connected(mut self, at: u64, n: u64) -> Self {
+        let conn = Connection {
+            name: format!("client#{n}"),
+            client: Host::client(1),
+            server: "server".into(),
+            generation: Some(n),
+            opened: Time(at),
+            over: (None, None),
+        };
+        self.0.conns.push(conn);
+        *self.0.milestones.entry(CONNECTED).or_default() += 1;
+        let fields: Arc<[_]> = [("generation", FieldValue::Number(n)), ("conn", FieldValue::Number(n))].into();
+        self.event(at, What::ConnOpened { conn: ConnIndex(n as usize - 1) })
+            .event(at, What::Milestone { name: CONNECTED, fields })
+    }
+
+    fn asked(self, at: u64, call: u64) -> Self {
+        let operation = Operation { verb: "start".into(), client: Host::client(1), fields: serde_json::Map::new() };
+        self.event(at, What::Asked { call: Call(call), operation, class: Class::Durable })
+    }
+
+    fn opened(self, at: u64) -> Self {
+        self.event(at, What::Opened { stream: p1(), call: Call(1) })
+    }
+
+    fn produced(self, at: u64, item: &'static str) -> Self {
+        self.event(at, What::Produced { stream: p1(), bytes: item.into() })
+    }
+
+    fn delivered(self, at: u64, item: &'static str, generation: u64) -> Self {
+        self.event(at, What::Delivered { stream: p1(), bytes: item.into(), generation: Some(generation) })
+    }
+
+    fn really_ended(self, at: u64) -> Self {
+        self.event(at, What::Ended { stream: p1(), outcome: "exit 7".into() })
+    }
+
+    fn completed(self, at: u64, outcome: &str) -> Self {
+        self.event(at, What::StreamEnded { stream: p1(), ending: Ending::Completed { outcome: outcome.into() } })
+    }
+
+    fn failed(self, at: u64, reason: &str) -> Self {
+        self.event(at, What::StreamEnded { stream: p1(), ending: Ending::Failed { reason: reason.into() } })
+    }
+}
+
+fn p1() -> Stream {
+    "p1".into()
+}
+
+/// Everything goes well: a and b are produced, the client reconnects, c is produced, all is delivered.
+fn good() -> Told {
+    let begun = Told::default().connected(0, 1).asked(1, 1).opened(2).produced(10, "a").delivered(15, "a", 1).produced(20, "b");
+    begun
+        .connected(30, 2)
+        .delivered(35, "b", 2)
+        .produced(40, "c")
+        .delivered(45, "c", 2)
+        .really_ended(50)
+        .completed(1050, "exit 7")
+}
+
+/// The sentences of what did not come out, under an `[expect]` that begins with this text.
+fn unmet(expect: &str, told: &Told) -> Vec<String> {
+    after_head(&format!("[expect]\n{expect}")).expect.unmet(&told.0).into_iter().map(|broken| broken.sentence).collect()
+}
+
+#[test]
+fn nothing_is_unmet_where_all_came_out() {
+    let all = r#"
+        reaches = ["ferry.client.connected", { milestone = "ferry.client.connected", generation = 2, conn = "client#2", nth = 1 }]
+        never = [{ milestone = "ferry.client.connected", generation = 3 }, "ferry.client.recovering", { milestone = "ferry.client.connected", nth = 3 }]
+        [expect.stream.p1]
+        ends = "completed"
+        outcome = "exit 7"
+        output = "all"
+        within = "1s"
+        live-from = 2
+        [expect.call.1]
+        ends = "open""#;
+    assert_eq!(unmet(all, &good()), Vec::<String>::new());
+}
+
+#[test]
+fn a_milestone_that_must_be_reached_was_not() {
+    assert_eq!(unmet("reaches = [\"ferry.client.recovering\"]", &good()), ["ferry.client.recovering was not reached"]);
+    let third = "reaches = [{ milestone = \"ferry.client.connected\", nth = 3 }]";
+    assert_eq!(unmet(third, &good()), ["ferry.client.connected was not reached 3 times"]);
+    let other = "reaches = [{ milestone = \"ferry.client.connected\", generation = 2, conn = \"client#1\", host = \"client\" }]";
+    assert_eq!(unmet(other, &good()), ["ferry.client.connected (generation 2, on client#1, at client) was not reached"]);
+}
+
+#[test]
+fn a_milestone_that_must_not_be_reached_was() {
+    let second = "never = [{ milestone = \"ferry.client.connected\", nth = 2 }]";
+    assert_eq!(unmet(second, &good()), ["ferry.client.connected was reached at 0.030 s, and must never be"]);
+}
+
+#[test]
+fn a_connection_is_known_by_number_generation_and_as_the_newest_at_its_time() {
+    let reaches = |conn: &str| {
+        unmet(&format!("reaches = [{{ milestone = \"{CONNECTED}\", generation = 1, conn = \"{conn}\" }}]"), &good()).is_empty()
+    };
+    assert_eq!(["client#1", "client:gen1", "client#last"].map(reaches), [true; 3], "the first was the newest when it was told");
+    assert_eq!(["client#2", "client:gen2", "client/status#1", "server#1"].map(reaches), [false; 4]);
+}
+
+#[test]
+fn a_stream_ended_otherwise() {
+    let of = |keys: &str, told: &Told| unmet(&format!("[expect.stream.p1]\n{keys}"), told);
+    assert_eq!(of("ends = \"failed\"", &good()), ["p1: it must fail, but it completed at 1.050 s with `exit 7`"]);
+    assert_eq!(
+        of("ends = \"completed\"\noutcome = \"exit 0\"", &good()),
+        ["p1: it completed at 1.050 s with `exit 7`, and must end with `exit 0`"]
+    );
+    let failed = Told::default().opened(1).failed(9, "session lost");
+    assert_eq!(of("ends = \"completed\"", &failed), ["p1: it must complete, but it failed at 0.009 s: session lost"]);
+    assert_eq!(of("ends = \"failed\"\nreason = \"lost\"", &failed), Vec::<String>::new());
+    assert_eq!(
+        of("ends = \"failed\"\nreason = \"deadline\"", &failed),
+        ["p1: it failed at 0.009 s: session lost, and must fail with a reason that contains `deadline`"]
+    );
+    assert_eq!(of("ends = \"completed\"", &Told::default().opened(1)), ["p1: it must complete, but it is still open"]);
+    assert_eq!(of("ends = \"open\"", &Told::default()), ["p1: it was never opened"]);
+}
+
+#[test]
+fn a_stream_delivered_otherwise() {
+    let of = |keys: &str, told: &Told| unmet(&format!("[expect.stream.p1]\noutput = \"{keys}\""), told);
+    let part = Told::default().opened(1).produced(1, "ab").delivered(2, "a", 1);
+    assert_eq!(of("all", &part), ["p1: 1 of 2 bytes were delivered, and all must be"]);
+    assert_eq!(of("prefix", &part), Vec::<String>::new());
+    assert_eq!(of("none", &part), ["p1: 1 of 2 bytes were delivered, and none may be"]);
+    let other = Told::default().opened(1).produced(1, "ab").delivered(2, "ba", 1);
+    assert_eq!(of("all", &other), ["p1: what was delivered is not what was produced"]);
+    assert_eq!(of("prefix", &other), ["p1: what was delivered is not the beginning of what was produced"]);
+}
+
+#[test]
+fn a_stream_ended_too_late() {
+    let within = |text: &str, told: &Told| unmet(&format!("[expect.stream.p1]\nwithin = \"{text}\""), told);
+    assert_eq!(within("1s", &good()), Vec::<String>::new(), "1 s after its real end is within 1 s");
+    assert_eq!(within("999ms", &good()), ["p1: it ended at 1.050 s, 1s after its real end at 0.050 s; 999ms are allowed"]);
+    assert_eq!(within("1s", &Told::default().opened(1)), ["p1: it is still open, and must end within 1s of its real end"]);
+    assert_eq!(within("1s", &Told::default().opened(1).failed(2, "x")), ["p1: it has no real end, and must end within 1s of it"]);
+}
+
+#[test]
+fn what_was_only_caught_up_with_is_not_live() {
+    let live = |told: &Told| unmet("[expect.stream.p1]\nlive-from = 2", told);
+    let caught_up = Told::default().connected(0, 1).opened(2).produced(10, "a").connected(30, 2).delivered(35, "a", 2);
+    assert_eq!(live(&caught_up), ["p1: nothing was delivered live over generation 2 or a later one"]);
+    assert_eq!(live(&caught_up.produced(40, "b").delivered(41, "b", 2)), Vec::<String>::new());
+    assert_eq!(live(&Told::default().connected(0, 1).opened(1).produced(2, "a").delivered(3, "a", 1)).len(), 1);
+}
+
+#[test]
+fn a_call_ended_otherwise() {
+    let of = |keys: &str, told: &Told| unmet(&format!("[expect.call.1]\n{keys}"), told);
+    let answered = || Told::default().asked(1, 1).event(5, What::Answered { call: Call(1), result: "sum 3".into() });
+    assert_eq!(of("ends = \"answered\"\nresult = \"sum 3\"", &answered()), Vec::<String>::new());
+    assert_eq!(
+        of("ends = \"answered\"\nresult = \"sum 4\"", &answered()),
+        ["call 1: it was answered at 0.005 s with `sum 3`, and must end with `sum 4`"]
+    );
+    assert_eq!(of("ends = \"open\"", &answered()), ["call 1: it must stay open, but it was answered at 0.005 s with `sum 3`"]);
+    let failed = Told::default().asked(1, 1).event(5, What::Failed { call: Call(1), reason: "connection lost".into() });
+    assert_eq!(of("ends = \"failed\"\nreason = \"lost\"", &failed), Vec::<String>::new());
+    assert_eq!(of("ends = \"answered\"", &failed), ["call 1: it must be answered, but it failed at 0.005 s: connection lost"]);
+    assert_eq!(of("ends = \"failed\"", &Told::default().asked(1, 1)), ["call 1: it must fail, but it is still open"]);
+    assert_eq!(of("ends = \"failed\"", &Told::default()), ["call 1: it was never asked for"]);
+}
+
+#[test]
+fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
+    let expect = after_head("[expect.stream.p1]\nends = \"failed\"").expect;
+    let broken = expect.unmet(&good().0);
+    assert_eq!(
+        (broken[0].property, broken[0].at, broken[0].stream.clone()),
+        ("expect", Time::from(Duration::from_millis(1050)), Some(p1()))
+    );
+}
+
+#[test]
+fn a_swarm_is_asked_over_all_its_runs_together() {
+    let swarm = |expect: &str| after_head(&format!("[swarm]\n[expect]\n{expect}")).expect;
+    let (once, never) = (Told::default().connected(0, 1).0, Told::default().0);
+    let over = |expect: &str| swarm(expect).unmet_over([&never, &once, &never, &never].into_iter());
+    let nothing = Vec::<String>::new();
+    assert_eq!(over("reaches = [\"ferry.client.connected\"]"), nothing, "one run is enough");
+    assert_eq!(over("reaches = [\"ferry.client.recovering\"]"), ["ferry.client.recovering was reached in none of 4 runs"]);
+    assert_eq!(
+        over("never = [\"ferry.client.connected\"]"),
+        ["ferry.client.connected was reached in 1 of 4 runs, and must never be"]
+    );
+    assert_eq!(over("at-least = { \"ferry.client.connected\" = 0.25 }"), nothing);
+    assert_eq!(
+        over("at-least = { \"ferry.client.connected\" = 0.3 }"),
+        ["ferry.client.connected was reached in 1 of 4 runs, and must be in a share of 0.3"]
+    );
+}

@@ -1,0 +1,249 @@
+//! Files that are wrong: the one line that a person reads.
+
+use super::*;
+
+/// What stands after [`HEAD`], which has three lines, and the line that is printed.
+const BROKEN: &[(&str, &str)] = &[
+    // -- keys, types and units
+    ("subjct = 1", "f.toml:4:1: `subjct` is no key of a scenario file; did you mean `subject`?"),
+    ("seeds = 0", "f.toml:4:9: `seeds` must be a whole number from 1, not 0"),
+    (r#"seeds = "3""#, "f.toml:4:9: `seeds` must be a whole number from 1, not a string"),
+    ("horizon = 25", r#"f.toml:4:11: `horizon` must be a duration like `"25s"`, not a number"#),
+    (r#"horizon = "25 s""#, "f.toml:4:11: `25 s` is no duration; write `25s`"),
+    (r#"latency = "20ms..1ms""#, "f.toml:4:11: the range `20ms..1ms` ends below its beginning; write `1ms..20ms`"),
+    (r#"order = "bth""#, "f.toml:4:9: `bth` is nothing that `order` can be; did you mean `both`?"),
+    (r#"engines = ["evnt"]"#, "f.toml:4:12: `evnt` is nothing that `engines` can be; did you mean `event`?"),
+    (r#"engines-because = "x""#, "f.toml:4:1: `engines-because` goes with `engines` only; add `engines`"),
+    (
+        r#"source = ["ferry.detach-own"]"#,
+        "f.toml:4:11: `ferry.detach-own` is no rule of ferry; did you mean `ferry.detach-own-only`?",
+    ),
+    (
+        r#"kills = ["StaleCloseDetaches"]"#,
+        "f.toml:4:10: `StaleCloseDetaches` is the defect's name in Rust; write `stale-close-detaches`",
+    ),
+    (
+        r#"kills = ["stale-close-detach"]"#,
+        "f.toml:4:10: `stale-close-detach` is no defect of ferry; did you mean `stale-close-detaches`?",
+    ),
+    ("x = ", "f.toml:4:5: this is not TOML: string values must be quoted, expected literal string"),
+    ("seeds = 1\nseeds = 2", "f.toml:5:1: this is not TOML: duplicate key"),
+    (r#"heal = "2m""#, "f.toml:4:8: `heal` is past the horizon of 1m; make `horizon` later"),
+    // -- limits and the subject's own tables
+    (
+        "[limits]\n\"client.recovery-dedline\" = \"3s\"",
+        "f.toml:5:1: `client.recovery-dedline` is no limit of ferry; did you mean `client.recovery-deadline`?",
+    ),
+    (
+        "[limits]\nclient.recovery-deadline = \"3s\"",
+        r#"f.toml:5:1: write the limit's name between quotes: `"client.recovery-deadline"`"#,
+    ),
+    (
+        "[limits]\n\"client.event-queue\" = \"3s\"",
+        "f.toml:5:24: `client.event-queue` must be a whole number from 0, not a string",
+    ),
+    ("[limits]\n\"client.event-queue\" = 0", "f.toml:5:24: `client.event-queue` is at least 1, not 0"),
+    (
+        "[limits]\n\"server.retained-bytes\" = 4096",
+        r#"f.toml:5:27: `server.retained-bytes` must be a size like `"64KiB"`, not a number"#,
+    ),
+    ("[limits]\n\"server.retained-bytes\" = \"4KB\"", "f.toml:5:27: `4KB` is no size; write `4KiB`"),
+    ("[process.p1]\nexti = 7", "f.toml:5:1: `exti` is no key of `p1`; did you mean `exit`?"),
+    (
+        "[process.p1]\nprint = { lines = 1, every = \"50\" }\nexit = 1",
+        "f.toml:5:30: `50` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`",
+    ),
+    ("[process.p1]\nprint = { lines = -1, every = \"50ms\" }\nexit = 1", "f.toml:5:19: `lines` is at least 0, not -1"),
+    ("[process.p1]\nprint = { lines = 1 }\nexit = 1", "f.toml:5:1: `print` needs `every`, a string"),
+    ("[process.p1]\n", "f.toml:4:10: `p1` needs `exit`, a whole number"),
+    ("[process]\np1 = 3", "f.toml:5:6: `p1` must be a table, not a number"),
+    // -- steps
+    (
+        "[[step]]\nat = \"1s\"",
+        "f.toml:4:1: a step needs a verb: a fault like `cut`, or an operation of ferry: `start`, `write`, `drop-handle`",
+    ),
+    ("[[step]]\ncut = { conn = \"client#1\" }", r#"f.toml:4:1: a step needs `at = "1s"` or `after = "…"`"#),
+    ("[[step]]\nat = \"1s\"\nctu = { conn = \"client#1\" }", "f.toml:6:1: `ctu` is no key of `step`; did you mean `cut`?"),
+    ("[[step]]\nat = \"1s\"\ncut = { con = \"client#1\" }", "f.toml:6:9: `con` is no key of `cut`; did you mean `conn`?"),
+    (
+        "[[step]]\nat = \"1s\"\ncut = { conn = \"client\" }",
+        "f.toml:6:16: `client` names no connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`",
+    ),
+    ("[[step]]\nat = \"1s\"\ncut = { conn = \"clinet#1\" }", "f.toml:6:16: `clinet` is no host; did you mean `client`?"),
+    ("[[step]]\nat = \"1s\"\ncut = {}", r#"f.toml:6:1: `cut` needs `conn`, a connection: `"client#1"`"#),
+    ("[[step]]\nat = \"61s\"\ncut = { conn = \"client#1\" }", "f.toml:5:6: `at` is past the horizon of 1m; make `horizon` later"),
+    (
+        "[[step]]\nat = \"1s\"\nafter = \"x\"\ncut = { conn = \"client#1\" }",
+        "f.toml:6:1: a step has either `at` or `after`; leave one out",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\ncut = { conn = \"client#1\" }\nreset = { conn = \"client#1\" }",
+        "f.toml:7:1: a step has one verb; give `reset` a step of its own",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\nstall = { conn = \"client#1\", toward = \"sever\" }",
+        "f.toml:6:39: `sever` is no host; did you mean `server`?",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\nhold = { lasts = \"1s\" }",
+        r#"f.toml:6:1: a `hold` needs the point at which it holds: `after = { point = "…" }`"#,
+    ),
+    (
+        "[[step]]\nafter = \"ferry.server.detach.unlocked\"\nhold = { lasts = \"1s\" }",
+        r#"f.toml:5:9: `ferry.server.detach.unlocked` is a point; write `{ point = "ferry.server.detach.unlocked" }`"#,
+    ),
+    (
+        "[[step]]\nafter = { point = \"ferry.server.detach.unlocked\" }\nhold = { until = \"ferry.client.connected\" }",
+        r#"f.toml:6:1: `hold` with `until` needs `at-most`, a duration: `"800ms"`"#,
+    ),
+    (
+        "[[step]]\nafter = { point = \"ferry.server.detach.unlocked\" }\nhold = { until = { milestone = \"ferry.client.connected\", delay = \"1s\" }, at-most = \"1s\" }",
+        "f.toml:6:58: `delay` means nothing here; write `then` beside `until`",
+    ),
+    (
+        "[[step]]\nafter = { milestone = \"ferry.client.connected\", generaton = 2 }\nrestart = { host = \"server\" }",
+        "f.toml:5:49: `generaton` is no key of `after`; did you mean `generation`?",
+    ),
+    (
+        "[[step]]\nafter = { nth = 2 }\nrestart = { host = \"server\" }",
+        "f.toml:5:1: `after` needs exactly one of `milestone` and `point`",
+    ),
+    (
+        "[[step]]\nafter = { milestone = \"ferry.client.conected\" }\nrestart = { host = \"server\" }",
+        "f.toml:5:23: `ferry.client.conected` is no milestone of ferry; did you mean `ferry.client.connected`?",
+    ),
+    ("[[step]]\nat = \"1s\"\nstart = { proces = \"p1\" }", "f.toml:6:11: `proces` is no key of `start`; did you mean `process`?"),
+    ("[[step]]\nat = \"1s\"\nstart = {}", "f.toml:6:1: `start` needs `process`, a string"),
+    ("[[step]]\nat = \"1s\"\nstart = { process = 1 }", "f.toml:6:21: `process` must be a string, not a number"),
+    (
+        "[[step]]\nat = \"1s\"\nwrite = { process = \"p1\", text = \"\", times = 300 }",
+        "f.toml:6:46: `times` is at most 255, not 300",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\nwrite = { process = \"p1\", text = \"\", how = \"twice\" }",
+        "f.toml:6:44: `twice` is nothing that `how` can be; known: `once`, `til-it-sticks`",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\nstart = { process = \"p1\", client = \"client2\" }",
+        "f.toml:6:36: `client2` is no client host; did you mean `client`?",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\npartition = { hosts = [\"client\", \"client\"] }",
+        "f.toml:6:34: `hosts` must be two hosts; `client` is there twice",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\npartition = { hosts = [\"client\"] }",
+        r#"f.toml:6:23: `hosts` must be two hosts like `["client", "server"]`, not 1"#,
+    ),
+    (
+        "[[step]]\nat = \"1s\"\ncut = { conn = \"client#1\", learns = { server = \"nevr\" } }",
+        "f.toml:6:48: `nevr` is no duration; did you mean `never`?",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\nclock-jump = { host = \"server\", by = \"-3\" }",
+        "f.toml:6:38: `3` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`",
+    ),
+    ("[step]\nat = \"1s\"", "f.toml:4:1: `step` must be a list of tables, each under `[[step]]`, not a table"),
+    (
+        "[[step]]\nat = \"1s\"\ndelay = { conn = \"client#1\", hosts = [\"client\", \"server\"], by = \"1s\" }",
+        "f.toml:6:30: `delay` needs exactly one of `conn` or `hosts`",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\ncut-after = { conn = \"client#1\", toward = \"client\" }",
+        "f.toml:6:1: `cut-after` needs exactly one of `bytes` or `messages`",
+    ),
+    // -- puppets
+    ("[puppet.srever]\nscript = []", "f.toml:4:9: `srever` is no host; did you mean `server`?"),
+    ("[puppet.server]", r#"f.toml:4:9: `server` needs `script`, a list of tables like `{ expect = "hello" }`"#),
+    ("[puppet.server]\nscript = [{ sned = \"x\" }]", "f.toml:5:13: `sned` is no key of `script`; did you mean `send`?"),
+    ("[puppet.server]\nscript = [{ wait = \"1s\", times = 2 }]", "f.toml:5:26: `times` goes with `send` only; leave it out"),
+    ("[puppet.server]\nscript = [{ drain = false }]", "f.toml:5:21: `drain` is `true`, or the line is left out"),
+    (
+        "[puppet.server]\nscript = [{ wait = \"1s\", close = true }]",
+        "f.toml:5:26: a line of a script has one verb; give `close` a line of its own",
+    ),
+    // -- what must come out
+    ("[expect]\nreachs = []", "f.toml:5:1: `reachs` is no key of `expect`; did you mean `reaches`?"),
+    (
+        "[expect]\nreaches = [\"ferry.client.conected\"]",
+        "f.toml:5:12: `ferry.client.conected` is no milestone of ferry; did you mean `ferry.client.connected`?",
+    ),
+    (
+        "[expect]\nreaches = [{ point = \"ferry.client.connected\" }]",
+        r#"f.toml:5:22: `ferry.client.connected` is a milestone; write `milestone = "ferry.client.connected"`"#,
+    ),
+    (
+        "[expect]\nbreaks = \"gap_fre\"",
+        "f.toml:5:10: `gap_fre` is no property of ferry; known: `ferry_whole`, `same_digest`, `expect`",
+    ),
+    (
+        "[expect]\nat-least = { \"ferry.client.connected\" = 0.5 }",
+        "f.toml:5:1: `at-least` is for a swarm; write `reaches`, which holds for every seed",
+    ),
+    (
+        "[expect.stream.p1]\nends = \"closed\"",
+        "f.toml:5:8: `closed` is nothing that `ends` can be; known: `completed`, `failed`, `open`",
+    ),
+    ("[expect.stream.p1]\nends = \"failed\"\noutcome = \"x\"", r#"f.toml:6:1: `outcome` goes with `ends = "completed"` only"#),
+    ("[expect.call.x]\nends = \"open\"", "f.toml:4:14: `x` is no call; calls are numbered from 1, in the order of asking"),
+    // -- swarms
+    ("[swarm]\nrunns = 1", "f.toml:5:1: `runns` is no key of `swarm`; did you mean `runs`?"),
+    ("seeds = 3\n[swarm]", "f.toml:4:1: `seeds` does not go with `[swarm]`; write what is drawn for it there"),
+    ("[swarm]\nasks = \"1...3\"", "f.toml:5:8: `.3` is no whole number"),
+    ("[swarm]\nasks = []", r#"f.toml:5:8: `asks` has nothing to choose from; write a number like `2`, or a range like `"1..3"`"#),
+    ("[swarm.operations]\nstrat = 1", "f.toml:5:1: `strat` is no key of `operations`; did you mean `start`?"),
+    (
+        "[swarm.faults.weights]\nrestart = 1",
+        "f.toml:5:1: `restart` is no key of `weights`; known: `cut`, `cut-after`, `partition`, `stall`, `blackhole`, `delay`, `delay-close`, `reset`, `slow`, `refuse`, `hang`, `accept-then-close` and 4 more",
+    ),
+    ("[swarm.faults.weights]\ncut = { learns = {} }", "f.toml:5:1: `cut` needs `weight`, a number from 0"),
+    (
+        "[swarm.faults.weights]\ncut = { weight = 1, lasts = \"1s\" }",
+        "f.toml:5:21: `lasts` is no key of `cut`; known: `weight`, `learns`",
+    ),
+    (
+        "[swarm]\n[expect.stream.p1]\nends=\"open\"",
+        "f.toml:5:9: `stream` is for a schedule: the streams and calls of a swarm are drawn",
+    ),
+    (
+        "[swarm]\n[expect]\nat-least = { \"ferry.client.connected\" = 1.5 }",
+        "f.toml:6:41: `ferry.client.connected` must be a number from 0 to 1, not 1.5",
+    ),
+    ("[swarm.process]\nexit = \"x\"", "f.toml:5:8: `exit` must be a whole number, not a string"),
+    ("[swarm.process]\nprint = { line = 1 }", "f.toml:4:8: `process` needs `exit`, a whole number"),
+];
+
+/// The same for the lines of the head.
+const HEADLESS: &[(&str, &str)] = &[
+    ("", "f.toml:1:1: a scenario file begins with its format: write `format = 1`"),
+    ("format = 2", "f.toml:1:10: format 2 is unknown here; this reknit reads format 1"),
+    ("format = 1", "f.toml:1:1: a scenario file needs `subject`, the name of the protocol under test"),
+    ("format = 1\nsubject = \"fery\"", "f.toml:2:11: `fery` is no subject; did you mean `ferry`?"),
+    ("format = 1\nsubject = \"ferry\"", "f.toml:1:1: a scenario file needs `title`, a string: what the file shows, in one line"),
+];
+
+#[test]
+fn a_mistake_is_one_line_with_its_place_and_what_to_do() {
+    for (text, line) in BROKEN {
+        assert_eq!(parse(&format!("{HEAD}{text}")).unwrap_err(), *line, "{text}");
+    }
+    for (text, line) in HEADLESS {
+        assert_eq!(parse(text).unwrap_err(), *line, "{text}");
+    }
+}
+
+#[test]
+fn no_text_makes_the_reader_panic_and_every_mistake_is_one_line() {
+    let whole = [super::good::LATE_CLOSE, super::good::SWARM];
+    for text in whole {
+        for end in (0..text.len()).step_by(7).filter(|end| text.is_char_boundary(*end)) {
+            let (head, tail) = text.split_at(end);
+            let skipped: String = tail.chars().skip(1).collect();
+            for broken in [head.to_owned(), format!("{head}{skipped}"), format!("{head}\"{tail}"), format!("{head}7{tail}")] {
+                if let Err(mistake) = parse(&broken) {
+                    assert_eq!(mistake.lines().count(), 1, "{mistake}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A subject that is never run: it only has names to use in files.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::history::Class;
+use crate::property::{Evidence, Promise, Property, Retention, Work};
+use crate::schedule::{Limit, LimitValue, Limits, Plan};
+use crate::subject::{DefectDoc, Erased, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
+
+/// Carries the output of processes over a river.
+pub struct Ferry;
+
+pub fn ferry() -> Arc<dyn Erased> {
+    Arc::new(Ferry)
+}
+
+/// What its user can ask for.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+pub enum Ask {
+    /// Starts a process.
+    Start {
+        /// Which of the setup.
+        process: String,
+    },
+    /// Writes to a process's input.
+    Write {
+        process: String,
+        text: String,
+        /// How many times.
+        #[serde(default)]
+        times: Option<u8>,
+        #[serde(default)]
+        how: How,
+    },
+    /// Lets go of everything.
+    DropHandle {},
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    #[default]
+    Once,
+    TilItSticks,
+}
+
+/// One entry of `[process.NAME]`.
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[allow(dead_code)] // only its schema is of interest
+struct Process {
+    /// What it prints.
+    print: Option<Print>,
+    /// The code with which it ends.
+    exit: i32,
+    /// Whether a grandchild keeps the pipe.
+    #[serde(default)]
+    late_output: bool,
+    #[serde(default)]
+    words: Vec<String>,
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code)]
+struct Print {
+    /// How many lines.
+    lines: u64,
+    /// One line every so often.
+    #[schemars(extend("format" = "duration"))]
+    every: String,
+}
+
+impl Operations for Ask {
+    fn class(&self) -> Class {
+        Class::Durable
+    }
+
+    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
+        let processes = plan.setup.get("process").and_then(|entries| entries.as_object());
+        let names: Vec<String> = processes.map(|entries| entries.keys().cloned().collect()).unwrap_or_default();
+        if names.is_empty() {
+            return Just(Ask::DropHandle {}).boxed();
+        }
+        let process = proptest::sample::select(names);
+        let times = proptest::option::of(1..9u8);
+        prop_oneof![
+            process.clone().prop_map(|process| Ask::Start { process }),
+            (process, "\\PC{0,8}", times).prop_map(|(process, text, times)| Ask::Write { process, text, times, how: How::Once }),
+        ]
+        .boxed()
+    }
+}
+
+impl Subject for Ferry {
+    type Operation = Ask;
+
+    fn name(&self) -> &'static str {
+        "ferry"
+    }
+
+    fn about(&self) -> &'static str {
+        "carries the output of processes over a river"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        const LIMITS: &[Limit] = &[
+            Limit {
+                name: "client.recovery-deadline",
+                default: LimitValue::secs(25),
+                least: LimitValue::millis(1),
+                doc: "How long it tries to recover. The least: not at all.",
+            },
+            Limit {
+                name: "server.retained-bytes",
+                default: LimitValue::Bytes(1 << 20),
+                least: LimitValue::Bytes(1),
+                doc: "What is kept.",
+            },
+            Limit {
+                name: "client.event-queue",
+                default: LimitValue::Count(128),
+                least: LimitValue::Count(1),
+                doc: "How many events wait.",
+            },
+            Limit {
+                name: "client.retry-writes",
+                default: LimitValue::Flag(false),
+                least: LimitValue::Flag(false),
+                doc: "Whether writes are tried again.",
+            },
+        ];
+        LIMITS
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        &[
+            MilestoneDoc { name: "ferry.client.connected", fields: &["generation", "conn"], doc: "", only: None },
+            MilestoneDoc { name: "ferry.client.recovering", fields: &[], doc: "", only: None },
+            MilestoneDoc { name: "ferry.server.refused-still-attached", fields: &["session", "reason"], doc: "", only: None },
+        ]
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        &[PointDoc { name: "ferry.server.detach.unlocked", doc: "", defect: None }]
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        const DEFECTS: &[DefectDoc] = &[
+            DefectDoc {
+                rust: "SenderClearedAfterUnlock",
+                name: "sender-cleared-after-unlock",
+                doc: "",
+                breaks: &["ferry_whole"],
+                source: "",
+            },
+            DefectDoc { rust: "StaleCloseDetaches", name: "stale-close-detaches", doc: "", breaks: &["ferry_whole"], source: "" },
+        ];
+        DEFECTS
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        &[
+            Rule { id: "ferry.detach-own-only", doc: "", source: "" },
+            Rule { id: "ferry.still-attached-is-retried", doc: "", source: "" },
+        ]
+    }
+
+    fn generation_milestone(&self) -> Option<&'static str> {
+        Some("ferry.client.connected")
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        vec![("process", schemars::schema_for!(Process))]
+    }
+
+    async fn serve(&self, _: HostContext) {}
+
+    async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
+
+    fn properties(&self) -> &'static [Property] {
+        const OWN: &[Property] = &[Property { name: "ferry_whole", doc: "Nothing falls into the river.", check: whole }];
+        OWN
+    }
+
+    fn promise(&self, _: &Limits) -> Promise {
+        Promise {
+            detection: Duration::ZERO,
+            recovery: Duration::ZERO,
+            attempt: Duration::ZERO,
+            round_trips: 1,
+            back_off: Duration::ZERO,
+            session: Duration::ZERO,
+            retention: Retention { items: None, bytes: None },
+            closed_retention: Duration::ZERO,
+            work: Work { attempts: 0, frames: 0, polls: 0 },
+            memory: Vec::new(),
+            settle: Duration::ZERO,
+        }
+    }
+}
+
+fn whole(_: &Evidence<'_>) -> Vec<crate::property::Broken> {
+    Vec::new()
+}

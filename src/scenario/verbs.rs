@@ -1,0 +1,129 @@
+//! What the JSON schemas of a subject tell: its operations as verbs of a step, and the fields of operations and setup tables.
+
+use serde_json::Value as Json;
+
+use crate::subject::Erased;
+
+/// One operation.
+pub(super) struct Verb {
+    /// Its name: `watch`.
+    pub name: String,
+    /// What it does, as the type's own docs say.
+    pub doc: String,
+    /// The schema of its fields.
+    pub schema: Json,
+    /// Where references in it lead.
+    pub root: Json,
+}
+
+/// The operations of a subject, in the order of its type.
+pub(super) fn verbs(subject: &dyn Erased) -> Vec<Verb> {
+    let root = subject.operations().to_value();
+    let alone = [root.clone()];
+    let variants = root.get("oneOf").or_else(|| root.get("anyOf")).and_then(Json::as_array).map_or(&alone[..], Vec::as_slice);
+    let verb = |variant: &Json| {
+        let (name, schema) = variant.get("properties")?.as_object()?.iter().next()?;
+        Some(Verb { name: name.clone(), doc: doc(variant), schema: resolved(schema, &root).clone(), root: root.clone() })
+    };
+    variants.iter().filter_map(verb).collect()
+}
+
+/// A field of an operation or of a setup table, for whoever reads about it.
+pub(super) struct FieldDoc {
+    /// Its name.
+    pub name: String,
+    /// What a person writes there.
+    pub written: String,
+    /// Whether it must be there.
+    pub required: bool,
+    /// What it says, as the type's own docs do.
+    pub doc: String,
+}
+
+/// The fields that a schema names.
+pub(super) fn fields(schema: &Json, root: &Json) -> Vec<FieldDoc> {
+    let schema = plain(schema, root);
+    let required =
+        |name: &str| schema.get("required").and_then(Json::as_array).is_some_and(|names| names.iter().any(|n| n == name));
+    let properties = schema.get("properties").and_then(Json::as_object).into_iter().flatten();
+    let field = |(name, of): (&String, &Json)| FieldDoc {
+        name: name.clone(),
+        written: written(of, root),
+        required: required(name),
+        doc: Some(doc(of)).filter(|doc| !doc.is_empty()).unwrap_or_else(|| doc(plain(of, root))),
+    };
+    properties.map(field).collect()
+}
+
+fn written(schema: &Json, root: &Json) -> String {
+    let schema = plain(schema, root);
+    if let Some(values) = schema.get("enum").and_then(Json::as_array) {
+        return format!("one of {}", values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", "));
+    }
+    let inner = || fields(schema, root).iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ");
+    match (types(schema).first(), schema.get("format").and_then(Json::as_str)) {
+        (Some(&"string"), Some("duration")) => "a duration: `\"50ms\"`".into(),
+        (Some(&"string"), Some("size")) => "a size: `\"64KiB\"`".into(),
+        (Some(&"object"), _) => format!("a table of {}", inner()),
+        (Some(of), _) => told(of).into(),
+        (None, _) => "as the subject says".into(),
+    }
+}
+
+fn doc(schema: &Json) -> String {
+    schema.get("description").and_then(Json::as_str).unwrap_or_default().replace('\n', " ")
+}
+
+/// The types that a schema allows.
+pub(super) fn types(schema: &Json) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Json::String(one)) => vec![one],
+        Some(Json::Array(several)) => several.iter().filter_map(Json::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What a person calls a type.
+pub(super) fn told(of: &str) -> &'static str {
+    match of {
+        "string" => "a string",
+        "integer" => "a whole number",
+        "number" => "a number",
+        "boolean" => "`true` or `false`",
+        "array" => "a list",
+        "object" => "a table",
+        _ => "left out",
+    }
+}
+
+/// A schema, or what it refers to.
+pub(super) fn resolved<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
+    let target = schema.get("$ref").and_then(Json::as_str).and_then(|path| root.pointer(path.trim_start_matches('#')));
+    target.map_or(schema, |target| resolved(target, root))
+}
+
+/// A schema, or what it refers to; of one that may also be null, what it is otherwise.
+pub(super) fn plain<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
+    let schema = resolved(schema, root);
+    let choices = schema.get("anyOf").and_then(Json::as_array);
+    let otherwise = choices.and_then(|choices| choices.iter().find(|choice| types(choice) != ["null"]));
+    otherwise.map_or(schema, |otherwise| plain(otherwise, root))
+}
+
+/// A schema without references, so that it can stand in another one. A type that holds itself is cut off.
+pub(super) fn inlined(schema: &Json, root: &Json) -> Json {
+    fn inline(schema: &Json, root: &Json, depth: u32) -> Json {
+        if depth == 0 {
+            return Json::Bool(true);
+        }
+        match resolved(schema, root) {
+            Json::Object(fields) => {
+                let kept = fields.iter().filter(|(name, _)| !["$defs", "$schema"].contains(&name.as_str()));
+                Json::Object(kept.map(|(name, value)| (name.clone(), inline(value, root, depth - 1))).collect())
+            }
+            Json::Array(items) => items.iter().map(|item| inline(item, root, depth - 1)).collect(),
+            plain => plain.clone(),
+        }
+    }
+    inline(schema, root, 24)
+}

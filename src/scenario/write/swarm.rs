@@ -1,0 +1,164 @@
+//! `[swarm]`: a profile as text. Every section is written, for one that is left out means the subject's default.
+
+use std::time::Duration;
+
+use super::inline::{Inline, key, text};
+use super::{File, Pairs, latency, learns, limit, puppet, put, put_some};
+use crate::scenario::{TOWARD, name_of, parse};
+use crate::schedule::profile::{Choice, Faults, Kind, Profile, Shape, Template};
+use crate::schedule::words::Word;
+use crate::schedule::{Learns, LimitValue, units};
+
+impl File {
+    pub(super) fn swarm(&mut self, profile: &Profile) {
+        let mut head = Vec::new();
+        put(&mut head, "runs", Inline::raw(profile.runs));
+        put(&mut head, "first-seed", Inline::raw(profile.first_seed));
+        put(&mut head, "horizon", Inline::duration(profile.horizon));
+        put(&mut head, "heal", Inline::duration(profile.heal));
+        let one = |range: &(Duration, Duration)| latency(*range);
+        put(
+            &mut head,
+            "latency",
+            match profile.latencies.as_slice() {
+                [only] => one(only),
+                several => Inline::list(several.iter().map(one)),
+            },
+        );
+        put(&mut head, "asks", numbers(&profile.asks));
+        put(&mut head, "busy", durations(&profile.busy));
+        self.section("[swarm]", head);
+
+        let counts = profile.setup.iter().map(|(name, entries)| (key(name), numbers(&entries.count)));
+        self.section("[swarm.count]", [("clients".to_owned(), numbers(&profile.clients))].into_iter().chain(counts).collect());
+        self.section("[swarm.limits]", profile.limits.iter().map(|(name, value)| (key(name), limits(value))).collect());
+        for (name, entries) in &profile.setup {
+            let Template::Table(fields) = &entries.template else { continue };
+            self.section(
+                &format!("[swarm.{}]", key(name)),
+                fields.iter().map(|(name, field)| (key(name), template(field))).collect(),
+            );
+        }
+        let weights = profile.operations.iter().map(|(verb, weight)| (key(verb), Inline::raw(weight)));
+        self.section("[swarm.operations]", weights.collect());
+        self.faults(&profile.faults);
+        for understudy in &profile.puppets {
+            let mut pairs = vec![("chance".to_owned(), Inline::number(understudy.chance))];
+            put(&mut pairs, "host", text(understudy.host.as_str()));
+            pairs.extend(puppet(&understudy.puppet));
+            self.section("[[swarm.puppet]]", pairs);
+        }
+    }
+
+    fn faults(&mut self, faults: &Faults) {
+        let aimed = [("milestone", faults.aimed.milestone), ("point", faults.aimed.point), ("time", faults.aimed.time)];
+        let mut pairs = Vec::new();
+        put(&mut pairs, "count", numbers(&faults.count));
+        put(&mut pairs, "kinds", numbers(&faults.kinds));
+        put(&mut pairs, "aimed", Inline::table(aimed.map(|(name, share)| (name.to_owned(), Inline::number(share)))));
+        self.section("[swarm.faults]", pairs);
+        let weights = faults.weights.iter().map(|(kind, shape)| (kind.to_string(), self::shape(*kind, shape)));
+        self.section("[swarm.faults.weights]", weights.collect());
+    }
+}
+
+fn choice<T: Clone + PartialEq>(choice: &Choice<T>, one: &dyn Fn(T) -> Inline, end: &dyn Fn(T) -> String) -> Inline {
+    match choice {
+        Choice::Fixed(value) => one(value.clone()),
+        Choice::Range(low, high) => text(&format!("{}..{}", end(low.clone()), end(high.clone()))),
+        Choice::OneOf(choices) => Inline::list(choices.iter().map(|inner| self::choice(inner, one, end))),
+    }
+}
+
+fn numbers(of: &Choice<u64>) -> Inline {
+    choice(of, &|n| Inline::raw(n), &|n| n.to_string())
+}
+
+fn durations(of: &Choice<Duration>) -> Inline {
+    choice(of, &Inline::duration, &units::duration)
+}
+
+fn sizes(of: &Choice<u64>) -> Inline {
+    choice(of, &|bytes| text(&units::size(bytes)), &units::size)
+}
+
+fn limits(of: &Choice<LimitValue>) -> Inline {
+    choice(of, &limit, &|value| value.to_string())
+}
+
+fn ends(of: &Choice<Learns>) -> Inline {
+    let end = |end| match end {
+        Learns::After(time) => units::duration(time),
+        Learns::Never => "never".into(),
+    };
+    choice(of, &learns, &end)
+}
+
+fn template(of: &Template) -> Inline {
+    let range = |low: String, high: String| text(&format!("{low}..{high}"));
+    match of {
+        Template::Fixed(value) => Inline::json(value),
+        Template::OneOf(templates) => Inline::list(templates.iter().map(template)),
+        Template::Numbers(low, high) => range(low.to_string(), high.to_string()),
+        Template::Durations(low, high) => range(units::duration(*low), units::duration(*high)),
+        Template::Sizes(low, high) => range(units::size(*low), units::size(*high)),
+        Template::Table(fields) => Inline::table(fields.iter().map(|(name, field)| (name.clone(), template(field)))),
+        Template::Maybe(chance, inner) => {
+            let chance = ("chance".to_owned(), Inline::number(*chance));
+            match (&**inner, template(inner)) {
+                (Template::Table(_), Inline::Table(fields)) => Inline::table([chance].into_iter().chain(fields)),
+                (_, value) => Inline::table([chance, ("value".to_owned(), value)]),
+            }
+        }
+    }
+}
+
+/// A weight alone where nothing but the weight is its own.
+fn shape(kind: Kind, shape: &Shape) -> Inline {
+    let usual = Shape::of(kind, shape.weight);
+    if *shape == usual {
+        return Inline::raw(shape.weight);
+    }
+    let word = Word::find(kind.name()).expect("every kind is a word");
+    let mut pairs = vec![("weight".to_owned(), Inline::raw(shape.weight))];
+    for name in parse::swarm::drawable(word) {
+        put_some(&mut pairs, name, field(kind, name, shape, &usual));
+    }
+    Inline::Table(pairs)
+}
+
+/// The choice of a field, where it is not the usual one.
+fn field(kind: Kind, name: &str, shape: &Shape, usual: &Shape) -> Option<Inline> {
+    fn own<T: PartialEq>(value: &T, usual: &T, write: impl Fn(&T) -> Inline) -> Option<Inline> {
+        (value != usual).then(|| write(value))
+    }
+    match name {
+        "lasts" => own(&shape.lasts, &usual.lasts, durations),
+        "by" if kind == Kind::ClockJump => {
+            let ms = |by: u64| units::duration(Duration::from_millis(by));
+            own(&shape.jump_ms, &usual.jump_ms, |jump| choice(jump, &|by| text(&ms(by)), &ms))
+        }
+        "by" | "latency" => own(&shape.by, &usual.by, durations),
+        "learns" => learns_of(shape, usual),
+        "bytes" => own(&shape.bytes, &usual.bytes, numbers),
+        "messages" => own(&shape.messages, &usual.messages, numbers),
+        "bandwidth" => own(&shape.bandwidth, &usual.bandwidth, sizes),
+        "segment" => own(&shape.segment, &usual.segment, sizes),
+        "window" => own(&shape.window, &usual.window, sizes),
+        "host" => own(&shape.hosts, &usual.hosts, |hosts| one_or_more(hosts.iter().map(|host| text(host.as_str())))),
+        "toward" => own(&shape.toward, &usual.toward, |sides| one_or_more(sides.iter().map(|side| text(name_of(&TOWARD, side))))),
+        _ => None,
+    }
+}
+
+fn learns_of(shape: &Shape, usual: &Shape) -> Option<Inline> {
+    let mut pairs: Pairs = Vec::new();
+    put_some(&mut pairs, "client", (shape.learns_client != usual.learns_client).then(|| ends(&shape.learns_client)));
+    put_some(&mut pairs, "server", (shape.learns_server != usual.learns_server).then(|| ends(&shape.learns_server)));
+    (!pairs.is_empty()).then_some(Inline::Table(pairs))
+}
+
+fn one_or_more(entries: impl Iterator<Item = Inline>) -> Inline {
+    let mut entries: Vec<_> = entries.collect();
+    if entries.len() == 1 { entries.remove(0) } else { Inline::List(entries) }
+}

@@ -1,0 +1,123 @@
+//! `counter` in a world: the glue of [`protocols::counter`](crate::protocols::counter).
+//!
+//! - [`operations`]: what a user can ask for, and what a scenario says of the numbers: `[stream.s1] numbers = 60, every = "1s"`.
+//! - [`outside`]: the world behind the server, which records what is really so.
+//! - [`user`]: the user of a client, who records what came of it.
+//! - [`tables`]: limits, milestones, points, defects, rules.
+//!
+//! Streams are *durable*, and so is `add`; `peek` is *in flight*; `lease` is *bound*. With several clients, each has streams
+//! and counters of its own making under names of its own, so that the properties see one producer and one user a stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::net::Endpoint;
+use crate::property::{Promise, Retention, Work};
+use crate::protocols::counter::{Client, Server};
+use crate::schedule::{Limit, Limits};
+use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject};
+
+pub mod operations;
+mod outside;
+pub mod tables;
+mod user;
+
+use operations::{Operation, StreamSetup};
+
+/// The small subject.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counter;
+
+/// Where the server listens.
+const PORT: u16 = 80;
+
+impl Subject for Counter {
+    type Operation = Operation;
+
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+
+    fn about(&self) -> &'static str {
+        "streams of numbers that are resumed from the last one seen, and sums: the harness's own test subject"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        tables::LIMITS
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        tables::MILESTONES
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        tables::POINTS
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        tables::DEFECTS
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        tables::RULES
+    }
+
+    fn generation_milestone(&self) -> Option<&'static str> {
+        Some("counter.client.connected")
+    }
+
+    fn port(&self) -> u16 {
+        PORT
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        vec![("stream", schemars::schema_for!(StreamSetup))]
+    }
+
+    async fn serve(&self, host: HostContext) {
+        let source = outside::Producers::new(&host.plan, host.record.clone());
+        let ledger = outside::Books::new(host.record.clone());
+        let limits = tables::server_limits(&host.limits);
+        let at = Endpoint::tcp(host.name.as_str(), PORT);
+        let server = match Server::bind(&host.env, &at, limits, Arc::new(source), Arc::new(ledger)).await {
+            Ok(server) => server,
+            Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
+        };
+        let census = server.census();
+        for (name, count) in tables::CENSUS {
+            let census = census.clone();
+            host.record.gauge(name, move || count(&census));
+        }
+        server.run().await;
+    }
+
+    async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
+        let server = Endpoint::tcp("server", PORT);
+        let client = Client::start(&host.env, server, tables::client_limits(&host.limits));
+        user::User::new(host, client).run(operations).await;
+    }
+
+    fn promise(&self, limits: &Limits) -> Promise {
+        let client = tables::client_limits(limits);
+        let server = tables::server_limits(limits);
+        let detection = client.liveness.ping_interval + client.liveness.pong_deadline;
+        Promise {
+            detection,
+            recovery: client.recovery_deadline,
+            attempt: client.attempt_timeout,
+            round_trips: 3, // SYN, hello, watch
+            // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
+            back_off: client.back_off_max + client.attempt_timeout / 2,
+            session: server.session_lifetime,
+            retention: Retention { items: Some(server.retained_items as u64), bytes: None },
+            closed_retention: server.closed_retention,
+            work: Work { attempts: 10, frames: 100, polls: 60 },
+            memory: vec![
+                ("longest-log", server.retained_items as u64),
+                ("longest-queue", server.queued_replies as u64),
+                ("sessions", server.sessions as u64),
+            ],
+            settle: detection + server.session_lifetime + server.closed_retention + Duration::from_secs(5),
+        }
+    }
+}

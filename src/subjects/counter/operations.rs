@@ -1,0 +1,187 @@
+//! What the user of a client can ask for, and what the world behind the server can be told to do: plain data.
+
+use std::fmt;
+use std::time::Duration;
+
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+use proptest::sample::select;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::history::Class;
+use crate::protocols::counter::Name;
+use crate::schedule::Plan;
+use crate::subject::Operations;
+
+/// What the user of a client can ask for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Operation {
+    /// Watches a stream from its first number on. A second watch of it on the same host is a stream of its own: `s1.2`.
+    #[serde(rename_all = "kebab-case")]
+    Watch {
+        /// The stream: an entry of `[stream.NAME]`.
+        stream: Word,
+    },
+    /// Adds to a counter, at most once.
+    #[serde(rename_all = "kebab-case")]
+    Add {
+        /// The counter.
+        counter: Word,
+        /// How much.
+        amount: u32,
+    },
+    /// Asks for the sum of a counter.
+    #[serde(rename_all = "kebab-case")]
+    Peek {
+        /// The counter.
+        counter: Word,
+    },
+    /// Holds a lease on a counter.
+    #[serde(rename_all = "kebab-case")]
+    Lease {
+        /// The counter.
+        counter: Word,
+        /// For how long.
+        lasts: Span,
+    },
+    /// Closes the newest watch of a stream.
+    #[serde(rename_all = "kebab-case")]
+    Close {
+        /// The stream.
+        stream: Word,
+    },
+}
+
+impl Operations for Operation {
+    fn class(&self) -> Class {
+        match self {
+            Operation::Watch { .. } | Operation::Add { .. } | Operation::Close { .. } => Class::Durable,
+            Operation::Peek { .. } => Class::InFlight,
+            Operation::Lease { .. } => Class::Bound,
+        }
+    }
+
+    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
+        let declared = plan.setup.get("stream").and_then(|streams| streams.as_object());
+        let mut streams: Vec<Word> = declared.into_iter().flatten().filter_map(|(name, _)| name.parse().ok().map(Word)).collect();
+        if streams.is_empty() {
+            streams.push(word("s1"));
+        }
+        let stream = select(streams).boxed();
+        let counter = select(vec![word("c1"), word("c2")]).boxed();
+        let lasts = select(vec![0, 100, 1_000, 5_000]).prop_map(|ms| Span(Duration::from_millis(ms)));
+        let amount = prop_oneof![Just(1), 0..10_u32, any::<u32>()];
+        prop_oneof![
+            5 => stream.clone().prop_map(|stream| Operation::Watch { stream }),
+            4 => (counter.clone(), amount).prop_map(|(counter, amount)| Operation::Add { counter, amount }),
+            2 => counter.clone().prop_map(|counter| Operation::Peek { counter }),
+            2 => (counter, lasts).prop_map(|(counter, lasts)| Operation::Lease { counter, lasts }),
+            1 => stream.prop_map(|stream| Operation::Close { stream }),
+        ]
+        .boxed()
+    }
+}
+
+/// What the world does for a stream: an entry of `[stream.NAME]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(example = some(20, 50), example = some(40, 500), example = some(100, 5), example = some(3, 10_000))]
+pub struct StreamSetup {
+    /// How many numbers it has.
+    pub numbers: u64,
+    /// How long after its opening the first number comes, and after each the next.
+    pub every: Span,
+    /// Whether it ends after its last number, or stays open.
+    pub ends: bool,
+}
+
+impl Default for StreamSetup {
+    fn default() -> Self {
+        some(10, 1_000)
+    }
+}
+
+fn some(numbers: u64, every_ms: u64) -> StreamSetup {
+    StreamSetup { numbers, every: Span(Duration::from_millis(every_ms)), ends: true }
+}
+
+/// A name, as the wire has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Word(pub Name);
+
+fn word(text: &str) -> Word {
+    Word(text.parse().expect("a plain word is a name"))
+}
+
+impl TryFrom<String> for Word {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Word).map_err(|error: crate::protocols::counter::wire::BadName| error.to_string())
+    }
+}
+
+impl From<Word> for String {
+    fn from(word: Word) -> Self {
+        word.0.to_string()
+    }
+}
+
+/// A duration in whole milliseconds, written as a person does: `500ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Span(pub Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_zero() { f.write_str("0ms") } else { humantime::format_duration(self.0).fmt(f) }
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let whole = humantime::parse_duration(&text).ok().filter(|span| span.subsec_nanos() % 1_000_000 == 0);
+        whole.map(Span).ok_or_else(|| format!("`{text}` is no duration in whole milliseconds: write `500ms` or `25s`"))
+    }
+}
+
+impl From<Span> for String {
+    fn from(span: Span) -> Self {
+        span.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn operations_are_read_as_they_are_written_in_a_file() {
+        for value in [
+            json!({ "watch": { "stream": "s1" } }),
+            json!({ "add": { "counter": "c1", "amount": 3 } }),
+            json!({ "peek": { "counter": "c1" } }),
+            json!({ "lease": { "counter": "c1", "lasts": "1s 500ms" } }),
+            json!({ "close": { "stream": "s1" } }),
+        ] {
+            let operation: Operation = serde_json::from_value(value.clone()).unwrap();
+            assert_eq!(serde_json::to_value(operation).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn mistakes_say_what_would_be_right() {
+        let mistake = |value| serde_json::from_value::<Operation>(value).unwrap_err().to_string();
+        assert!(mistake(json!({ "watch": { "stream": "s 1" } })).starts_with("`s 1` is no name"));
+        assert!(mistake(json!({ "lease": { "counter": "c1", "lasts": "1us" } })).ends_with("write `500ms` or `25s`"));
+        assert!(mistake(json!({ "watch": { "stream": "s1", "speed": 1 } })).contains("unknown field `speed`"));
+    }
+}

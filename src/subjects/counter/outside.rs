@@ -1,0 +1,157 @@
+//! The world behind a simulated server: it makes the numbers and keeps the sums, and records both as the ground truth.
+//!
+//! A stream that no table of the scenario declares has the defaults of [`StreamSetup`]. The name on the wire says whose it is:
+//! `client2/s1.3` is the third watch of `s1` on `client2`.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use tokio::time::Instant;
+
+use super::operations::StreamSetup;
+use crate::history::{Call, Stream};
+use crate::net::BoxFuture;
+use crate::protocols::counter::{Ledger, Name, Numbers, Source};
+use crate::schedule::Plan;
+use crate::subject::Recorder;
+
+/// Makes numbers as the scenario says.
+pub(super) struct Producers {
+    declared: BTreeMap<String, StreamSetup>,
+    record: Recorder,
+}
+
+impl Producers {
+    pub(super) fn new(plan: &Plan, record: Recorder) -> Self {
+        let tables = plan.setup.get("stream").and_then(|streams| streams.as_object());
+        let read =
+            |table: &serde_json::Value| serde_json::from_value(table.clone()).expect("setup tables are checked before a run");
+        let declared = tables.into_iter().flatten().map(|(name, table)| (name.clone(), read(table))).collect();
+        Self { declared, record }
+    }
+}
+
+/// The name of the record of the n-th watch of a stream on a host: one producer and one user each.
+pub(super) fn record_name(host: &str, stream: &Name, nth: u64) -> Option<Name> {
+    let owner = if host == "client" { String::new() } else { format!("{host}/") };
+    let watch = if nth == 1 { String::new() } else { format!(".{nth}") };
+    format!("{owner}{stream}{watch}").parse().ok()
+}
+
+/// The declared name in the name of a record.
+fn declared_name(record: &str) -> &str {
+    let name = record.rsplit_once('/').map_or(record, |(_, name)| name);
+    match name.rsplit_once('.') {
+        Some((name, nth)) if nth.bytes().all(|c| c.is_ascii_digit()) => name,
+        _ => name,
+    }
+}
+
+/// What one number is for the history: no two numbers of one world look alike, unless their streams' names are anagrams.
+pub(super) fn item(value: u64) -> String {
+    format!("{value}\n")
+}
+
+impl Source for Producers {
+    fn open(&self, stream: &Name) -> Option<Box<dyn Numbers>> {
+        let setup = self.declared.get(declared_name(stream.as_str())).cloned().unwrap_or_default();
+        let letters: u64 = stream.as_str().bytes().map(u64::from).sum();
+        let (record, opened) = (self.record.clone(), Instant::now());
+        let stream = Stream::from(stream.as_str());
+        Some(Box::new(Producer { stream, setup, record, opened, made: 0, base: letters * 1_000_000, over: false }))
+    }
+}
+
+/// Makes the numbers of one stream.
+struct Producer {
+    stream: Stream,
+    setup: StreamSetup,
+    record: Recorder,
+    opened: Instant,
+    made: u64,
+    /// Tells the numbers of one stream from those of another.
+    base: u64,
+    over: bool,
+}
+
+impl Numbers for Producer {
+    fn next(&mut self) -> BoxFuture<'_, Option<u64>> {
+        Box::pin(async {
+            if self.made == self.setup.numbers {
+                if !self.setup.ends {
+                    std::future::pending::<()>().await;
+                }
+                self.over = true;
+                self.record.ended(&self.stream, outcome(self.made));
+                return None;
+            }
+            let due = self.opened + self.setup.every.0.saturating_mul(u32::try_from(self.made + 1).unwrap_or(u32::MAX));
+            tokio::time::sleep_until(due).await;
+            self.made += 1;
+            let value = self.base + self.made;
+            self.record.produced(&self.stream, item(value));
+            Some(value)
+        })
+    }
+}
+
+/// A server that no longer wants a stream ends its producer.
+impl Drop for Producer {
+    fn drop(&mut self) {
+        if !self.over {
+            self.record.ended(&self.stream, format!("stopped after {}", self.made));
+        }
+    }
+}
+
+/// How a stream of so many numbers ends.
+pub(super) fn outcome(total: u64) -> String {
+    format!("total {total}")
+}
+
+/// Keeps sums. The memo beside an entry is the number of the call that asked for it; any other memo is no call's.
+pub(super) struct Books {
+    sums: Mutex<BTreeMap<Name, u64>>,
+    record: Recorder,
+}
+
+impl Books {
+    pub(super) fn new(record: Recorder) -> Self {
+        Self { sums: Mutex::default(), record }
+    }
+
+    fn sums(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, u64>> {
+        self.sums.lock().expect("nothing panics under the lock")
+    }
+}
+
+impl Ledger for Books {
+    fn add(&self, counter: &Name, amount: u32, memo: &Name) -> u64 {
+        self.record.effect(Call(memo.as_str().parse().unwrap_or(0)), counter.as_str());
+        let mut sums = self.sums();
+        let sum = sums.entry(counter.clone()).or_default();
+        *sum = sum.wrapping_add(u64::from(amount));
+        *sum
+    }
+
+    fn sum(&self, counter: &Name) -> u64 {
+        self.sums().get(counter).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_watch_has_a_record_of_its_own_and_finds_its_table() {
+        let s1 = "s1".parse().unwrap();
+        for (host, nth, record) in
+            [("client", 1, "s1"), ("client", 2, "s1.2"), ("client2", 1, "client2/s1"), ("client3", 12, "client3/s1.12")]
+        {
+            assert_eq!(record_name(host, &s1, nth).unwrap().as_str(), record);
+            assert_eq!(declared_name(record), "s1");
+        }
+        assert_eq!(declared_name("a.b"), "a.b");
+    }
+}

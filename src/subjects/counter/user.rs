@@ -1,0 +1,117 @@
+//! The user of a simulated client: does what the schedule asks for, and records what comes of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::operations::{Operation, Word};
+use super::outside::{item, outcome, record_name};
+use crate::history::{Call, Ending as Ended, Stream};
+use crate::protocols::counter::client::Closer;
+use crate::protocols::counter::{Client, Ending, Failure, Name, Watch};
+use crate::subject::{HostContext, Operated, Recorder};
+
+/// How long a client may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The user of one client.
+pub(super) struct User {
+    host: HostContext,
+    client: Arc<Client>,
+    /// Of each stream: how often it was watched, and the newest watch.
+    watched: BTreeMap<Name, (u64, Stream, Closer)>,
+    /// What is under way.
+    busy: JoinSet<()>,
+}
+
+impl User {
+    pub(super) fn new(host: HostContext, client: Client) -> Self {
+        Self { host, client: Arc::new(client), watched: BTreeMap::new(), busy: JoinSet::new() }
+    }
+
+    /// Performs operations as they come, then closes the client.
+    pub(super) async fn run(mut self, mut operations: Operated<Operation>) {
+        loop {
+            tokio::select! {
+                biased;
+                next = operations.next() => match next {
+                    Some((call, operation)) => self.perform(call, operation).await,
+                    None => break,
+                },
+                Some(_) = self.busy.join_next() => {}
+            }
+        }
+        let goodbye = async {
+            self.client.close().await;
+            while self.busy.join_next().await.is_some() {}
+        };
+        if timeout(GOODBYE, goodbye).await.is_err() {
+            tracing::warn!("the client took too long to close");
+        }
+    }
+
+    async fn perform(&mut self, call: Call, operation: Operation) {
+        let (client, record) = (self.client.clone(), self.host.record.clone());
+        match operation {
+            Operation::Watch { stream } => self.watch(call, &stream).await,
+            Operation::Close { stream } => self.close(call, &stream).await,
+            Operation::Add { counter: Word(counter), amount } => {
+                let memo = call.0.to_string().parse().expect("a number is a name");
+                self.busy.spawn(async move { tell(&record, call, client.add(counter, amount, memo).await) });
+            }
+            Operation::Peek { counter: Word(counter) } => {
+                self.busy.spawn(async move { tell(&record, call, client.peek(counter).await) });
+            }
+            Operation::Lease { counter: Word(counter), lasts } => {
+                self.busy.spawn(async move { tell(&record, call, client.lease(counter, lasts.0).await.map(|()| "over")) });
+            }
+        }
+    }
+
+    async fn watch(&mut self, call: Call, stream: &Word) {
+        let nth = self.watched.get(&stream.0).map_or(0, |watched| watched.0) + 1;
+        let Some(name) = record_name(self.host.name.as_str(), &stream.0, nth) else {
+            return self.host.record.answered(call, "refused: the name of the record would be too long");
+        };
+        let record = Stream::from(name.as_str());
+        self.host.record.opened(&record, call);
+        let watch = self.client.watch(name).await;
+        self.watched.insert(stream.0.clone(), (nth, record.clone(), watch.closer()));
+        self.busy.spawn(follow(watch, record, self.host.record.clone()));
+    }
+
+    async fn close(&mut self, call: Call, stream: &Word) {
+        let Some((_, record, closer)) = self.watched.get(&stream.0) else {
+            return self.host.record.answered(call, "refused: it is not watched");
+        };
+        self.host.record.gave_up(Some(record), call);
+        closer.close().await;
+        self.host.record.answered(call, "closed");
+    }
+}
+
+/// Records a stream to its end, and then asks for the reason once more.
+async fn follow(mut watch: Watch, stream: Stream, record: Recorder) {
+    while let Some(number) = watch.next().await {
+        record.delivered(&stream, item(number.value), Some(number.generation));
+    }
+    for _ in 0..2 {
+        record.stream_ended(
+            &stream,
+            match watch.ending() {
+                Ending::Completed { total } => Ended::Completed { outcome: outcome(total) },
+                Ending::Failed(failure) => Ended::Failed { reason: failure.to_string() },
+            },
+        );
+    }
+}
+
+fn tell(record: &Recorder, call: Call, outcome: Result<impl ToString, Failure>) {
+    match outcome {
+        Ok(result) => record.answered(call, result.to_string()),
+        Err(failure) => record.failed(call, failure.to_string()),
+    }
+}

@@ -1,0 +1,17 @@
+//! The glue: how each protocol that reknit ships is put into a world.
+//!
+//! A subject starts the two ends of its protocol, plays the user of the client and the world behind the server, and says in
+//! tables what the protocol has and promises. None of it is product code, and no product code knows it.
+
+use std::sync::Arc;
+
+use crate::subject::Erased;
+
+pub mod counter;
+
+pub use counter::Counter;
+
+/// The subjects that reknit ships.
+pub fn built_in() -> Vec<Arc<dyn Erased>> {
+    vec![Arc::new(Counter)]
+}

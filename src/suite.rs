@@ -1,0 +1,168 @@
+//! A subject's test suite: every scenario file as a test of its own name, and what only all of them together can show.
+//!
+//! [`tests!`](crate::tests) makes a test target of it, without the standard harness (`harness = false` in Cargo.toml):
+//!
+//! | test | what it shows |
+//! |---|---|
+//! | `counter::short-cut` | every seed of the file holds and comes out as the file expects; a canary breaks |
+//! | `counter::short-cut::kills::late-resume` | with this defect on, at least one of its seeds breaks |
+//! | `counter::short-cut::turmoil` | the same on stock turmoil, where the file asks for it |
+//! | `counter::ledger` | every rule of the subject has a scenario that shows it |
+//! | `counter::reached` | every milestone and point of the product is reached by the files together |
+//! | `counter::swarm` | random schedules hold: `REKNIT_RUNS` says how many, `REKNIT_SEED` the first seed |
+//! | `counter::same_digest` | runs come out the same again, each and all |
+//!
+//! A failure prints its story; where there is no terminal, also the file of the failing run between markers, which
+//! `reknit replay -` reads from the log. The tests run from the root of their package; names, `--list`, filters and
+//! cargo-nextest work as with any other test.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+
+use libtest_mimic::Arguments;
+
+use crate::cli::answer;
+use crate::hunt::{self, Checks, Fresh, Pool, Tally, plans};
+use crate::scenario::{Body, Scenario};
+use crate::schedule::Plan;
+use crate::schedule::profile::Profile;
+use crate::subject::Erased;
+
+mod failure;
+mod trials;
+
+/// Makes the `main` of a test target that runs the whole suite of these subjects.
+///
+/// ```ignore
+/// reknit::tests!(my_protocol::MySubject);
+/// ```
+#[macro_export]
+macro_rules! tests {
+    ($($subject:expr),+ $(,)?) => {
+        fn main() -> ::std::process::ExitCode {
+            $crate::suite::main(
+                ::std::vec![$(::std::sync::Arc::new($subject) as ::std::sync::Arc<dyn $crate::subject::Erased>),+],
+                ::std::env!("CARGO_MANIFEST_DIR"),
+            )
+        }
+    };
+}
+
+/// What [`tests!`](crate::tests) expands to: runs the suites of the subjects, from the root of their package.
+pub fn main(subjects: Vec<Arc<dyn Erased>>, root: &str) -> ExitCode {
+    let args: Vec<_> = std::env::args_os().collect();
+    if let Some(status) = answer(&args, &subjects) {
+        return status;
+    }
+    let args = Arguments::from_args();
+    let root = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(root), PathBuf::from);
+    let trials = std::env::set_current_dir(&root).map_err(|error| format!("{}: {error}", root.display())).and_then(|()| {
+        let asked = Asked::of(|name| std::env::var(name).ok())?;
+        let suites = subjects.iter().map(|subject| Suite::new(subject.clone(), &subjects, asked));
+        suites.collect::<Result<Vec<_>, _>>()
+    });
+    match trials {
+        Ok(suites) => libtest_mimic::run(&args, suites.into_iter().flat_map(|suite| trials::of(&suite)).collect()).exit_code(),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What the environment asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Asked {
+    /// `REKNIT_RUNS`: how many random schedules.
+    runs: Option<u64>,
+    /// `REKNIT_SEED`: the first seed of random schedules.
+    seed: Option<u64>,
+}
+
+impl Asked {
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let number = |name: &str| match variable(name) {
+            None => Ok(None),
+            Some(text) => text.trim().parse().map(Some).map_err(|_| format!("{name}={text}: write a whole number")),
+        };
+        Ok(Self { runs: number("REKNIT_RUNS")?, seed: number("REKNIT_SEED")? })
+    }
+}
+
+/// A file of the suite.
+struct File {
+    /// The name of its test: `counter::short-cut`.
+    name: String,
+    /// What stands in it, or what is wrong with it.
+    scenario: Result<Scenario, String>,
+    /// What came of its runs, once somebody ran it: the file's own test, or one that looks at all files.
+    tally: OnceLock<Result<Arc<Tally>, String>>,
+}
+
+/// The suite of one subject.
+struct Suite {
+    subject: Arc<dyn Erased>,
+    files: Vec<File>,
+    /// Random schedules, where no file says which.
+    swarm: File,
+    asked: Asked,
+}
+
+impl Suite {
+    /// The suite of a subject: its files are those under `scenarios/<subject>`.
+    fn new(subject: Arc<dyn Erased>, subjects: &[Arc<dyn Erased>], asked: Asked) -> Result<Arc<Self>, String> {
+        let folder = Path::new("scenarios").join(subject.name());
+        let mut paths = Vec::new();
+        if folder.is_dir() {
+            crate::cli::scenario_files(&folder, &mut paths)?;
+        }
+        let files = paths.into_iter().map(|path| File {
+            name: name(&subject, &folder, &path),
+            scenario: Scenario::load(&path, subjects).map_err(|mistake| mistake.to_string()),
+            tally: OnceLock::new(),
+        });
+        let files = files.collect();
+        let swarm = File { name: format!("{}::swarm", subject.name()), scenario: Ok(random(&subject)), tally: OnceLock::new() };
+        Ok(Arc::new(Self { subject, files, swarm, asked }))
+    }
+
+    /// What comes of all runs of a file. They are run once in a process, whoever asks first.
+    fn tally(&self, file: &File) -> Result<Arc<Tally>, String> {
+        let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
+        let run = || {
+            let mut scenario = scenario.clone();
+            if plans::is_swarm(&scenario) {
+                plans::with_seeds(&mut scenario, self.asked.seed, self.asked.runs);
+            }
+            let plans = plans::of(&scenario, &self.subject);
+            self.run(&scenario, plans, self.checks(&scenario)).map(Arc::new)
+        };
+        file.tally.get_or_init(run).clone()
+    }
+
+    /// How runs of a scenario are examined: a canary needs no second opinion.
+    fn checks(&self, scenario: &Scenario) -> Checks {
+        let fresh = if scenario.expect.breaks.is_none() { Fresh::this_program() } else { None };
+        Checks { fresh, ..Checks::default() }
+    }
+
+    /// Runs plans under what a scenario expects.
+    fn run(&self, scenario: &Scenario, plans: Vec<Plan>, checks: Checks) -> Result<Tally, String> {
+        let pool = Pool::default().alone();
+        hunt::tally(&self.subject, scenario, plans, &checks, &pool, |_| {}).map_err(|trouble| trouble.to_string())
+    }
+}
+
+/// The scenario of random schedules of a subject.
+fn random(subject: &Arc<dyn Erased>) -> Scenario {
+    let body = Body::Swarm(Box::new(Profile::default_for(subject)));
+    Scenario { body, ..Scenario::of_plan(Plan::new(subject.name()), "Random schedules") }
+}
+
+/// The name of a file's test: the subject, and the way to it from the subject's folder.
+fn name(subject: &Arc<dyn Erased>, folder: &Path, path: &Path) -> String {
+    let way = path.strip_prefix(folder).unwrap_or(path).with_extension("");
+    let parts = way.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    std::iter::once(subject.name().to_owned()).chain(parts).collect::<Vec<_>>().join("::")
+}

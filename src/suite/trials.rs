@@ -1,0 +1,115 @@
+//! The tests of one suite.
+
+use std::sync::Arc;
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::hunt::{Check, Checks, Tally, plans};
+use crate::world::Engine;
+
+use super::failure;
+use super::{File, Suite};
+
+/// All tests of a suite.
+pub fn of(suite: &Arc<Suite>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (n, file) in suite.files.iter().enumerate() {
+        trials.push(test(suite, file.name.clone(), move |suite| holds(suite, &suite.files[n])));
+        let Ok(scenario) = &file.scenario else { continue };
+        for defect in scenario.kills.clone() {
+            let name = format!("{}::kills::{defect}", file.name);
+            trials.push(test(suite, name, move |suite| kills(suite, &suite.files[n], &defect)));
+        }
+        if scenario.engines.contains(&Engine::Turmoil) {
+            let name = format!("{}::turmoil", file.name);
+            trials.push(test(suite, name, move |suite| holds_on_turmoil(suite, &suite.files[n])));
+        }
+    }
+    let of_all = |what: &str| format!("{}::{what}", suite.subject.name());
+    trials.push(test(suite, of_all("ledger"), ledger));
+    trials.push(test(suite, of_all("reached"), reached));
+    trials.push(test(suite, of_all("same_digest"), same_digest));
+    trials.push(test(suite, suite.swarm.name.clone(), |suite| holds(suite, &suite.swarm)));
+    trials
+}
+
+fn test(suite: &Arc<Suite>, name: String, check: impl FnOnce(&Suite) -> Result<(), String> + Send + 'static) -> Trial {
+    let suite = suite.clone();
+    Trial::test(name, move || check(&suite).map_err(Failed::from))
+}
+
+/// Every seed of a file holds; a canary breaks.
+fn holds(suite: &Suite, file: &File) -> Result<(), String> {
+    let tally = suite.tally(file)?;
+    let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
+    failure::unless_good(scenario, &tally, &[])
+}
+
+/// The same on stock turmoil.
+fn holds_on_turmoil(suite: &Suite, file: &File) -> Result<(), String> {
+    let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
+    let checks = Checks { engine: Engine::Turmoil, ..suite.checks(scenario) };
+    let tally = suite.run(scenario, plans::of(scenario, &suite.subject), checks)?;
+    failure::unless_good(scenario, &tally, &["--engine turmoil".into()])
+}
+
+/// With the defect on, at least one seed of the file breaks.
+fn kills(suite: &Suite, file: &File, defect: &str) -> Result<(), String> {
+    let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
+    let mut plans = plans::of(scenario, &suite.subject);
+    plans.iter_mut().for_each(|plan| plan.defects.push(defect.to_owned()));
+    let tally = suite.run(scenario, plans, Checks { fresh: None, ..suite.checks(scenario) })?;
+    if tally.failed.is_empty() && tally.unmet.is_empty() {
+        return Err(format!(
+            "with `{defect}` on, all {} runs of {} held, and one at least must break",
+            tally.runs,
+            scenario.path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Every rule has a scenario that shows it.
+fn ledger(suite: &Suite) -> Result<(), String> {
+    let shown = |rule: &str| suite.files.iter().flat_map(|file| &file.scenario).any(|it| it.source.iter().any(|id| id == rule));
+    let rules = suite.subject.rules().iter().filter(|rule| !shown(rule.id));
+    let missing: Vec<_> = rules.map(|rule| format!("  {}: {}", rule.id, rule.doc)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(format!("no scenario shows these rules:\n{}", missing.join("\n"))) }
+}
+
+/// Every milestone and point of the product is reached by the files together; by random schedules where there are no files.
+fn reached(suite: &Suite) -> Result<(), String> {
+    let mut all = Tally::default();
+    let alone = suite.files.is_empty().then_some(&suite.swarm);
+    for file in suite.files.iter().chain(alone) {
+        all.absorb(&*suite.tally(file)?);
+    }
+    let unreached = all.unreached(&suite.subject);
+    if unreached.is_empty() { Ok(()) } else { Err(format!("no run reached these:\n  {}", unreached.join("\n  "))) }
+}
+
+/// So many seeds of each file are repeated, and so many random schedules.
+const REPEATED: (u64, u64) = (2, 100);
+
+/// Runs come out the same again, each and all.
+fn same_digest(suite: &Suite) -> Result<(), String> {
+    for file in suite.files.iter().chain([&suite.swarm]) {
+        let Ok(scenario) = &file.scenario else { continue };
+        let mut scenario = scenario.clone();
+        let (seed, seeds) = match plans::is_swarm(&scenario) {
+            true => (suite.asked.seed, REPEATED.1),
+            false => (None, REPEATED.0.min(scenario.seeds)),
+        };
+        plans::with_seeds(&mut scenario, seed, Some(seeds));
+        if scenario.expect.breaks.as_deref() == Some("same_digest") {
+            continue;
+        }
+        let plans = plans::of(&scenario, &suite.subject);
+        let mut tally = suite.run(&scenario, plans, Checks { check: Check::All, ..suite.checks(&scenario) })?;
+        tally.unmet.clear();
+        tally.failed.retain(|failed| failed.broken.iter().any(|broken| broken.property == "same_digest"));
+        scenario.expect.breaks = None;
+        failure::unless_good(&scenario, &tally, &[])?;
+    }
+    Ok(())
+}
