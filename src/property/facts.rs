@@ -99,6 +99,8 @@ pub struct Facts<'a> {
     pub faults: Vec<InForce<'a>>,
     /// When hosts were dead.
     pub downs: Vec<Down<'a>>,
+    /// When the client of each connection installed its generation, as its first milestone with both says.
+    pub installed: Vec<Option<Time>>,
     /// The paths.
     pub paths: Vec<Path<'a>>,
     /// The signs of life that the users of each path saw: entry and time.
@@ -119,6 +121,7 @@ impl<'a> Facts<'a> {
             effects: Vec::new(),
             faults: Vec::new(),
             downs: Vec::new(),
+            installed: vec![None; evidence.history.conns.len()],
             paths: Vec::new(),
             life: OnceCell::new(),
             horizon: Time::from(evidence.plan.horizon),

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::history::{
     Call, Class, ConnIndex, Connection, Ending, Event, Fate, Flags, History, Nature, Packet, Scope, Side, Stream, Time, What,
 };
-use crate::schedule::{Fault, HoldEnd, Host, Operation, Place, Plan, Puppet};
+use crate::schedule::{Fault, FieldValue, HoldEnd, Host, Operation, Place, Plan, Puppet};
 
 use super::{Evidence, GENERIC, Promise, Retention, Work};
 
@@ -251,13 +251,15 @@ impl Told {
         self.entry(ms, None, What::Stepped { step, note: None })
     }
 
-    /// A connection of the client to the server, which carries the generation of this number.
+    /// A connection of the client to the server, which carries the generation of this number, installed when it was opened.
     pub fn conn(mut self, n: u32, opened: u64, over: Option<u64>) -> Self {
+        let id = self.history.conns.len() as u64 + 1;
         let name = format!("{}#{n}", self.by);
         let (client, server) = self.link();
         let (opened, over) = (Time(opened), over.map(Time));
         self.history.conns.push(Connection { name, client, server, generation: Some(n.into()), opened, over: (over, over) });
-        self
+        let fields = [("generation", FieldValue::Number(n.into())), ("conn", FieldValue::Number(id))];
+        self.user(opened.0, What::Milestone { name: "told.client.connected", fields: fields.into() })
     }
 
     /// The same, and only the client knows that it is over.

@@ -275,10 +275,13 @@ fn a_bound_call_dies_at_once_with_its_connection() {
 }
 
 #[test]
-fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_the_next() {
-    let told = history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).asked_as(7, 1_000, Class::Bound, "lease", "{}");
-    told.clone().failed(7, 81_000, "lost").holds("bounded_ending");
-    assert_eq!(told.failed(7, 81_001, "lost").breaks("bounded_ending").len(), 1);
+fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_a_later_one() {
+    let ask = |told: Told| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
+    let told = ask(history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).conn(3, 81_000, None));
+    told.answered(7, 99_000, "over").holds("bounded_ending");
+    // A connection that was never installed, or came up only after the asking, is none.
+    assert_eq!(ask(history().conn(1, 0, Some(1_000))).end(600_000).breaks("bounded_ending").len(), 1);
+    ask(history().conn(1, 1_001, Some(2_000)).conn(2, 2_500, None)).end(600_000).holds("bounded_ending");
 }
 
 #[test]
