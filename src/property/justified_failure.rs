@@ -118,6 +118,14 @@ impl Failure<'_> {
         of_stream.max(self.no_chance(facts, path, life)).max(self.session(facts, path, since))
     }
 
+    /// Whether the faults left so little time that it was luck to fail or not: (a) and (c).
+    pub(super) fn is_chance(&self, facts: &Facts<'_>) -> bool {
+        let path = facts.path(self.path);
+        let life = facts.last_life(self.path, self.index);
+        let since = self.asked().min(life.unwrap_or(Time::ZERO));
+        self.no_chance(facts, path, life).max(self.session(facts, path, since)) > Standing::Unjustified
+    }
+
     /// (e)
     fn is_given_up(&self) -> bool {
         match self.what {
