@@ -1,14 +1,11 @@
 //! The state of a world, and its history as it is written.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::Instant;
-use turmoil_net::EnterGuard;
 
 use crate::history::{Call, ConnIndex, Event, History, Time, What};
 use crate::schedule::{Operation, Plan};
@@ -16,6 +13,7 @@ use crate::subject::Erased;
 
 use super::Options;
 use super::conns::{Conns, SharedEnd};
+use super::engine::Stack;
 use super::event::Turns;
 use super::faults::Faults;
 use super::hosts::Hosts;
@@ -28,9 +26,8 @@ pub(super) struct World {
     pub plan: Arc<Plan>,
     pub subject: Arc<dyn Erased>,
     pub options: Options,
-    /// The socket stack of all hosts.
-    pub net: Rc<EnterGuard>,
-    pub started: Instant,
+    /// The kernels of all hosts, and the clock.
+    pub stack: Box<dyn Stack>,
     pub hosts: Hosts,
     pub conns: Conns,
     pub faults: Faults,
@@ -62,6 +59,8 @@ pub(super) struct World {
 
 /// A connection that was asked for.
 pub(super) struct Opening {
+    /// The server, and its port.
+    pub to: (HostIx, u16),
     pub label: Option<&'static str>,
     pub end: SharedEnd,
 }
@@ -92,13 +91,7 @@ pub(super) enum Phase {
 impl World {
     /// The virtual time, rounded up to whole milliseconds.
     pub fn now(&self) -> Time {
-        let passed = Instant::now() - self.started;
-        Time(passed.as_nanos().div_ceil(1_000_000) as u64)
-    }
-
-    /// The moment of tokio's clock at a virtual time.
-    pub fn instant(&self, at: Time) -> Instant {
-        self.started + Duration::from_millis(at.0)
+        Time(self.stack.passed().as_nanos().div_ceil(1_000_000) as u64)
     }
 
     /// Writes an entry.
