@@ -21,7 +21,7 @@ use crate::schedule::Host;
 use crate::subject::Root;
 
 use super::local::HostIx;
-use super::{RunError, event};
+use super::{Engine, RunError, event, turmoil};
 
 /// What runs the tasks of a world. Dropping it drops them.
 pub(super) trait Machine {
@@ -32,9 +32,12 @@ pub(super) trait Machine {
     fn drive(&mut self, until: Time);
 }
 
-/// The machine of the event engine.
-pub(super) fn machine(seed: u64) -> Result<Box<dyn Machine>, RunError> {
-    Ok(Box::new(event::EventMachine::new(seed).map_err(|error| RunError::Runtime(error.to_string()))?))
+/// The machine of an engine.
+pub(super) fn machine(engine: Engine, seed: u64) -> Result<Box<dyn Machine>, RunError> {
+    Ok(match engine {
+        Engine::Event => Box::new(event::EventMachine::new(seed).map_err(|error| RunError::Runtime(error.to_string()))?),
+        Engine::Turmoil => Box::new(turmoil::TickMachine::new(seed)),
+    })
 }
 
 /// The hosts' kernels, and the clock. Runs no product code.
@@ -75,7 +78,6 @@ pub(super) trait Stack {
 
 /// What a kernel did with a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // the event engine takes every segment as it is
 pub(super) enum Handed {
     /// It took it.
     Taken,

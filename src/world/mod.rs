@@ -2,7 +2,7 @@
 //!
 //! [`run`] carries a [`Plan`] out and returns its [`History`]; it judges nothing. A reader starts at [`event`], the engine: what a
 //! turn is, and how virtual time moves. Then
-//! - `engine`: what an engine is to a world.
+//! - `engine`: what an engine is to a world. `turmoil`: the second one, which checks the first.
 //! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
 //! - `hosts`, `lives`: hosts, and how they start, die and start again.
 //! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
@@ -41,6 +41,7 @@ mod steps;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod turmoil;
 
 use engine::Machine;
 use hosts::{HostState, Hosts, Role};
@@ -113,10 +114,10 @@ pub enum RunError {
 /// # Panics
 /// If the world itself is broken. A panic of the subject is an entry of the history.
 pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<Outcome, RunError> {
-    check(subject, plan)?;
+    check(subject, plan, options.engine)?;
     prober::hear_panics();
     let _hearing = hearing::listen(options.log);
-    let mut machine = engine::machine(plan.seed)?;
+    let mut machine = engine::machine(options.engine, plan.seed)?;
     let world = new(subject, plan, options, &mut *machine);
     let settle = world.settle;
     local::enter(world);
@@ -142,10 +143,15 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
 }
 
 /// Whether the plan is one for the subject.
-fn check(subject: &Arc<dyn Erased>, plan: &Plan) -> Result<(), RunError> {
+fn check(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<(), RunError> {
     for step in &plan.steps {
         if let Action::Operation(operation) = &step.action {
             subject.check(operation).map_err(|error| RunError::Plan(format!("`{}`: {error}", operation.verb)))?;
+        }
+        if let (Action::Fault(fault), Engine::Turmoil) = (&step.action, engine)
+            && let Some(why) = turmoil::cannot(fault)
+        {
+            return Err(RunError::Plan(why.into()));
         }
     }
     for (name, value) in &plan.limits.0 {
