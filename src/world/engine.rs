@@ -28,7 +28,7 @@ pub(super) trait Machine {
     /// The hosts' kernels and the clock, for hosts of these names, and the hosts' addresses. Is asked for once.
     fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>);
 
-    /// Runs the world that is entered on this thread until `until`, and to its end.
+    /// Runs the world that is entered on this thread until `until`, and to its end, with its last words.
     fn drive(&mut self, until: Time);
 }
 
@@ -48,8 +48,8 @@ pub(super) trait Stack {
     /// Makes a host the one whose sockets are touched; between polls that is `nobody`.
     fn set_current(&self, host: HostIx);
 
-    /// Takes what the hosts' kernels sent since it was asked last, in order.
-    fn sent(&mut self) -> Vec<Packet>;
+    /// Takes what the hosts' kernels sent since it was asked last, in order, into `packets`.
+    fn egress(&mut self, packets: &mut Vec<Packet>);
 
     /// Hands a segment to the kernel of its receiver; `held` is whether anybody there holds that end, or may still come to.
     fn deliver(&mut self, packet: Packet, held: bool) -> Handed;

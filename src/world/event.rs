@@ -76,10 +76,8 @@ impl Stack for EventStack {
         turmoil_net::set_current(self.ids[host.0]);
     }
 
-    fn sent(&mut self) -> Vec<Packet> {
-        let mut packets = Vec::new();
-        self.net.egress_all(&mut packets);
-        packets
+    fn egress(&mut self, packets: &mut Vec<Packet>) {
+        self.net.egress_all(packets);
     }
 
     fn deliver(&mut self, packet: Packet, _: bool) -> Handed {
@@ -165,6 +163,8 @@ impl Machine for EventMachine {
         self.runtime.block_on(async {
             local::with(World::begin_run);
             Director::new(until).await;
+            // Outside of its runtime, tokio's clock is the real one.
+            local::with(World::seal);
         });
     }
 }

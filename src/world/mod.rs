@@ -127,7 +127,6 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
             return Err(RunError::Deaf);
         }
         machine.drive(plan.horizon.into());
-        local::with(World::seal);
         Ok(())
     }));
     // The order matters: tasks first, then what the subject left with the world, then the socket stack.

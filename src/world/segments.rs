@@ -44,7 +44,9 @@ fn flags_of(segment: &TcpSegment) -> Flags {
 impl World {
     /// Takes what the hosts' kernels send, and puts it on its way.
     pub(super) fn egress(&mut self) {
-        for packet in self.stack.sent() {
+        let mut packets = Vec::new();
+        self.stack.egress(&mut packets);
+        for packet in packets {
             self.sent(packet);
         }
         self.update_windows();
@@ -350,7 +352,7 @@ impl World {
         // Linux: in CLOSE_WAIT a reset is a broken pipe to writers, and nothing to readers.
         let finished = state.directions[side.other() as usize].finished;
         let kind = if finished { ErrorKind::BrokenPipe } else { kind };
-        let fresh = { state.end(side).lock().error.is_none() };
+        let fresh = state.end(side).lock().error.is_none();
         if fresh {
             self.rescue(conn, side, &[]);
             let mut end = self.conns.look(conn).end(side).lock();

@@ -179,13 +179,14 @@ impl Machine for TickMachine {
         local::with(World::begin_run);
         loop {
             if local::with(|world| world.now()) >= until {
-                let Some(later) = local::with(World::at_end) else { return };
+                let Some(later) = local::with(World::at_end) else { break };
                 until = later;
             }
             self.catch_up();
             if !self.tick() {
-                return;
+                break;
             }
         }
+        local::with(World::seal);
     }
 }

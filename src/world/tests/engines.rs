@@ -38,6 +38,7 @@ fn on_both(subject: &std::sync::Arc<dyn Erased>, faults: impl IntoIterator<Item 
     let [event, ticks] = [Engine::Event, Engine::Turmoil].map(|engine| on(engine, subject, &plan));
     assert_eq!(by_host(&event), by_host(&ticks));
     assert_eq!(ends(&event), ends(&ticks), "how each end of each connection was over");
+    assert_eq!(event.end, ticks.end);
     (said(&ticks, true), ticks)
 }
 

@@ -46,8 +46,8 @@ impl Stack for TickStack {
     /// turmoil knows whose runtime it runs.
     fn set_current(&self, _: HostIx) {}
 
-    fn sent(&mut self) -> Vec<Packet> {
-        std::mem::take(&mut self.0.borrow_mut().links.new)
+    fn egress(&mut self, packets: &mut Vec<Packet>) {
+        packets.append(&mut self.0.borrow_mut().links.new);
     }
 
     fn deliver(&mut self, packet: Packet, held: bool) -> Handed {
