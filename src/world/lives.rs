@@ -88,7 +88,7 @@ impl World {
         }
         let number = self.declare(step, fault, Target::Host(index), None, Kind::Dead, Nature::Kills);
         if let Some(lasts) = lasts {
-            self.schedule(self.now() + lasts, 0, Due::Restart(index, number));
+            self.schedule(self.now() + lasts, 0, Due::Restart(index, Some(number)));
         }
         self.record(Some(index), What::Died { kernel });
         self.drop_holds_of(index);
@@ -136,9 +136,12 @@ impl World {
 
     /// A host that is down starts again; with the fault that took it down, where that is known.
     pub(super) fn restart(&mut self, host: HostIx, fault: Option<usize>) {
-        self.finish_deaths();
         if self.hosts.get(host).up {
             return;
+        }
+        if self.hosts.get(host).dying {
+            // Its tasks have not had their turn to drop yet.
+            return self.schedule(self.now() + Duration::from_millis(1), 0, Due::Restart(host, fault));
         }
         let down = |active: &super::faults::InForce| active.target == Target::Host(host) && active.kind == Kind::Dead;
         let fault = fault.or_else(|| self.faults.active.iter().rev().find(|active| down(active)).map(|active| active.number));

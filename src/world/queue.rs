@@ -28,7 +28,7 @@ pub(super) enum Due {
     /// A task that is held at a point goes on: the hold of this number.
     Release(usize),
     /// A host that is down starts again; the fault that took it down.
-    Restart(HostIx, usize),
+    Restart(HostIx, Option<usize>),
     /// What an end sent stays unacknowledged for too long; with the moment when it was first lost.
     GiveUp { conn: ConnIndex, side: Side, since: Time },
 }
@@ -69,7 +69,7 @@ impl World {
             Due::Expire(fault) => self.expire(fault),
             Due::Settled(fault) => self.end_fault(fault),
             Due::Release(fault) => self.release(fault),
-            Due::Restart(host, fault) => self.restart(host, Some(fault)),
+            Due::Restart(host, fault) => self.restart(host, fault),
             Due::GiveUp { conn, side, since } => self.give_up(conn, side, since),
         }
     }
