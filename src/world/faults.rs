@@ -409,16 +409,11 @@ impl World {
         over.into_iter().for_each(|number| self.end_fault(number));
     }
 
-    /// Whether nothing passes to or from a host.
-    pub(super) fn is_dark(&self, conn: ConnIndex) -> bool {
-        let conn = self.conns.look(conn);
-        self.hosts.get(conn.client).dark || self.hosts.get(conn.server).dark
-    }
-
     /// What the faults in force do to a segment.
     pub(super) fn effects(&self, segment: link::Segment) -> link::Effects {
         let mut effects = link::effects(&self.faults.active, &self.conns, segment);
-        effects.blocked |= self.is_dark(segment.conn);
+        // What had left a host before it lost its power still arrives; nothing reaches it while it is dark.
+        effects.blocked |= self.hosts.get(self.conns.look(segment.conn).host(segment.from.other())).dark;
         effects
     }
 }

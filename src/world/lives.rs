@@ -127,6 +127,12 @@ impl World {
         if held && !dark {
             self.send_reset(conn, side);
         }
+        if dark {
+            // With the kernel dies what it would have sent again.
+            let direction = self.conns.get(conn).from(side);
+            direction.held.clear();
+            direction.lost_since = None;
+        }
         if held || dark {
             self.kill(conn, side, ErrorKind::ConnectionReset);
             self.conns.look(conn).end(side).lock().dropped = true;

@@ -176,3 +176,28 @@ fn a_host_may_come_back_at_once_and_binds_its_port_again() {
     assert_eq!(said[..3], ["client: up", "client: eof", "client: up"], "{said:?}");
     assert!(!history.events.iter().any(|event| matches!(event.what, What::Outlived { .. } | What::Panicked { .. })));
 }
+
+#[test]
+fn what_left_a_host_before_its_power_loss_arrives_and_nothing_else_of_it_ever_does() {
+    let subject = bare(
+        |host| async move {
+            let mut listener = host.env.net.listen(&server()).await.unwrap();
+            let mut stream = listener.accept().await.unwrap();
+            loop {
+                stream.write_all(b"x").await.unwrap();
+                sleep(Duration::from_millis(10)).await;
+            }
+        },
+        |host| async move {
+            let mut stream = connect(&host).await;
+            loop {
+                let heard = hear(&mut stream).await;
+                say(&host, heard);
+            }
+        },
+    );
+    let mut plan = plan([(1_000, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(5)) })]);
+    plan.latency = (Duration::from_millis(50), Duration::from_millis(50));
+    let said = said(&history(&subject, &plan), true);
+    assert_eq!(said.last().unwrap(), "client 1050: x", "the last byte left at 1 s or just before");
+}
