@@ -166,3 +166,43 @@ fn name(subject: &Arc<dyn Erased>, folder: &Path, path: &Path) -> String {
     let parts = way.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     std::iter::once(subject.name().to_owned()).chain(parts).collect::<Vec<_>>().join("::")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_asks_in_whole_numbers() {
+        let of = |runs: &'static str| Asked::of(move |name| (name == "REKNIT_RUNS" && !runs.is_empty()).then(|| runs.to_owned()));
+        assert_eq!(of(""), Ok(Asked::default()));
+        assert_eq!(of(" 20000 "), Ok(Asked { runs: Some(20_000), seed: None }));
+        assert_eq!(of("many"), Err("REKNIT_RUNS=many: write a whole number".into()));
+    }
+
+    #[test]
+    fn a_file_is_a_test_of_its_own_name() {
+        let subject: Arc<dyn Erased> = Arc::new(crate::subjects::Counter);
+        let folder = Path::new("scenarios/counter");
+        assert_eq!(name(&subject, folder, &folder.join("late.toml")), "counter::late");
+        assert_eq!(name(&subject, folder, &folder.join("found/a.b.toml")), "counter::found::a.b");
+    }
+
+    #[test]
+    fn the_suite_of_the_built_in_subject_has_a_test_for_each_file_and_each_defect_that_one_kills() {
+        let subjects = crate::subjects::built_in();
+        let suite = Suite::new(subjects[0].clone(), &subjects, Asked::default()).unwrap();
+        let names: Vec<_> = trials::of(&suite).iter().map(|trial| trial.name().to_owned()).collect();
+        for file in &suite.files {
+            let scenario = file.scenario.as_ref().unwrap();
+            assert!(names.contains(&file.name), "{}", file.name);
+            assert!(
+                scenario.kills.iter().all(|defect| names.contains(&format!("{}::kills::{defect}", file.name))),
+                "{}",
+                file.name
+            );
+        }
+        for what in ["ledger", "reached", "same_digest", "swarm"] {
+            assert!(names.contains(&format!("counter::{what}")), "{what}");
+        }
+    }
+}

@@ -33,6 +33,11 @@ impl Time {
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
+
+    /// The moment this long before; the start of the world if there was none.
+    pub fn before(self, by: Duration) -> Time {
+        Time(self.0.saturating_sub(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
+    }
 }
 
 impl From<Duration> for Time {

@@ -185,6 +185,7 @@ impl<T: Send + 'static, R: Send + 'static> Crew<T, R> {
         let (feed, work, results, mine) = (self.feed.clone(), self.work.clone(), self.results.clone(), slot.clone());
         std::thread::spawn(move || {
             WORKER.set(Some(mine.clone()));
+            crate::world::on_progress(pulse);
             toil(&feed, &*work, &results, &mine);
         });
         slot

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Call, Time};
 
-use super::facts::{CallEnding, CallFacts, Effect, Facts};
+use super::facts::{CallEnding, CallFacts, Effect, Facts, is_refusal};
 use super::{Findings, moment};
 
 /// Doubled, disordered, unasked and lost effects.
@@ -57,7 +57,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         facts.calls.iter().filter(|call| mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call))
     {
         match call.endings.first() {
-            Some((_, at, CallEnding::Answered(result))) if !result.starts_with("refused") => {
+            Some((_, at, CallEnding::Answered(result))) if !is_refusal(result) => {
                 let moment = moment(None, *at);
                 broken.other(*at, format!("{}: it was acknowledged ({result}), but never took effect {moment}", call.name()));
             }

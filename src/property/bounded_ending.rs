@@ -2,11 +2,14 @@
 //!
 //! The bound is that of [`Path::bound`](super::path::Path::bound). What is due, and since when:
 //! - a stream whose producer has ended: since then, or since its opening. One whose producer lives is open, not hung;
+//! - an item of a stream that is open: since it was produced, or since the opening. A stream that lives, but brings nothing any
+//!   more, is hung;
 //! - a stream whose producer died with its host, and showed no life after it: since that death;
 //! - a stream or durable call over whose path nothing at all passes for longer than the client may try: since that began;
 //! - a call: since its asking, and with its own wait: the field `wait` of its operation, a duration;
 //! - a bound call: since the client's end of the connection that carried it was over, plus 1 s; while that lives, it may be open,
-//!   as a lease is. One that no connection carried has a call's bound.
+//!   as a lease is. One that had no connection when it was asked for has no bound if any comes later, and a call's bound if none
+//!   does.
 //!
 //! What the user gave up, or whose user died, is not owed. What is open at the horizon is late only if its bound lies before.
 
@@ -45,6 +48,8 @@ enum Why {
     Ended(Time),
     /// Its producer's host died then.
     Died(Time),
+    /// Its next item was produced then.
+    Owed(Time),
     /// Nothing could pass.
     Severed,
     /// It was asked for then.
@@ -58,6 +63,7 @@ impl std::fmt::Display for Why {
         match self {
             Why::Ended(at) => write!(f, "its producer had ended at {at}"),
             Why::Died(at) => write!(f, "its producer had died with its host at {at}"),
+            Why::Owed(at) => write!(f, "its next item had been produced at {at}"),
             Why::Severed => write!(f, "nothing could pass any more"),
             Why::Asked(at) => write!(f, "it had been asked for at {at}"),
             Why::Over(at) => write!(f, "its connection was over at {at}"),
@@ -110,7 +116,16 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
     let died = died.map(|at| Due { bound: bound(at), why: Why::Died(at) });
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
-    [ended, died, severed].into_iter().flatten().filter(|due| due.bound < NEVER).min_by_key(|due| due.bound)
+    let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Owed(at) });
+    [ended, died, severed, owed].into_iter().flatten().filter(|due| due.bound < NEVER).min_by_key(|due| due.bound)
+}
+
+/// When the first item was produced that a stream still owes when nobody looks any more, if it is open then.
+fn next_item(facts: &Facts<'_>, view: &View<'_>) -> Option<Time> {
+    let is_open = view.ending().is_none_or(|(_, at, _)| at > facts.horizon);
+    let is_judged = is_open && view.fit.difference.is_none() && !facts.path(view.path).puppet;
+    let item = facts.sources[view.source].items.get(view.fit.start + view.fit.items).filter(|_| is_judged)?;
+    (!item.bytes.is_empty()).then_some(item.at)
 }
 
 /// When the producer of a stream died with its host, after the opening, and showed no life after it.
@@ -130,28 +145,24 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     match call.class {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,
-        Class::Bound => match carrier(facts, call) {
-            Some(conn) => conn.over.0.map_or(Due { bound: NEVER, ..asked }, |over| over_at(over, conn, asked)),
-            None => asked,
-        },
+        Class::Bound => bound_call_due(facts, call, asked),
     }
 }
 
-/// A connection that no milestone called a generation may have been an attempt only: then the call may have waited for the next.
-fn over_at(over: Time, conn: &Connection, asked: Due) -> Due {
-    let at_once = Due { bound: over + AT_ONCE, why: Why::Over(over) };
-    if conn.generation.is_some() || at_once.bound > asked.bound { at_once } else { asked }
-}
-
-/// The connection that carried a call: the newest generation of its host that was open when it was asked for, or else the first
-/// one after that. Where no generations are known, any connection may be it.
-fn carrier<'a>(facts: &Facts<'a>, call: &CallFacts<'_>) -> Option<&'a Connection> {
-    let own = || facts.evidence.history.conns.iter().filter(|conn| conn.client.as_str() == call.host);
-    let told = own().any(|conn| conn.generation.is_some());
-    let mut known = own().filter(|conn| !told || conn.generation.is_some());
-    let open = |conn: &&Connection| conn.opened <= call.at && conn.over.0.is_none_or(|over| over > call.at);
-    let newest = known.clone().rfind(open);
-    newest.or_else(|| known.find(|conn| conn.opened > call.at))
+/// A bound call that was asked for while a generation was installed belongs to that. Any other one waits, and belongs to a later
+/// generation; nobody outside knows to which.
+fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, asked: Due) -> Due {
+    let conns = facts.evidence.history.conns.iter().zip(&facts.installed);
+    let own =
+        conns.filter_map(|(conn, installed)| Some((conn, (*installed)?))).filter(|(conn, _)| conn.client.as_str() == call.host);
+    let is_over = |conn: &Connection| conn.over.0.is_some_and(|over| over <= call.at);
+    let mut open = own.filter(|(conn, _)| !is_over(conn));
+    let never = Due { bound: NEVER, ..asked };
+    match open.clone().rfind(|(_, installed)| *installed <= call.at) {
+        Some((conn, _)) => conn.over.0.map_or(never, |over| Due { bound: over + AT_ONCE, why: Why::Over(over) }),
+        None if open.next().is_some() => never,
+        None => asked,
+    }
 }
 
 /// The wait that a call has of its own: the field `wait` of its operation, as a person writes a duration, or in milliseconds.

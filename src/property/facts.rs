@@ -64,6 +64,11 @@ impl CallFacts<'_> {
     }
 }
 
+/// Whether an answer is a refusal: it acknowledges nothing, and a client that failed for good may give it, too.
+pub fn is_refusal(result: &str) -> bool {
+    result.starts_with("refused")
+}
+
 /// The effect of a mutating call.
 #[derive(Clone, Copy, Debug)]
 pub struct Effect<'a> {
@@ -94,6 +99,8 @@ pub struct Facts<'a> {
     pub faults: Vec<InForce<'a>>,
     /// When hosts were dead.
     pub downs: Vec<Down<'a>>,
+    /// When the client of each connection installed its generation, as its first milestone with both says.
+    pub installed: Vec<Option<Time>>,
     /// The paths.
     pub paths: Vec<Path<'a>>,
     /// The signs of life that the users of each path saw: entry and time.
@@ -114,6 +121,7 @@ impl<'a> Facts<'a> {
             effects: Vec::new(),
             faults: Vec::new(),
             downs: Vec::new(),
+            installed: vec![None; evidence.history.conns.len()],
             paths: Vec::new(),
             life: OnceCell::new(),
             horizon: Time::from(evidence.plan.horizon),
@@ -157,7 +165,8 @@ impl<'a> Facts<'a> {
             life[view.path].extend(view.delivered.iter().map(|item| (item.index, item.at)));
         }
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
-            let answers = call.endings.iter().filter(|(.., how)| matches!(how, CallEnding::Answered(_)));
+            let answers =
+                call.endings.iter().filter(|(.., how)| matches!(how, CallEnding::Answered(result) if !is_refusal(result)));
             life[call.path].extend(answers.map(|(index, at, _)| (*index, *at)));
         }
         life.iter_mut().for_each(|life| life.sort_unstable());
@@ -181,6 +190,10 @@ impl<'a> Facts<'a> {
         }
         for call in calls.iter_mut() {
             call.path = path(call.host, None);
+        }
+        for view in views.iter() {
+            let source = &sources[view.source];
+            paths[view.path].load += source.bytes_of(source.items.len());
         }
     }
 

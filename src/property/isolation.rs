@@ -2,7 +2,7 @@
 //!
 //! Two ways to see harm:
 //! - a stream or call whose own path no fault touched, and which nobody gave up, must complete; and not later than one attempt's
-//!   time-out, `A` and 1 s after it was due, since there is nothing to detect and nothing to recover. That is told here only if
+//!   time-out, [a crossing](super::path::Path::crossing) and 1 s after it was due, since there is nothing to detect and nothing to recover. That is told here only if
 //!   something happened to somebody else before; otherwise it is for `justified_failure` and `bounded_ending` alone;
 //! - a stream must not fail without a reason of its own when another one of its path just did that had one: it was given up, or
 //!   more was produced than is retained.
@@ -81,14 +81,14 @@ fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &Failure<'_>) -> Option<&'f Vie
 }
 
 /// By when what was due has ended where nothing is to be detected or recovered.
-fn calm_bound(facts: &Facts<'_>, due: Time) -> Time {
+fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
     let promise = facts.promise();
-    due + promise.attempt + promise.chance(facts.evidence.plan.latency.1) + Duration::from_secs(1)
+    due + promise.attempt + facts.path(path).crossing(promise) + Duration::from_secs(1)
 }
 
 fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((opened, ended)) = view.opened.map(|(_, at, _)| at).zip(facts.sources[view.source].ended()) else { return };
-    let bound = calm_bound(facts, ended.max(opened));
+    let bound = calm_bound(facts, view.path, ended.max(opened));
     let ending = view.ending().map(|(index, at, _)| (index, at));
     if is_late(facts, bound, ending) && !view.is_abandoned(bound) {
         let (index, at) = ending.unwrap_or((usize::MAX, bound));
@@ -102,7 +102,7 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 }
 
 fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
-    let bound = calm_bound(facts, call.at) + wait(call);
+    let bound = calm_bound(facts, call.path, call.at) + wait(call);
     let ending = call.endings.first().map(|(index, at, _)| (*index, *at));
     let is_owed = call.class != Class::Bound && !call.opened && !call.is_abandoned(bound);
     if is_owed && is_late(facts, bound, ending) {

@@ -118,6 +118,14 @@ impl Failure<'_> {
         of_stream.max(self.no_chance(facts, path, life)).max(self.session(facts, path, since))
     }
 
+    /// Whether the faults left so little time that it was luck to fail or not: (a) and (c).
+    pub(super) fn is_chance(&self, facts: &Facts<'_>) -> bool {
+        let path = facts.path(self.path);
+        let life = facts.last_life(self.path, self.index);
+        let since = self.asked().min(life.unwrap_or(Time::ZERO));
+        self.no_chance(facts, path, life).max(self.session(facts, path, since)) > Standing::Unjustified
+    }
+
     /// (e)
     fn is_given_up(&self) -> bool {
         match self.what {
@@ -137,7 +145,7 @@ impl Failure<'_> {
     fn lost_its_connection(&self, facts: &Facts<'_>, path: &Path<'_>) -> bool {
         let Failed::Call(call) = self.what else { return false };
         let before = facts.promise().detection + chance(facts, path, Time::ZERO, self.at);
-        call.class != Class::Durable && path.is_touched(earlier(call.at, before), self.at)
+        call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
     }
 
     /// (a), now or at the end of an outage before the asking, after which there was no sign of life.
@@ -163,7 +171,7 @@ impl Failure<'_> {
         let before = source.bytes_of(at_opening) - source.bytes_of(start);
         let away = facts.promise().detection + facts.promise().recovery;
         let justified = exceeds(produced.saturating_sub(had), beyond)
-            && (path.is_touched(earlier(self.asked(), away), self.at) || exceeds(at_opening - start, before));
+            && (path.is_touched(self.asked().before(away), self.at) || exceeds(at_opening - start, before));
         if justified { Standing::Justified } else { Standing::Unjustified }
     }
 
@@ -196,7 +204,7 @@ impl Failure<'_> {
 
     /// What a person is told.
     fn why_not(&self, facts: &Facts<'_>, path: &Path<'_>) -> String {
-        let from = earlier(self.at, facts.promise().recovery);
+        let from = self.at.before(facts.promise().recovery);
         if !path.is_touched(Time::ZERO, self.at) {
             return "no fault had touched its path".to_owned();
         }
@@ -211,7 +219,7 @@ impl Failure<'_> {
 fn no_chance_until(facts: &Facts<'_>, path: &Path<'_>, end: Time, life: Option<Time>) -> Standing {
     let recovery = facts.promise().recovery;
     let before_the_world = life.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
-    compare(facts, path, earlier(end, recovery), end, before_the_world)
+    compare(facts, path, end.before(recovery), end, before_the_world)
 }
 
 /// Compares the longest fault-free interval with `A` and 2 `A`. `more` of it lies before `from`.
@@ -232,10 +240,6 @@ fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Durat
 /// `A`.
 fn chance(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time) -> Duration {
     facts.promise().chance(path.worst_latency(from, to))
-}
-
-fn earlier(at: Time, by: Duration) -> Time {
-    Time::ZERO + at.since(Time::from(by))
 }
 
 #[cfg(test)]

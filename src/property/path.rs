@@ -4,18 +4,25 @@
 //! hosts, a link between two of them, or a connection between two of them is in the fault's scope. All of it comes from the
 //! schedule's faults as the world carried them out, never from what the protocol noticed.
 //!
-//! What the world owes to these figures: a fault begins when it strikes (a `cut-after` not when it is armed), and ends when
-//! what it held has arrived and each end of what it killed has learned of it.
+//! A fault on a connection counts only while it can do something there (`spell`): from the opening of that on, and a
+//! `cut-after` from when it struck.
 
 use std::time::Duration;
 
 use crate::history::{History, Nature, Scope, Time};
-use crate::schedule::{Conn, Fault, Place, Plan, SlowBy, Which};
+use crate::schedule::{Fault, Plan};
 
 use super::Promise;
 
+mod spell;
+
+use spell::Spell;
+
 /// A moment after every run: the end of what never ended.
 pub const NEVER: Time = Time(u64::MAX);
+
+/// The bytes that pass within one way there and back, at least.
+const WINDOW: u64 = 32 << 10;
 
 /// A fault that was in force, as its entries tell.
 #[derive(Clone, Copy, Debug)]
@@ -43,18 +50,6 @@ pub struct Down<'a> {
     pub until: Time,
 }
 
-/// A fault on a path.
-#[derive(Clone, Copy, Debug)]
-struct Spell {
-    began: Time,
-    ended: Time,
-    kills: bool,
-    /// How much latency it adds.
-    latency: Duration,
-    /// Whether it does nothing but add latency.
-    only_latency: bool,
-}
-
 /// A path, with all that faults did to it.
 #[derive(Debug)]
 pub struct Path<'a> {
@@ -64,6 +59,8 @@ pub struct Path<'a> {
     pub servers: Vec<&'a str>,
     /// Whether a server of it is a puppet.
     pub puppet: bool,
+    /// How many bytes the streams of its user have in all.
+    pub load: u64,
     /// When a server of it died.
     pub deaths: Vec<Time>,
     /// The faults, by their begin.
@@ -89,10 +86,11 @@ impl<'a> Path<'a> {
         let puppet = servers.iter().any(|server| plan.puppets.keys().any(|host| host.as_str() == *server));
         let latency = plan.latency.1;
         let (deaths, spells, faulty, severed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut path = Path { client, servers, puppet, deaths, spells, faulty, severed, latency };
-        for fault in faults.iter().filter(|fault| fault.nature != Nature::Harmless) {
-            if path.is_touched_by(fault, history) {
-                path.add_fault(fault);
+        let mut path = Path { client, servers, puppet, load: 0, deaths, spells, faulty, severed, latency };
+        for fault in faults {
+            if let Some(spell) = Spell::of(fault, history, |host| path.has(host)) {
+                path.spells.push(spell);
+                path.add_severing(fault, plan);
             }
         }
         for down in downs {
@@ -110,31 +108,20 @@ impl<'a> Path<'a> {
         self.client == host || self.servers.contains(&host)
     }
 
-    fn is_touched_by(&self, fault: &InForce<'_>, history: &History) -> bool {
-        let scope = fault.scope;
-        let on_conn = |conn: &crate::history::Connection| self.has(conn.client.as_str()) && self.has(conn.server.as_str());
-        if scope.hosts.is_empty() && scope.links.is_empty() && scope.conns.is_empty() {
-            let Some(name) = conn_of(fault.what) else { return false };
-            let mut known = history.conns.iter().filter(|conn| names(name, conn)).peekable();
-            return if known.peek().is_some() { known.any(on_conn) } else { self.has(name.host.as_str()) };
-        }
-        scope.hosts.iter().any(|host| self.has(host.as_str()))
-            || scope.links.iter().any(|(a, b)| self.has(a.as_str()) && self.has(b.as_str()))
-            || scope.conns.iter().any(|conn| history.conns.get(conn.0).is_some_and(on_conn))
-    }
-
-    fn add_fault(&mut self, fault: &InForce<'_>) {
-        let (began, ended) = (fault.began, fault.ended);
-        let (latency, only_latency) = latency_of(fault.what);
-        self.spells.push(Spell { began, ended, kills: fault.nature == Nature::Kills, latency, only_latency });
-        if matches!(fault.what, Fault::Partition { toward: None, .. }) && self.servers.len() == 1 {
-            self.severed.push((began, ended));
+    fn add_severing(&mut self, fault: &InForce<'_>, plan: &Plan) {
+        // How long it really severs: it is over only when what it held has arrived, but new connections pass before.
+        if let Fault::Partition { toward: None, lasts, .. } = fault.what
+            && self.servers.len() == 1
+        {
+            let lasted = lasts.map_or(NEVER, |lasts| fault.began + lasts);
+            let healed = if plan.heal.is_zero() { NEVER } else { plan.horizon.saturating_sub(plan.heal).into() };
+            self.severed.push((fault.began, fault.ended.min(lasted).min(healed)));
         }
     }
 
     fn add_down(&mut self, down: &Down<'_>) {
         let (began, ended) = (down.from, down.until);
-        self.spells.push(Spell { began, ended, kills: true, latency: Duration::ZERO, only_latency: false });
+        self.spells.push(Spell { began, ended, kills: true, latency: Duration::ZERO, cause: began });
         if down.host != self.client {
             self.severed.push((began, ended));
             self.deaths.push(began);
@@ -175,25 +162,34 @@ impl<'a> Path<'a> {
         self.latency + slow().map(|spell| at(spell.began.max(from))).max().unwrap_or_default()
     }
 
+    /// How long it may take at most to come back and to catch up with everything: `A`, and a way there and back for each 32 KiB
+    /// that the path's streams have in all, at the worst latency of the run.
+    pub fn crossing(&self, promise: &Promise) -> Duration {
+        let latency = self.worst_latency(Time::ZERO, NEVER);
+        let windows = u32::try_from(self.load / WINDOW).unwrap_or(u32::MAX);
+        promise.chance(latency).saturating_add(latency.saturating_mul(2).saturating_mul(windows))
+    }
+
+    fn allowance(&self, promise: &Promise) -> Duration {
+        promise.detection + promise.recovery + promise.attempt + Duration::from_secs(1) + self.crossing(promise)
+    }
+
     /// By when what was due at `due` has ended for its user, with `wait` of its own: the cause, that is the latest of `due`, the
     /// start of the last fault that killed, and the end of the last one that slowed or held, plus detection, recovery, one
     /// attempt's time-out and 1 s.
     ///
-    /// `A` comes on top, for what the deadlines do not count: the pause in which the deadline is noticed, and the crossings,
-    /// from the last packet under the cause (detection counts from its arrival) to the last of the catch-up.
+    /// [`crossing`](Path::crossing) comes on top, for what the deadlines do not count: the pause in which the deadline is noticed,
+    /// and the way of the packets, from the last under the cause (detection counts from its arrival) to the last of the catch-up.
     ///
     /// Only a fault that began before the bound moves it: what was late before a fault is late. A fault that only adds latency and
     /// never ends counts from its start, since `A` contains it. [`NEVER`] if something holds the path for ever.
     pub fn bound(&self, promise: &Promise, due: Time, wait: Duration) -> Time {
-        let chance = promise.chance(self.worst_latency(Time::ZERO, NEVER));
-        let allowance = promise.detection + promise.recovery + promise.attempt + Duration::from_secs(1) + chance + wait;
+        let allowance = self.allowance(promise) + wait;
         self.spells.iter().fold(due + allowance, |bound, spell| {
             if spell.began > bound {
                 return bound;
             }
-            let from_start = spell.kills || (spell.only_latency && spell.ended == NEVER);
-            let cause = if from_start { spell.began } else { spell.ended };
-            bound.max(cause + allowance)
+            bound.max(spell.cause + allowance)
         })
     }
 
@@ -203,8 +199,7 @@ impl<'a> Path<'a> {
         self.severed.iter().filter(|(_, until)| *until > due).find_map(|&(from, until)| {
             let held = self.spells.iter().filter(|spell| !spell.kills && spell.began <= until && spell.ended >= from);
             let cause = held.map(|spell| spell.ended).fold(from.max(due), Time::max);
-            let chance = promise.chance(self.worst_latency(Time::ZERO, NEVER));
-            let bound = cause + promise.detection + promise.recovery + promise.attempt + Duration::from_secs(1) + chance;
+            let bound = cause + self.allowance(promise);
             (bound <= until && bound < NEVER).then_some(bound)
         })
     }
@@ -225,39 +220,4 @@ fn merged(mut intervals: Vec<(Time, Time)>, apart: Duration) -> Vec<(Time, Time)
         joins
     });
     intervals
-}
-
-/// The connection that a fault names.
-fn conn_of(fault: &Fault) -> Option<&Conn> {
-    match fault {
-        Fault::Cut { conn, .. }
-        | Fault::CutAfter { conn, .. }
-        | Fault::Stall { conn, .. }
-        | Fault::Blackhole { conn, .. }
-        | Fault::DelayClose { conn, .. }
-        | Fault::Reset { conn, .. }
-        | Fault::Delay { place: Place::Conn(conn), .. }
-        | Fault::Slow { place: Place::Conn(conn), .. } => Some(conn),
-        _ => None,
-    }
-}
-
-fn names(name: &Conn, conn: &crate::history::Connection) -> bool {
-    name.host == conn.client
-        && match name.which {
-            Which::Number(_) => name.to_string() == conn.name,
-            Which::Generation(generation) => conn.generation == Some(generation),
-            Which::Last => true,
-        }
-}
-
-/// How much latency a fault adds, and whether it does nothing else.
-fn latency_of(fault: &Fault) -> (Duration, bool) {
-    match fault {
-        Fault::Delay { by, .. } => (*by, true),
-        Fault::Slow { by: SlowBy { latency, bandwidth, segment, window }, .. } => {
-            (latency.unwrap_or_default(), bandwidth.is_none() && segment.is_none() && window.is_none())
-        }
-        _ => (Duration::ZERO, false),
-    }
 }

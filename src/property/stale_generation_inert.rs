@@ -3,6 +3,7 @@
 //! The twin run shows it: the same plan, in which such packets are dropped instead of delivered. Users must see the same items,
 //! endings and outcomes of calls, times apart. Where times alone may make the difference, nothing is compared:
 //! - if either run is grey, or other steps of the schedule were carried out;
+//! - what failed in one run, where the faults left so little time that it was luck to fail or not;
 //! - what is still open in one run, and ended so late in the other that it may yet have ended: then only the items that both saw
 //!   must agree;
 //! - what a call was answered that may fail with its connection, and why it failed: only whether it did.
@@ -13,7 +14,7 @@ use std::time::Duration;
 use crate::history::{Class, Ending, Time, What};
 
 use super::facts::{CallEnding, CallFacts, Facts};
-use super::justified_failure::is_grey;
+use super::justified_failure::{failures, is_grey};
 use super::view::{Item, View};
 use super::{Evidence, Findings, moment};
 
@@ -28,12 +29,12 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let others: BTreeMap<_, _> = twin.views.iter().map(|view| (key(view), view)).collect();
     for view in &facts.views {
         if let Some(other) = others.get(&key(view)) {
-            compare_views(facts, view, other, broken);
+            compare_views((facts, view), (&twin, other), broken);
         }
     }
     for call in &facts.calls {
         if let Some(other) = twin.call(call.call) {
-            compare_calls(call, other, broken);
+            compare_calls((facts, call), (&twin, other), broken);
         }
     }
 }
@@ -49,7 +50,12 @@ fn steps<'a>(facts: &Facts<'a>) -> Vec<(usize, Option<&'a str>)> {
     steps
 }
 
-fn compare_views(facts: &Facts<'_>, view: &View<'_>, twin: &View<'_>, broken: &mut Findings) {
+/// Whether the failure at this entry was luck.
+fn is_luck(facts: &Facts<'_>, index: Option<usize>) -> bool {
+    index.is_some_and(|index| failures(facts).any(|failure| failure.index == index && failure.is_chance(facts)))
+}
+
+fn compare_views((facts, view): (&Facts<'_>, &View<'_>), (others, twin): (&Facts<'_>, &View<'_>), broken: &mut Findings) {
     if let Some((item, at)) = first_difference(&view.delivered, &twin.delivered) {
         let moment = moment(view.delivered[item].generation, at);
         let item = item + 1;
@@ -68,7 +74,9 @@ fn compare_views(facts: &Facts<'_>, view: &View<'_>, twin: &View<'_>, broken: &m
         (Some((at, _)), None) | (None, Some((at, _))) => !may_come(*at),
         (None, None) => false,
     };
-    if differs && !view.is_abandoned(facts.judged_until()) {
+    let entry = |view: &View<'_>| view.ending().map(|(index, ..)| index);
+    let is_luck = || is_luck(facts, entry(view)) || is_luck(others, entry(twin));
+    if differs && !view.is_abandoned(facts.judged_until()) && !is_luck() {
         let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
         let moment = moment(view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index)), at);
         let (here, there) = (tell(here.map(|(_, ending)| ending)), tell(there.map(|(_, ending)| ending)));
@@ -108,14 +116,19 @@ fn tell(ending: Option<Ending>) -> String {
     }
 }
 
-fn compare_calls(call: &CallFacts<'_>, twin: &CallFacts<'_>, broken: &mut Findings) {
-    let (Some((_, at, here)), Some((_, _, there))) = (call.endings.first(), twin.endings.first()) else { return };
+fn compare_calls(
+    (facts, call): (&Facts<'_>, &CallFacts<'_>),
+    (others, twin): (&Facts<'_>, &CallFacts<'_>),
+    broken: &mut Findings,
+) {
+    let (Some((index, at, here)), Some((other, _, there))) = (call.endings.first(), twin.endings.first()) else { return };
     let differs = match (here, there) {
         (CallEnding::Answered(here), CallEnding::Answered(there)) => call.class == Class::Durable && here != there,
         (CallEnding::Failed(_), CallEnding::Failed(_)) => false,
         _ => true,
     };
-    if differs && call.gave_up.is_none() {
+    let is_luck = || call.class == Class::Durable && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)));
+    if differs && call.gave_up.is_none() && !is_luck() {
         let tell = |ending: &CallEnding<'_>| match ending {
             CallEnding::Answered(result) => format!("was answered ({result})"),
             CallEnding::Failed(reason) => format!("failed ({reason})"),
@@ -171,6 +184,15 @@ mod tests {
             ]
         );
         cut().horizon(4_000).twin(completed().horizon(4_000)).holds("stale_generation_inert");
+    }
+
+    #[test]
+    fn to_fail_where_there_was_hardly_a_chance_is_luck() {
+        let told = || history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").ended("s1", 600, "total 1");
+        let told = || told().kills(700, 20_000).kills(20_500, 45_000);
+        let lucky = || told().completed("s1", 20_400, "total 1");
+        lucky().twin(told().broke("s1", 30_000, "deadline")).holds("stale_generation_inert");
+        told().broke("s1", 30_000, "deadline").twin(lucky()).holds("stale_generation_inert");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::history::{
     Call, Class, ConnIndex, Connection, Ending, Event, Fate, Flags, History, Nature, Packet, Scope, Side, Stream, Time, What,
 };
-use crate::schedule::{Fault, HoldEnd, Host, Operation, Place, Plan, Puppet};
+use crate::schedule::{Fault, FieldValue, HoldEnd, Host, Operation, Place, Plan, Puppet};
 
 use super::{Evidence, GENERIC, Promise, Retention, Work};
 
@@ -76,6 +76,12 @@ impl Told {
     pub fn horizon(mut self, ms: u64) -> Self {
         self.plan.horizon = Duration::from_millis(ms);
         self.end(ms + 60_000)
+    }
+
+    /// The healed tail begins then.
+    pub fn healed(mut self, ms: u64, horizon: u64) -> Self {
+        self.plan.heal = Duration::from_millis(horizon - ms);
+        self
     }
 
     /// The run goes on until then at least.
@@ -245,13 +251,22 @@ impl Told {
         self.entry(ms, None, What::Stepped { step, note: None })
     }
 
-    /// A connection of the client to the server, which carries the generation of this number.
+    /// A connection of the client to the server, which carries the generation of this number, installed when it was opened.
     pub fn conn(mut self, n: u32, opened: u64, over: Option<u64>) -> Self {
+        let id = self.history.conns.len() as u64 + 1;
         let name = format!("{}#{n}", self.by);
         let (client, server) = self.link();
         let (opened, over) = (Time(opened), over.map(Time));
         self.history.conns.push(Connection { name, client, server, generation: Some(n.into()), opened, over: (over, over) });
-        self
+        let fields = [("generation", FieldValue::Number(n.into())), ("conn", FieldValue::Number(id))];
+        self.user(opened.0, What::Milestone { name: "told.client.connected", fields: fields.into() })
+    }
+
+    /// The same, and only the client knows that it is over.
+    pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
+        let mut told = self.conn(n, opened, None);
+        told.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));
+        told
     }
 
     /// A connection that the client tries to open.

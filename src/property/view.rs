@@ -138,24 +138,22 @@ pub struct Difference {
 }
 
 impl Fit {
-    /// The best fit over everything with which the view may begin.
+    /// The best fit over everything with which the view may begin: a life of the producer, and if its user had opened the stream
+    /// before, the place where that stopped, or what was new at the opening. Of those that fit, the one that reaches furthest.
     pub fn best(source: &Source<'_>, view: &View<'_>) -> Fit {
-        let fits = |start: usize| Fit::from(start, &source.items, &view.delivered);
-        let mut best = fits(source.lives.first().copied().unwrap_or(0));
-        if best.difference.is_none() {
-            return best;
-        }
         let opened = view.opened.map(|(index, ..)| source.produced_before(index)).filter(|_| view.resumes.is_some());
-        for start in source.lives.iter().copied().skip(1).chain(view.resumes).chain(opened) {
-            let other = fits(start);
-            if other.difference.is_none() {
-                return other;
-            }
-            if other.bytes > best.bytes {
-                best = other;
-            }
-        }
-        best
+        let first = source.lives.first().copied().unwrap_or(0);
+        let others = source.lives.iter().copied().skip(1).chain(view.resumes).chain(opened);
+        others.map(|start| Fit::from(start, &source.items, &view.delivered)).fold(
+            Fit::from(first, &source.items, &view.delivered),
+            |best, other| {
+                let rank = |fit: &Fit| match fit.difference {
+                    None => (true, fit.start + fit.items),
+                    Some(_) => (false, fit.bytes as usize),
+                };
+                if rank(&other) > rank(&best) { other } else { best }
+            },
+        )
     }
 
     fn from(start: usize, produced: &[Item<'_>], delivered: &[Item<'_>]) -> Fit {

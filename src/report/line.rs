@@ -79,6 +79,9 @@ fn set_one(line: &Line, places: usize, left: usize, room: usize, beside: Option<
     let mut text = wrap(&line.text, room).into_iter();
     let mut first = text.next().unwrap_or_default();
     let after = line.after.as_deref();
+    // Where the column of causes has no room, a cause that has stands behind its text, and the others below.
+    let alone = after.filter(|after| chars(&line.text) + 4 + chars(after) <= room).map(|_| chars(&first) + 4);
+    let beside = beside.or(alone);
     if let (Some(column), Some(after)) = (beside, after) {
         let gap = column.saturating_sub(chars(&first));
         first = format!("{}{:gap$}{}", paint(style, &first), "", paint(Tone::Quiet.style(), after));

@@ -31,7 +31,9 @@ pub fn failure(failure: &Failure<'_>, width: usize) -> String {
     let Failure { plan, history, broken, origin, replay } = *failure;
     let mut told = head(&plan.subject, broken, width);
     let origin = origin.map_or(String::new(), |origin| format!(", {origin}"));
-    told += &format!("  {}, seed {}{}{origin}\n\n", say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan));
+    let about = format!("{}, seed {}{}{origin}", say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan));
+    wrap(&about, width.saturating_sub(2)).into_iter().for_each(|line| told += &format!("  {line}\n"));
+    told += "\n";
     told += &set(&short(plan, history, broken), width);
     told + &format!("\n  replay   {replay}\n")
 }

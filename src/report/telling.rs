@@ -144,6 +144,7 @@ impl<'a> Teller<'a> {
                     return;
                 }
             }
+            What::Stepped { step, note: Some(note) } if self.noted(event.at, *step, note) => return,
             What::StreamEnded { stream, ending } if self.short => {
                 let said = say::ending(ending);
                 if self.endings.insert(stream.to_string(), said.clone()) == Some(said) {
@@ -177,6 +178,14 @@ impl<'a> Teller<'a> {
         let said = say::operation(operation);
         let line = self.lines.iter_mut().rev().take_while(|line| line.at == event.at).find(|line| line.text == said);
         line.map(|line| line.text = format!("{said} ({call})")).is_some()
+    }
+
+    /// Whether a line of this instant tells of the step already; then the note is added there.
+    fn noted(&mut self, at: Time, step: usize, note: &str) -> bool {
+        let Some(step) = self.plan.steps.get(step) else { return false };
+        let said = say::step(step);
+        let line = self.lines.iter_mut().rev().take_while(|line| line.at == at).find(|line| line.text == said);
+        line.map(|line| line.text = format!("{said}: {note}")).is_some()
     }
 
     fn stepped_now(&self, at: Time, step: usize) -> bool {

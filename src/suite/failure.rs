@@ -48,3 +48,32 @@ fn first(scenario: &Scenario, failed: &Failed, options: &[String], width: usize,
     }
     told
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::Failed;
+    use crate::report::story::tests::{a_gap, plain};
+    use crate::scenario::Expect;
+
+    #[test]
+    fn a_failure_ends_with_the_file_of_its_run_where_nobody_watches() {
+        let (plan, history, broken) = a_gap();
+        let scenario = Scenario { path: "scenarios/counter/cut.toml".into(), ..Scenario::of_plan(plan.clone(), "A cut") };
+        let tally = Tally { failed: vec![Failed { plan: plan.clone(), broken, history: Some(history) }], ..Tally::default() };
+        let watched = plain(&tell(&scenario, &tally, &[], 100, false));
+        assert!(watched.contains("replay   reknit replay scenarios/counter/cut.toml --seed 1\n"), "{watched}");
+        assert!(!watched.contains(envelope::BEGIN));
+        let unwatched = plain(&tell(&scenario, &tally, &[], 100, true));
+        assert!(unwatched.starts_with(&watched));
+        assert_eq!(envelope::open(&unwatched), Scenario::of_plan(plan, "A cut").to_toml());
+    }
+
+    #[test]
+    fn a_canary_that_held_says_that_the_alarm_does_not_ring() {
+        let expect = Expect { breaks: Some("gap_free".into()), ..Expect::default() };
+        let scenario = Scenario { path: "canary.toml".into(), expect, ..Scenario::of_plan(a_gap().0, "A canary") };
+        let said = unless_good(&scenario, &Tally { runs: 3, ..Tally::default() }, &[]).unwrap_err();
+        assert_eq!(said, "canary.toml: gap_free held in all 3 runs, and must break\n");
+    }
+}

@@ -112,6 +112,7 @@ fn stop_spinning() {
 
 /// The end of a turn: nothing is ready.
 fn park() {
+    local::progress();
     let sealed = local::try_with(|world| {
         let sealed = world.end_turn();
         world.forget_time();

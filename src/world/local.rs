@@ -54,8 +54,27 @@ thread_local! {
     static INBOX: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
+    static PULSE: Cell<(Option<fn()>, u32)> = const { Cell::new((None, 0)) };
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks::default());
 }
+
+/// Has `pulse` called now and then while a world of this thread makes progress: a watchdog outside that hears nothing knows
+/// that a poll does not end.
+pub fn on_progress(pulse: fn()) {
+    PULSE.set((Some(pulse), 0));
+}
+
+/// A turn is over.
+pub(super) fn progress() {
+    let (pulse, turns) = PULSE.get();
+    PULSE.set((pulse, turns.wrapping_add(1)));
+    if let Some(pulse) = pulse.filter(|_| turns % TURNS_A_PULSE == 0) {
+        pulse();
+    }
+}
+
+/// How many turns there are to a pulse: a turn takes microseconds.
+const TURNS_A_PULSE: u32 = 1 << 12;
 
 /// Enters a world on this thread, with an open and empty inbox.
 pub(super) fn enter(world: World) {

@@ -40,6 +40,8 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use local::on_progress;
+
 use hosts::{HostState, Hosts, Role};
 use state::{Phase, World};
 

@@ -1,7 +1,10 @@
 //! The bound of each thing that must end, at its edge, on both sides.
 
-use crate::history::{Class, Nature};
-use crate::schedule::Fault;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::{Class, Nature, Scope};
+use crate::schedule::{Conn, Count, Fault};
 
 use crate::property::told::{BOUND, Told, history};
 
@@ -116,7 +119,62 @@ fn what_ends_when_the_clients_are_closed_had_never_ended() {
 
 #[test]
 fn a_stream_whose_producer_lives_is_open() {
-    history().opened("s1", 1, 0).produced("s1", 500, "a").end(600_000).holds("bounded_ending");
+    history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").end(600_000).holds("bounded_ending");
+}
+
+#[test]
+fn a_stream_that_brings_nothing_any_more_is_hung() {
+    let told = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").produced("s1", 2_000, "b");
+    assert_eq!(
+        told.clone().end(600_000).breaks("bounded_ending"),
+        [
+            "s1: after item 1, it never ended: its next item had been produced at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
+        ]
+    );
+    told.clone().horizon(2_000 + BOUND).holds("bounded_ending");
+    told.clone().delivered("s1", 90_000, "b").end(600_000).holds("bounded_ending");
+    told.broke("s1", 20_000, "gap").end(600_000).holds("bounded_ending");
+}
+
+#[test]
+fn much_takes_longer() {
+    // 1 MiB: 32 windows, each 2 × 20 ms.
+    let told =
+        history().opened("s1", 1, 0).produced("s1", 9_000, &"x".repeat(1 << 20)).delivered("s1", 9_500, &"x".repeat(1 << 20));
+    late_by(
+        &told.ended("s1", 10_000, "total 1"),
+        10_000 + BOUND + 32 * 40,
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 59.400 s was the bound (generation 1, at 59.401 s)",
+    );
+}
+
+#[test]
+fn a_partition_is_over_for_new_connections_before_all_that_it_held_has_arrived() {
+    let told = history().opened("s1", 1, 0).end(600_000);
+    let what = |lasts| Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts };
+    let short = Some(Duration::from_millis(BOUND - 1));
+    told.clone().fault(2_000, Some(90_000), Nature::Kills, what(short)).holds("bounded_ending");
+    assert_eq!(told.clone().fault(2_000, Some(90_000), Nature::Kills, what(None)).breaks("bounded_ending").len(), 1);
+    // The healed tail ends it, too.
+    let healed = told.healed(550_001 - BOUND + 2_000 - 1, 600_000);
+    healed.horizon(600_000).fault(2_000 + 550_000 - BOUND, None, Nature::Kills, what(None)).holds("bounded_ending");
+}
+
+#[test]
+fn a_cut_after_counts_from_when_an_end_knew() {
+    let cut = Fault::CutAfter {
+        conn: Conn::number("client", 1),
+        toward: "client".into(),
+        count: Count::Bytes(9),
+        learns: BTreeMap::new(),
+    };
+    // Armed at 1 s, it struck at 30 s.
+    let told = ended().conn(1, 0, Some(30_000)).fault_in(1_000, Some(30_000), Nature::Kills, cut, Scope::default());
+    late_by(
+        &told,
+        30_000 + BOUND,
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 78.120 s was the bound (generation 1, at 78.121 s)",
+    );
 }
 
 #[test]
@@ -134,13 +192,13 @@ fn a_stream_whose_producer_died_with_its_host_must_fail() {
             "s1: after item 1, it never ended: its producer had died with its host at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
     );
-    told.produced("s1", 9_000, "b").end(600_000).holds("bounded_ending");
+    told.produced("s1", 9_000, "b").delivered("s1", 9_010, "b").end(600_000).holds("bounded_ending");
 }
 
 #[test]
 fn a_producer_that_began_anew_has_not_ended() {
     let told = ended().completed("s1", 10_050, "total 1").died("server", 20_000).started("server", 21_000);
-    told.opened("s1", 3, 30_000).produced("s1", 31_000, "a").end(600_000).holds("bounded_ending");
+    told.opened("s1", 3, 30_000).produced("s1", 31_000, "a").delivered("s1", 31_010, "a").end(600_000).holds("bounded_ending");
 }
 
 #[test]
@@ -156,7 +214,7 @@ fn a_stream_over_a_severed_path_must_fail_though_its_producer_lives() {
 
 #[test]
 fn a_path_that_heals_before_the_client_must_have_failed_owes_no_ending() {
-    let told = history().opened("s1", 1, 0).produced("s1", 500, "a").end(600_000);
+    let told = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").end(600_000);
     told.clone().partition(2_000, Some(2_000 + BOUND - 1)).holds("bounded_ending");
     assert_eq!(told.partition(2_000, Some(2_000 + BOUND)).breaks("bounded_ending").len(), 1);
 }
@@ -217,10 +275,13 @@ fn a_bound_call_dies_at_once_with_its_connection() {
 }
 
 #[test]
-fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_the_next() {
-    let told = history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).asked_as(7, 1_000, Class::Bound, "lease", "{}");
-    told.clone().failed(7, 81_000, "lost").holds("bounded_ending");
-    assert_eq!(told.failed(7, 81_001, "lost").breaks("bounded_ending").len(), 1);
+fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_a_later_one() {
+    let ask = |told: Told| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
+    let told = ask(history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).conn(3, 81_000, None));
+    told.answered(7, 99_000, "over").holds("bounded_ending");
+    // A connection that was never installed, or came up only after the asking, is none.
+    assert_eq!(ask(history().conn(1, 0, Some(1_000))).end(600_000).breaks("bounded_ending").len(), 1);
+    ask(history().conn(1, 1_001, Some(2_000)).conn(2, 2_500, None)).end(600_000).holds("bounded_ending");
 }
 
 #[test]

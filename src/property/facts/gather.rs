@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::{Call, Event, Stream, Time, What};
+use crate::schedule::FieldValue;
 
 use super::{CallEnding, CallFacts, Effect, Facts};
 use crate::property::path::{Down, InForce, NEVER};
@@ -90,12 +91,28 @@ impl<'a> Gathering<'a> {
                 self.fault.insert(*fault, self.facts.faults.len());
                 self.facts.faults.push(InForce { began: at, ended: NEVER, nature: *nature, what, scope });
             }
+            What::Milestone { fields, .. } => self.installed(fields, at, host),
             What::FaultEnded { fault } => {
                 if let Some(&fault) = self.fault.get(fault) {
                     self.facts.faults[fault].ended = at;
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A milestone of a client that names one of its connections and the generation that it carries.
+    fn installed(&mut self, fields: &[(&str, FieldValue)], at: Time, host: Option<&str>) {
+        let number = |wanted: &str| {
+            fields.iter().find_map(|(name, value)| match value {
+                FieldValue::Number(n) if *name == wanted => Some(*n),
+                _ => None,
+            })
+        };
+        let Some(index) = number("conn").and_then(|id| usize::try_from(id).ok()?.checked_sub(1)) else { return };
+        let conn = self.facts.evidence.history.conns.get(index).filter(|conn| Some(conn.client.as_str()) == host);
+        if conn.is_some_and(|conn| conn.generation.is_some() && conn.generation == number("generation")) {
+            self.facts.installed[index].get_or_insert(at);
         }
     }
 

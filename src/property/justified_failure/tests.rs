@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::history::{Class, Nature, Scope};
-use crate::schedule::{Conn, Fault};
+use crate::schedule::{Conn, Count, Fault, Learns};
 
 use super::super::told::{A, Told, history};
 use super::grey;
@@ -169,6 +169,43 @@ fn a_connection_of_another_client_is_told_apart_by_its_name() {
     judged(&fails(told, 40_000), Is::Unjustified);
 }
 
+/// A fault on `client#1`, in force from 2 s on, with a failure at 40 s.
+fn on_first_conn(told: Told, fault: Fault, nature: Nature, ended: Option<u64>) -> Told {
+    fails(told.fault_in(2_000, ended, nature, fault, Scope::default()), 40_000)
+}
+
+#[test]
+fn a_fault_of_a_connection_counts_only_while_that_is_open() {
+    let stall = Fault::Stall { conn: Conn::number("client", 1), toward: "client".into(), lasts: None };
+    let judge = |told: Told, expected| judged(&on_first_conn(told, stall.clone(), Nature::Kills, None), expected);
+    judge(open(), Is::Unjustified);
+    judge(open().conn(1, 0, None), Is::Justified);
+    judge(open().conn(1, 0, Some(1_000)), Is::Unjustified);
+    judge(open().conn(1, 0, Some(10_000)), Is::Unjustified);
+    judge(open().conn(1, 38_000, None), Is::Unjustified);
+}
+
+#[test]
+fn a_cut_after_counts_only_if_it_struck() {
+    let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
+    let cut = Fault::CutAfter { conn: Conn::number("client", 1), toward: "client".into(), count: Count::Bytes(9), learns };
+    let judge = |told: Told, ended, expected| judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected);
+    // It struck, and the client learned of it 30 s later, at 40 s.
+    judge(open().conn(1, 0, Some(40_000)), Some(40_000), Is::Justified);
+    // The connection was over for another reason; or it lives.
+    judge(open().conn(1, 0, Some(14_000)), None, Is::Unjustified);
+    judge(open().conn(1, 0, None), None, Is::Unjustified);
+}
+
+#[test]
+fn a_delayed_close_counts_only_from_a_close_on() {
+    let late = Fault::DelayClose { conn: Conn::number("client", 1), toward: "server".into(), by: Duration::from_secs(30) };
+    let judge = |told: Told, expected| judged(&on_first_conn(told, late.clone(), Nature::Slows, None), expected);
+    judge(open().conn(1, 0, None), Is::Unjustified);
+    judge(open().conn_half_over(1, 0, 10_000), Is::Justified);
+    judge(open().conn_half_over(1, 0, 30_000), Is::Unjustified);
+}
+
 #[test]
 fn a_jump_of_the_wall_clock_justifies_nothing() {
     let jump = Fault::ClockJump { host: "client".into(), by_ms: 60_000 };
@@ -179,6 +216,9 @@ fn a_jump_of_the_wall_clock_justifies_nothing() {
 fn a_client_that_failed_for_good_says_so_to_what_is_asked_later() {
     let failed = || open().kills(2_000, 40_000);
     judged(&failed().asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Justified);
+    // A refusal may come from the client itself.
+    let refuses = failed().asked(6, 60_000).answered(6, 60_020, "refused: failed");
+    judged(&refuses.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Justified);
     // Unless its user saw that it lives.
     let lives = failed().asked(6, 60_000).answered(6, 60_020, "1");
     judged(&lives.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Unjustified);

@@ -1,0 +1,146 @@
+//! From a fault that was in force to what it did to a path, and when.
+//!
+//! A fault of hosts or links counts as long as it was in force. One of a connection may have been declared long before that was
+//! opened, and may stay declared long after it was over; it counts only in between.
+
+use std::time::Duration;
+
+use crate::history::{Connection, History, Nature, Time};
+use crate::schedule::{Conn, Fault, Learns, Place, SlowBy, Which};
+
+use super::{InForce, NEVER};
+
+/// A fault on a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spell {
+    pub began: Time,
+    pub ended: Time,
+    pub kills: bool,
+    /// How much latency it adds.
+    pub latency: Duration,
+    /// From when on what it did can be detected and recovered: its start if it kills, its end if it slows or holds. One that only
+    /// adds latency, and never ends, can be lived with from its start on.
+    pub cause: Time,
+}
+
+impl Spell {
+    /// What a fault did to the path that has these hosts; `None` if nothing.
+    pub fn of(fault: &InForce<'_>, history: &History, has: impl Fn(&str) -> bool) -> Option<Spell> {
+        if fault.nature == Nature::Harmless {
+            return None;
+        }
+        let scope = fault.scope;
+        let touches_hosts = scope.hosts.iter().any(|host| has(host.as_str()))
+            || scope.links.iter().any(|(a, b)| has(a.as_str()) && has(b.as_str()));
+        let Span { began, known, ended } = if touches_hosts {
+            Span { began: fault.began, known: fault.began, ended: fault.ended }
+        } else if !scope.hosts.is_empty() || !scope.links.is_empty() {
+            return None;
+        } else {
+            let on_path = |conn: &&Connection| has(conn.client.as_str()) && has(conn.server.as_str());
+            let spans = conns(fault, history).filter(on_path).filter_map(|conn| span(fault, conn));
+            spans.reduce(Span::or)?
+        };
+        let kills = fault.nature == Nature::Kills;
+        let (latency, only_latency) = latency_of(fault.what);
+        let cause = if kills || (only_latency && ended == NEVER) { known } else { ended };
+        Some(Spell { began, ended, kills, latency, cause })
+    }
+}
+
+/// When a fault did something.
+#[derive(Clone, Copy)]
+struct Span {
+    /// From then on at the earliest.
+    began: Time,
+    /// From then on at the latest.
+    known: Time,
+    ended: Time,
+}
+
+impl Span {
+    fn or(self, other: Span) -> Span {
+        let (began, known) = (self.began.min(other.began), self.known.max(other.known));
+        Span { began, known, ended: self.ended.max(other.ended) }
+    }
+}
+
+/// The connections that a fault is about: those that it found, and those of its name that came later.
+fn conns<'a>(fault: &InForce<'a>, history: &'a History) -> impl Iterator<Item = &'a Connection> {
+    let name = conn_of(fault.what);
+    let found = &fault.scope.conns;
+    let is_last = name.is_some_and(|name| name.which == Which::Last);
+    let first = move |n: usize| !history.conns[..n].iter().any(|conn| name.is_some_and(|name| name.host == conn.client));
+    history.conns.iter().enumerate().filter_map(move |(n, conn)| {
+        let is_found = found.iter().any(|found| found.0 == n);
+        let is_named = name.is_some_and(|name| is(name, conn)) && (!is_last || (found.is_empty() && first(n)));
+        (is_found || is_named).then_some(conn)
+    })
+}
+
+/// When a fault does something to a connection.
+fn span(fault: &InForce<'_>, conn: &Connection) -> Option<Span> {
+    let (client, server) = conn.over;
+    let first_over = client.into_iter().chain(server).min().filter(|over| *over >= fault.began);
+    let both_over = client.zip(server).map(|(client, server)| client.max(server));
+    let until = both_over.map_or(fault.ended, |over| over.min(fault.ended));
+    match fault.what {
+        Fault::Cut { .. } | Fault::Reset { .. } => Some(Span { began: fault.began, known: fault.began, ended: fault.ended }),
+        Fault::CutAfter { learns, .. } => {
+            // What outlived both ends did not kill the connection: that was over for another reason.
+            let known = first_over.filter(|_| both_over.is_none_or(|over| fault.ended <= over))?;
+            let struck = [(client, &conn.client), (server, &conn.server)].into_iter().filter_map(|(over, host)| {
+                match learns.get(host).unwrap_or(&Learns::After(Duration::ZERO)) {
+                    Learns::After(after) => Some(over?.before(*after)),
+                    Learns::Never => None,
+                }
+            });
+            let began = struck.min().unwrap_or(Time::ZERO).max(fault.began).max(conn.opened);
+            Some(Span { began, known, ended: fault.ended })
+        }
+        // It has something to hold once one end has closed, and until the other knows.
+        Fault::DelayClose { .. } => {
+            let began = first_over.filter(|over| *over <= fault.ended)?;
+            Some(Span { began, known: began, ended: until })
+        }
+        _ => {
+            let began = fault.began.max(conn.opened);
+            (began <= until).then_some(Span { began, known: began, ended: until })
+        }
+    }
+}
+
+/// The connection that a fault names.
+fn conn_of(fault: &Fault) -> Option<&Conn> {
+    match fault {
+        Fault::Cut { conn, .. }
+        | Fault::CutAfter { conn, .. }
+        | Fault::Stall { conn, .. }
+        | Fault::Blackhole { conn, .. }
+        | Fault::DelayClose { conn, .. }
+        | Fault::Reset { conn, .. }
+        | Fault::Delay { place: Place::Conn(conn), .. }
+        | Fault::Slow { place: Place::Conn(conn), .. } => Some(conn),
+        _ => None,
+    }
+}
+
+fn is(name: &Conn, conn: &Connection) -> bool {
+    name.host == conn.client
+        && match name.which {
+            Which::Number(_) => name.to_string() == conn.name,
+            Which::Generation(generation) => conn.generation == Some(generation),
+            Which::Last => true,
+        }
+}
+
+/// How much latency a fault adds, and whether it does nothing else.
+fn latency_of(fault: &Fault) -> (Duration, bool) {
+    match fault {
+        Fault::Delay { by, .. } => (*by, true),
+        Fault::Slow { by: SlowBy { latency, bandwidth, segment, window }, .. } => {
+            (latency.unwrap_or_default(), bandwidth.is_none() && segment.is_none() && window.is_none())
+        }
+        _ => (Duration::ZERO, false),
+    }
+}
