@@ -1,18 +1,11 @@
 //! A chat log that clients follow across reconnects, in plain tokio; [`subject`] puts it into a world.
-//!
-//! A client says which line it wants, counted from 0. The server answers as soon as there is one, with the number of its log and
-//! `line TEXT`; while there is none, it says `wait` every second.
-use std::convert::Infallible;
-use std::{io, time::Duration};
-
+//! A client says which line it wants, from 0; the server answers with the number of its log, and the line if it comes in a second.
 use reknit::net::{Endpoint, Net, Stream};
+use std::{convert::Infallible, io, time::Duration};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::time::{Instant, sleep, timeout};
-use tokio::{sync::watch, task::JoinSet};
-
+use tokio::{sync::watch, task::JoinSet, time::Instant, time::sleep, time::timeout};
 pub mod subject;
 
-const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(3); // after which the other end is taken for dead
 const PAUSE: Duration = Duration::from_millis(250); // between two connections
 const PATIENCE: Duration = Duration::from_secs(20); // for which a client does without an answer
@@ -33,13 +26,12 @@ pub async fn serve(net: &Net, at: &Endpoint, log: watch::Receiver<Log>) -> io::R
 }
 
 async fn attend(stream: Stream, mut log: watch::Receiver<Log>) -> io::Result<Infallible> {
-    let mut stream = BufReader::new(stream);
+    let (mut stream, mut answer) = (BufReader::new(stream), String::new());
     loop {
-        let next: usize = hear(&mut stream).await?.parse().map_err(io::Error::other)?;
-        timeout(BEAT, log.wait_for(|log| next < log.lines.len())).await.ok();
-        let line = log.borrow().lines.get(next).map_or("wait".into(), |line| format!("line {line}"));
-        let answer = format!("{} {line}\n", log.borrow().id);
-        stream.write_all(answer.as_bytes()).await?;
+        let next: usize = exchange(&mut stream, answer).await?.parse().map_err(io::Error::other)?;
+        timeout(SILENCE / 3, log.wait_for(|log| next < log.lines.len())).await.ok();
+        let line = log.borrow().lines.get(next).map_or(String::new(), |line| format!(" {line}"));
+        answer = format!("{}{line}\n", log.borrow().id);
     }
 }
 
@@ -51,11 +43,13 @@ pub async fn follow(net: &Net, server: &Endpoint, mut told: impl FnMut(u64, &str
             generation += 1;
             reknit::milestone!("chat.client.connected", generation, conn = stream.id().0);
             let mut stream = BufReader::new(stream);
-            while let Ok((id, text)) = ask(&mut stream, next).await {
-                if *log.get_or_insert(id) != id {
+            while let Ok(answer) = exchange(&mut stream, format!("{next}\n")).await {
+                let (id, line) = answer.split_once(' ').map_or((&*answer, None), |(id, line)| (id, Some(line)));
+                if log.get_or_insert(id.to_owned()) != id {
                     return Err(io::Error::other("the server has another log now"));
                 }
-                text.strip_prefix("line ").inspect(|line| told(generation, line)).inspect(|_| next += 1);
+                line.inspect(|line| told(generation, line));
+                next += line.iter().count();
                 answered = Instant::now();
             }
             next += usize::from(cfg!(feature = "bug")); // takes the line that was on its way for read
@@ -65,16 +59,10 @@ pub async fn follow(net: &Net, server: &Endpoint, mut told: impl FnMut(u64, &str
     Err(io::ErrorKind::TimedOut.into())
 }
 
-async fn ask(stream: &mut BufReader<Stream>, next: usize) -> io::Result<(u64, String)> {
-    stream.write_all(format!("{next}\n").as_bytes()).await?;
-    let answer = hear(stream).await?;
-    let (id, text) = answer.split_once(' ').ok_or(io::ErrorKind::InvalidData)?;
-    Ok((id.parse().map_err(io::Error::other)?, text.to_owned()))
-}
-
-/// The next line from the other end. What has no end of line was cut off.
-async fn hear(stream: &mut BufReader<Stream>) -> io::Result<String> {
-    let mut line = String::new();
-    timeout(SILENCE, stream.read_line(&mut line)).await??;
-    line.strip_suffix('\n').map(str::to_owned).ok_or(io::ErrorKind::UnexpectedEof.into())
+/// Says a line, unless it is empty, and hears one. What has no end of line was cut off.
+async fn exchange(stream: &mut BufReader<Stream>, line: String) -> io::Result<String> {
+    stream.write_all(line.as_bytes()).await?;
+    let mut heard = String::new();
+    timeout(SILENCE, stream.read_line(&mut heard)).await??;
+    heard.strip_suffix('\n').map(str::to_owned).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
