@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use bytes::BytesMut;
 use turmoil_net::Packet;
@@ -10,8 +11,8 @@ use crate::history::{ConnEnd, ConnIndex, Connection, Side, Time};
 use crate::schedule::{Conn, Which};
 use crate::subject::Dissector;
 
+use super::engine::RawSocket;
 use super::local::HostIx;
-use super::stream::RawSocket;
 
 /// What an end of a connection shares with the stream that its user holds.
 pub(super) struct End {
@@ -29,9 +30,23 @@ pub(super) struct End {
     pub dropped: bool,
     /// Which connection it belongs to, once that is known.
     pub conn: Option<ConnIndex>,
+    /// Wakes whoever waits for the connection to be opened.
+    pub opener: Option<Waker>,
     /// Payload bytes that the socket was given, and that were read from it.
     pub received: u64,
     pub read: u64,
+}
+
+impl End {
+    /// Wakes whoever waits for it.
+    pub fn wake(&mut self) {
+        if let Some(socket) = &mut self.socket {
+            socket.wake();
+        }
+        if let Some(opener) = self.opener.take() {
+            opener.wake();
+        }
+    }
 }
 
 /// A handle of an [`End`]: the user's stream has one, the world has another. One thread uses both; the lock is what lets a
@@ -50,6 +65,7 @@ impl SharedEnd {
             told: false,
             dropped: false,
             conn: None,
+            opener: None,
             received: 0,
             read: 0,
         };
@@ -87,6 +103,8 @@ pub(super) struct Direction {
     pub seen_ack: Option<(u64, u32, u16)>,
     /// Whether a FIN was sent.
     pub closed: bool,
+    /// Whether the sender's user dropped its stream with bytes unread: an RST is sent in the place of a FIN.
+    pub aborts: bool,
     /// Whether the sender's kernel was made to forget it, with its FIN sent: the world answers in its place.
     pub forgotten: bool,
     /// Whether a FIN was given to the receiver.

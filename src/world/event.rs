@@ -10,25 +10,27 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::runtime::{Builder, RngSeed, Runtime};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 use turmoil_net::shim::tokio::net::{TcpListener, TcpStream};
-use turmoil_net::{KernelConfig, Net};
+use turmoil_net::{EnterGuard, HostId, KernelConfig, Net, Packet};
 
 use crate::history::Time;
 use crate::net::BoxFuture;
+use crate::schedule::Host;
+use crate::subject::Root;
 
+use super::engine::{Handed, Machine, RawListener, RawSocket, Stack};
 use super::link::packets_first;
-use super::local;
-use super::queue::Due;
+use super::local::{self, HostIx};
 use super::state::World;
-use super::stream::RawSocket;
 
 impl RawSocket for TcpStream {
     fn drain(&mut self, into: &mut BytesMut) {
@@ -39,62 +41,132 @@ impl RawSocket for TcpStream {
     }
 }
 
-/// Opens a connection from the current host.
-pub(super) fn connect(to: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn RawSocket>>> {
-    Box::pin(async move { Ok(Box::new(TcpStream::connect(to).await?) as Box<dyn RawSocket>) })
-}
-
 /// A listening socket.
-pub(super) struct Binding {
+struct Binding {
     socket: TcpListener,
     port: u16,
 }
 
-/// Listens at a port of the current host, on all its addresses.
-pub(super) fn bind(port: u16) -> io::Result<Binding> {
-    // The stack's `bind` is async in form only.
-    let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
-    let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
-        return Err(io::ErrorKind::WouldBlock.into());
-    };
-    let socket = socket?;
-    let port = socket.local_addr()?.port();
-    Ok(Binding { socket, port })
-}
-
-impl Binding {
-    /// Takes the next connection.
-    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
+impl RawListener for Binding {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
         self.socket.poll_accept(cx).map_ok(|(socket, peer)| (Box::new(socket) as Box<dyn RawSocket>, peer))
     }
 
-    /// The port.
-    pub fn port(&self) -> u16 {
+    fn port(&self) -> u16 {
         self.port
     }
 }
 
-/// A socket stack whose own retransmission, which counts passes, is off.
-pub(super) fn stack() -> Net {
-    Net::with_config(KernelConfig::default().retx_threshold(u32::MAX))
+/// The kernels of `turmoil-net`.
+struct EventStack {
+    net: EnterGuard,
+    /// The hosts' numbers there, `nobody` first.
+    ids: Vec<HostId>,
+    /// The hosts' roots, while they run.
+    roots: Vec<Option<JoinHandle<()>>>,
+    started: Instant,
+}
+
+impl Stack for EventStack {
+    fn passed(&self) -> Duration {
+        Instant::now() - self.started
+    }
+
+    fn set_current(&self, host: HostIx) {
+        turmoil_net::set_current(self.ids[host.0]);
+    }
+
+    fn egress(&mut self, packets: &mut Vec<Packet>) {
+        self.net.egress_all(packets);
+    }
+
+    fn deliver(&mut self, packet: Packet, _: bool) -> Handed {
+        self.net.deliver(packet);
+        Handed::Taken
+    }
+
+    fn reset(&mut self, rst: Packet) {
+        self.net.deliver(rst);
+    }
+
+    fn take_back(&mut self, _: SocketAddr, _: SocketAddr) -> Vec<Bytes> {
+        Vec::new()
+    }
+
+    fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn RawSocket>>> {
+        Box::pin(async move { Ok(Box::new(TcpStream::connect(to).await?) as Box<dyn RawSocket>) })
+    }
+
+    fn bind(&self, port: u16) -> io::Result<Box<dyn RawListener>> {
+        // The stack's `bind` is async in form only.
+        let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
+        let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let socket = socket?;
+        let port = socket.local_addr()?.port();
+        Ok(Box::new(Binding { socket, port }))
+    }
+
+    fn start(&mut self, host: HostIx, root: Root) {
+        self.roots[host.0] = Some(local::as_host(host, || tokio::spawn(root)));
+    }
+
+    fn stop(&mut self, host: HostIx) {
+        if let Some(root) = self.roots[host.0].take() {
+            root.abort();
+        }
+    }
+
+    fn tasks_of(&self, host: HostIx) -> Option<u64> {
+        Some(local::tasks_of(host))
+    }
 }
 
 /// A paused runtime of one thread, with the hooks of a world.
-pub(super) fn runtime(seed: u64) -> io::Result<Runtime> {
-    Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .rng_seed(RngSeed::from_bytes(&seed.to_le_bytes()))
-        .on_thread_park(park)
-        .on_task_spawn(|task| local::spawned(task.id()))
-        .on_before_task_poll(|task| {
-            if local::before_poll(task.id()) == MOST_POLLS {
-                stop_spinning();
-            }
-        })
-        .on_after_task_poll(|_| local::after_poll())
-        .on_task_terminate(|task| local::terminated(task.id()))
-        .build()
+pub(super) struct EventMachine {
+    runtime: Runtime,
+}
+
+impl EventMachine {
+    /// A machine whose `select!` is drawn from `seed`.
+    pub fn new(seed: u64) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .rng_seed(RngSeed::from_bytes(&seed.to_le_bytes()))
+            .on_thread_park(park)
+            .on_task_spawn(|task| local::spawned(task.id()))
+            .on_before_task_poll(|task| {
+                if local::before_poll(task.id()) == MOST_POLLS {
+                    stop_spinning();
+                }
+            })
+            .on_after_task_poll(|_| local::after_poll())
+            .on_task_terminate(|task| local::terminated(task.id()))
+            .build()?;
+        Ok(Self { runtime })
+    }
+}
+
+impl Machine for EventMachine {
+    /// Its own retransmission, which counts passes, is off.
+    fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>) {
+        let _in_runtime = self.runtime.enter();
+        let mut net = Net::with_config(KernelConfig::default().retx_threshold(u32::MAX));
+        let (ids, ips) = hosts.iter().map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str()))).unzip();
+        let roots = hosts.iter().map(|_| None).collect();
+        (Box::new(EventStack { net: net.enter(), ids, roots, started: Instant::now() }), ips)
+    }
+
+    fn drive(&mut self, until: Time) {
+        self.runtime.block_on(async {
+            local::with(World::begin_run);
+            Director::new(until).await;
+            // Outside of its runtime, tokio's clock is the real one.
+            local::with(World::seal);
+        });
+    }
 }
 
 /// Polls in one instant of virtual time that are taken for a livelock.
@@ -205,9 +277,14 @@ impl World {
         self.wake_director();
     }
 
+    /// The moment of tokio's clock at a virtual time.
+    fn instant(&self, at: Time) -> Instant {
+        Instant::now() - self.stack.passed() + Duration::from_millis(at.0)
+    }
+
     /// Whether the clock stands at a whole millisecond.
     fn is_whole(&self) -> bool {
-        (Instant::now() - self.started).subsec_nanos().is_multiple_of(1_000_000)
+        self.stack.passed().subsec_nanos().is_multiple_of(1_000_000)
     }
 }
 
@@ -291,22 +368,6 @@ impl World {
         let next = self.queue.next().filter(|next| *next > now).map_or(until, |next| next.min(until));
         let early = next > Time(now.0 + 1) && packets_first(self.seed(), self.plan.order, next);
         if early { Time(next.0 - 1) } else { next }
-    }
-}
-
-impl World {
-    fn act(&mut self, due: Due) {
-        match due {
-            Due::Step(step) => self.step(step),
-            Due::Packet { conn, from, n, packet } => self.arrive(conn, from, n, packet),
-            Due::Learn { conn, side } => self.kill(conn, side, io::ErrorKind::ConnectionReset),
-            Due::Heal => self.heal(),
-            Due::Expire(fault) => self.expire(fault),
-            Due::Settled(fault) => self.end_fault(fault),
-            Due::Release(fault) => self.release(fault),
-            Due::Restart(host, fault) => self.restart(host, Some(fault)),
-            Due::GiveUp { conn, side, since } => self.give_up(conn, side, since),
-        }
     }
 }
 

@@ -144,7 +144,7 @@ impl World {
             Fault::PowerLoss { host, lasts } => self.take_down(step, fault, host, *lasts, true)?,
             Fault::Restart { host } => {
                 let host = self.host(host)?;
-                if self.hosts.get(host).up || self.hosts.get(host).dying {
+                if self.hosts.get(host).up {
                     return Err(format!("{} is up", self.hosts.get(host).name));
                 }
                 self.restart(host, None);

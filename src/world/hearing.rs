@@ -16,6 +16,9 @@ use crate::schedule::FieldValue;
 
 use super::local::{self, Noted};
 
+/// The target of what turmoil says of itself, which is not of the subject.
+const TURMOIL: &str = "turmoil";
+
 thread_local! {
     static HEARING: RefCell<Option<Hearing>> = const { RefCell::new(None) };
 }
@@ -44,7 +47,8 @@ struct Ear {
 
 impl Ear {
     fn cares(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && (metadata.target() == MILESTONE || self.logs && *metadata.level() <= Level::DEBUG)
+        let is_logged = || self.logs && *metadata.level() <= Level::DEBUG && metadata.target() != TURMOIL;
+        metadata.is_event() && (metadata.target() == MILESTONE || is_logged())
     }
 }
 

@@ -2,9 +2,6 @@
 
 use std::net::IpAddr;
 
-use tokio::task::JoinHandle;
-use turmoil_net::HostId;
-
 use crate::schedule::Host;
 
 use super::local::{HostIx, NOBODY};
@@ -13,11 +10,7 @@ use super::local::{HostIx, NOBODY};
 pub(super) struct HostState {
     pub name: Host,
     pub ip: IpAddr,
-    /// Its number in the simulated network.
-    pub id: HostId,
     pub role: Role,
-    /// Its root, while it runs.
-    pub root: Option<JoinHandle<()>>,
     /// Whether it is up.
     pub up: bool,
     /// Whether nothing leaves or reaches it (a power loss).
@@ -43,8 +36,8 @@ pub(super) enum Role {
 
 impl HostState {
     /// A host that was not started yet.
-    pub fn new(name: Host, ip: IpAddr, id: HostId, role: Role) -> Self {
-        Self { name, ip, id, role, root: None, up: false, dark: false, dying: false, starts: 0, clock_off: 0, sockets: 0 }
+    pub fn new(name: Host, ip: IpAddr, role: Role) -> Self {
+        Self { name, ip, role, up: false, dark: false, dying: false, starts: 0, clock_off: 0, sockets: 0 }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::subject::{HostContext, Recorder, Root};
 
 use super::faults::{Kind, Target};
 use super::hosts::Role;
-use super::local::{self, HostIx};
+use super::local::HostIx;
 use super::outside::{self, WorldJournal};
 use super::puppet;
 use super::queue::Due;
@@ -42,7 +42,7 @@ impl World {
         (state.up, state.dark) = (true, false);
         self.entropy[host.0] = keyed::keyed(seed, "entropy", &[host.0 as u64, state.starts]);
         self.record(Some(host), What::Started);
-        self.hosts.get_mut(host).root = Some(local::as_host(host, || tokio::spawn(root)));
+        self.stack.start(host, root);
     }
 
     /// What a host runs.
@@ -88,7 +88,7 @@ impl World {
         }
         let number = self.declare(step, fault, Target::Host(index), None, Kind::Dead, Nature::Kills);
         if let Some(lasts) = lasts {
-            self.schedule(self.now() + lasts, 0, Due::Restart(index, number));
+            self.schedule(self.now() + lasts, 0, Due::Restart(index, Some(number)));
         }
         self.record(Some(index), What::Died { kernel });
         self.drop_holds_of(index);
@@ -96,9 +96,7 @@ impl World {
         self.users.retain(|(client, _)| *client != index);
         let state = self.hosts.get_mut(index);
         (state.up, state.dying, state.dark) = (false, true, kernel);
-        if let Some(root) = state.root.take() {
-            root.abort();
-        }
+        self.stack.stop(index);
         self.wake_director();
         Ok(())
     }
@@ -107,7 +105,7 @@ impl World {
     pub(super) fn finish_deaths(&mut self) {
         for host in self.hosts.indices().filter(|host| self.hosts.get(*host).dying).collect::<Vec<_>>() {
             self.hosts.get_mut(host).dying = false;
-            let tasks = local::tasks_of(host);
+            let tasks = self.stack.tasks_of(host).unwrap_or(0);
             if tasks > 0 {
                 self.record(Some(host), What::Outlived { tasks });
             }
@@ -140,6 +138,10 @@ impl World {
     pub(super) fn restart(&mut self, host: HostIx, fault: Option<usize>) {
         if self.hosts.get(host).up {
             return;
+        }
+        if self.hosts.get(host).dying {
+            // Its tasks have not had their turn to drop yet.
+            return self.schedule(self.now() + Duration::from_millis(1), 0, Due::Restart(host, fault));
         }
         let down = |active: &super::faults::InForce| active.target == Target::Host(host) && active.kind == Kind::Dead;
         let fault = fault.or_else(|| self.faults.active.iter().rev().find(|active| down(active)).map(|active| active.number));
@@ -176,9 +178,8 @@ impl World {
             Phase::Closing => {
                 self.phase = Phase::Settling;
                 for host in self.hosts.indices() {
-                    let state = self.hosts.get_mut(host);
-                    if let (Role::Client, Some(root)) = (state.role, state.root.take()) {
-                        root.abort();
+                    if self.hosts.get(host).role == Role::Client {
+                        self.stack.stop(host);
                     }
                 }
                 Some(now + self.settle)
@@ -194,7 +195,8 @@ impl World {
     fn census(&mut self, baseline: bool) {
         for host in self.hosts.indices() {
             let state = self.hosts.get(host);
-            let mut counts = BTreeMap::from([("tasks".to_owned(), local::tasks_of(host)), ("sockets".to_owned(), state.sockets)]);
+            let mut counts = BTreeMap::from([("sockets".to_owned(), state.sockets)]);
+            counts.extend(self.stack.tasks_of(host).map(|tasks| ("tasks".to_owned(), tasks)));
             for gauge in self.gauges.iter().filter(|gauge| gauge.host == host && gauge.alive) {
                 counts.insert(gauge.name.to_owned(), (gauge.count)());
             }

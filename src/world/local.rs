@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use tokio::runtime::{Handle, Id as RuntimeId};
 use tokio::task::Id;
 
 use crate::history::What;
@@ -55,6 +56,7 @@ thread_local! {
     static OPEN: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
     static PULSE: Cell<(Option<fn()>, u32)> = const { Cell::new((None, 0)) };
+    static RUNTIMES: RefCell<Vec<(RuntimeId, HostIx)>> = const { RefCell::new(Vec::new()) };
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks::default());
 }
 
@@ -82,6 +84,7 @@ pub(super) fn enter(world: World) {
         *tasks = Tasks { count: vec![0; world.hosts.len()], ..Tasks::default() };
     });
     INBOX.with_borrow_mut(Vec::clear);
+    RUNTIMES.with_borrow_mut(Vec::clear);
     OPEN.set(true);
     CURRENT.set(NOBODY);
     WORLD.with(|slot| *slot.borrow_mut() = Some(Box::new(world)));
@@ -117,7 +120,7 @@ pub(super) fn listening() -> bool {
 
 /// Notes something about the host whose task is being polled.
 pub(super) fn note(what: Noted) {
-    note_on(CURRENT.get(), what);
+    note_on(current(), what);
 }
 
 /// Notes something about a host.
@@ -134,7 +137,27 @@ pub(super) fn drain(notes: &mut Vec<Note>) {
 
 /// The host whose task is being polled.
 pub(super) fn current() -> HostIx {
-    CURRENT.get()
+    match CURRENT.get() {
+        NOBODY => by_runtime(),
+        host => host,
+    }
+}
+
+/// The host whose runtime runs, where each has its own.
+fn by_runtime() -> HostIx {
+    RUNTIMES.with_borrow(|runtimes| {
+        let of = |id| runtimes.iter().find(|(of, _)| *of == id).map(|(_, host)| *host);
+        let id = if runtimes.is_empty() { None } else { Handle::try_current().ok().map(|handle| handle.id()) };
+        id.and_then(of).unwrap_or(NOBODY)
+    })
+}
+
+/// From now on a host has this runtime of its own.
+pub(super) fn on_runtime(id: RuntimeId, host: HostIx) {
+    RUNTIMES.with_borrow_mut(|runtimes| {
+        runtimes.retain(|(_, of)| *of != host);
+        runtimes.push((id, host));
+    });
 }
 
 /// Polls or spawns something as a host.

@@ -2,6 +2,7 @@
 //!
 //! [`run`] carries a [`Plan`] out and returns its [`History`]; it judges nothing. A reader starts at [`event`], the engine: what a
 //! turn is, and how virtual time moves. Then
+//! - `engine`: what an engine is to a world. `turmoil`: the second one, which checks the first.
 //! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
 //! - `hosts`, `lives`: hosts, and how they start, die and start again.
 //! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
@@ -21,6 +22,7 @@ use crate::schedule::{Action, Count, Fault, Host, Plan};
 use crate::subject::Erased;
 
 mod conns;
+mod engine;
 mod event;
 mod faults;
 mod hearing;
@@ -39,9 +41,11 @@ mod steps;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod turmoil;
 
 pub use local::on_progress;
 
+use engine::Machine;
 use hosts::{HostState, Hosts, Role};
 use state::{Phase, World};
 
@@ -112,14 +116,11 @@ pub enum RunError {
 /// # Panics
 /// If the world itself is broken. A panic of the subject is an entry of the history.
 pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<Outcome, RunError> {
-    check(subject, plan)?;
+    check(subject, plan, options.engine)?;
     prober::hear_panics();
     let _hearing = hearing::listen(options.log);
-    let runtime = event::runtime(plan.seed).map_err(|error| RunError::Runtime(error.to_string()))?;
-    let world = {
-        let _in_runtime = runtime.enter();
-        new(subject, plan, options)
-    };
+    let mut machine = engine::machine(options.engine, plan.seed)?;
+    let world = new(subject, plan, options, &mut *machine);
     let settle = world.settle;
     local::enter(world);
     let run = catch_unwind(AssertUnwindSafe(|| {
@@ -127,21 +128,12 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
         if !hears() {
             return Err(RunError::Deaf);
         }
-        runtime.block_on(async {
-            local::with(|world| {
-                world.arm();
-                world.start_all();
-            });
-            event::Director::new(plan.horizon.into()).await;
-        });
-        // Outside of its runtime, tokio's clock is the real one.
-        let _in_runtime = runtime.enter();
-        local::with(World::seal);
+        machine.drive(plan.horizon.into());
         Ok(())
     }));
     // The order matters: tasks first, then what the subject left with the world, then the socket stack.
     local::seal();
-    drop(catch_unwind(AssertUnwindSafe(|| drop(runtime))));
+    drop(catch_unwind(AssertUnwindSafe(|| drop(machine))));
     drop(local::try_with(|world| std::mem::take(&mut world.gauges)));
     let world = local::leave().expect("it was entered");
     debug_assert!(world.settle == settle);
@@ -152,10 +144,15 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
 }
 
 /// Whether the plan is one for the subject.
-fn check(subject: &Arc<dyn Erased>, plan: &Plan) -> Result<(), RunError> {
+fn check(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<(), RunError> {
     for step in &plan.steps {
         if let Action::Operation(operation) = &step.action {
             subject.check(operation).map_err(|error| RunError::Plan(format!("`{}`: {error}", operation.verb)))?;
+        }
+        if let (Action::Fault(fault), Engine::Turmoil) = (&step.action, engine)
+            && let Some(why) = turmoil::cannot(fault)
+        {
+            return Err(RunError::Plan(why.into()));
         }
     }
     for (name, value) in &plan.limits.0 {
@@ -182,15 +179,13 @@ fn hears() -> bool {
 }
 
 /// A new world, in which nothing has happened.
-fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> World {
-    let mut net = event::stack();
-    let mut add = |name: &str, role| {
-        let id = net.add_host(name);
-        HostState::new(name.into(), net.lookup(name), id, role)
-    };
-    let mut hosts = vec![add("nobody", Role::Nobody)];
-    hosts.extend(subject.servers().iter().map(|name| add(name, Role::Server)));
-    hosts.extend(plan.client_hosts().collect::<Vec<Host>>().iter().map(|host| add(host.as_str(), Role::Client)));
+fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options, machine: &mut dyn Machine) -> World {
+    let mut hosts = vec![(Host::from("nobody"), Role::Nobody)];
+    hosts.extend(subject.servers().iter().map(|name| (Host::from(*name), Role::Server)));
+    hosts.extend(plan.client_hosts().map(|host| (host, Role::Client)));
+    let names: Vec<Host> = hosts.iter().map(|(name, _)| name.clone()).collect();
+    let (stack, ips) = machine.stack(&names);
+    let hosts: Vec<_> = hosts.into_iter().zip(ips).map(|((name, role), ip)| HostState::new(name, ip, role)).collect();
     let counts_messages =
         |step: &crate::schedule::Step| matches!(&step.action, Action::Fault(Fault::CutAfter { count: Count::Messages(_), .. }));
     let limits = plan.limits.over(subject.limits());
@@ -199,10 +194,9 @@ fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> World {
         plan: Arc::new(plan.clone()),
         subject: subject.clone(),
         options: *options,
-        net: Rc::new(net.enter()),
-        started: tokio::time::Instant::now(),
         clock: std::cell::Cell::new(None),
         outbound: Vec::new(),
+        stack,
         hosts: Hosts::new(hosts),
         conns: conns::Conns::default(),
         faults: faults::Faults::default(),
@@ -216,6 +210,7 @@ fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> World {
         phase: Phase::Starting,
         opening: Vec::new(),
         reopened: Vec::new(),
+        aborting: Vec::new(),
         users: Vec::new(),
         calls: 0,
         gauges: Vec::new(),
@@ -226,6 +221,12 @@ fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> World {
 }
 
 impl World {
+    /// The first thing that happens: steps wait for their time, and hosts start.
+    fn begin_run(&mut self) {
+        self.arm();
+        self.start_all();
+    }
+
     /// Writes the last words of the history.
     fn seal(&mut self) {
         self.read_notes();

@@ -1,12 +1,14 @@
 //! What is still to come, by time.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use turmoil_net::Packet;
 
 use crate::history::{ConnIndex, Side, Time};
 
 use super::local::HostIx;
+use super::state::World;
 
 /// Something that is to happen at a time.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub(super) enum Due {
     /// A task that is held at a point goes on: the hold of this number.
     Release(usize),
     /// A host that is down starts again; the fault that took it down.
-    Restart(HostIx, usize),
+    Restart(HostIx, Option<usize>),
     /// What an end sent stays unacknowledged for too long; with the moment when it was first lost.
     GiveUp { conn: ConnIndex, side: Side, since: Time },
 }
@@ -53,6 +55,23 @@ impl Queue {
     /// Takes the next thing that is due by `now`.
     pub fn pop(&mut self, now: Time) -> Option<Due> {
         (self.next()? <= now).then(|| self.due.pop_first().expect("there is a next").1)
+    }
+}
+
+impl World {
+    /// Does what is due.
+    pub(super) fn act(&mut self, due: Due) {
+        match due {
+            Due::Step(step) => self.step(step),
+            Due::Packet { conn, from, n, packet } => self.arrive(conn, from, n, packet),
+            Due::Learn { conn, side } => self.kill(conn, side, ErrorKind::ConnectionReset),
+            Due::Heal => self.heal(),
+            Due::Expire(fault) => self.expire(fault),
+            Due::Settled(fault) => self.end_fault(fault),
+            Due::Release(fault) => self.release(fault),
+            Due::Restart(host, fault) => self.restart(host, fault),
+            Due::GiveUp { conn, side, since } => self.give_up(conn, side, since),
+        }
     }
 }
 

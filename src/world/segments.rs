@@ -19,8 +19,9 @@ use crate::net::{ConnId, Stream};
 
 use super::Detail;
 use super::conns::{Direction, MessageSent};
+use super::engine::Handed;
 use super::link::{self, Opening, Segment};
-use super::local::{self, HostIx};
+use super::local::{self, HostIx, NOBODY};
 use super::queue::Due;
 use super::state::World;
 
@@ -44,11 +45,12 @@ impl World {
     /// Takes what the hosts' kernels send, and puts it on its way.
     pub(super) fn egress(&mut self) {
         let mut packets = std::mem::take(&mut self.outbound);
-        self.net.egress_all(&mut packets);
+        self.stack.egress(&mut packets);
         for packet in packets.drain(..) {
             self.sent(packet);
         }
         self.outbound = packets;
+        self.abort_connections();
         self.update_windows();
     }
 
@@ -60,6 +62,13 @@ impl World {
         let opens = segment.flags.syn && !segment.flags.ack;
         let found = if opens { self.opened(from, to) } else { self.conns.of_segment(from, to) };
         let Some((conn, from)) = found else { return };
+        if self.conns.look(conn).end(from).lock().error.is_some() {
+            // Its kernel was to forget the connection.
+            return;
+        }
+        if segment.flags.fin && self.conns.get(conn).from(from).aborts {
+            return;
+        }
         self.note_sequence(conn, from, segment);
         if self.conns.look(conn).middleman {
             return self.answer_in_place(conn, Side::Server, &packet);
@@ -69,7 +78,7 @@ impl World {
 
     /// A client's kernel sent a SYN: a connection is opened.
     fn opened(&mut self, from: (HostIx, u16), to: (HostIx, u16)) -> Option<(ConnIndex, Side)> {
-        let at = self.opening.iter().position(|(host, _)| *host == from.0)?;
+        let at = self.opening.iter().position(|(host, opening)| *host == from.0 && opening.to == to)?;
         let (_, opening) = self.opening.remove(at);
         let conn = self.conns.open(from.0, to.0, (from.1, to.1), opening.label, opening.end);
         let described = self.conns.describe(conn, &self.hosts, self.now());
@@ -315,13 +324,14 @@ impl World {
         for message in direction.messages.iter_mut().filter(|message| message.delivered.is_none() && message.end <= delivered) {
             message.delivered = Some(now);
         }
-        {
+        let held = {
             let mut end = self.conns.look(conn).end(to).lock();
             end.received += len;
             if to == Side::Server && end.socket.is_none() {
                 end.early.extend_from_slice(&tcp.payload);
             }
-        }
+            !end.dropped
+        };
         let up = (segment.flags.syn && segment.flags.ack && to == Side::Client)
             || (to == Side::Server && segment.flags.ack && !self.history_says_up(conn, Side::Server));
         if up {
@@ -329,7 +339,19 @@ impl World {
             self.conns.get(conn).up[to as usize] = true;
             self.record(Some(host), What::ConnUp { conn, side: to });
         }
-        self.net.deliver(packet);
+        match self.stack.deliver(packet, held) {
+            Handed::Taken => {}
+            Handed::Closed => self.send_reset(conn, to),
+            Handed::Part(bytes) => self.rescue(conn, to, &bytes),
+        }
+    }
+
+    /// An end is up: it is attached to a stream, or its kernel has been told.
+    pub(super) fn comes_up(&mut self, conn: ConnIndex, side: Side) {
+        let state = self.conns.get(conn);
+        if !std::mem::replace(&mut state.up[side as usize], true) {
+            local::note_on(state.host(side), local::Noted::Entry(What::ConnUp { conn, side }));
+        }
     }
 
     fn history_says_up(&self, conn: ConnIndex, side: Side) -> bool {
@@ -339,36 +361,43 @@ impl World {
     /// An end of a connection gets an error, and its kernel forgets the connection. What had arrived is still read first.
     pub(super) fn kill(&mut self, conn: ConnIndex, side: Side, kind: ErrorKind) {
         let state = self.conns.look(conn);
-        let id = self.hosts.get(state.host(side)).id;
         // Linux: in CLOSE_WAIT a reset is a broken pipe to writers, and nothing to readers.
         let finished = state.directions[side.other() as usize].finished;
         let kind = if finished { ErrorKind::BrokenPipe } else { kind };
-        let fresh = {
-            let mut end = state.end(side).lock();
-            let fresh = end.error.is_none();
-            if fresh {
-                let end = &mut *end;
-                end.rescued = std::mem::take(&mut end.early);
-                if let Some(socket) = &mut end.socket {
-                    let before = end.rescued.len();
-                    turmoil_net::set_current(id);
-                    socket.drain(&mut end.rescued);
-                    self.leave_host();
-                    end.read += (end.rescued.len() - before) as u64;
-                }
-                end.error = Some(kind);
-            }
-            fresh
-        };
+        let fresh = state.end(side).lock().error.is_none();
+        if fresh {
+            self.rescue(conn, side, &[]);
+            let mut end = self.conns.look(conn).end(side).lock();
+            end.error = Some(kind);
+            end.wake();
+        }
         self.reset_kernel(conn, side);
         if fresh {
             self.over(conn, side, ConnEnd::Error(kind));
         }
     }
 
-    /// Back to the host that no task belongs to.
-    pub(super) fn leave_host(&self) {
-        turmoil_net::set_current(self.hosts.get(local::NOBODY).id);
+    /// Takes what has arrived at an end out of its kernel, and `more` after it: its user reads that first.
+    fn rescue(&mut self, conn: ConnIndex, side: Side, more: &[u8]) {
+        let (from, to) = (self.address(conn, side.other()), self.address(conn, side));
+        let late = self.stack.take_back(from, to);
+        let state = self.conns.look(conn);
+        let mut end = state.end(side).lock();
+        let end = &mut *end;
+        let before = end.rescued.len();
+        let early = std::mem::take(&mut end.early);
+        end.rescued.extend_from_slice(&early);
+        if let Some(socket) = &mut end.socket {
+            self.stack.set_current(state.host(side));
+            socket.drain(&mut end.rescued);
+            self.stack.set_current(NOBODY);
+        }
+        late.iter().for_each(|bytes| end.rescued.extend_from_slice(bytes));
+        end.rescued.extend_from_slice(more);
+        end.read += (end.rescued.len() - before) as u64;
+        if !more.is_empty() {
+            end.wake();
+        }
     }
 
     /// One end of a connection is over for its user. The first word counts.
@@ -396,6 +425,21 @@ impl World {
         self.purge_if_over(conn);
     }
 
+    /// An end's user dropped its stream with bytes unread: the connection ends with an RST, after what the user had written.
+    ///
+    /// The stack would throw away what was written in the same turn, which on Linux has left already.
+    pub(super) fn abort(&mut self, conn: ConnIndex, side: Side) {
+        self.conns.get(conn).from(side).aborts = true;
+        self.aborting.push((conn, side));
+    }
+
+    fn abort_connections(&mut self) {
+        for (conn, side) in std::mem::take(&mut self.aborting) {
+            self.send_reset(conn, side);
+            self.reset_kernel(conn, side);
+        }
+    }
+
     /// A connection that was cut has nobody left to close it with: the kernels of ends whose users are gone forget it.
     pub(super) fn purge_if_over(&mut self, conn: ConnIndex) {
         if !self.conns.look(conn).dead {
@@ -411,7 +455,13 @@ impl World {
     /// Has the kernel of an end forget the connection: it is handed an RST.
     fn reset_kernel(&mut self, conn: ConnIndex, side: Side) {
         let packet = self.make(conn, side.other(), |_| TcpFlags { rst: true, ..TcpFlags::default() });
-        self.net.deliver(packet);
+        self.stack.reset(packet);
+    }
+
+    /// The address and port of an end.
+    fn address(&self, conn: ConnIndex, side: Side) -> SocketAddr {
+        let state = self.conns.look(conn);
+        SocketAddr::new(self.hosts.get(state.host(side)).ip, state.port(side))
     }
 
     /// Sends an RST from an end, after what it sent before.
@@ -422,10 +472,8 @@ impl World {
 
     /// Makes a segment without payload, as the kernel of `from` would.
     fn make(&mut self, conn: ConnIndex, from: Side, flags: impl FnOnce(&mut TcpSegment) -> TcpFlags) -> Packet {
-        let state = self.conns.look(conn);
-        let end = |side: Side| SocketAddr::new(self.hosts.get(state.host(side)).ip, state.port(side));
-        let (src, dst) = (end(from), end(from.other()));
-        let direction = &state.directions[from as usize];
+        let (src, dst) = (self.address(conn, from), self.address(conn, from.other()));
+        let direction = &self.conns.look(conn).directions[from as usize];
         let mut segment = TcpSegment {
             src_port: src.port(),
             dst_port: dst.port(),

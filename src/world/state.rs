@@ -1,15 +1,13 @@
 //! The state of a world, and its history as it is written.
 
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::Instant;
-use turmoil_net::{EnterGuard, Packet};
+use turmoil_net::Packet;
 
 use crate::history::{Call, ConnIndex, Event, History, Time, What};
 use crate::schedule::{Operation, Plan};
@@ -17,6 +15,7 @@ use crate::subject::Erased;
 
 use super::Options;
 use super::conns::{Conns, SharedEnd};
+use super::engine::Stack;
 use super::event::Turns;
 use super::faults::Faults;
 use super::hosts::Hosts;
@@ -29,13 +28,12 @@ pub(super) struct World {
     pub plan: Arc<Plan>,
     pub subject: Arc<dyn Erased>,
     pub options: Options,
-    /// The socket stack of all hosts.
-    pub net: Rc<EnterGuard>,
-    pub started: Instant,
     /// The virtual time of this turn, once somebody asked for it.
     pub clock: Cell<Option<Time>>,
     /// Packets on their way out of the kernels, between turns.
     pub outbound: Vec<Packet>,
+    /// The kernels of all hosts, and the clock.
+    pub stack: Box<dyn Stack>,
     pub hosts: Hosts,
     pub conns: Conns,
     pub faults: Faults,
@@ -54,6 +52,8 @@ pub(super) struct World {
     pub opening: Vec<(HostIx, Opening)>,
     /// Ends that have room again after their window had been below a segment.
     pub reopened: Vec<(ConnIndex, crate::history::Side)>,
+    /// Ends whose users dropped their streams with bytes unread, in this turn.
+    pub aborting: Vec<(ConnIndex, crate::history::Side)>,
     /// Where the operations of each client's user go.
     pub users: Vec<(HostIx, UnboundedSender<(Call, Operation)>)>,
     pub calls: u64,
@@ -67,6 +67,8 @@ pub(super) struct World {
 
 /// A connection that was asked for.
 pub(super) struct Opening {
+    /// The server, and its port.
+    pub to: (HostIx, u16),
     pub label: Option<&'static str>,
     pub end: SharedEnd,
 }
@@ -100,8 +102,7 @@ impl World {
         if let Some(now) = self.clock.get() {
             return now;
         }
-        let passed = Instant::now() - self.started;
-        let now = Time(passed.as_nanos().div_ceil(1_000_000) as u64);
+        let now = Time(self.stack.passed().as_nanos().div_ceil(1_000_000) as u64);
         self.clock.set(Some(now));
         now
     }
@@ -109,11 +110,6 @@ impl World {
     /// The clock is about to move.
     pub fn forget_time(&self) {
         self.clock.set(None);
-    }
-
-    /// The moment of tokio's clock at a virtual time.
-    pub fn instant(&self, at: Time) -> Instant {
-        self.started + Duration::from_millis(at.0)
     }
 
     /// Writes an entry.

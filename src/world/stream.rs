@@ -11,39 +11,31 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use turmoil_net::HostId;
 
 use crate::history::{ConnEnd, ConnIndex, Side};
 use crate::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 
 use super::conns::SharedEnd;
-use super::event::{self, Binding};
+use super::engine::{RawListener, RawSocket};
 use super::local::{self, HostIx, NOBODY};
 use super::state::Opening;
 
 /// When so much waits to be read, reading may have to update the window.
 const NEARLY_FULL: u64 = 60 * 1024;
 
-/// A socket of an engine.
-pub(super) trait RawSocket: AsyncRead + AsyncWrite + Send + Unpin {
-    /// Takes what has arrived, and waits for nothing.
-    fn drain(&mut self, into: &mut BytesMut);
-}
-
 /// Makes a host the current one of the socket stack, until it is dropped.
-struct OnHost(HostId);
+struct OnHost;
 
 impl OnHost {
     fn new(host: HostIx) -> Self {
-        let (id, nobody) = local::with(|world| (world.hosts.get(host).id, world.hosts.get(NOBODY).id));
-        turmoil_net::set_current(id);
-        OnHost(nobody)
+        local::with(|world| world.stack.set_current(host));
+        OnHost
     }
 }
 
 impl Drop for OnHost {
     fn drop(&mut self) {
-        turmoil_net::set_current(self.0);
+        local::try_with(|world| world.stack.set_current(NOBODY));
     }
 }
 
@@ -77,8 +69,9 @@ impl Connect for WorldNet {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, "a host of a world cannot connect to itself"));
             }
             let end = SharedEnd::new();
-            let opening = Opening { label: to.purpose(), end: end.clone() };
-            Connecting { host: self.host, socket: Some(event::connect(at)), opening: Some(opening), end }.await
+            let opening = Opening { to: (server, to.port()), label: to.purpose(), end: end.clone() };
+            let socket = local::with(|world| world.stack.connect(at));
+            Connecting { host: self.host, socket: Some(socket), opening: Some(opening), end }.await
         })
     }
 }
@@ -102,16 +95,28 @@ impl Future for Connecting {
         if let Some(opening) = this.opening.take() {
             local::with(|world| world.opening.push((this.host, opening)));
         }
-        let result = {
-            let _on_host = OnHost::new(this.host);
-            let socket = this.socket.as_mut().expect("a connection is opened once");
-            std::task::ready!(socket.as_mut().poll(cx))
+        let failed = this.end.lock().error;
+        let result = match failed {
+            Some(kind) => Err(kind.into()),
+            None => {
+                let _on_host = OnHost::new(this.host);
+                let socket = this.socket.as_mut().expect("a connection is opened once");
+                let Poll::Ready(result) = socket.as_mut().poll(cx) else {
+                    this.end.lock().opener = Some(cx.waker().clone());
+                    return Poll::Pending;
+                };
+                result
+            }
         };
         {
             let _on_host = OnHost::new(this.host);
             this.socket = None;
         }
-        let conn = this.end.lock().conn;
+        let conn = {
+            let mut end = this.end.lock();
+            end.opener = None;
+            end.conn
+        };
         Poll::Ready(match result {
             Ok(socket) => {
                 let conn = conn.expect("a connection that is up was opened");
@@ -141,7 +146,7 @@ impl Drop for Connecting {
             drop(socket);
         }
         let mut end = self.end.lock();
-        end.dropped = true;
+        (end.dropped, end.opener) = (true, None);
         let conn = end.conn;
         drop(end);
         if let Some(conn) = conn {
@@ -159,12 +164,14 @@ impl Network for WorldNet {
             }
             let bind = || {
                 let _on_host = OnHost::new(self.host);
-                event::bind(at.port())
+                local::with(|world| world.stack.bind(at.port()))
             };
             let binding = match bind() {
                 // Linux lets a server come back while its old connections still say goodbye; the stack does not.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     local::with(|world| world.forget_orphans(self.host, at.port()));
+                    // The stack clears away what it was made to forget when this turn is over.
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                     bind()?
                 }
                 bound => bound?,
@@ -179,7 +186,7 @@ impl Network for WorldNet {
 struct Listening {
     host: HostIx,
     /// Gone only while it is dropped.
-    binding: Option<Binding>,
+    binding: Option<Box<dyn RawListener>>,
     at: Endpoint,
 }
 
@@ -188,7 +195,7 @@ impl Accept for Listening {
         Box::pin(std::future::poll_fn(|cx| {
             let accepted = {
                 let _on_host = OnHost::new(self.host);
-                self.binding.as_ref().expect("a listener has its socket until it is dropped").poll_accept(cx)
+                self.binding.as_mut().expect("a listener has its socket until it is dropped").poll_accept(cx)
             };
             let (socket, peer) = std::task::ready!(accepted)?;
             let host = self.host;
@@ -234,7 +241,10 @@ impl WorldStream {
             end.socket = Some(socket);
             end.early.clear();
         }
-        local::with(|world| world.hosts.get_mut(host).sockets += 1);
+        local::with(|world| {
+            world.hosts.get_mut(host).sockets += 1;
+            world.comes_up(conn, side);
+        });
         Stream::new(WorldStream { host, conn, side, end, at_end: false }, ConnId(conn.0 as u64 + 1))
     }
 
@@ -318,14 +328,23 @@ impl Drop for WorldStream {
             return;
         }
         let mut end = self.end.lock();
+        let unread = end.error.is_none() && end.received > end.read;
         {
             let _on_host = OnHost::new(self.host);
-            end.socket = None;
+            let mut thrown_away = BytesMut::new();
+            if let Some(mut socket) = end.socket.take() {
+                socket.drain(&mut thrown_away);
+            }
         }
         end.dropped = true;
         end.rescued.clear();
         drop(end);
-        local::with(|world| world.dropped(self.conn, self.side));
+        local::with(|world| {
+            if unread {
+                world.abort(self.conn, self.side);
+            }
+            world.dropped(self.conn, self.side);
+        });
     }
 }
 

@@ -37,6 +37,19 @@ pub const ALL: &[Exchange] = &[
         ],
     },
     Exchange {
+        name: "close_with_unread_data_right_after_a_reply",
+        play: |stage| Box::pin(close_unread_at_once(stage)),
+        reset: None,
+        linux: &[
+            "client writes `hello`: ok",
+            "server writes `hi`: ok",
+            "server closes",
+            "client reads: `hi`",
+            "client reads: ConnectionReset",
+            "client reads: eof",
+        ],
+    },
+    Exchange {
         name: "close_with_unread_data_both",
         play: |stage| Box::pin(close_unread_both(stage)),
         reset: None,
@@ -211,6 +224,18 @@ async fn close_unread(stage: Stage) {
     client.read().await;
     client.read().await;
     client.write("x").await;
+}
+
+async fn close_unread_at_once(stage: Stage) {
+    let (mut client, mut server, _door) = stage.pair().await;
+    client.write("hello").await;
+    stage.tick().await;
+    server.write("hi").await;
+    server.close();
+    stage.tick().await;
+    client.read().await;
+    client.read().await;
+    client.read().await;
 }
 
 async fn close_unread_replied(stage: Stage) {

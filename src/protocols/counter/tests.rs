@@ -569,6 +569,18 @@ async fn a_watch_can_be_closed_and_a_name_watched_once() {
     assert_eq!(lab.census.streams(), 0);
 }
 
+/// A user that does not read fails its own stream, and no other.
+#[tokio::test(start_paused = true)]
+async fn a_user_that_does_not_read_loses_that_stream_alone() {
+    let lab = Lab::new().await;
+    let limits = ClientLimits { queued_numbers: 5, ..ClientLimits::default() };
+    let client = Client::start(&lab.env, endpoint(), limits);
+    let unread = client.watch(name("s1")).await;
+    assert_eq!(all(client.watch(name("s2")).await).await, sixty());
+    let (values, ending) = all(unread).await;
+    assert_eq!((values.len(), ending), (5, Ending::Failed(Failure::Overrun)));
+}
+
 /// The same two ends over real sockets.
 #[tokio::test]
 async fn over_loopback() {

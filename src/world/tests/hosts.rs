@@ -175,3 +175,12 @@ fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
     let history = super::history(&spins, &plan([]));
     assert!(history.events.iter().any(|event| matches!(&event.what, What::Livelock { what } if what == "300000 polls")));
 }
+
+#[test]
+fn a_host_may_come_back_at_once_and_binds_its_port_again() {
+    let crash = Fault::Crash { host: "server".into(), lasts: Some(Duration::ZERO) };
+    let history = history(&bare(echo, come_again), &plan([(5_500, crash)]));
+    let said = said(&history, false);
+    assert_eq!(said[..3], ["client: up", "client: eof", "client: up"], "{said:?}");
+    assert!(!history.events.iter().any(|event| matches!(event.what, What::Outlived { .. } | What::Panicked { .. })));
+}

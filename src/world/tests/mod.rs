@@ -2,6 +2,7 @@
 
 mod bare;
 mod engine;
+mod engines;
 mod faults;
 mod hosts;
 mod mended;

@@ -233,7 +233,10 @@ impl Session {
         let mut batch: Vec<Reply> = attached.replies.drain(..).collect();
         let streams = &self.streams;
         attached.cursors.retain(|stream, next| {
-            let Some(Tracked::Kept { log, .. }) = streams.get(stream) else { return false };
+            let Some(Tracked::Kept { log, .. }) = streams.get(stream) else {
+                batch.push(Reply::Lost { stream: stream.clone(), why: Absence::Over }); // forgotten before all of it was sent
+                return false;
+            };
             match log.at(*next) {
                 At::NotYet => true,
                 At::Number(value) => {

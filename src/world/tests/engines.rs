@@ -1,0 +1,312 @@
+//! The same plans on both engines: what the users saw is the same, apart from times.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::time::sleep;
+
+use super::*;
+use crate::history::{ConnEnd, History, What};
+use crate::net::Stream;
+use crate::schedule::{Conn, Count, Fault, Host, Learns, Place, Plan};
+use crate::subject::{Erased, HostContext};
+use crate::world::{Engine, Options, RunError, run};
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn on(engine: Engine, subject: &std::sync::Arc<dyn Erased>, plan: &Plan) -> History {
+    run(subject, plan, &Options { engine, ..Options::default() }).unwrap().history
+}
+
+/// What every host said, each in its order.
+fn by_host(history: &History) -> Vec<String> {
+    let mut said = said(history, false);
+    said.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
+    said
+}
+
+/// What was said on the second engine, and its history: every host said the same on the first.
+fn on_both(subject: &std::sync::Arc<dyn Erased>, faults: impl IntoIterator<Item = (u64, Fault)>) -> (Vec<String>, History) {
+    let plan = short_plan(faults);
+    let [event, ticks] = [Engine::Event, Engine::Turmoil].map(|engine| on(engine, subject, &plan));
+    assert_eq!(by_host(&event), by_host(&ticks));
+    assert_eq!(ends(&event), ends(&ticks), "how each end of each connection was over");
+    assert_eq!(event.end, ticks.end);
+    (said(&ticks, true), ticks)
+}
+
+/// How each end of each connection was over.
+fn ends(history: &History) -> Vec<Vec<ConnEnd>> {
+    let of = |wanted: usize| {
+        let of_conn = |event: &crate::history::Event| match event.what {
+            What::ConnOver { conn, side, how } if conn.0 == wanted => Some((side as usize, how)),
+            _ => None,
+        };
+        let mut ends: Vec<_> = history.events.iter().filter_map(of_conn).collect();
+        ends.sort_by_key(|(side, _)| *side);
+        ends.into_iter().map(|(_, how)| how).collect()
+    };
+    (0..history.conns.len()).map(of).collect()
+}
+
+/// The moment of the first line that ends so, in milliseconds.
+fn when(said: &[String], ends: &str) -> u64 {
+    let line = said.iter().find(|line| line.ends_with(ends)).unwrap_or_else(|| panic!("nobody said `{ends}`: {said:?}"));
+    line.split([' ', ':']).nth(1).unwrap().parse().unwrap()
+}
+
+/// A plan of half a minute: turmoil's ticks are dear.
+fn short_plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
+    Plan { horizon: secs(30), ..plan(faults) }
+}
+
+/// Sends `hello` so many times and says what comes back, until it is something else.
+async fn ask(host: &HostContext, stream: &mut Stream, times: usize, pause: Duration) {
+    for _ in 0..times {
+        let heard = match stream.write_all(b"hello").await {
+            Ok(()) => hear(stream).await,
+            Err(error) => format!("write: {:?}", error.kind()),
+        };
+        say(host, heard.clone());
+        if heard != "hello" {
+            return;
+        }
+        sleep(pause).await;
+    }
+}
+
+/// Asks ten times over one connection.
+async fn ask_ten_times(host: HostContext) {
+    let mut stream = connect(&host).await;
+    ask(&host, &mut stream, 10, secs(1)).await;
+}
+
+/// Asks five times over each of eight connections, as far as they come up and live.
+async fn ask_again(host: HostContext) {
+    for _ in 0..8 {
+        sleep(secs(1)).await;
+        match host.env.net.connect(&server()).await {
+            Ok(mut stream) => ask(&host, &mut stream, 5, ms(300)).await,
+            Err(error) => say(&host, format!("{:?}", error.kind())),
+        }
+    }
+    std::future::pending().await
+}
+
+#[test]
+fn an_echo_without_a_fault() {
+    let (said, history) = on_both(&bare(echo, ask_ten_times), []);
+    assert_eq!(said.iter().filter(|line| line.ends_with(": hello")).count(), 10, "{said:?}");
+    assert_eq!(history.events.iter().filter(|event| matches!(event.what, What::ConnUp { .. })).count(), 2);
+}
+
+#[test]
+fn a_cut_that_each_end_learns_of_in_its_own_time() {
+    let learns = BTreeMap::from([("client".into(), Learns::After(ms(0))), ("server".into(), Learns::After(secs(3)))]);
+    let cut = Fault::Cut { conn: Conn::number("client", 1), learns };
+    let (said, _) = on_both(&bare(echo, ask_ten_times), [(5_500, cut)]);
+    assert!((5_500..7_000).contains(&when(&said, "write: ConnectionReset")), "{said:?}");
+    assert_eq!(when(&said, "1 ConnectionReset"), 8_500);
+}
+
+#[test]
+fn a_cut_wakes_a_reader_that_waits() {
+    let subject = bare(echo, |host| async move {
+        let heard = hear(&mut connect(&host).await).await;
+        say(&host, heard);
+        std::future::pending().await
+    });
+    let cut = Fault::Cut { conn: Conn::number("client", 1), learns: BTreeMap::new() };
+    let (mut said, _) = on_both(&subject, [(1_000, cut)]);
+    said.sort();
+    assert_eq!(said, ["client 1000: ConnectionReset", "server 1000: 1 ConnectionReset"]);
+}
+
+#[test]
+fn a_partition_that_heals_loses_nothing() {
+    let hosts = (Host::from("client"), Host::from("server"));
+    let partition = Fault::Partition { hosts, toward: None, lasts: Some(secs(7)) };
+    let (said, _) = on_both(&bare(echo, ask_ten_times), [(3_500, partition)]);
+    let times: Vec<u64> = said.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
+    let pause = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    // Lost at about 4 s, tried again after 200, 600, 1,400, 3,000, 6,200 and 12,600 ms.
+    assert!((6_200..14_000).contains(&pause), "{said:?}");
+    assert_eq!(said.last().unwrap().split(": ").nth(1), Some("1 eof"));
+}
+
+#[test]
+fn a_crash_and_a_restart() {
+    let crash = Fault::Crash { host: "server".into(), lasts: Some(ms(3_500)) };
+    let (said, history) = on_both(&bare(echo, ask_again), [(4_500, crash)]);
+    assert_eq!(said.iter().filter(|line| line.ends_with(": eof")).count(), 1, "{said:?}");
+    assert!(said.iter().any(|line| line.ends_with("ConnectionRefused")), "{said:?}");
+    assert_eq!(history.events.iter().filter(|event| matches!(event.what, What::Started)).count(), 3);
+}
+
+#[test]
+fn a_client_that_crashes_says_goodbye() {
+    let crash = Fault::Crash { host: "client".into(), lasts: Some(secs(2)) };
+    let (said, _) = on_both(&bare(echo, ask_ten_times), [(5_500, crash)]);
+    assert!((5_500..5_600).contains(&when(&said, "1 eof")), "{said:?}");
+}
+
+#[test]
+fn a_power_loss_is_not_heard_of_until_the_restart() {
+    let loss = Fault::PowerLoss { host: "server".into(), lasts: Some(secs(4)) };
+    let (said, _) = on_both(&bare(echo, ask_again), [(4_500, loss)]);
+    // Lost at about 4.6 s, and tried again at 10.8 s.
+    assert!((8_500..12_000).contains(&when(&said, "ConnectionReset")), "{said:?}");
+}
+
+#[test]
+fn refuse_is_an_error_at_once_and_passes() {
+    let refuse = Fault::Refuse { host: "server".into(), lasts: Some(ms(3_500)) };
+    let (said, _) = on_both(&bare(echo, ask_again), [(0, refuse)]);
+    let refused = said.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
+    assert_eq!(refused, 3, "{said:?}");
+}
+
+#[test]
+fn a_cut_within_a_segment_lets_its_first_part_arrive() {
+    let cut = Fault::CutAfter {
+        conn: Conn::number("client", 1),
+        toward: "server".into(),
+        count: Count::Bytes(25),
+        learns: BTreeMap::new(),
+    };
+    let subject = bare(
+        |host| async move {
+            let mut listener = host.env.net.listen(&server()).await.unwrap();
+            let mut stream = listener.accept().await.unwrap();
+            let mut heard = Vec::new();
+            let end = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut heard).await;
+            say(&host, format!("{} {:?}", String::from_utf8_lossy(&heard), end.map_err(|error| error.kind())));
+            std::future::pending().await
+        },
+        |host| async move {
+            let mut stream = connect(&host).await;
+            while stream.write_all(b"123456789\n").await.is_ok() {
+                sleep(ms(100)).await;
+            }
+            std::future::pending().await
+        },
+    );
+    let (said, _) = on_both(&subject, [(0, cut)]);
+    assert!(said[0].ends_with("123456789\n123456789\n12345 Err(ConnectionReset)"), "{said:?}");
+}
+
+/// A reply that arrived, unread, is read before the reset that came after it.
+#[test]
+fn a_reset_throws_nothing_away_that_had_arrived() {
+    let subject = bare(echo, |host| async move {
+        let mut stream = connect(&host).await;
+        stream.write_all(b"hello").await.unwrap();
+        sleep(secs(3)).await;
+        for _ in 0..3 {
+            let heard = hear(&mut stream).await;
+            say(&host, heard);
+        }
+        std::future::pending().await
+    });
+    let reset = Fault::Reset { conn: Conn::number("client", 1), toward: None };
+    let (_, history) = on_both(&subject, [(2_000, reset)]);
+    assert_eq!(by_host(&history)[..3], ["client: hello", "client: ConnectionReset", "client: eof"]);
+}
+
+/// Data is delayed, the reset after it is not, and waits for it: both arrive in the same millisecond, and the data is read first.
+#[test]
+fn last_words_are_read_before_the_reset_that_came_with_them() {
+    let subject = bare(
+        |host| async move {
+            let mut listener = host.env.net.listen(&server()).await.unwrap();
+            let mut stream = listener.accept().await.unwrap();
+            tokio::io::AsyncReadExt::read_u8(&mut stream).await.unwrap();
+            stream.write_all(b"bye").await.unwrap();
+            sleep(ms(500)).await;
+            // What it has not read makes this close a reset.
+            drop(stream);
+            std::future::pending().await
+        },
+        |host| async move {
+            let mut stream = connect(&host).await;
+            sleep(secs(5)).await;
+            ask(&host, &mut stream, 1, ms(0)).await;
+            let heard = hear(&mut stream).await;
+            say(&host, heard);
+            std::future::pending().await
+        },
+    );
+    let place = Place::Link("client".into(), "server".into());
+    let delay = Fault::Delay { place, toward: Some("client".into()), by: secs(2), lasts: Some(ms(800)) };
+    let (said, _) = on_both(&subject, [(4_500, delay)]);
+    assert!(when(&said, "bye") > 7_000 && when(&said, "ConnectionReset") == when(&said, "bye"), "{said:?}");
+}
+
+#[test]
+fn a_connection_that_is_given_up_while_it_opens_is_none() {
+    let subject = bare(echo, |host| async move {
+        for _ in 0..5 {
+            match tokio::time::timeout(ms(500), connect(&host)).await {
+                Ok(mut stream) => ask(&host, &mut stream, 1, ms(0)).await,
+                Err(_) => say(&host, "given up"),
+            }
+            sleep(secs(1)).await;
+        }
+        std::future::pending().await
+    });
+    let hang = Fault::Hang { host: "server".into(), lasts: Some(ms(2_500)) };
+    let wanted = ["client: given up", "client: given up", "client: hello", "client: hello", "client: hello"];
+    for engine in [Engine::Event, Engine::Turmoil] {
+        let said = by_host(&on(engine, &subject, &short_plan([(0, hang.clone())])));
+        assert_eq!(said[..5], wanted, "{engine:?}");
+        assert_eq!(said[5..].len(), 3, "the server has seen three connections: {said:?}");
+    }
+}
+
+#[test]
+fn the_same_plan_twice_is_the_same_on_turmoil() {
+    let subject = bare(echo, ask_again);
+    let digest = |seed| {
+        let mut plan = short_plan([(4_500, Fault::Crash { host: "server".into(), lasts: Some(secs(3)) })]);
+        plan.seed = seed;
+        on(Engine::Turmoil, &subject, &plan).digest
+    };
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+}
+
+#[test]
+fn a_panic_of_a_root_is_an_entry_and_another_one_ends_the_run() {
+    let panicked = |history: &History, wanted: &str| {
+        let says =
+            |event: &crate::history::Event| matches!(&event.what, What::Panicked { message } if message.starts_with(wanted));
+        history.events.iter().any(says)
+    };
+    let root = bare(|_| async { panic!("of the root") }, |_| std::future::pending());
+    let history = on(Engine::Turmoil, &root, &short_plan([]));
+    assert!(panicked(&history, "of the root (") && history.end.0 > 30_000, "{:?}", history.end);
+    let task = bare(
+        |_| async {
+            tokio::spawn(async { panic!("of a task") });
+            std::future::pending().await
+        },
+        |_| std::future::pending(),
+    );
+    let history = on(Engine::Turmoil, &task, &short_plan([]));
+    assert!(panicked(&history, "of a task (") && history.end.0 < 30_000, "{:?}", history.end);
+}
+
+#[test]
+fn what_turmoil_cannot_express_is_refused() {
+    let plan = plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]);
+    let options = Options { engine: Engine::Turmoil, ..Options::default() };
+    let refused = run(&bare(echo, ask_ten_times), &plan, &options).unwrap_err();
+    assert!(matches!(refused, RunError::Plan(why) if why.starts_with("accept-then-close")));
+}

@@ -1,0 +1,194 @@
+//! The second engine: the same world on stock `turmoil`, in ticks of a millisecond. It is slow; it checks the first one, and shows
+//! that a protocol which lives in turmoil sees the same.
+//!
+//! All of turmoil's links are held, so that turmoil decides nothing. After each tick the world looks at the segments that wait on
+//! the links: new ones get their fate from the link model, as on the event engine, and those whose arrival has come are handed
+//! over before the next tick. A segment that is lost waits there for ever. What the world does with a segment in between is not
+//! written twice: [`links`] tells of each as a packet of the event engine.
+//!
+//! What cannot be said on a held link (an RST, a part of a segment) is enforced where product code holds its end of a connection:
+//! an end that was killed gets its error there, whatever turmoil's own socket still believes, and what that socket says afterwards
+//! is dropped.
+//!
+//! A turn is a tick. In it run the timers of its millisecond first, then what arrived in it, in the order of the hosts; what a
+//! milestone triggers acts at its end. Every host has a runtime of its own, by whose number the world tells whose task speaks.
+//!
+//! What differs from the event engine, because stock turmoil has no words for it:
+//! - a connection is up when the server's user accepts it, and its client knows at once: a SYN-ACK takes no time, cannot be lost,
+//!   and there is no third segment; a SYN to a port where nobody listens is refused without a way back; a SYN that comes after its client has given up reaches nobody, so
+//!   that the server's end of that connection is never told to be over;
+//! - there are no acknowledgements and no byte windows: a segment is one write of at most [`SEGMENT`] bytes, and [`SEGMENTS`] of
+//!   them may be on their way; `slow` with a window or a segment size is refused, and so is `accept-then-close`, whose
+//!   middleman would have to invent a SYN-ACK;
+//! - the order of packets and timers within a millisecond is fixed, whatever the plan wants;
+//! - there are no task hooks: tasks are not counted (neither in the census nor as a leak of a dead host), nor are polls; a task
+//!   that spins hangs the run, where the event engine tells of a livelock;
+//! - a panic of a task that is not the root ends its whole run: turmoil shuts the runtime down.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::Duration;
+
+use ::turmoil::{Builder, Sim};
+use tokio::runtime::Handle;
+
+use crate::history::Time;
+use crate::schedule::{Fault, Host};
+use crate::subject::Root;
+
+use super::engine::{Machine, Stack};
+use super::local::{self, HostIx};
+use super::state::World;
+
+mod links;
+mod socket;
+mod stack;
+
+use stack::{Order, Shared, TickStack};
+
+/// The largest segment, as that of the event engine.
+const SEGMENT: usize = 1_460;
+
+/// How many segments of a direction may be on their way or unread, and how many connections may wait to be accepted.
+const SEGMENTS: usize = 128;
+
+/// Why a fault cannot be carried out on this engine, if so.
+pub(super) fn cannot(fault: &Fault) -> Option<&'static str> {
+    match fault {
+        Fault::AcceptThenClose { .. } => Some("accept-then-close needs a SYN-ACK that stock turmoil cannot be given"),
+        Fault::Slow { by, .. } if by.segment.is_some() => Some("stock turmoil cannot split segments"),
+        Fault::Slow { by, .. } if by.window.is_some() => Some("stock turmoil has no byte windows"),
+        _ => None,
+    }
+}
+
+/// A simulation of turmoil, and what runs in it.
+pub(super) struct TickMachine {
+    sim: Sim<'static>,
+    hosts: Vec<SimHost>,
+    shared: Rc<RefCell<Shared>>,
+}
+
+/// A host of the simulation.
+struct SimHost {
+    ip: IpAddr,
+    /// The root that it starts with next.
+    next: Rc<Cell<Option<Root>>>,
+    /// Whether turmoil knows it already.
+    known: bool,
+}
+
+impl TickMachine {
+    /// A machine whose `select!` is drawn from `seed`.
+    pub fn new(seed: u64) -> Self {
+        let sim = Builder::new()
+            .tick_duration(Duration::from_millis(1))
+            .simulation_duration(Duration::MAX)
+            .tcp_capacity(SEGMENTS)
+            .rng_seed(seed)
+            .build();
+        Self { sim, hosts: Vec::new(), shared: Rc::default() }
+    }
+
+    /// Does what is due, and what the world has ordered.
+    fn catch_up(&mut self) {
+        self.carry_out();
+        while let Some(due) = local::with(|world| world.queue.pop(world.now())) {
+            local::with(|world| world.act(due));
+            self.carry_out();
+        }
+    }
+
+    /// Starts and stops hosts as ordered.
+    fn carry_out(&mut self) {
+        let orders = std::mem::take(&mut self.shared.borrow_mut().orders);
+        for order in orders {
+            match order {
+                Order::Start(host, root) => self.start(host, root),
+                Order::Stop(host) if self.hosts[host.0].known => {
+                    local::as_host(host, || self.sim.crash(self.hosts[host.0].ip));
+                    // What dropped tasks still say is read, and ignored, while the host dies.
+                    local::with(World::read_notes);
+                }
+                Order::Stop(_) => {}
+            }
+        }
+    }
+
+    fn start(&mut self, index: HostIx, root: Root) {
+        let host = &self.hosts[index.0];
+        host.next.set(Some(root));
+        if host.known {
+            return self.sim.bounce(host.ip);
+        }
+        let next = host.next.clone();
+        self.sim.host(host.ip, move || {
+            local::on_runtime(Handle::current().id(), index);
+            live(next.take().expect("a host is started with a root"))
+        });
+        for other in self.hosts.iter().filter(|other| other.known) {
+            self.sim.hold(other.ip, host.ip);
+        }
+        self.hosts[index.0].known = true;
+    }
+
+    /// A millisecond in which all hosts run. Returns whether all of them survived.
+    fn tick(&mut self) -> bool {
+        self.shared.borrow_mut().links.hand_over(&self.sim);
+        let survived = catch_unwind(AssertUnwindSafe(|| self.sim.step())).is_ok_and(|stepped| stepped.is_ok());
+        while local::with(World::read_notes) {
+            self.catch_up();
+        }
+        local::with(|world| {
+            world.read_gauges();
+            world.finish_deaths();
+            world.after_start();
+        });
+        self.shared.borrow_mut().links.look(&self.sim);
+        local::with(World::egress);
+        self.shared.borrow_mut().ticks += 1;
+        local::with(|world| world.forget_time());
+        local::progress();
+        survived
+    }
+}
+
+/// What a host runs: its root; then nothing, but for the tasks that it left behind. A panic of the root is the root's end.
+async fn live(mut root: Root) -> ::turmoil::Result {
+    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| root.as_mut().poll(cx))) {
+        Ok(polled) => polled,
+        Err(_) => std::task::Poll::Ready(()),
+    })
+    .await;
+    drop(root);
+    std::future::pending().await
+}
+
+impl Machine for TickMachine {
+    fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>) {
+        let ips: Vec<_> = hosts.iter().map(|host| self.sim.lookup(host.as_str())).collect();
+        self.hosts = ips.iter().map(|ip| SimHost { ip: *ip, next: Rc::default(), known: false }).collect();
+        {
+            let mut shared = self.shared.borrow_mut();
+            (shared.up, shared.ips) = (vec![false; hosts.len()], ips.clone());
+        }
+        (Box::new(TickStack(self.shared.clone())), ips)
+    }
+
+    fn drive(&mut self, mut until: Time) {
+        local::with(World::begin_run);
+        loop {
+            if local::with(|world| world.now()) >= until {
+                let Some(later) = local::with(World::at_end) else { break };
+                until = later;
+            }
+            self.catch_up();
+            if !self.tick() {
+                break;
+            }
+        }
+        local::with(World::seal);
+    }
+}

@@ -1,0 +1,120 @@
+//! The segments that wait on turmoil's held links, told of as packets.
+//!
+//! A segment is known by its ends and by the sequence number after it; turmoil numbers segments, so the bytes are counted here.
+//! turmoil tells neither which segments are new nor lets one be named: a list runs parallel to each link's queue. New ones stand
+//! at a queue's end, and those that were handed over are gone after the next tick.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use ::turmoil::{Protocol, Segment, Sim};
+use bytes::Bytes;
+use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
+
+use crate::world::engine::Handed;
+
+/// The way from one socket to another.
+type Way = (SocketAddr, SocketAddr);
+
+/// What waits on all links.
+#[derive(Default)]
+pub(super) struct Links {
+    /// What waits on each link, in turmoil's order.
+    queues: Vec<Vec<Waiting>>,
+    /// The next sequence number of each way.
+    next: BTreeMap<Way, u32>,
+    /// Segments that nobody has been told of yet.
+    pub new: Vec<Packet>,
+}
+
+/// A segment on a link.
+struct Waiting {
+    way: Way,
+    /// The sequence number after it; none for an RST, which is never handed over.
+    end: Option<u32>,
+    payload: Bytes,
+    /// Whether it is to be handed over before the next tick.
+    given: bool,
+}
+
+impl Links {
+    /// Has the receivers' kernels get what they were given, with the next tick.
+    pub fn hand_over(&mut self, sim: &Sim<'_>) {
+        sim.links(|links| {
+            for (link, queue) in links.zip(&mut self.queues) {
+                link.zip(queue.iter()).filter(|(_, waiting)| waiting.given).for_each(|(sent, _)| sent.deliver());
+                queue.retain(|waiting| !waiting.given);
+            }
+        });
+    }
+
+    /// Looks at what the last tick sent.
+    pub fn look(&mut self, sim: &Sim<'_>) {
+        let Self { queues, next, new } = self;
+        sim.links(|links| {
+            for (n, link) in links.enumerate() {
+                if queues.len() == n {
+                    queues.push(Vec::new());
+                }
+                let seen = queues[n].len();
+                for sent in link.skip(seen) {
+                    let way = sent.pair();
+                    let segment = tell(sent.protocol(), way, next);
+                    let occupied = segment.payload.len() as u32 + u32::from(segment.flags.syn) + u32::from(segment.flags.fin);
+                    let end = (!segment.flags.rst).then(|| segment.seq.wrapping_add(occupied));
+                    end.map(|end| next.insert(way, end));
+                    queues[n].push(Waiting { way, end, payload: segment.payload.clone(), given: false });
+                    new.push(Packet { src: way.0.ip(), dst: way.1.ip(), ttl: 64, payload: Transport::Tcp(segment) });
+                }
+            }
+        });
+    }
+
+    /// Marks a segment as to be handed over.
+    pub fn give(&mut self, packet: &Packet) -> Handed {
+        let Transport::Tcp(tcp) = &packet.payload else { return Handed::Taken };
+        let way = (SocketAddr::new(packet.src, tcp.src_port), SocketAddr::new(packet.dst, tcp.dst_port));
+        let occupied = tcp.payload.len() as u32 + u32::from(tcp.flags.syn) + u32::from(tcp.flags.fin);
+        let end = Some(tcp.seq.wrapping_add(occupied));
+        match self.all().find(|waiting| waiting.way == way && waiting.end == end && !waiting.given) {
+            Some(waiting) => {
+                waiting.given = true;
+                Handed::Taken
+            }
+            None => Handed::Part(tcp.payload.clone()),
+        }
+    }
+
+    /// Has what was given and not handed over yet stay on its link, and returns its bytes.
+    pub fn take_back(&mut self, from: SocketAddr, to: SocketAddr) -> Vec<Bytes> {
+        let given = self.all().filter(|waiting| waiting.given && waiting.way == (from, to));
+        given
+            .map(|waiting| {
+                (waiting.given, waiting.end) = (false, None);
+                waiting.payload.clone()
+            })
+            .collect()
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Waiting> {
+        self.queues.iter_mut().flatten()
+    }
+}
+
+/// Tells of a segment of turmoil's as a packet of the event engine.
+fn tell(sent: &Protocol, (src, dst): Way, next: &mut BTreeMap<Way, u32>) -> TcpSegment {
+    let none = TcpFlags { ack: true, ..TcpFlags::default() };
+    let (flags, payload) = match sent {
+        Protocol::Tcp(Segment::Syn(_)) => (TcpFlags { syn: true, ..TcpFlags::default() }, Bytes::new()),
+        Protocol::Tcp(Segment::Data(_, bytes)) => (none, bytes.clone()),
+        Protocol::Tcp(Segment::Fin(_)) => (TcpFlags { fin: true, ..none }, Bytes::new()),
+        Protocol::Tcp(Segment::Rst) | Protocol::Udp(_) => (TcpFlags { rst: true, ..none }, Bytes::new()),
+    };
+    if flags.syn {
+        // A port that was used before begins anew.
+        next.remove(&(src, dst));
+        next.remove(&(dst, src));
+    }
+    let seq = next.get(&(src, dst)).copied().unwrap_or(0);
+    TcpSegment { src_port: src.port(), dst_port: dst.port(), seq, ack: 0, flags, window: u16::MAX, payload }
+}

@@ -1,0 +1,155 @@
+//! turmoil's sockets as the world wants them.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use ::turmoil::net::{TcpListener, TcpStream};
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::net::BoxFuture;
+use crate::world::engine::{RawListener, RawSocket};
+
+use super::SEGMENT;
+
+/// A stream of turmoil, and who waits for it: the world can end it in a way that turmoil does not know of.
+struct Socket {
+    stream: TcpStream,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    shut: bool,
+}
+
+impl Socket {
+    fn boxed(stream: TcpStream) -> Box<dyn RawSocket> {
+        Box::new(Self { stream, reader: None, writer: None, shut: false })
+    }
+}
+
+impl RawSocket for Socket {
+    fn drain(&mut self, into: &mut BytesMut) {
+        let mut buffer = [0; 4096];
+        loop {
+            let mut read = ReadBuf::new(&mut buffer);
+            let polled = Pin::new(&mut self.stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut read);
+            if !matches!(polled, Poll::Ready(Ok(()))) || read.filled().is_empty() {
+                return;
+            }
+            into.extend_from_slice(read.filled());
+        }
+    }
+
+    fn wake(&mut self) {
+        self.reader.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.reader = polled.is_pending().then(|| cx.waker().clone());
+        polled
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, &buf[..buf.len().min(SEGMENT)]);
+        self.writer = polled.is_pending().then(|| cx.waker().clone());
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if std::mem::replace(&mut self.shut, true) {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// A connection that is being opened.
+///
+/// When it is given up, it is looked at once more: a server may have accepted it in the same tick, and must be told that it is over,
+/// which turmoil does when a stream is dropped.
+pub(super) struct Dialing {
+    opening: BoxFuture<'static, io::Result<TcpStream>>,
+    state: Dialed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dialed {
+    NotYet,
+    Waits,
+    Done,
+}
+
+impl Dialing {
+    /// A connection from the host that polls it.
+    pub fn new(to: SocketAddr) -> Self {
+        Self { opening: Box::pin(TcpStream::connect(to)), state: Dialed::NotYet }
+    }
+}
+
+impl Future for Dialing {
+    type Output = io::Result<Box<dyn RawSocket>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = self.opening.as_mut().poll(cx);
+        self.state = if polled.is_ready() { Dialed::Done } else { Dialed::Waits };
+        polled.map_ok(Socket::boxed)
+    }
+}
+
+impl Drop for Dialing {
+    fn drop(&mut self) {
+        if self.state == Dialed::Waits {
+            drop(self.opening.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+        }
+    }
+}
+
+/// A listening socket. It keeps its wait for the next connection, so that giving the wait up loses none.
+pub(super) struct Binding {
+    next: Option<BoxFuture<'static, io::Result<(TcpStream, SocketAddr)>>>,
+    socket: Arc<TcpListener>,
+    port: u16,
+}
+
+impl Binding {
+    /// Listens at a port of the host that runs.
+    pub fn new(port: u16) -> io::Result<Self> {
+        // turmoil's `bind` is async in form only.
+        let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
+        let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let socket = Arc::new(socket?);
+        let port = socket.local_addr()?.port();
+        Ok(Self { next: None, socket, port })
+    }
+}
+
+impl RawListener for Binding {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
+        let socket = &self.socket;
+        let next = self.next.get_or_insert_with(|| {
+            let socket = socket.clone();
+            Box::pin(async move { socket.accept().await })
+        });
+        let accepted = std::task::ready!(next.as_mut().poll(cx));
+        self.next = None;
+        Poll::Ready(accepted.map(|(stream, peer)| (Socket::boxed(stream), peer)))
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+    }
+}

@@ -1,0 +1,95 @@
+//! What the world can ask of turmoil: it is noted here, and carried out between two ticks, when the world is not held.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use turmoil_net::Packet;
+
+use crate::net::BoxFuture;
+use crate::subject::Root;
+use crate::world::engine::{Handed, RawListener, RawSocket, Stack};
+use crate::world::local::HostIx;
+
+use super::links::Links;
+use super::socket;
+
+/// What the machine and the stack share.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// Milliseconds that are over.
+    pub ticks: u64,
+    pub orders: Vec<Order>,
+    pub links: Links,
+    /// The hosts that run, by number and by address.
+    pub up: Vec<bool>,
+    pub ips: Vec<IpAddr>,
+}
+
+/// What the machine is to do as soon as the world is not held.
+pub(super) enum Order {
+    Start(HostIx, Root),
+    Stop(HostIx),
+}
+
+/// The kernels of turmoil's hosts, as far as they can be reached.
+pub(super) struct TickStack(pub Rc<RefCell<Shared>>);
+
+impl Stack for TickStack {
+    fn passed(&self) -> Duration {
+        Duration::from_millis(self.0.borrow().ticks)
+    }
+
+    /// turmoil knows whose runtime it runs.
+    fn set_current(&self, _: HostIx) {}
+
+    fn egress(&mut self, packets: &mut Vec<Packet>) {
+        packets.append(&mut self.0.borrow_mut().links.new);
+    }
+
+    fn deliver(&mut self, packet: Packet, held: bool) -> Handed {
+        let mut shared = self.0.borrow_mut();
+        let up = shared.ips.iter().position(|ip| *ip == packet.dst).is_some_and(|host| shared.up[host]);
+        match (up, held) {
+            (true, true) => shared.links.give(&packet),
+            (false, true) => Handed::Closed,
+            // turmoil would answer a FIN to a closed socket with an RST.
+            (_, false) => Handed::Taken,
+        }
+    }
+
+    /// The world's end of the connection has its error: nothing of turmoil's socket is asked for any more.
+    fn reset(&mut self, _: Packet) {}
+
+    fn take_back(&mut self, from: SocketAddr, to: SocketAddr) -> Vec<Bytes> {
+        self.0.borrow_mut().links.take_back(from, to)
+    }
+
+    fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn RawSocket>>> {
+        Box::pin(socket::Dialing::new(to))
+    }
+
+    fn bind(&self, port: u16) -> io::Result<Box<dyn RawListener>> {
+        Ok(Box::new(socket::Binding::new(port)?))
+    }
+
+    fn start(&mut self, host: HostIx, root: Root) {
+        let mut shared = self.0.borrow_mut();
+        shared.up[host.0] = true;
+        shared.orders.push(Order::Start(host, root));
+    }
+
+    fn stop(&mut self, host: HostIx) {
+        let mut shared = self.0.borrow_mut();
+        if std::mem::replace(&mut shared.up[host.0], false) {
+            shared.orders.push(Order::Stop(host));
+        }
+    }
+
+    fn tasks_of(&self, _: HostIx) -> Option<u64> {
+        None
+    }
+}
