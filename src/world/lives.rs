@@ -145,10 +145,6 @@ impl World {
         }
         let down = |active: &super::faults::InForce| active.target == Target::Host(host) && active.kind == Kind::Dead;
         let fault = fault.or_else(|| self.faults.active.iter().rev().find(|active| down(active)).map(|active| active.number));
-        if let (true, Some(fault)) = (self.hosts.get(host).dying, fault) {
-            // The tasks of its last life have their turn to drop first.
-            return self.schedule(self.now() + Duration::from_millis(1), 0, Due::Restart(host, fault));
-        }
         self.start(host);
         match fault {
             Some(fault) => self.expire(fault),

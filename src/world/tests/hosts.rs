@@ -53,14 +53,6 @@ fn crash_closes_sockets_refuses_and_comes_again() {
 }
 
 #[test]
-fn a_host_that_starts_again_at_once_lets_its_tasks_drop_first() {
-    let crash = Fault::Crash { host: "server".into(), lasts: Some(Duration::ZERO) };
-    let history = history(&bare(echo, come_again), &plan([(5_500, crash)]));
-    assert!(!history.events.iter().any(|event| matches!(event.what, What::Outlived { .. })));
-    assert_eq!(said(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
-}
-
-#[test]
 fn power_loss_tells_nobody_until_the_restart() {
     let history =
         history(&bare(echo, come_again), &plan([(5_500, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(10)) })]));
