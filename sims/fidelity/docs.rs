@@ -12,7 +12,8 @@ const END: &str = "<!-- end -->";
 fn drawn() -> String {
     let mut text = String::new();
     let (all, other) = (exchanges::all().count(), world::DIFFERS.len());
-    writeln!(text, "{all} exchanges are compared. Linux and a world differ in {other}, and each of these is pinned by a test:\n").unwrap();
+    writeln!(text, "{all} exchanges are compared. Linux and a world differ in {other}, and each of these is pinned by a test:\n")
+        .unwrap();
     text += "| exchange | Linux | a world | because |\n|---|---|---|---|\n";
     for row in world::DIFFERS {
         let exchange = exchanges::all().find(|exchange| exchange.name == row.exchange).expect("it is an exchange");
