@@ -17,6 +17,8 @@ pub(super) struct HostState {
     pub dark: bool,
     /// Whether it dies: what its tasks still say is ignored.
     pub dying: bool,
+    /// Whether what it has before its first connection was counted.
+    pub counted: bool,
     /// How often it was started.
     pub starts: u64,
     /// How far its wall clock is off, in milliseconds.
@@ -37,7 +39,7 @@ pub(super) enum Role {
 impl HostState {
     /// A host that was not started yet.
     pub fn new(name: Host, ip: IpAddr, role: Role) -> Self {
-        Self { name, ip, role, up: false, dark: false, dying: false, starts: 0, clock_off: 0, sockets: 0 }
+        Self { name, ip, role, up: false, dark: false, dying: false, counted: false, starts: 0, clock_off: 0, sockets: 0 }
     }
 }
 

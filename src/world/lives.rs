@@ -154,11 +154,17 @@ impl World {
         }
     }
 
-    /// After the first turn: what there is before the first connection is counted.
+    /// After a host's first turn: what it has before its first connection is counted.
     pub(super) fn after_start(&mut self) {
         if self.phase == Phase::Starting {
             self.phase = Phase::Running;
-            self.census(true);
+        }
+        for host in self.hosts.indices() {
+            let state = self.hosts.get_mut(host);
+            if state.up && !state.counted {
+                state.counted = true;
+                self.count(host, true);
+            }
         }
     }
 
@@ -181,23 +187,21 @@ impl World {
                 Some(now + self.settle)
             }
             Phase::Settling => {
-                self.census(false);
+                self.hosts.indices().for_each(|host| self.count(host, false));
                 None
             }
         }
     }
 
-    /// Counts what every host has.
-    fn census(&mut self, baseline: bool) {
-        for host in self.hosts.indices() {
-            let state = self.hosts.get(host);
-            let mut counts = BTreeMap::from([("sockets".to_owned(), state.sockets)]);
-            counts.extend(self.stack.tasks_of(host).map(|tasks| ("tasks".to_owned(), tasks)));
-            for gauge in self.gauges.iter().filter(|gauge| gauge.host == host && gauge.alive) {
-                counts.insert(gauge.name.to_owned(), (gauge.count)());
-            }
-            self.record(Some(host), What::Census { baseline, counts });
+    /// Counts what a host has.
+    fn count(&mut self, host: HostIx, baseline: bool) {
+        let state = self.hosts.get(host);
+        let mut counts = BTreeMap::from([("sockets".to_owned(), state.sockets)]);
+        counts.extend(self.stack.tasks_of(host).map(|tasks| ("tasks".to_owned(), tasks)));
+        for gauge in self.gauges.iter().filter(|gauge| gauge.host == host && gauge.alive) {
+            counts.insert(gauge.name.to_owned(), (gauge.count)());
         }
+        self.record(Some(host), What::Census { baseline, counts });
     }
 
     /// Notes what the subject's counters have risen to.

@@ -23,7 +23,7 @@
 //! # What is promised
 //!
 //! - A stream's numbers are indexed 1, 2, 3, … in the order in which they were made, by the one lock under which they enter the
-//!   [log](server::log). The sender pulls from the log by position, so catching up and going on live are one loop.
+//!   log. The sender pulls from the log by position, so catching up and going on live are one loop.
 //! - A session has one attachment. The greatest [`Ticket`] wins it; whatever an older connection still says, or how late it
 //!   ends, changes nothing.
 //! - An `add` takes effect at most once, in the order of issue; once it was acknowledged, exactly once. A `peek` may fail when

@@ -1,8 +1,8 @@
 //! `counter` in a world: the glue of [`protocols::counter`](crate::protocols::counter).
 //!
 //! - [`operations`]: what a user can ask for, and what a scenario says of the numbers: `[stream.s1] numbers = 60, every = "1s"`.
-//! - [`outside`]: the world behind the server, which records what is really so.
-//! - [`user`]: the user of a client, who records what came of it.
+//! - `outside`: the world behind the server, which records what is really so.
+//! - `user`: the user of a client, who records what came of it.
 //! - [`tables`]: limits, milestones, points, defects, rules.
 //!
 //! Streams are *durable*, and so is `add`; `peek` is *in flight*; `lease` is *bound*. With several clients, each has streams

@@ -1,8 +1,8 @@
 //! The client: one logical client over connections that come and go.
 //!
 //! - [`Client`]: what a user holds. Dropping it ends its task; [`Client::close`] says goodbye first.
-//! - [`book`]: what is owed to the user, and what is to be said to the server. Without clock, socket or task.
-//! - [`driver`]: the one task. It gets connections, keeps them, and moves lines between them and the book.
+//! - `book`: what is owed to the user, and what is to be said to the server. Without clock, socket or task.
+//! - `driver`: the one task. It gets connections, keeps them, and moves lines between them and the book.
 //!
 //! A client is [`Connected`](State::Connected), or [`Recovering`](State::Recovering) with a deadline, or it has
 //! [`Failed`](State::Failed): then everything that waited has ended with a reason, and it tries again when it is asked for

@@ -1,7 +1,7 @@
 //! The server: it keeps sessions, and lends them to connections.
 //!
-//! - [`log`]: what is kept of one stream. [`session`]: one session. Both without clock, socket or task.
-//! - [`connection`]: one connection, one task. It pulls what it sends from its session, by position, so a client that reads
+//! - `log`: what is kept of one stream. `session`: one session. Both without clock, socket or task.
+//! - `connection`: one connection, one task. It pulls what it sends from its session, by position, so a client that reads
 //!   slowly, or not at all, stops nobody but itself.
 //!
 //! All sessions stand under one lock, which is never held across an await. Tasks are owned: the connections by the server,
@@ -26,7 +26,7 @@ use crate::env::Entropy;
 use crate::net::{Endpoint, Listener};
 
 mod connection;
-pub(super) mod log;
+mod log;
 mod session;
 
 use session::{Fenced, Session};
