@@ -57,3 +57,8 @@ pub mod subjects;
 pub mod suite;
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod world;
+
+/// A page for readers, whose snippets are compiled with the other examples in the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/from-tokio-net.md")]
+mod from_tokio_net {}

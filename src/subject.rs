@@ -43,10 +43,14 @@ pub trait Subject: Send + Sync + 'static {
     fn about(&self) -> &'static str;
 
     /// All its sizes, windows, deadlines and budgets.
-    fn limits(&self) -> &'static [Limit];
+    fn limits(&self) -> &'static [Limit] {
+        &[]
+    }
 
     /// The milestones of its product code.
-    fn milestones(&self) -> &'static [MilestoneDoc];
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        &[]
+    }
 
     /// The points of its product code.
     fn points(&self) -> &'static [PointDoc] {

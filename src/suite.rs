@@ -34,8 +34,8 @@ mod trials;
 
 /// Makes the `main` of a test target that runs the whole suite of these subjects.
 ///
-/// ```ignore
-/// reknit::tests!(my_protocol::MySubject);
+/// ```no_run
+/// reknit::tests!(reknit::subjects::Counter);
 /// ```
 #[macro_export]
 macro_rules! tests {

@@ -4,6 +4,7 @@
 //! over [`reknit::net`], and the lines that Linux gives ([`exchanges`]). `linux` plays them on the loopback interface, in
 //! real time, and compares: the lines are no belief, they are checked wherever the suite runs on Linux.
 
+mod docs;
 mod exchanges;
 #[cfg(target_os = "linux")]
 mod linux;

@@ -114,6 +114,27 @@ pub struct Promise {
     pub settle: Duration,
 }
 
+/// The promise of a protocol that recovers nothing by itself, and keeps all that it was given for as long as it runs. A first
+/// promise changes the figures that are its own: `Promise { detection, recovery, ..Promise::default() }`.
+impl Default for Promise {
+    fn default() -> Self {
+        const FOR_EVER: Duration = Duration::from_hours(10_000);
+        Self {
+            detection: Duration::ZERO,
+            recovery: Duration::ZERO,
+            attempt: Duration::ZERO,
+            round_trips: 2,
+            back_off: Duration::ZERO,
+            session: FOR_EVER,
+            retention: Retention { items: None, bytes: None },
+            closed_retention: FOR_EVER,
+            work: Work { attempts: 10, frames: 100, polls: 60 },
+            memory: Vec::new(),
+            settle: Duration::from_secs(60),
+        }
+    }
+}
+
 impl Promise {
     /// The length of a fault-free interval that a client can use for certain, where a packet takes at most `latency`: the pause
     /// in which it may be when the interval begins, then connect, handshake and one catch-up. `A` in the docs of the properties.

@@ -1,0 +1,4 @@
+//! The whole command line, for this protocol: `cargo run -- run`.
+fn main() -> std::process::ExitCode {
+    reknit::cli::main(vec![std::sync::Arc::new(own_protocol::subject::Chat)])
+}

@@ -1,0 +1,119 @@
+//! The pages for readers, tested: each command of the README does what the README says, the story in it is a real one, and
+//! what a page links to is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// Runs `reknit` from the root of the package, as wide as a page.
+fn reknit(args: &[String]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
+    command.args(args).current_dir(root()).env_remove("COLUMNS").output().unwrap()
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
+/// A command of the README: its arguments, and where its output goes.
+struct Line {
+    args: Vec<String>,
+    into: Option<String>,
+}
+
+/// The commands of the README that run `reknit`, in order.
+fn commands(readme: &str) -> Vec<Line> {
+    let lines = readme.lines().filter_map(|line| line.strip_prefix("$ "));
+    let ours = lines.filter_map(|line| line.strip_prefix("reknit ").or(line.strip_prefix("cargo run --release -- ")));
+    let ours = ours.map(|line| line.split(" #").next().unwrap_or_default());
+    ours.map(|line| {
+        let (args, into) = line.split_once(" > ").map_or((line, None), |(args, into)| (args, Some(into.trim().to_owned())));
+        Line { args: args.split_whitespace().map(str::to_owned).collect(), into }
+    })
+    .collect()
+}
+
+/// A command that switches a defect on breaks something; all others hold.
+#[test]
+fn each_command_of_the_readme_does_what_it_says() {
+    let commands = commands(&readme());
+    assert!(commands.len() >= 10, "the README shows its commands");
+    let folder = tempdir("readme");
+    let moved = |word: &str| match word.strip_prefix("scenarios/counter/mine") {
+        Some(_) => folder.join("mine.toml").display().to_string(),
+        None => word.to_owned(),
+    };
+    for Line { args, into } in commands {
+        let args: Vec<_> = args.iter().map(|arg| moved(arg)).collect();
+        let done = reknit(&args);
+        let breaks = args.iter().any(|arg| arg == "--defect");
+        assert_eq!(done.status.code(), Some(i32::from(breaks)), "{args:?}: {}", text(done.stderr));
+        assert!(!done.stdout.is_empty() && done.stderr.is_empty(), "{args:?}");
+        if let Some(file) = into {
+            fs::write(moved(&file), done.stdout).unwrap();
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A folder of this process's own.
+fn tempdir(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("reknit-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+const MARK: &str = "<!-- a real run: REKNIT_BLESS=1 cargo test --test docs -->\n```console\n";
+
+/// The story is what the command above it prints, from the first word of the story on: what comes before, a table and how long it
+/// took, differs from machine to machine.
+#[test]
+fn the_story_in_the_readme_is_a_real_one() {
+    let readme = readme();
+    let (before, rest) = readme.split_once(MARK).expect("the README shows a run");
+    let (shown, after) = rest.split_once("```\n").expect("what it shows has an end");
+    let command = shown.lines().next().unwrap_or_default();
+    let run = commands(command);
+    let told = text(reknit(&run.first().expect("it shows a command").args).stdout);
+    let story = told.find("FAIL").map(|at| &told[at..]).expect("it fails");
+    let real = format!("{command}\n…\n{story}");
+    if std::env::var_os("REKNIT_BLESS").is_some() {
+        fs::write(root().join("README.md"), format!("{before}{MARK}{real}```\n{after}")).unwrap();
+    } else {
+        assert_eq!(shown, real, "REKNIT_BLESS=1 cargo test --test docs writes it anew");
+    }
+}
+
+/// Where a page links to, and what the README's map names.
+#[test]
+fn what_pages_point_to_is_there() {
+    for page in ["README.md", "CHANGELOG.md", "docs/from-tokio-net.md", "docs/fidelity.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
+        let folder = Path::new(page).parent().unwrap();
+        for link in links.filter(|link| !link.contains("://")) {
+            assert!(root().join(folder).join(link).exists(), "{page} points to {link}");
+        }
+        for path in text.split('`').skip(1).step_by(2).filter(|word| word.starts_with("src/") || word.starts_with("sims")) {
+            assert!(root().join(path).exists(), "{page} names {path}");
+        }
+    }
+}
+
+/// The example stays as small as its readers are told.
+#[test]
+fn the_example_has_150_lines_at_most() {
+    let folder = root().join("examples/own_protocol");
+    let files = ["src", "tests"].map(|sub| fs::read_dir(folder.join(sub)).unwrap());
+    let lines: usize =
+        files.into_iter().flatten().map(|file| fs::read_to_string(file.unwrap().path()).unwrap().lines().count()).sum();
+    assert!(lines <= 150, "{lines} lines");
+}
