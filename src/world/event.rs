@@ -203,6 +203,14 @@ pub(super) struct Turns {
     last: Time,
     rounds: u32,
     moment: Moment,
+    /// What the director sleeps with, and until when.
+    sleep: Option<Pin<Box<Sleep>>>,
+    look: Time,
+    /// When the run is over, as far as is known.
+    until: Time,
+    /// How many polls there had been at the end of the last turn, and whether the director has done anything since.
+    polls: u64,
+    acted: bool,
 }
 
 /// How far a millisecond is: which of its packets and timers have come.
@@ -231,6 +239,13 @@ impl World {
             (self.turns.last, self.turns.rounds) = (now, 0);
             local::time_moved();
         }
+        let polls = local::polls();
+        if polls == self.turns.polls && !self.turns.acted {
+            // Nothing ran: there is nothing to take from anybody.
+            self.plan_wake(now);
+            return self.livelock.is_some();
+        }
+        (self.turns.polls, self.turns.acted) = (polls, false);
         if self.read_notes() {
             self.turns.rounds += 1;
             if self.turns.rounds < MOST_ROUNDS {
@@ -261,20 +276,33 @@ impl World {
         acted
     }
 
-    /// Decides whether the director has something to do before the clock jumps.
+    /// Has the director go on before the clock jumps, if it has something to do first; or else sleep until it has.
     fn plan_wake(&mut self, now: Time) {
+        let next = self.queue.next();
         self.turns.moment = match self.turns.moment {
             Moment::Timers => Moment::TimersDone,
             Moment::Packets(_) => Moment::PacketsDone,
-            Moment::Open if self.is_whole() => match self.queue.next() {
-                Some(next) if next == Time(now.0 + 1) && packets_first(self.seed(), self.plan.order, next) => {
+            Moment::Open => match next {
+                Some(next) if next == Time(now.0 + 1) && self.is_whole() && packets_first(self.seed(), self.plan.order, next) => {
                     Moment::Before(next)
                 }
-                _ => return,
+                Some(next) if next <= now => Moment::Open,
+                _ => return self.sleep_until(self.next_look(now)),
             },
             other => other,
         };
         self.wake_director();
+    }
+
+    /// Has the director sleep until a virtual time, without waking it to be told.
+    fn sleep_until(&mut self, look: Time) {
+        if self.turns.look != look {
+            let at = self.instant(look);
+            if let Some(sleep) = &mut self.turns.sleep {
+                sleep.as_mut().reset(at);
+                self.turns.look = look;
+            }
+        }
     }
 
     /// The moment of tokio's clock at a virtual time.
@@ -299,19 +327,20 @@ fn advance(by: Duration) {
 }
 
 /// The future that a run blocks on: does what is due, when it is due, until the end.
-pub(super) struct Director {
-    sleep: Pin<Box<Sleep>>,
-    until: Time,
-}
+pub(super) struct Director(());
 
 impl Director {
     /// A director that stops at `until`. Must be made inside the runtime.
     pub fn new(until: Time) -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep(Duration::MAX)), until }
+        local::with(|world| {
+            world.turns.until = until;
+            world.turns.sleep = Some(Box::pin(tokio::time::sleep(Duration::MAX)));
+        });
+        Self(())
     }
 
-    /// Does all that is due; returns when it wants to be polled again, or `None` at the end.
-    fn act(&mut self, cx: &Context<'_>) -> Option<Instant> {
+    /// Does all that is due; returns whether the run is over.
+    fn act(cx: &Context<'_>) -> bool {
         let moment = local::with(|world| {
             world.director = Some(cx.waker().clone());
             world.turns.moment
@@ -332,10 +361,14 @@ impl Director {
             world.turns.moment = moment;
             let now = world.now();
             if world.livelock.is_some() {
-                return None;
+                return true;
             }
-            if now >= self.until && moment == Moment::Open {
-                self.until = world.at_end()?;
+            if now >= world.turns.until && moment == Moment::Open {
+                world.turns.acted = true;
+                match world.at_end() {
+                    Some(until) => world.turns.until = until,
+                    None => return true,
+                }
             }
             let waits = match moment {
                 Moment::Open => world.timers_first(now),
@@ -346,13 +379,15 @@ impl Director {
                 world.turns.moment = Moment::Timers;
             } else {
                 while let Some(due) = world.queue.pop(now) {
+                    world.turns.acted = true;
                     world.act(due);
                 }
                 if moment == Moment::TimersDone {
                     world.turns.moment = Moment::Open;
                 }
             }
-            Some(world.instant(world.next_look(now, self.until)))
+            world.sleep_until(world.next_look(now));
+            false
         })
     }
 }
@@ -364,7 +399,8 @@ impl World {
     }
 
     /// When the director looks again: when the next thing is due, or a millisecond before if it comes before the timers.
-    fn next_look(&self, now: Time, until: Time) -> Time {
+    fn next_look(&self, now: Time) -> Time {
+        let until = self.turns.until;
         let next = self.queue.next().filter(|next| *next > now).map_or(until, |next| next.min(until));
         let early = next > Time(now.0 + 1) && packets_first(self.seed(), self.plan.order, next);
         if early { Time(next.0 - 1) } else { next }
@@ -374,11 +410,15 @@ impl World {
 impl Future for Director {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            let Some(next) = self.act(cx) else { return Poll::Ready(()) };
-            self.sleep.as_mut().reset(next);
-            if self.sleep.as_mut().poll(cx).is_pending() {
+            if Self::act(cx) {
+                return Poll::Ready(());
+            }
+            // Polling a sleep runs no product code.
+            let pending =
+                local::with(|world| world.turns.sleep.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_pending()));
+            if pending {
                 return Poll::Pending;
             }
         }

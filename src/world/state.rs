@@ -123,7 +123,6 @@ impl World {
     /// Has something happen at a time; within one millisecond, lower ranks come first.
     pub fn schedule(&mut self, at: Time, rank: u32, due: Due) {
         self.queue.push(at, rank, due);
-        self.wake_director();
     }
 
     /// Has the director look at the queue again.
