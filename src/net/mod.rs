@@ -1,12 +1,12 @@
 //! Connections: what product code uses in the place of `tokio::net`.
 //!
-//! Product code takes a [`Network`] from outside and asks it for a [`Stream`] ([`Network::connect`]) or a
+//! Product code takes a [`Network`] from outside and asks it for a [`Stream`] ([`connect`](Connect::connect)) or a
 //! [`Listener`] ([`Network::listen`]). On a real machine that is [`Tcp`]; in a world it is the world's own network, which
 //! knows the host that it was made for. Everything above a byte stream (WebSocket, HTTP, lines) runs for real in both.
 //!
 //! - [`Endpoint`]: where to connect to, or to listen at.
 //! - [`Stream`]: one connection. Implements tokio's [`AsyncRead`] and [`AsyncWrite`].
-//! - [`tcp`]: tokio's side.
+//! - [`Tcp`]: tokio's side.
 //!
 //! What it does not do: name resolution (an endpoint's host is resolved by the network it is given to), TLS, datagrams.
 

@@ -6,7 +6,7 @@
 //! - [`story`]: a failure, shortest first; the whole story of a run.
 //! - [`table`]: scenario, seeds, virtual time, milestones, verdict; and the totals. [`json`]: the same for machines.
 //! - [`parting`]: where two runs part.
-//! - [`telling`]: from a history to the lines of a story; [`line`], [`items`] and [`say`]: what such lines are made of.
+//! - [`telling`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`say`]: what such lines are made of.
 //! - [`envelope`]: a scenario file between markers, in the middle of other output.
 
 pub mod envelope;

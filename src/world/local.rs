@@ -50,12 +50,15 @@ pub(super) struct Tasks {
     pub polls: u64,
 }
 
+/// Who is told that a world goes on, and how many turns were since.
+type Pulse = (Option<fn()>, u32);
+
 thread_local! {
     static WORLD: RefCell<Option<Box<World>>> = const { RefCell::new(None) };
     static INBOX: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
-    static PULSE: Cell<(Option<fn()>, u32)> = const { Cell::new((None, 0)) };
+    static PULSE: Cell<Pulse> = const { Cell::new((None, 0)) };
     static RUNTIMES: RefCell<Vec<(RuntimeId, HostIx)>> = const { RefCell::new(Vec::new()) };
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks::default());
 }

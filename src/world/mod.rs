@@ -1,6 +1,6 @@
 //! One simulated run: a virtual clock, hosts, a network, faults, all on one thread.
 //!
-//! [`run`] carries a [`Plan`] out and returns its [`History`]; it judges nothing. A reader starts at [`event`], the engine: what a
+//! [`run`] carries a [`Plan`] out and returns its [`History`]; it judges nothing. A reader starts at `event`, the engine: what a
 //! turn is, and how virtual time moves. Then
 //! - `engine`: what an engine is to a world. `turmoil`: the second one, which checks the first.
 //! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
