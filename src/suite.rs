@@ -86,7 +86,11 @@ impl Asked {
             None => Ok(None),
             Some(text) => text.trim().parse().map(Some).map_err(|_| format!("{name}={text}: write a whole number")),
         };
-        Ok(Self { runs: number("REKNIT_RUNS")?, seed: number("REKNIT_SEED")? })
+        let runs = number("REKNIT_RUNS")?;
+        if runs == Some(0) {
+            return Err("REKNIT_RUNS=0: no run shows nothing; write 1 or more".into());
+        }
+        Ok(Self { runs, seed: number("REKNIT_SEED")? })
     }
 }
 

@@ -30,6 +30,8 @@ mod replay;
 mod run;
 mod select;
 
+pub(crate) use select::quoted;
+
 use args::{Cli, Command};
 use page::{Page, Stop};
 

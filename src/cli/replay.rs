@@ -22,7 +22,8 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let plan = args.select.plan(&scenario, subject)?;
     let options = Options { detail: Detail::Full, engine: args.engine.into(), log: args.log, ..Options::default() };
     let outcome = world::run(subject, &plan, &options)?;
-    let (mut broken, _) = judge(subject, &plan, &outcome.history, None);
+    let twin = world::run(subject, &plan, &Options { twin: true, engine: options.engine, ..Options::default() })?;
+    let (mut broken, _) = judge(subject, &plan, &outcome.history, Some(&twin.history));
     if !is_swarm(&scenario) {
         broken.extend(scenario.expect.unmet(&outcome.history));
     }

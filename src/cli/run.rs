@@ -128,7 +128,7 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     let mut told = match tally.failed.first().filter(|_| scenario.expect.breaks.is_none()) {
         None => format!("{}\n", scenario.path.display()),
         Some(failed) => {
-            let replay = replay_command(&page.program, scenario, &failed.plan, &args.select);
+            let replay = replay_command(&page.program, scenario, &failed.plan, args.engine.into(), &args.select);
             first(failed, &replay, page.width)
         }
     };

@@ -7,6 +7,7 @@ use crate::scenario::mistake::unknown;
 use crate::scenario::{Scenario, read_limit};
 use crate::schedule::{Order, Plan};
 use crate::subject::Erased;
+use crate::world::Engine;
 
 use super::args::Select;
 use super::page::Stop;
@@ -54,7 +55,7 @@ impl Select {
 }
 
 /// The command that shows a run of a scenario again.
-pub fn replay_command(program: &str, scenario: &Scenario, plan: &Plan, select: &Select) -> String {
+pub fn replay_command(program: &str, scenario: &Scenario, plan: &Plan, engine: Engine, select: &Select) -> String {
     let mut command = format!("{program} replay {} --seed {}", quoted(&scenario.path.display().to_string()), plan.seed);
     let order = match plan.order {
         Order::Drawn => None,
@@ -64,13 +65,16 @@ pub fn replay_command(program: &str, scenario: &Scenario, plan: &Plan, select: &
     if let Some(order) = order.filter(|_| scenario.both_orders || select.order.is_some()) {
         command += &format!(" --order {order}");
     }
+    if engine == Engine::Turmoil {
+        command += " --engine turmoil";
+    }
     select.defect.iter().for_each(|name| command += &format!(" --defect {name}"));
     select.set.iter().for_each(|set| command += &format!(" --set {}", quoted(set)));
     command
 }
 
 /// A word of a command line, in quotes where a shell would take it apart.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

@@ -20,6 +20,7 @@ use crate::subject::Erased;
 use crate::world::{Engine, Options, run};
 
 use super::examine::judge;
+use super::pool::pulse;
 
 /// The first argument by which a program is asked.
 pub const ASK: &str = "__digest";
@@ -76,7 +77,12 @@ fn converse(child: &mut Child, file: String) -> Result<String, String> {
         });
         tell.send(done.map(|_| said)).ok();
     });
-    let said = told.recv_timeout(PATIENCE).map_err(|_| format!("a fresh process did not answer in {} s", PATIENCE.as_secs()))?;
+    // Who waits for another process is not stuck itself.
+    let answer = (0..PATIENCE.as_secs()).find_map(|_| {
+        pulse();
+        told.recv_timeout(Duration::from_secs(1)).ok()
+    });
+    let said = answer.ok_or_else(|| format!("a fresh process did not answer in {} s", PATIENCE.as_secs()))?;
     let said = said.map_err(|error| format!("a fresh process did not answer: {error}"))?;
     if said.is_empty() { Err("a fresh process ended without an answer".into()) } else { Ok(said) }
 }

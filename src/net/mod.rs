@@ -42,7 +42,7 @@ impl Endpoint {
 
     /// Says what connections to this endpoint are for, where a client opens several kinds: a schedule then names them
     /// `client/status#3`. Nothing of it is sent.
-    pub fn label(mut self, label: &'static str) -> Self {
+    pub fn labelled(mut self, label: &'static str) -> Self {
         self.label = Some(label);
         self
     }
@@ -58,7 +58,7 @@ impl Endpoint {
     }
 
     /// What connections to it are for, if it was said.
-    pub fn purpose(&self) -> Option<&'static str> {
+    pub fn label(&self) -> Option<&'static str> {
         self.label
     }
 }

@@ -1,7 +1,8 @@
 //! Launching processes: what product code uses in the place of `tokio::process`.
 //!
-//! A server that runs commands takes a [`Launch`] from outside. In a world that is the world's own (scripted processes whose
-//! every byte is ground truth). The operating system's side is not written yet: [`Unsupported`] stands in its place.
+//! A server that runs commands takes a [`Launch`] from outside. The simulated side is
+//! scripted processes whose every byte is ground truth (`world::process`), which the glue of a subject hands to its hosts; the
+//! operating system's side is not written yet. Where neither is given, [`Unsupported`] stands.
 
 use std::io;
 

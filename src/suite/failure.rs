@@ -2,11 +2,12 @@
 
 use std::io::IsTerminal;
 
-use crate::cli::{colours, width};
+use crate::cli::{colours, quoted, width};
 use crate::history::History;
 use crate::hunt::{Failed, Tally};
 use crate::report::{Failure, envelope, say, story};
 use crate::scenario::Scenario;
+use crate::schedule::Order;
 
 /// Says what is wrong with the runs of a scenario, if anything is. `options` are those of the command line that were in force.
 pub fn unless_good(scenario: &Scenario, tally: &Tally, options: &[String]) -> Result<(), String> {
@@ -40,13 +41,24 @@ fn first(scenario: &Scenario, failed: &Failed, options: &[String], width: usize,
     let history = history.as_ref().unwrap_or(&nothing);
     let file = if scenario.path.as_os_str().is_empty() { "-".into() } else { scenario.path.display().to_string() };
     let options: String = options.iter().map(|option| format!(" {option}")).collect();
-    let replay = format!("reknit replay {file} --seed {}{options}", plan.seed);
+    let order = match plan.order {
+        Order::PacketsFirst if scenario.both_orders => " --order packets-first",
+        Order::TimersFirst if scenario.both_orders => " --order timers-first",
+        _ => "",
+    };
+    let replay = format!("{} replay {} --seed {}{order}{options}", program(), quoted(&file), plan.seed);
     let mut told = story::failure(&Failure { plan, history, broken, origin: None, replay: &replay }, width);
     if sealed || file == "-" {
         told += "\n";
         told += &envelope::seal(&Scenario::of_plan(plan.clone(), scenario.title.clone()).to_toml());
     }
     told
+}
+
+/// How the command is called from the package whose tests run: another crate has a command of its own.
+fn program() -> &'static str {
+    let own = std::env::var("CARGO_PKG_NAME").is_ok_and(|package| package != env!("CARGO_PKG_NAME"));
+    if own { "cargo run --" } else { "reknit" }
 }
 
 #[cfg(test)]

@@ -72,6 +72,11 @@ impl SharedEnd {
         SharedEnd(Arc::new(Mutex::new(end)))
     }
 
+    /// Whether both are handles of one end.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The end.
     pub fn lock(&self) -> MutexGuard<'_, End> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -305,7 +305,10 @@ impl World {
         let now = self.now();
         let state = self.conns.get(conn);
         state.dead = true;
-        state.directions.iter_mut().for_each(|direction| direction.held.clear());
+        for direction in &mut state.directions {
+            direction.held.clear();
+            direction.lost_since = None;
+        }
         let learns = self.faults.learns.remove(&number).unwrap_or_default();
         for side in [Side::Client, Side::Server] {
             let host = &self.hosts.get(self.conns.look(conn).host(side)).name;

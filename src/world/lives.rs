@@ -16,13 +16,13 @@ use crate::net::Endpoint;
 use crate::schedule::{Fault, Host, keyed};
 use crate::subject::{HostContext, Recorder, Root};
 
+use super::ends::reset_by_hand;
 use super::faults::{Kind, Target};
 use super::hosts::Role;
-use super::local::HostIx;
+use super::local::{self, HostIx};
 use super::outside::{self, WorldJournal};
 use super::puppet;
 use super::queue::Due;
-use super::segments::reset_by_hand;
 use super::state::{Phase, World};
 
 /// How long the clients are given to close, once their users have gone.
@@ -96,6 +96,7 @@ impl World {
         self.users.retain(|(client, _)| *client != index);
         let state = self.hosts.get_mut(index);
         (state.up, state.dying, state.dark) = (false, true, kernel);
+        local::mute(index);
         self.stack.stop(index);
         self.wake_director();
         Ok(())
@@ -105,6 +106,7 @@ impl World {
     pub(super) fn finish_deaths(&mut self) {
         for host in self.hosts.indices().filter(|host| self.hosts.get(*host).dying).collect::<Vec<_>>() {
             self.hosts.get_mut(host).dying = false;
+            local::unmute(host);
             let tasks = self.stack.tasks_of(host).unwrap_or(0);
             if tasks > 0 {
                 self.record(Some(host), What::Outlived { tasks });
@@ -142,7 +144,8 @@ impl World {
 
     /// A host that is down starts again; with the fault that took it down, where that is known.
     pub(super) fn restart(&mut self, host: HostIx, fault: Option<usize>) {
-        if self.hosts.get(host).up {
+        let is_over = |fault| !self.faults.active.iter().any(|active| active.number == fault);
+        if self.hosts.get(host).up || fault.is_some_and(is_over) {
             return;
         }
         if self.hosts.get(host).dying {

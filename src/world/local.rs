@@ -58,6 +58,7 @@ thread_local! {
     static INBOX: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
+    static MUTED: RefCell<Vec<HostIx>> = const { RefCell::new(Vec::new()) };
     static PULSE: Cell<Pulse> = const { Cell::new((None, 0)) };
     static RUNTIMES: RefCell<Vec<(RuntimeId, HostIx)>> = const { RefCell::new(Vec::new()) };
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks::default());
@@ -87,6 +88,7 @@ pub(super) fn enter(world: World) {
         *tasks = Tasks { count: vec![0; world.hosts.len()], ..Tasks::default() };
     });
     INBOX.with_borrow_mut(Vec::clear);
+    MUTED.with_borrow_mut(Vec::clear);
     RUNTIMES.with_borrow_mut(Vec::clear);
     OPEN.set(true);
     CURRENT.set(NOBODY);
@@ -126,11 +128,28 @@ pub(super) fn note(what: Noted) {
     note_on(current(), what);
 }
 
-/// Notes something about a host.
+/// Notes something about a host, unless it is dying.
 pub(super) fn note_on(host: HostIx, what: Noted) {
+    if !MUTED.with_borrow(|muted| muted.contains(&host)) {
+        note_of_world(host, what);
+    }
+}
+
+/// Notes what the world itself sees on a host, in its place among what the host's tasks say.
+pub(super) fn note_of_world(host: HostIx, what: Noted) {
     if OPEN.get() {
         INBOX.with_borrow_mut(|inbox| inbox.push(Note { host, what }));
     }
+}
+
+/// A host dies: what its tasks say from now on, while they are dropped, is ignored.
+pub(super) fn mute(host: HostIx) {
+    MUTED.with_borrow_mut(|muted| muted.push(host));
+}
+
+/// The tasks of a host that died are gone: what comes from it is of its next life.
+pub(super) fn unmute(host: HostIx) {
+    MUTED.with_borrow_mut(|muted| muted.retain(|other| *other != host));
 }
 
 /// Takes what was noted since the last time, into `notes`.

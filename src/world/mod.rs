@@ -6,6 +6,7 @@
 //! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
 //! - `hosts`, `lives`: hosts, and how they start, die and start again.
 //! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
+//! - `ends`, `tap`: how ends die and are answered for; what is taken down of it all.
 //! - `steps`, `faults`, `puppet`: the schedule as it is carried out.
 //! - `hearing`, `prober`, `outside`: how product code is heard, held, and given its environment.
 //! - [`process`]: scripted processes.
@@ -22,6 +23,7 @@ use crate::schedule::{Action, Count, Fault, Host, Plan};
 use crate::subject::Erased;
 
 mod conns;
+mod ends;
 mod engine;
 mod event;
 mod faults;
@@ -39,6 +41,7 @@ mod segments;
 mod state;
 mod steps;
 mod stream;
+mod tap;
 #[cfg(test)]
 mod tests;
 mod turmoil;
@@ -121,7 +124,6 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
     let _hearing = hearing::listen(options.log);
     let mut machine = engine::machine(options.engine, plan.seed)?;
     let world = new(subject, plan, options, &mut *machine);
-    let settle = world.settle;
     local::enter(world);
     let run = catch_unwind(AssertUnwindSafe(|| {
         let _probing = probe::attach(Rc::new(prober::WorldProber));
@@ -136,7 +138,6 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
     drop(catch_unwind(AssertUnwindSafe(|| drop(machine))));
     drop(local::try_with(|world| std::mem::take(&mut world.gauges)));
     let world = local::leave().expect("it was entered");
-    debug_assert!(world.settle == settle);
     match run {
         Ok(result) => result.map(|()| Outcome { history: world.history, log: world.log }),
         Err(panic) => resume_unwind(panic),

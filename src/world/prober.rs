@@ -38,7 +38,8 @@ pub(super) fn hear_panics() {
         set_hook(Box::new(move |info| {
             if local::listening() && local::current() != NOBODY {
                 let message = info.payload_as_str().unwrap_or("no message");
-                let at = info.location().map_or(String::new(), |at| format!(" ({}:{})", at.file(), at.line()));
+                let file = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+                let at = info.location().map_or(String::new(), |at| format!(" ({}:{})", file(at.file()), at.line()));
                 local::note(Noted::Entry(What::Panicked { message: format!("{message}{at}") }));
             } else {
                 before(info);

@@ -252,9 +252,6 @@ impl World {
     /// Writes what was noted in a turn, and carries out what it triggers. Returns whether any of it acted at once.
     pub(super) fn read_note(&mut self, host: HostIx, what: Noted) -> bool {
         let of = (host != super::local::NOBODY).then_some(host);
-        if of.is_some_and(|host| self.hosts.get(host).dying) {
-            return false;
-        }
         match what {
             Noted::Entry(entry) => {
                 if self.phase < Phase::Closing || !is_of_user(&entry) {

@@ -69,7 +69,7 @@ impl Connect for WorldNet {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, "a host of a world cannot connect to itself"));
             }
             let end = SharedEnd::new();
-            let opening = Opening { to: (server, to.port()), label: to.purpose(), end: end.clone() };
+            let opening = Opening { to: (server, to.port()), label: to.label(), end: end.clone() };
             let socket = local::with(|world| world.stack.connect(at));
             Connecting { host: self.host, socket: Some(socket), opening: Some(opening), end }.await
         })
@@ -126,7 +126,7 @@ impl Future for Connecting {
                 let kind = this.end.lock().error.unwrap_or(error.kind());
                 local::with(|world| match conn {
                     Some(conn) => world.not_opened(conn, kind),
-                    None if first => world.opening.retain(|(host, _)| *host != this.host),
+                    None if first => world.opening.retain(|(_, opening)| !opening.end.is(&this.end)),
                     None => {}
                 });
                 Err(kind.into())

@@ -23,7 +23,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same, at its own time.",
         outside: "A proxy or NAT that forgets a connection; a laptop that changes networks; a gateway that restarts.",
         event: Full,
-        turmoil: Not(NO_CONNECTIONS),
+        turmoil: Full,
         build: |f| Fault::Cut { conn: f.conn("conn"), learns: f.learns() },
     },
     Word {
@@ -52,7 +52,7 @@ pub const WORDS: &[Word] = &[
         outside: "As for `cut`: at a position instead of a time. What was written, what was delivered and what was processed \
                   are three numbers; this freezes the second.",
         event: Full,
-        turmoil: Not(NO_CONNECTIONS),
+        turmoil: Full,
         build: |f| Fault::CutAfter { conn: f.conn("conn"), toward: f.host("toward"), count: f.count(), learns: f.learns() },
     },
     Word {
@@ -68,7 +68,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same.",
         outside: "A cable, a route, a firewall rule, a tunnel without coverage.",
         event: Full,
-        turmoil: Partly("what was held arrives at once, not at a retransmission"),
+        turmoil: Full,
         build: |f| {
             let (one, other) = f.hosts();
             Fault::Partition { hosts: (one, other), toward: f.toward(), lasts: f.lasts() }
@@ -83,7 +83,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The other half of that.",
         outside: "A half-open link; a proxy that stops to forward one way.",
         event: Full,
-        turmoil: Not(NO_CONNECTIONS),
+        turmoil: Full,
         build: |f| Fault::Stall { conn: f.conn("conn"), toward: f.host("toward"), lasts: f.lasts() },
     },
     Word {
@@ -94,7 +94,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same.",
         outside: "A NAT or firewall that drops what belongs to a connection it has forgotten.",
         event: Full,
-        turmoil: Not(NO_CONNECTIONS),
+        turmoil: Full,
         build: |f| Fault::Blackhole { conn: f.conn("conn"), lasts: f.lasts() },
     },
     Word {
@@ -111,7 +111,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "Everything, later.",
         outside: "A satellite, a queue that fills up, a proxy under load.",
         event: Full,
-        turmoil: Partly("for hosts only: it knows links, not connections"),
+        turmoil: Full,
         build: |f| Fault::Delay { place: f.place(), toward: f.toward(), by: f.duration("by"), lasts: f.lasts() },
     },
     Word {
@@ -122,7 +122,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same, where it is the one that is told late.",
         outside: "A proxy that keeps the other half open; an onClose that comes after the next connection is there.",
         event: Full,
-        turmoil: Not(NO_CONNECTIONS),
+        turmoil: Full,
         build: |f| Fault::DelayClose { conn: f.conn("conn"), toward: f.host("toward"), by: f.duration("by") },
     },
     Word {
@@ -135,7 +135,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same.",
         outside: "A firewall or load balancer that ends idle or unwanted connections.",
         event: Full,
-        turmoil: Not(NO_CONNECTIONS),
+        turmoil: Full,
         build: |f| Fault::Reset { conn: f.conn("conn"), toward: f.toward() },
     },
     Word {
@@ -155,7 +155,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same.",
         outside: "A mobile network, a shared uplink, a slow reader behind a proxy.",
         event: Full,
-        turmoil: Partly("`latency` between hosts only: its connections carry messages, not segments"),
+        turmoil: Partly("`latency` and `bandwidth` only: it cannot split segments, and has no byte windows"),
         build: |f| Fault::Slow { place: f.place(), toward: f.toward(), by: f.slow(), lasts: f.lasts() },
     },
     Word {
@@ -166,7 +166,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "Nothing.",
         outside: "Nobody listens: the process restarts, the load balancer has no backend.",
         event: Full,
-        turmoil: Not(NO_SYN),
+        turmoil: Full,
         build: |f| Fault::Refuse { host: f.host("host"), lasts: f.lasts() },
     },
     Word {
@@ -178,7 +178,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "Nothing.",
         outside: "A firewall that drops; a full accept queue.",
         event: Full,
-        turmoil: Not(NO_SYN),
+        turmoil: Full,
         build: |f| Fault::Hang { host: f.host("host"), lasts: f.lasts() },
     },
     Word {
@@ -190,7 +190,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "Nothing.",
         outside: "A load balancer or an SSH tunnel whose backend is gone.",
         event: Full,
-        turmoil: Not(NO_SYN),
+        turmoil: Not("it needs a SYN-ACK, which turmoil cannot be given"),
         build: |f| Fault::AcceptThenClose { host: f.host("host"), lasts: f.lasts() },
     },
     Word {
@@ -224,7 +224,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same of a client's.",
         outside: "A panic, a kill, a deployment.",
         event: Full,
-        turmoil: Partly("the peer always sees a clean end of the stream"),
+        turmoil: Full,
         build: |f| Fault::Crash { host: f.host("host"), lasts: f.lasts() },
     },
     Word {
@@ -237,7 +237,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same of a client's.",
         outside: "A plug, a hypervisor, a kernel panic, a battery.",
         event: Full,
-        turmoil: Not("its crash tells the peer"),
+        turmoil: Full,
         build: |f| Fault::PowerLoss { host: f.host("host"), lasts: f.lasts() },
     },
     Word {
@@ -263,9 +263,6 @@ pub const WORDS: &[Word] = &[
         build: |f| Fault::ClockJump { host: f.host("host"), by_ms: f.jump("by") },
     },
 ];
-
-const NO_CONNECTIONS: &str = "it knows links, not connections";
-const NO_SYN: &str = "nothing can come between a SYN and its host";
 
 const ALWAYS: Need = Always;
 const CONN: Field = Field { name: "conn", kind: Kind::Conn, need: ALWAYS, doc: "The connection." };

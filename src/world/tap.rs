@@ -1,0 +1,56 @@
+//! What is taken down of segments and messages: for the digest, for detailed histories, for faults that count messages.
+
+use crate::history::{ConnIndex, Fate, Flags, Side, Time, What};
+use crate::net::ConnId;
+
+use super::Detail;
+use super::conns::MessageSent;
+use super::link::Segment;
+use super::local;
+use super::state::World;
+
+impl World {
+    /// The user of an end wrote bytes: where messages are counted, their ends are noted.
+    pub(super) fn wrote(&mut self, conn: ConnIndex, from: Side, bytes: &[u8]) {
+        let host = self.conns.look(conn).host(from);
+        let direction = self.conns.get(conn).from(from);
+        direction.written += bytes.len() as u64;
+        let Some(dissector) = &mut direction.dissector else { return };
+        let found = dissector.feed(bytes);
+        direction.messages.extend(found.iter().map(|message| MessageSent { end: message.end, delivered: None }));
+        if self.options.detail == Detail::Full {
+            for message in found {
+                let what = What::Message { conn, from, label: message.label, end: message.end, delivered: None };
+                local::note_on(host, local::Noted::Entry(what));
+            }
+        }
+    }
+
+    /// The connection of a number that product code knows.
+    pub(super) fn index_of(&self, id: ConnId) -> Option<ConnIndex> {
+        let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
+        (index < self.history.conns.len()).then_some(ConnIndex(index))
+    }
+
+    pub(super) fn digest_packet(&mut self, now: Time, segment: Segment, seq: u32) {
+        let Flags { syn, ack, fin, rst } = segment.flags;
+        let bits = [syn, ack, fin, rst].iter().fold(segment.from as u64, |bits, flag| bits << 1 | u64::from(*flag));
+        self.history.packets += 1;
+        let chain = &mut self.history.digest;
+        chain.number(now.0 << 8 | bits);
+        chain.number((segment.conn.0 as u64) << 32 | u64::from(seq));
+        chain.number(segment.len as u64);
+    }
+
+    pub(super) fn record_packet(&mut self, segment: Segment, seq: u32, fate: Fate) {
+        if self.options.detail != Detail::Full {
+            return;
+        }
+        let base = self.conns.look(segment.conn).directions[segment.from as usize].base;
+        let offset = if segment.flags.syn || segment.flags.rst { 0 } else { u64::from(seq.wrapping_sub(base)) };
+        let Segment { conn, from, flags, len, .. } = segment;
+        let packet = crate::history::Packet { conn, from, flags, offset, len: len as u32, fate };
+        let host = self.conns.look(conn).host(from);
+        self.record(Some(host), What::Packet(packet));
+    }
+}
