@@ -174,7 +174,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect]\nbreaks = \"gap_fre\"",
-        "f.toml:5:10: `gap_fre` is no property of ferry; known: `ferry_whole`, `same_digest`, `expect`",
+        "f.toml:5:10: `gap_fre` is no property of ferry; did you mean `gap_free`?",
     ),
     (
         "[expect]\nat-least = { \"ferry.client.connected\" = 0.5 }",
