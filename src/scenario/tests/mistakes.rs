@@ -172,10 +172,7 @@ const BROKEN: &[(&str, &str)] = &[
         "[expect]\nreaches = [{ point = \"ferry.client.connected\" }]",
         r#"f.toml:5:22: `ferry.client.connected` is a milestone; write `milestone = "ferry.client.connected"`"#,
     ),
-    (
-        "[expect]\nbreaks = \"gap_fre\"",
-        "f.toml:5:10: `gap_fre` is no property of ferry; did you mean `gap_free`?",
-    ),
+    ("[expect]\nbreaks = \"gap_fre\"", "f.toml:5:10: `gap_fre` is no property of ferry; did you mean `gap_free`?"),
     (
         "[expect]\nat-least = { \"ferry.client.connected\" = 0.5 }",
         "f.toml:5:1: `at-least` is for a swarm; write `reaches`, which holds for every seed",
