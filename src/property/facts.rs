@@ -9,7 +9,7 @@ use crate::history::{Call, Class, Time};
 use crate::schedule::Operation;
 
 use super::path::{Down, InForce, Path};
-use super::view::{Fit, Source, View};
+use super::view::{Fit, Item, Source, View};
 use super::{Evidence, Promise};
 
 mod gather;
@@ -152,7 +152,8 @@ impl<'a> Facts<'a> {
         &self.paths[path]
     }
 
-    /// The last sign of life that the users of a path saw before an entry: an item, or the answer to a call.
+    /// When a path's server last lived, as far as its users could see before an entry: when the last item that they saw was
+    /// produced, or when a call was last answered.
     pub fn last_life(&self, path: usize, index: usize) -> Option<Time> {
         let life = &self.life.get_or_init(|| self.find_life())[path];
         let before = life.partition_point(|(at, _)| *at < index);
@@ -162,14 +163,27 @@ impl<'a> Facts<'a> {
     fn find_life(&self) -> Vec<Vec<(usize, Time)>> {
         let mut life = vec![Vec::new(); self.paths.len()];
         for view in &self.views {
-            life[view.path].extend(view.delivered.iter().map(|item| (item.index, item.at)));
+            // What was under way when a host died may come after its death: it shows that the host lived when it was produced.
+            let source = &self.sources[view.source];
+            let base = source.bytes_of(view.fit.start);
+            let produced =
+                |end: u64| source.items.get(source.items.partition_point(|item| item.end < base + end)).map(|item| item.at);
+            let lived = |item: &Item<'_>| (item.index, produced(item.end).map_or(item.at, |at| at.min(item.at)));
+            life[view.path].extend(view.delivered.iter().map(lived));
         }
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
             let answers =
                 call.endings.iter().filter(|(.., how)| matches!(how, CallEnding::Answered(result) if !is_refusal(result)));
             life[call.path].extend(answers.map(|(index, at, _)| (*index, *at)));
         }
-        life.iter_mut().for_each(|life| life.sort_unstable());
+        for life in &mut life {
+            life.sort_unstable();
+            let mut latest = Time::ZERO;
+            for (_, at) in life {
+                latest = latest.max(*at);
+                *at = latest;
+            }
+        }
         life
     }
 

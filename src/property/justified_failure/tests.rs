@@ -367,6 +367,15 @@ fn a_server_that_died_since_the_session_began_justifies() {
     judged(&fails(told, 4_999), Is::Unjustified);
 }
 
+/// An item that was under way when its server died comes after the death, and is no sign of life.
+#[test]
+fn what_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
+    let told = open().produced("s1", 4_990, "last").died("server", 5_000).delivered("s1", 5_010, "last").started("server", 5_100);
+    judged(&fails(told.clone().opened("s2", 2, 5_050).broke("s2", 5_200, "lost"), 60_000), Is::Justified);
+    let after = told.produced("s1", 6_000, "new").delivered("s1", 6_010, "new");
+    judged(&after.opened("s2", 2, 6_050).broke("s2", 6_200, "lost"), Is::Unjustified);
+}
+
 #[test]
 fn a_server_that_died_before_the_session_began_does_not() {
     let told = open().died("server", 5_000).started("server", 5_100).asked(6, 10_000).answered(6, 10_020, "1");
