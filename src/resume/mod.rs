@@ -1,13 +1,25 @@
-//! Building blocks that every resumable protocol needs, without clock, socket or task.
+//! Building blocks that every resumable protocol needs.
 //!
-//! Each is a small state machine over what it carries. Time comes in as an argument, randomness as a number, and what is to be
-//! done comes out as a value: so each edge can be tested by hand, and a protocol's driver has nothing left to decide.
+//! All of them are sans-IO: no clock (whoever asks says what time it is), no socket, no task; and generic over what they carry.
+//! A protocol's session is made of them, and its driver moves inputs in and outputs out.
 //!
-//! For who receives:
-//! - [`sequence`]: numbered items that come in any order, more than once, or not at all, and go out in order.
-//! - [`recovery`]: how long to try to get a connection back, and how long to pause between two attempts.
+//! The serving side:
+//! - [`Attachment`]: who is attached to a session, or until when it waits for somebody.
+//! - [`Retention`]: the newest items of a numbered sequence, within bounds.
+//! - [`Seen`]: the ids of what took effect, so that a repetition does not.
 //!
-//! What it does not do: speak any wire, or keep any protocol's names.
+//! The receiving side:
+//! - [`Sequence`]: numbered items that come in any order, more than once, or not at all, and go out in order.
+//! - [`Recovery`] and [`BackOff`]: how long to try to get a connection back, and how long to pause between two attempts.
 
-pub mod recovery;
-pub mod sequence;
+mod attachment;
+mod recovery;
+mod retention;
+mod seen;
+mod sequence;
+
+pub use attachment::{Attachment, Refused};
+pub use recovery::{BackOff, Recovery};
+pub use retention::{Bounds, Retention};
+pub use seen::Seen;
+pub use sequence::{Sequence, Taken};
