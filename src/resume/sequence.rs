@@ -3,7 +3,7 @@
 //! A [`Sequence`] is the receiver's half of "resume after the last one that you saw". Items are numbered from 1. It holds early
 //! ones back until every lower one has gone out, drops what it knows already, and can always say from where to ask again.
 //!
-//! It is bounded. An item that is next is always taken, for it does not stay. When early ones exceed the bounds, the *furthest*
+//! It is bounded. An item that is next is always taken, and nothing is let go for it, for it does not stay. When early ones exceed the bounds, the *furthest*
 //! are let go: they are the last to be of use, and whoever asks again from [`published`](Sequence::published) gets them once
 //! more. That they were there is not forgotten: [`is_behind`](Sequence::is_behind) stays true until they went out.
 //!
@@ -86,14 +86,14 @@ impl<T> Sequence<T> {
         self.seen = self.seen.max(seq);
         self.weight += weight;
         self.pending.insert(seq, (item, weight));
-        self.let_go()
+        if seq == self.next() { Taken::Kept } else { self.let_go() }
     }
 
-    /// Lets the furthest items go until the bounds are kept, but never the next one.
+    /// Lets the furthest items go until the bounds are kept.
     fn let_go(&mut self) -> Taken {
         let mut taken = Taken::Kept;
         while self.pending.len() > self.bounds.items || self.weight > self.bounds.weight {
-            let Some(furthest) = self.pending.last_entry().filter(|entry| *entry.key() != self.published + 1) else { break };
+            let Some(furthest) = self.pending.last_entry() else { break };
             self.weight -= furthest.remove().1;
             taken = Taken::Dropped;
         }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(sequence.insert(6, 'f', 1), Taken::Dropped, "it is itself the furthest");
         sequence.insert(2, 'b', 1);
         sequence.insert(1, 'a', 1);
-        assert_eq!((drain(&mut sequence).as_str(), sequence.is_behind(), sequence.seen()), ("ab", true, 6));
+        assert_eq!((drain(&mut sequence).as_str(), sequence.is_behind(), sequence.seen()), ("abc", true, 6));
     }
 
     #[test]
@@ -188,8 +188,9 @@ mod tests {
         assert_eq!(sequence.insert(3, 'c', 4), Taken::Kept);
         assert_eq!(sequence.insert(4, 'd', 1), Taken::Dropped);
         assert_eq!(sequence.weight(), 10);
-        assert_eq!(sequence.insert(1, 'a', 6), Taken::Dropped, "3 goes, and 2 as well");
-        assert_eq!((sequence.weight(), drain(&mut sequence).as_str()), (6, "a"));
+        assert_eq!(sequence.insert(2, 'x', 1), Taken::Known);
+        assert_eq!(sequence.insert(1, 'a', 6), Taken::Kept, "nothing has to go for what goes out at once");
+        assert_eq!((drain(&mut sequence).as_str(), sequence.weight(), sequence.is_behind()), ("abc", 0, true));
     }
 
     #[test]
