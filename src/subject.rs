@@ -24,7 +24,7 @@ pub mod dissect;
 pub mod erased;
 pub mod recorder;
 
-pub use dissect::{Dissector, Lines, Message};
+pub use dissect::{Dissector, Lines, Message, WebSocket};
 pub use erased::Erased;
 pub use recorder::{Journal, Recorder};
 
