@@ -8,7 +8,7 @@
 //! hands it out): they are the outside world, and their tasks are no residue of the subject. Dropping that future is the end of
 //! the machine.
 //!
-//! A world gives them to each server of a subject that offers the table `process` ([`Setup`]) in its files. They die with their
+//! A world gives them to each server of a plan that has a table `process` ([`Setup`]). They die with their
 //! host, once its tasks are gone, unless the step says that they live on; those that are left when all is over are counted.
 //!
 //! In the history, the script `p1` is the stream `p1` (its end is the process's: `exit 7`, `signal 9`), and its pipes are

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A subject offers the table by one line in its [`setup`](crate::subject::Subject::setup), `(process::TABLE, process::schema())`;
-//! its server hosts can launch `p1` then. In a swarm every value may be a choice, as in any other table.
+//! where a plan has the table, every server host can launch what it names. In a swarm every value may be a choice, as in any other table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::script::{End, Print, Script, Stdin};
 use super::KILL;
+use super::script::{End, Print, Script, Stdin};
 use crate::schedule::{Plan, units};
 
 /// The key of the table: `process`, of `[process.p1]`.
@@ -201,19 +201,19 @@ impl From<&Setup> for Script {
     }
 }
 
-/// The scripts of a plan, by name.
+/// The scripts of a plan, by name; `None` where it has no table of processes.
 ///
 /// # Errors
 /// If an entry is none of a process, in one sentence.
-pub fn scripts(plan: &Plan) -> Result<BTreeMap<String, Script>, String> {
-    let Some(table) = plan.setup.get(TABLE) else { return Ok(BTreeMap::new()) };
+pub fn scripts(plan: &Plan) -> Result<Option<BTreeMap<String, Script>>, String> {
+    let Some(table) = plan.setup.get(TABLE) else { return Ok(None) };
     let entries = table.as_object().ok_or_else(|| format!("`{TABLE}` is no table of processes"))?;
     let script = |(name, entry): (&String, &serde_json::Value)| {
         let setup = serde_path_to_error::deserialize::<_, Setup>(entry);
         let setup = setup.map_err(|error| format!("`{TABLE}.{name}`, at `{}`: {}", error.path(), error.inner()))?;
         Ok((name.clone(), Script::from(&setup)))
     };
-    entries.iter().map(script).collect()
+    entries.iter().map(script).collect::<Result<_, _>>().map(Some)
 }
 
 fn prints(lines: u64, every_ms: u64, code: i32) -> Setup {
@@ -234,7 +234,7 @@ mod tests {
     fn read(entry: serde_json::Value) -> Result<Script, String> {
         let mut plan = Plan::new("any");
         plan.setup.insert(TABLE.into(), json!({ "p1": entry }));
-        scripts(&plan).map(|mut scripts| scripts.remove("p1").unwrap())
+        scripts(&plan).map(|scripts| scripts.unwrap().remove("p1").unwrap())
     }
 
     #[test]
@@ -261,9 +261,12 @@ mod tests {
 
     #[test]
     fn an_end_is_a_code_or_a_word() {
-        for (written, end) in
-            [(json!(0), End::Code(0)), (json!(255), End::Code(255)), (json!("signal"), End::Signal(9)), (json!("never"), End::Never)]
-        {
+        for (written, end) in [
+            (json!(0), End::Code(0)),
+            (json!(255), End::Code(255)),
+            (json!("signal"), End::Signal(9)),
+            (json!("never"), End::Never),
+        ] {
             let entry = json!({ "exit": written });
             assert_eq!(read(entry.clone()).unwrap().end, end);
             let setup: Setup = serde_json::from_value(entry).unwrap();
