@@ -89,6 +89,9 @@ pub trait Subject: Send + Sync + 'static {
     /// `[stream.s1]`), each with the JSON schema of one entry. What stands there comes back as [`Plan::setup`]. A string
     /// whose schema says `format: duration` or `format: size` (`#[schemars(extend("format" = "duration"))]`) is checked to be
     /// one (`50ms`, `4KiB`: [`units`](crate::schedule::units)), here and in operations.
+    ///
+    /// `(process::TABLE, process::schema())` of [`world::process`](crate::world::process) gives the servers scripted processes:
+    /// where a plan has the table, their [`Env::launch`] launches what it names.
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
         Vec::new()
     }

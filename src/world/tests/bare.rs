@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::history::{Class, Event, History, Stream as Name, What};
 use crate::net::{Endpoint, Stream};
 use crate::property::{Promise, Retention, Work};
-use crate::schedule::{Action, Fault, Limit, Limits, Plan, Trigger, When};
+use crate::schedule::{Action, Fault, Limit, Limits, Orphans, Plan, Trigger, When};
 use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Root, Subject};
 use crate::world::{Options, run};
 
@@ -105,6 +105,11 @@ pub fn plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
     let mut plan = Plan::new("bare");
     plan.steps = faults.into_iter().map(at).collect();
     plan
+}
+
+/// A crash with which the host's processes die.
+pub fn crash(host: &str, lasts: Option<Duration>) -> Fault {
+    Fault::Crash { host: host.into(), lasts, processes: Orphans::Die }
 }
 
 /// A plan of one fault after a trigger.
