@@ -3,7 +3,8 @@
 //! A server that runs commands takes a [`Launch`] from outside, gives it a [`Command`], and holds a [`Child`]: pipes or a
 //! terminal, signals, and one end.
 //!
-//! - [`Unsupported`]: launches nothing, where there is nothing to launch with. The operating system's side is not written yet.
+//! - [`System`]: the operating system's side. Not on Unix, it is [`Unsupported`].
+//! - [`Unsupported`]: launches nothing, where there is nothing to launch with.
 //! - The simulated side is scripted processes whose every byte is ground truth (`world::process`).
 //!
 //! What it does not do: resource limits, other users, sandboxes, a change of a terminal's size.
@@ -15,6 +16,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use crate::net::BoxFuture;
+
+#[cfg(unix)]
+mod system;
+#[cfg(unix)]
+mod terminal;
+#[cfg(unix)]
+#[cfg(test)]
+mod tests;
+
+#[cfg(not(unix))]
+pub use Unsupported as System;
+#[cfg(unix)]
+pub use system::System;
 
 /// The signal of somebody who presses Ctrl-C.
 pub const INTERRUPT: i32 = 2;
@@ -88,7 +102,7 @@ pub type Input = Box<dyn AsyncWrite + Send + Unpin>;
 pub type Output = Box<dyn AsyncRead + Send + Unpin>;
 
 /// The launcher's ends of what a process reads from and prints to, until they are taken.
-#[cfg(feature = "sim")]
+#[cfg(any(unix, feature = "sim"))]
 pub(crate) struct Ends {
     pub(crate) stdin: Option<Input>,
     pub(crate) stdout: Option<Output>,
