@@ -10,6 +10,7 @@ use tokio::sync::Mutex as Turns;
 use tokio::time::sleep;
 
 use super::PIPE;
+use super::calls::Lines;
 use super::script::Print;
 use crate::history::Stream;
 use crate::process::{Ends, Stdio};
@@ -61,7 +62,7 @@ impl Far {
             to,
         };
         Held {
-            stdin: Reader { from: self.stdin, stream: stream("stdin"), record, terminal },
+            stdin: Reader { from: self.stdin, stream: stream("stdin"), record, terminal, lines: Lines::default() },
             stdout: pen("stdout", out),
             stderr: pen("stderr", err),
             terminal,
@@ -76,6 +77,7 @@ pub(super) struct Reader<'a> {
     record: &'a Recorder,
     /// Whether it is a terminal: one that nobody writes to any more has not ended.
     terminal: bool,
+    lines: Lines,
 }
 
 impl Reader<'_> {
@@ -89,6 +91,9 @@ impl Reader<'_> {
             let bytes = Bytes::copy_from_slice(&came[..end.unwrap_or(count)]);
             if !bytes.is_empty() {
                 self.record.produced(&self.stream, bytes.clone());
+                for call in self.lines.feed(&bytes) {
+                    self.record.effect(call, &*self.stream.0);
+                }
                 if let Some(out) = echo {
                     out.say(bytes).await?;
                 }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::history::{History, What};
-use crate::process::{Child, Command};
+use crate::process::{Child, Command, Stdio};
 use crate::property::{Evidence, GENERIC};
 use crate::schedule::{Fault, Orphans, Plan};
 use crate::subject::{Erased, HostContext};
@@ -37,7 +37,8 @@ fn on(engine: Engine, subject: &std::sync::Arc<dyn Erased>, plan: &Plan) -> Hist
 }
 
 async fn launch(host: &HostContext) -> std::io::Result<Box<dyn Child>> {
-    host.env.launch.launch(&Command { argv: vec!["p1".into()], ..Command::default() }).await
+    let stdio = Stdio::Pipes { stdin: true };
+    host.env.launch.launch(&Command { argv: vec!["p1".into()], stdio, ..Command::default() }).await
 }
 
 /// Launches the process, says what it prints and how it ends, and stays.
@@ -156,7 +157,7 @@ fn processes_survive_a_crash_where_the_step_says_so() {
 /// In its first life a server launches the process, and holds its pipes; in the next it does nothing.
 async fn launches_in_its_first_life(host: HostContext) {
     let now = host.env.clock.now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    if now.as_secs() % 60 == 0 {
+    if now.as_secs().is_multiple_of(60) {
         let mut child = launch(&host).await.unwrap();
         let _pipes = (child.stdin(), child.stdout(), child.stderr());
         std::future::pending::<()>().await;
