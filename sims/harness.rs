@@ -58,6 +58,23 @@ fn a_mistake_is_one_line_and_status_2() {
     }
 }
 
+/// A file of `counter` with one more step at its end.
+fn starter_with(step: &str) -> String {
+    format!("{}\n[[step]]\n{step}\n", reknit(&["new", "counter"]).out)
+}
+
+#[test]
+fn a_step_that_did_nothing_in_any_seed_fails_its_file_by_its_line() {
+    let file = starter_with("at = \"9s\"\nreset = { conn = \"client#5\" }");
+    let line = file.lines().count() - 2;
+    let done = reknit_reading(&["run", "-"], &file);
+    assert_eq!(done.status, Some(1), "{}{}", done.out, done.err);
+    let said = format!("TOO TAME: step 3 in line {line}, `reset`, did nothing: there is no client#5 yet");
+    assert!(says(&done.out, &said), "{said}\n{}", done.out);
+    let allowed = reknit_reading(&["run", "-"], &format!("{file}may-miss = true\n"));
+    assert_eq!(allowed.status, Some(0), "{}{}", allowed.out, allowed.err);
+}
+
 #[test]
 fn a_starter_runs() {
     let starter = reknit(&["new", "counter"]).out;
