@@ -58,6 +58,20 @@ fn a_mistake_is_one_line_and_status_2() {
     }
 }
 
+#[test]
+fn the_same_run_is_the_same_twice_and_parts_where_a_defect_shows() {
+    let file = "scenarios/counter/short-cut-while-numbers-flow.toml";
+    let same = reknit(&["diff", file]);
+    assert_eq!((same.status, same.err.as_str()), (Some(0), ""), "{}", same.out);
+    assert!(same.out.starts_with("the same: "), "{}", same.out);
+    let parted = reknit(&["diff", file, "--seed", "3", "--defect-b", "resumes-one-too-late"]);
+    assert_eq!((parted.status, parted.err.as_str()), (Some(1), ""), "{}", parted.out);
+    let sides = [format!("\n{file} --seed 3\n"), format!("\n{file} --seed 3 --defect resumes-one-too-late\n")];
+    assert!(sides.iter().all(|side| parted.out.contains(side)), "{}", parted.out);
+    let seeds = reknit(&["diff", file, file, "--seed-a", "1", "--seed-b", "2"]);
+    assert_eq!(seeds.status, Some(1), "{}", seeds.out);
+}
+
 /// A file of `counter` with one more step at its end.
 fn starter_with(step: &str) -> String {
     format!("{}\n[[step]]\n{step}\n", reknit(&["new", "counter"]).out)

@@ -12,7 +12,7 @@ use crate::world;
 #[command(
     version,
     max_term_width = 100,
-    after_help = "Exit status: 0 all held, 1 a property broke, 2 the command line or a file is wrong."
+    after_help = "Exit status: 0 all held, 1 a property broke or two runs part, 2 the command line or a file is wrong."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -94,10 +94,42 @@ pub struct Replay {
 pub struct Diff {
     /// A scenario file
     pub a: PathBuf,
-    /// Another one
-    pub b: PathBuf,
+    /// Another one [default: the same]
+    pub b: Option<PathBuf>,
     #[command(flatten)]
     pub select: Select,
+    #[command(flatten)]
+    pub only_a: OnlyA,
+    #[command(flatten)]
+    pub only_b: OnlyB,
+}
+
+/// What is changed in the first run of two alone.
+#[derive(Debug, Args)]
+pub struct OnlyA {
+    /// The seed of the first run alone
+    #[arg(long, value_name = "S", value_parser = number)]
+    pub seed_a: Option<u64>,
+    /// Switch a defect on in the first run alone
+    #[arg(long, value_name = "NAME")]
+    pub defect_a: Vec<String>,
+    /// Set a limit in the first run alone
+    #[arg(long, value_name = "LIMIT=VALUE")]
+    pub set_a: Vec<String>,
+}
+
+/// What is changed in the second run of two alone.
+#[derive(Debug, Args)]
+pub struct OnlyB {
+    /// The seed of the second run alone
+    #[arg(long, value_name = "S", value_parser = number)]
+    pub seed_b: Option<u64>,
+    /// Switch a defect on in the second run alone
+    #[arg(long, value_name = "NAME")]
+    pub defect_b: Vec<String>,
+    /// Set a limit in the second run alone
+    #[arg(long, value_name = "LIMIT=VALUE")]
+    pub set_b: Vec<String>,
 }
 
 /// Which runs of a file, and what is changed in them.
