@@ -65,6 +65,9 @@ pub struct Run {
     /// How many threads work [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub jobs: Option<u64>,
+    /// List the milestones and points that no run reached, as it is always done for a folder
+    #[arg(long)]
+    pub unreached: bool,
     /// How results are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -149,7 +152,7 @@ pub struct Select {
     pub order: Option<WhichOrder>,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     /// Event-driven: virtual time jumps to the next thing that happens
     #[default]

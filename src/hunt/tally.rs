@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::history::{History, Time};
+use crate::history::{Digest, History, Time};
 use crate::property::Broken;
 use crate::report::Verdict;
 use crate::scenario::{Scenario, expect};
@@ -27,6 +27,8 @@ pub struct Tally {
     pub runs: u64,
     /// Virtual time of all of them.
     pub virtual_time: Duration,
+    /// The digests of all of them, chained in order; but of those that got stuck, which depends on real time.
+    pub digest: Digest,
     /// In how many runs each milestone was reached.
     pub milestones: BTreeMap<&'static str, u64>,
     /// In how many runs each point was reached.
@@ -118,6 +120,7 @@ impl Tally {
         let Examined { history, broken, grey, repeated } = examined;
         self.runs += 1;
         self.virtual_time += history.end.since(Time::ZERO);
+        self.digest.number(history.digest.value());
         self.repeated += u64::from(repeated);
         self.grey += u64::from(grey);
         history.milestones.keys().for_each(|name| *self.milestones.entry(name).or_default() += 1);
@@ -166,7 +169,7 @@ impl Tally {
         milestones.chain(points.filter(|name| !self.points.contains_key(name))).collect()
     }
 
-    /// Adds what the runs of another scenario reached and how much they exercised; not what broke in them.
+    /// Adds what the runs of another scenario reached and how much they exercised; not what broke in them, nor their digest.
     pub fn absorb(&mut self, other: &Tally) {
         self.runs += other.runs;
         self.virtual_time += other.virtual_time;
