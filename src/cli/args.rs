@@ -1,10 +1,12 @@
 //! The words of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::schedule::Order;
+use crate::schedule::units::read_duration;
 use crate::world;
 
 /// Deterministic simulation of protocols that must survive a dropped connection.
@@ -65,6 +67,9 @@ pub struct Run {
     /// How many threads work [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub jobs: Option<u64>,
+    /// How long a run may take without a sign of life, in real time, before it is given up [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub patience: Option<Duration>,
     /// List the milestones and points that no run reached, as it is always done for a folder
     #[arg(long)]
     pub unreached: bool,
@@ -224,4 +229,9 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn positive(text: &str) -> Result<u64, String> {
     number(text).ok().filter(|n| *n > 0).ok_or_else(|| "write a whole number from 1 up".into())
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = read_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("write a duration that is longer than `0ms`".into()) } else { Ok(time) }
 }

@@ -136,8 +136,9 @@ fn checks(args: &Run, fresh: Option<hunt::Fresh>) -> Checks {
 const MOST_JOBS: u64 = 1024;
 
 fn pool(args: &Run) -> Pool {
-    let pool = Pool::default();
-    Pool { jobs: args.jobs.map_or(pool.jobs, |jobs| jobs.min(MOST_JOBS) as usize), ..pool }
+    let Pool { jobs, patience } = Pool::default();
+    let jobs = args.jobs.map_or(jobs, |jobs| jobs.min(MOST_JOBS) as usize);
+    Pool { jobs, patience: args.patience.unwrap_or(patience) }
 }
 
 fn row(scenario: &Scenario, subject: &Arc<dyn Erased>, tally: &Tally, verdict: Verdict) -> Row {
