@@ -214,7 +214,7 @@ fn processes_survive_a_crash_where_the_step_says_so() {
 /// In its first life a server launches the process, and holds its pipes; in the next it does nothing.
 async fn launches_in_its_first_life(host: HostContext) {
     let now = host.env.clock.now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    if now.as_secs() % 60 == 0 {
+    if now.as_secs().is_multiple_of(60) {
         let mut child = launch(&host).await.unwrap();
         let _pipes = (child.stdin(), child.stdout(), child.stderr());
         std::future::pending::<()>().await;
