@@ -9,14 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::{Mutex as Turns, Notify, oneshot};
 use tokio::time::sleep;
 
-use super::KILL;
 use super::script::{End, Print, Script, Stdin, outcome};
+use super::{BROKEN_PIPE, KILL};
 use crate::history::Stream;
 use crate::process::Exit;
 use crate::subject::Recorder;
-
-/// The signal that comes of writing to a pipe that nobody reads any more.
-const BROKEN_PIPE: i32 = 13;
 
 /// Where the signals for a process, and for those whom it started, arrive.
 #[derive(Default)]
