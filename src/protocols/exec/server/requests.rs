@@ -16,7 +16,7 @@ use super::process::{ProcessId, StartId};
 use super::refusal::Refusal;
 use super::registry::Kept;
 use super::session::Reading;
-use crate::process::Command;
+use crate::process::{Command, Size, Stdio};
 use crate::protocols::exec::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams, TerminateResult, WriteParams,
     WriteResult,
@@ -221,7 +221,11 @@ fn process_id(id: &str) -> Result<ProcessId, Refusal> {
 /// What is to be launched.
 fn command(params: StartParams) -> Result<Command, Refusal> {
     let cwd = directory(params.cwd)?;
-    Ok(Command { argv: params.argv, cwd, env: params.env.into_iter().collect() })
+    let stdio = match params.tty {
+        true => Stdio::Terminal(Size::default()),
+        false => Stdio::Pipes { stdin: params.pipe_stdin },
+    };
+    Ok(Command { argv: params.argv, arg0: params.arg0, cwd, env: params.env.into_iter().collect(), stdio })
 }
 
 /// The directory that a path or a `file:` URI names; none where neither is given.
