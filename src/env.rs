@@ -2,13 +2,17 @@
 //!
 //! Each is a small trait with a real and a simulated side; [`Env`] hands all of them to a client or a server at once.
 //! Time itself is `tokio::time`, as it is.
+//!
+//! The simulated side is the world's (`src/world`): sockets of a simulated kernel; a wall clock that shows virtual time, from the
+//! first of January 2026, and jumps where a step says so; randomness drawn from the seed, for each start of each host anew; and
+//! on servers, where the plan has a table `process`, scripted processes. Everywhere else nothing can be launched there.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::net::{Net, Tcp};
-use crate::process::{Launch, Unsupported};
+use crate::process::{Launch, System};
 
 /// The wall clock: only to stamp records. A deadline never depends on it, for it can jump.
 pub trait WallClock: Send + Sync {
@@ -51,9 +55,9 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// The real world: the operating system's sockets, clock and randomness. Launching processes is not offered yet.
+    /// The real world: the operating system's sockets, processes, clock and randomness.
     pub fn real() -> Self {
-        Self { net: Arc::new(Tcp), launch: Arc::new(Unsupported), clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy) }
+        Self { net: Arc::new(Tcp), launch: Arc::new(System), clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy) }
     }
 }
 

@@ -5,7 +5,7 @@
 //! that says what to do.
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
-//! - `run`, `replay`, `check`, `diff`, `list`: a command each.
+//! - `run`, `replay`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
 //! - `page`: where everything is printed to. No command prints past it, so each can be tested as a function.
 
 use std::ffi::OsString;
@@ -27,6 +27,7 @@ mod files;
 mod list;
 mod page;
 mod replay;
+mod results;
 mod run;
 mod select;
 
@@ -68,8 +69,8 @@ pub(crate) fn answer(args: &[OsString], subjects: &[Arc<dyn Erased>]) -> Option<
         return None;
     }
     let file = std::io::read_to_string(std::io::stdin()).map_err(|error| error.to_string());
-    let engine = args.get(2).and_then(|engine| engine.to_str());
-    Some(match file.and_then(|file| fresh::answer(&file, engine, subjects)) {
+    let how: Vec<_> = args[2..].iter().filter_map(|word| word.to_str()).collect();
+    Some(match file.and_then(|file| fresh::answer(&file, &how, subjects)) {
         Ok(statement) => {
             print!("{statement}");
             ExitCode::SUCCESS

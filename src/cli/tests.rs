@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::history::Class;
-use crate::property::{Promise, Retention, Work};
+use crate::property::Promise;
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
 
@@ -75,20 +75,7 @@ impl Subject for Mute {
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
     fn promise(&self, _: &Limits) -> Promise {
-        let second = std::time::Duration::from_secs(1);
-        Promise {
-            detection: second,
-            recovery: second,
-            attempt: second,
-            round_trips: 1,
-            back_off: second,
-            session: second,
-            retention: Retention { items: None, bytes: None },
-            closed_retention: second,
-            work: Work { attempts: 1, frames: 1, polls: 1 },
-            memory: Vec::new(),
-            settle: second,
-        }
+        Promise::default()
     }
 }
 
@@ -141,6 +128,9 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
         "run --engine steam",
         "replay",
         "replay a.toml b.toml",
+        "diff",
+        "diff a.toml --seed-c 2",
+        "diff no/such/file.toml",
         "new",
         "new mut",
         "list limit",
@@ -158,6 +148,9 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
     run --engine steam                       reknit: invalid value 'steam' for '--engine <ENGINE>' [possible values: event, turmoil]
     replay                                   reknit: the following required arguments were not provided: <FILE>
     replay a.toml b.toml                     reknit: unexpected argument 'b.toml' found
+    diff                                     reknit: the following required arguments were not provided: <A>
+    diff a.toml --seed-c 2                   reknit: unexpected argument '--seed-c' found; a similar argument exists: '--seed-b'
+    diff no/such/file.toml                   reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     new                                      reknit: the following required arguments were not provided: <SUBJECT>
     new mut                                  reknit: `mut` is no subject; did you mean `mute`?
     list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, rules, properties, operations]; a similar value exists: 'limits'

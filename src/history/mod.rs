@@ -348,6 +348,12 @@ pub enum What {
         /// How many.
         tasks: u64,
     },
+    /// Something of the subject's belongs to no host: a task that was spawned outside of any other, a socket that does not come
+    /// from [`Env`](crate::env::Env).
+    Stray {
+        /// What: `a task`, `a socket that listens at 0.0.0.0:80`.
+        what: String,
+    },
     /// A task of the subject panicked.
     Panicked {
         /// Its message.

@@ -310,6 +310,7 @@ impl<'a> Teller<'a> {
                 (Tone::Quiet, format!("counted {when}: {}", counts.join(", ")))
             }
             What::Outlived { tasks } => (Tone::Bad, format!("{} outlived it", say::count(*tasks, "task"))),
+            What::Stray { what } => (Tone::Bad, format!("{what} belongs to no host")),
             What::Panicked { message } => (Tone::Bad, format!("a task panicked: {message}")),
             What::Livelock { what } => (Tone::Bad, format!("time stood still: {what}")),
         }

@@ -114,7 +114,7 @@ pub(super) struct Direction {
     pub forgotten: bool,
     /// Whether a FIN was given to the receiver.
     pub finished: bool,
-    /// Reads what is written, where somebody wants to know of messages.
+    /// Reads what is written, where somebody wants to know of messages; from the first byte on.
     pub dissector: Option<Box<dyn Dissector>>,
     /// Where messages end.
     pub messages: Vec<MessageSent>,
@@ -181,6 +181,11 @@ impl ConnState {
     /// The end on a host, if it has one there.
     pub fn side_on(&self, host: HostIx) -> Option<Side> {
         if host == self.client { Some(Side::Client) } else { (host == self.server).then_some(Side::Server) }
+    }
+
+    /// Whether an end is established.
+    pub fn is_up(&self, side: Side) -> bool {
+        self.up[side as usize]
     }
 
     /// Whether both ends are over.

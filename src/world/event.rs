@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, RngSeed, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 use turmoil_net::shim::tokio::net::{TcpListener, TcpStream};
-use turmoil_net::{EnterGuard, HostId, KernelConfig, Net, Packet};
+use turmoil_net::{EnterGuard, HostId, KernelConfig, Net, NetstatEntry, Packet};
 
 use crate::history::Time;
 use crate::net::BoxFuture;
@@ -29,8 +29,9 @@ use crate::subject::Root;
 
 use super::engine::{Handed, Machine, RawListener, RawSocket, Stack};
 use super::link::packets_first;
-use super::local::{self, HostIx};
+use super::local::{self, HostIx, NOBODY};
 use super::state::World;
+use super::{RunError, census};
 
 impl RawSocket for TcpStream {
     fn drain(&mut self, into: &mut BytesMut) {
@@ -62,6 +63,8 @@ struct EventStack {
     net: EnterGuard,
     /// The hosts' numbers there, `nobody` first.
     ids: Vec<HostId>,
+    /// The address of `nobody`.
+    nobody: IpAddr,
     /// The hosts' roots, while they run.
     roots: Vec<Option<JoinHandle<()>>>,
     started: Instant,
@@ -121,6 +124,14 @@ impl Stack for EventStack {
     fn tasks_of(&self, host: HostIx) -> Option<u64> {
         Some(local::tasks_of(host))
     }
+
+    fn strays(&self) -> Vec<String> {
+        let told = |entry: NetstatEntry| match entry.peer {
+            Some(peer) => format!("a socket, {} to {peer}", entry.local),
+            None => format!("a socket that listens at {}", entry.local),
+        };
+        turmoil_net::netstat(self.nobody).entries.into_iter().map(told).collect()
+    }
 }
 
 /// A paused runtime of one thread, with the hooks of a world.
@@ -154,18 +165,19 @@ impl Machine for EventMachine {
     fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>) {
         let _in_runtime = self.runtime.enter();
         let mut net = Net::with_config(KernelConfig::default().retx_threshold(u32::MAX));
-        let (ids, ips) = hosts.iter().map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str()))).unzip();
+        let (ids, ips): (_, Vec<_>) = hosts.iter().map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str()))).unzip();
         let roots = hosts.iter().map(|_| None).collect();
-        (Box::new(EventStack { net: net.enter(), ids, roots, started: Instant::now() }), ips)
+        (Box::new(EventStack { net: net.enter(), ids, nobody: ips[NOBODY.0], roots, started: Instant::now() }), ips)
     }
 
-    fn drive(&mut self, until: Time) {
+    fn drive(&mut self, until: Time) -> Result<(), RunError> {
         self.runtime.block_on(async {
             local::with(World::begin_run);
             Director::new(until).await;
             // Outside of its runtime, tokio's clock is the real one.
-            local::with(World::seal);
+            super::finish();
         });
+        Ok(())
     }
 }
 
@@ -185,12 +197,20 @@ fn stop_spinning() {
 /// The end of a turn: nothing is ready.
 fn park() {
     local::progress();
-    let sealed = local::try_with(|world| {
-        let sealed = world.end_turn();
+    let Some(ran) = local::try_with(World::ran) else { return };
+    if ran {
+        census::look();
+    }
+    let stops = local::with(|world| {
+        if ran {
+            world.end_turn();
+        } else {
+            world.plan_wake(world.now());
+        }
         world.forget_time();
-        sealed
+        world.livelock.is_some()
     });
-    if sealed == Some(true) {
+    if stops {
         local::seal();
     }
 }
@@ -232,36 +252,36 @@ enum Moment {
 }
 
 impl World {
-    /// The end of a turn. Returns whether the run stops here.
-    fn end_turn(&mut self) -> bool {
+    /// Whether anything ran in this turn; otherwise there is nothing to take from anybody.
+    fn ran(&mut self) -> bool {
         let now = self.now();
         if self.turns.last != now {
             (self.turns.last, self.turns.rounds) = (now, 0);
             local::time_moved();
         }
-        let polls = local::polls();
-        if polls == self.turns.polls && !self.turns.acted {
-            // Nothing ran: there is nothing to take from anybody.
-            self.plan_wake(now);
-            return self.livelock.is_some();
-        }
-        (self.turns.polls, self.turns.acted) = (polls, false);
+        let before = std::mem::replace(&mut self.turns.polls, local::polls());
+        std::mem::take(&mut self.turns.acted) || before != self.turns.polls
+    }
+
+    /// The end of a turn in which something ran.
+    fn end_turn(&mut self) {
         if self.read_notes() {
             self.turns.rounds += 1;
             if self.turns.rounds < MOST_ROUNDS {
                 // What was triggered may have made tasks ready: they run in this same instant, before anything leaves.
-                self.wake_director();
-                return false;
+                return self.wake_director();
             }
             self.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
             self.wake_director();
         }
-        self.read_gauges();
         self.finish_deaths();
         self.after_start();
         self.egress();
-        self.plan_wake(now);
-        self.livelock.is_some()
+        // What the world itself saw meanwhile is of this turn, too.
+        if self.read_notes() {
+            return self.wake_director();
+        }
+        self.plan_wake(self.now());
     }
 
     /// Writes what was noted in this turn; returns whether it triggered anything.

@@ -5,33 +5,46 @@
 //! server's is needed. All of it is on `tokio::time`, so it needs no world, only a runtime.
 //!
 //! The processes do not live in the tasks of whoever launches them, but in one future of the world's ([`Processes::new`]
-//! hands it out): they are the outside world, and no residue of the subject. Dropping that future is the end of the machine.
+//! hands it out): they are the outside world, and their tasks are no residue of the subject. Dropping that future is the end of
+//! the machine.
+//!
+//! A world gives them to each server of a plan that has a table `process` ([`Setup`]). They die with their
+//! host, once its tasks are gone, unless the step says that they live on; those that are left when all is over are counted.
 //!
 //! In the history, the script `p1` is the stream `p1` (its end is the process's: `exit 7`, `signal 9`), and its pipes are
 //! `p1/stdout`, `p1/stderr` (their end, `closed`, comes when everybody who holds them has gone) and `p1/stdin` (what it
-//! read). Launched again, it is `p1~2`, `p1~3`, …
+//! read). Launched again, it is `p1~2`, `p1~3`, … The glue of a subject can give it another name, and say which call asked for
+//! it or for a line of its input ([`calls`]): then the launching and the reading of the line are effects of that call.
 //!
-//! What it does not do: working directories and environments (they are accepted, and change nothing), terminals, real signal
-//! handlers.
+//! With a terminal, all that it prints is one stream, `p1/pty`, whose lines still say which of the two they came from. Its
+//! input ends with Ctrl-D. The hang-up (signal 1) comes to whoever prints to a terminal that nobody reads any more, and, when
+//! the process ends, to whom it started: late output comes only where that signal is ignored.
+//!
+//! What it does not do: working directories, environments and sizes of terminals (they are accepted, and change nothing);
+//! what a terminal does to the bytes (no echo, no `\r\n`, no signal for Ctrl-C); real signal handlers.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::io::{DuplexStream, duplex};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::history::Call;
 use crate::net::BoxFuture;
-use crate::process::{Child, Command, Exit, Launch, Pipe};
+use crate::process::{self, Child, Command, Exit, KILL, Launch, Output};
 use crate::subject::Recorder;
 
+pub mod calls;
+mod ends;
 mod life;
 mod script;
+mod setup;
 #[cfg(test)]
 mod tests;
 
 pub use script::{End, Print, Script, Stdin};
+pub use setup::{Ends, Input, Late, Lines, Setup, TABLE, schema, scripts};
 
 use life::Life;
 
@@ -41,8 +54,8 @@ pub const PIPE: usize = 65_536;
 /// The number of the first process of a host.
 const FIRST_PID: u32 = 1000;
 
-/// The signal that cannot be ignored.
-const KILL: i32 = 9;
+/// The signal that comes of writing to a pipe that nobody reads any more.
+const BROKEN_PIPE: i32 = 13;
 
 /// The simulated operating system of one host, as far as it runs processes.
 #[derive(Clone)]
@@ -62,8 +75,8 @@ struct Table {
     launched: u32,
     /// How many times each script was launched.
     runs: BTreeMap<String, u32>,
-    /// Whether processes outlive those who launched them.
-    spares: bool,
+    /// Whether the host is down: nothing is launched, and whoever drops a child kills nobody.
+    down: bool,
 }
 
 /// The entry of a process in the table, for as long as it lives.
@@ -100,9 +113,18 @@ impl Processes {
         self.table().alive.values().for_each(|life| life.kill(KILL));
     }
 
-    /// From now on processes outlive those who launched them (`true`), or die with them, as is the default.
-    pub fn spare(&self, spares: bool) {
-        self.table().spares = spares;
+    /// The host dies: from now on nothing is launched, and whoever drops a child kills nobody. What becomes of its processes
+    /// is for the one to say who has it die.
+    pub fn go_down(&self) {
+        self.table().down = true;
+    }
+
+    /// The host starts again, with a fresh operating system: whoever still lives is of another time, and is counted no more.
+    /// Names and pids are not used twice in a run.
+    pub fn come_up(&self) {
+        let mut table = self.table();
+        table.alive.clear();
+        table.down = false;
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -114,32 +136,41 @@ impl Processes {
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
         let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
         let life = Arc::new(Life::default());
-        let (pid, name) = self.register(program, &life);
-        let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] = std::array::from_fn(|_| duplex(PIPE));
-        let far = [stdin_far, stdout_far, stderr_far];
+        let (pid, name) = self.register(program, calls::variable(command, calls::NAME), &life)?;
+        if let Some(call) = calls::variable(command, calls::CALL).and_then(|call| call.parse().ok()) {
+            self.record.effect(Call(call), name.as_str());
+        }
+        let (near, far) = ends::ends(command.stdio);
         let (ended, exit) = oneshot::channel();
-        let process = life::Process { name, script, record: self.record.clone(), life: life.clone(), pipes: far };
+        let process = life::Process { name, script, record: self.record.clone(), life: life.clone(), ends: far };
         let registered = Registered { table: self.table.clone(), pid };
         let lives = Box::pin(async move {
             process.live(ended).await;
             drop(registered);
         });
-        self.births.send(lives).map_err(|_| io::Error::other("the machine is down"))?;
-        let pipes = [stdin, stdout, stderr].map(Some);
-        Ok(Box::new(Scripted { pid, life, processes: self.clone(), pipes, exit: Waited::Not(exit) }))
+        self.births.send(lives).map_err(|_| is_down())?;
+        Ok(Box::new(Scripted { pid, life, processes: self.clone(), ends: near, exit: Waited::Not(exit) }))
     }
 
     /// A pid for the next process, and its name in the history.
-    fn register(&self, program: &str, life: &Arc<Life>) -> (u32, String) {
+    fn register(&self, program: &str, name: Option<&str>, life: &Arc<Life>) -> io::Result<(u32, String)> {
+        let program = name.unwrap_or(program);
         let mut table = self.table();
+        if table.down {
+            return Err(is_down());
+        }
         let pid = FIRST_PID + table.launched;
         table.launched += 1;
         table.alive.insert(pid, life.clone());
         let run = table.runs.entry(program.to_owned()).or_default();
         *run += 1;
         let name = if *run == 1 { program.to_owned() } else { format!("{program}~{run}") };
-        (pid, name)
+        Ok((pid, name))
     }
+}
+
+fn is_down() -> io::Error {
+    io::Error::other("the machine is down")
 }
 
 /// Where processes live until they end, or until this is dropped.
@@ -163,8 +194,7 @@ struct Scripted {
     pid: u32,
     life: Arc<Life>,
     processes: Processes,
-    /// Standard input, output, error; until they are taken.
-    pipes: [Option<DuplexStream>; 3],
+    ends: process::Ends,
     exit: Waited,
 }
 
@@ -174,27 +204,21 @@ enum Waited {
     Ended(Exit),
 }
 
-impl Scripted {
-    fn take(&mut self, pipe: usize) -> Option<Pipe> {
-        self.pipes[pipe].take().map(|pipe| Box::new(pipe) as Pipe)
-    }
-}
-
 impl Child for Scripted {
     fn pid(&self) -> u32 {
         self.pid
     }
 
-    fn stdin(&mut self) -> Option<Pipe> {
-        self.take(0)
+    fn stdin(&mut self) -> Option<process::Input> {
+        self.ends.stdin.take()
     }
 
-    fn stdout(&mut self) -> Option<Pipe> {
-        self.take(1)
+    fn stdout(&mut self) -> Option<Output> {
+        self.ends.stdout.take()
     }
 
-    fn stderr(&mut self) -> Option<Pipe> {
-        self.take(2)
+    fn stderr(&mut self) -> Option<Output> {
+        self.ends.stderr.take()
     }
 
     fn signal(&mut self, number: i32) -> io::Result<()> {
@@ -208,7 +232,7 @@ impl Child for Scripted {
     fn wait(&mut self) -> BoxFuture<'_, io::Result<Exit>> {
         Box::pin(async {
             if let Waited::Not(exit) = &mut self.exit {
-                let exit = exit.await.map_err(|_| io::Error::other("the machine is down"))?;
+                let exit = exit.await.map_err(|_| is_down())?;
                 self.exit = Waited::Ended(exit);
             }
             match self.exit {
@@ -221,7 +245,7 @@ impl Child for Scripted {
 
 impl Drop for Scripted {
     fn drop(&mut self) {
-        if !self.processes.table().spares {
+        if !self.processes.table().down {
             self.life.kill(KILL);
         }
     }

@@ -1,6 +1,6 @@
 //! `[[step]]`: what happens, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::names::Names;
@@ -11,14 +11,31 @@ use crate::scenario::mistake::{Parsed, Wrong, ticked, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::{Verb, verbs};
 use crate::schedule::words::{Fields, Kind, Value, WORDS, Word};
-use crate::schedule::{Action, Fault, Host, Learns, Mark, Operation, Step, When};
+use crate::schedule::{Action, Fault, Host, Learns, Mark, Operation, Orphans, Step, When};
+
+/// The steps of a file.
+#[derive(Default)]
+pub struct Steps {
+    pub steps: Vec<Step>,
+    /// Where each stands.
+    pub at: Vec<usize>,
+    /// The numbers, from 0, of those that may do nothing.
+    pub may_miss: BTreeSet<usize>,
+}
 
 /// All steps.
-pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<Vec<Step>> {
-    let Some(node) = node else { return Ok(Vec::new()) };
+pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<Steps> {
+    let mut all = Steps::default();
+    let Some(node) = node else { return Ok(all) };
     let verbs = verbs(names.subject);
     let reader = Reader { names, horizon, verbs: &verbs };
-    node.list("a list of tables, each under `[[step]]`")?.iter().map(|step| reader.step(step)).collect()
+    for (n, node) in node.list("a list of tables, each under `[[step]]`")?.iter().enumerate() {
+        let (step, may_miss) = reader.step(node)?;
+        all.steps.push(step);
+        all.at.push(node.at);
+        all.may_miss.extend(may_miss.then_some(n));
+    }
+    Ok(all)
 }
 
 struct Reader<'r> {
@@ -28,7 +45,8 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn step(&self, node: &Node<'_>) -> Parsed<Step> {
+    /// A step, and whether it may do nothing.
+    fn step(&self, node: &Node<'_>) -> Parsed<(Step, bool)> {
         let mut known: Vec<&str> = keys::STEP.names().collect();
         known.extend(WORDS.iter().map(|word| word.name));
         known.extend(self.verbs.iter().map(|verb| verb.name.as_str()));
@@ -38,7 +56,7 @@ impl Reader<'_> {
         if let Action::Fault(Fault::Hold { .. }) = action {
             at_a_point(&when).or_else(|message| Err(Wrong { at: table.need("hold", "")?.key_at, message: message.into() }))?;
         }
-        Ok(Step { when, action })
+        Ok((Step { when, action }, may_miss(&table)?))
     }
 
     fn when(&self, table: &Table<'_>) -> Parsed<When> {
@@ -95,6 +113,7 @@ impl Reader<'_> {
             Kind::Size => Value::Size(node.size()?),
             Kind::Count => Value::Count(node.number(0)?),
             Kind::Learns => Value::Learns(self.learns(node)?),
+            Kind::Orphans => Value::Orphans(orphans(node)?),
             Kind::Trigger => Value::Trigger(trigger(node, self.names, Delay::Not("write `then` beside `until`"))?),
         })
     }
@@ -130,6 +149,13 @@ impl Reader<'_> {
     }
 }
 
+fn may_miss(table: &Table<'_>) -> Parsed<bool> {
+    match table.get("may-miss") {
+        Some(node) if !node.flag()? => node.wrong("`may-miss` is `true`, or it is left out"),
+        node => Ok(node.is_some()),
+    }
+}
+
 /// A task is held where it is, so the step must wait for a point, and act at once.
 fn at_a_point(when: &When) -> Result<(), &'static str> {
     match when {
@@ -158,6 +184,15 @@ pub fn read_learns(text: &str) -> Result<Learns, String> {
     }
     crate::schedule::units::read_duration(text).map(Learns::After).map_err(|error| {
         if text.chars().all(char::is_alphabetic) { unknown("no duration", text, ["never"]) } else { error.to_string() }
+    })
+}
+
+/// What becomes of processes.
+fn orphans(node: &Node<'_>) -> Parsed<Orphans> {
+    let known = Orphans::NAMES.iter();
+    node.read(Kind::Orphans.written(), |text| {
+        let found = known.clone().find(|(name, _)| *name == text).map(|(_, orphans)| *orphans);
+        found.ok_or_else(|| unknown("nothing that becomes of processes", text, known.clone().map(|(name, _)| *name)))
     })
 }
 

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::history::What;
+use crate::process::{Size, Stdio};
 use crate::schedule::Host;
 use crate::subject::Journal;
 
@@ -52,6 +53,15 @@ impl Machine {
         self.notes.0.lock().unwrap().iter().flat_map(|(_, what)| bytes(what)).collect()
     }
 
+    /// Which calls took effect, on what.
+    fn effects(&self) -> Vec<String> {
+        let line = |what: &What| match what {
+            What::Effect { call, target } => Some(format!("{call} on {target}")),
+            _ => None,
+        };
+        self.notes.0.lock().unwrap().iter().filter_map(|(_, what)| line(what)).collect()
+    }
+
     /// What really ended, when, and how.
     fn endings(&self) -> Vec<String> {
         let line = |(at, what): &(u64, What)| match what {
@@ -63,7 +73,7 @@ impl Machine {
 }
 
 fn run(program: &str) -> Command {
-    Command { argv: vec![program.to_owned()], ..Command::default() }
+    Command { argv: vec![program.to_owned()], stdio: Stdio::Pipes { stdin: true }, ..Command::default() }
 }
 
 fn lines(count: u64, every: u64) -> Print {
@@ -74,7 +84,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-async fn all(mut pipe: Pipe) -> String {
+async fn all(mut pipe: Output) -> String {
     let mut text = String::new();
     pipe.read_to_string(&mut text).await.unwrap();
     text
@@ -110,6 +120,22 @@ async fn pids_are_the_same_in_every_run_and_a_second_launch_has_its_own_name() {
     assert_eq!((first.pid(), second.pid()), (1000, 1001));
     tokio::join!(first.wait(), second.wait()).1.unwrap();
     assert_eq!(machine.produced("p1~2/stdout"), b"1 p1~2/stdout\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn glue_can_say_what_the_history_calls_a_process_and_which_calls_reach_it() {
+    let script = Script { stdin: Stdin::Reads, end: End::Never, ..Script::default() };
+    let machine = Machine::with(script);
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let env = vec![variable(calls::NAME, "client2/p1"), variable(calls::CALL, "7")];
+    let mut child = machine.processes.launch(&Command { env, ..run("p1") }).await.unwrap();
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(&calls::line(Call(8), 100)[..50]).await.unwrap();
+    tokio::time::sleep(ms(1)).await;
+    assert_eq!(machine.effects(), ["call 7 on client2/p1"], "half a line is no effect");
+    stdin.write_all(&calls::line(Call(8), 100)[50..]).await.unwrap();
+    tokio::time::sleep(ms(1)).await;
+    assert_eq!(machine.effects(), ["call 7 on client2/p1", "call 8 on client2/p1/stdin"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,20 +228,40 @@ async fn a_signal_that_is_ignored_is_followed_by_one_that_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_drops_a_child_kills_it_unless_processes_are_spared() {
+async fn whoever_drops_a_child_kills_it_unless_the_host_dies() {
     let machine = Machine::with(Script { end: End::Never, ..Script::default() });
     drop(machine.launch().await);
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 0);
 
-    machine.processes.spare(true);
-    drop(machine.launch().await);
+    let child = machine.launch().await;
+    machine.processes.go_down();
+    drop(child);
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 1);
+    assert!(machine.processes.launch(&run("p1")).await.is_err(), "a host that is down launches nothing");
 
     machine.processes.kill_all();
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_starts_again_knows_nothing_of_those_who_live_on() {
+    let machine = Machine::with(Script { end: End::Never, ..Script::default() });
+    let mut survivor = machine.launch().await;
+    machine.processes.go_down();
+    machine.processes.come_up();
+    assert_eq!(machine.processes.alive(), 0);
+    assert_eq!(survivor.signal(9).unwrap_err().kind(), io::ErrorKind::NotFound);
+
+    let second = machine.launch().await;
+    sleep(ms(1)).await;
+    assert_eq!((second.pid(), machine.processes.alive()), (1001, 1));
+    drop(second);
+    sleep(ms(1)).await;
+    assert_eq!(machine.endings()[0], "1 p1~2: signal 9", "names are not used twice either");
+    assert!(timeout(ms(10), survivor.wait()).await.is_err(), "the survivor lives on");
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,6 +273,78 @@ async fn a_machine_that_is_down_launches_nothing_and_ends_every_wait() {
     assert!(child.wait().await.is_err());
     assert!(machine.processes.launch(&run("p1")).await.is_err());
     assert_eq!(machine.processes.alive(), 0);
+}
+
+impl Machine {
+    async fn launch_on_a_terminal(&self) -> Box<dyn Child> {
+        let command = Command { stdio: Stdio::Terminal(Size::default()), ..run("p1") };
+        self.processes.launch(&command).await.unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standard_input_that_nobody_asked_for_is_empty() {
+    let machine = Machine::with(Script { stdin: Stdin::Echoes, ..Script::default() });
+    let command = Command { stdio: Stdio::Pipes { stdin: false }, ..run("p1") };
+    let mut child = machine.processes.launch(&command).await.unwrap();
+    assert!(child.stdin().is_none());
+    assert_eq!(child.wait().await.unwrap(), Exit::Code(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_terminal_all_that_is_printed_is_one_stream() {
+    let machine = Machine::with(Script { stdout: lines(2, 50), stderr: lines(1, 70), ..Script::default() });
+    let mut child = machine.launch_on_a_terminal().await;
+    assert!(child.stderr().is_none());
+    let printed = all(child.stdout().unwrap()).await;
+    assert_eq!(printed, "1 p1/stdout\n1 p1/stderr\n2 p1/stdout\n");
+    assert_eq!(machine.produced("p1/pty"), printed.as_bytes());
+    assert_eq!(machine.endings(), ["100 p1: exit 0", "100 p1/pty: closed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_input_of_a_terminal_ends_with_ctrl_d_and_not_before() {
+    let machine = Machine::with(Script { stdin: Stdin::Echoes, ..Script::default() });
+    let mut child = machine.launch_on_a_terminal().await;
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(b"one\n").await.unwrap();
+    assert!(timeout(ms(1000), child.wait()).await.is_err());
+    stdin.write_all(b"two\n\x04three\n").await.unwrap();
+    assert_eq!(child.wait().await.unwrap(), Exit::Code(0));
+    assert_eq!(machine.produced("p1/stdin"), b"one\ntwo\n");
+    assert_eq!(all(child.stdout().unwrap()).await, "one\ntwo\n");
+
+    let mut another = machine.launch_on_a_terminal().await;
+    drop(another.stdin());
+    assert!(timeout(ms(60_000), another.wait()).await.is_err(), "a terminal does not end by being let go");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_that_nobody_reads_any_more_hangs_up() {
+    let machine = Machine::with(Script { stdout: lines(9, 10), ..Script::default() });
+    let mut child = machine.launch_on_a_terminal().await;
+    drop(child.stdout());
+    assert_eq!(child.wait().await.unwrap(), Exit::Signal(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_process_hangs_up_whom_it_started_on_its_terminal_unless_they_ignore_it() {
+    let script = Script { late_output: Some(ms(4000)), ..Script::default() };
+    let machine = Machine::with(script.clone());
+    assert_eq!(all(machine.launch_on_a_terminal().await.stdout().unwrap()).await, "");
+
+    let machine = Machine::with(Script { ignores: vec![1], ..script });
+    let mut child = machine.launch_on_a_terminal().await;
+    assert_eq!(all(child.stdout().unwrap()).await, "1 p1/stdout\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_end_within_the_grace_is_killed() {
+    let machine = Machine::with(Script { end: End::Never, ignores: vec![15], ..Script::default() });
+    let mut child = machine.launch().await;
+    assert_eq!(child.terminate(ms(3000)).await.unwrap(), Exit::Signal(9));
+    assert_eq!(machine.endings()[0], "3000 p1: signal 9");
+    assert_eq!(child.terminate(ms(3000)).await.unwrap(), Exit::Signal(9), "asked again");
 }
 
 #[test]

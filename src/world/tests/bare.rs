@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-use crate::history::{Class, Event, History, Stream as Name, What};
+use crate::history::{Class, Event, History, Side, Stream as Name, What};
 use crate::net::{Endpoint, Stream};
-use crate::property::{Promise, Retention, Work};
-use crate::schedule::{Action, Fault, Limit, Limits, Plan, Trigger, When};
-use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Root, Subject};
-use crate::world::{Options, run};
+use crate::property::{Evidence, GENERIC, Promise, Work};
+use crate::schedule::{Action, Fault, Limit, Limits, Orphans, Plan, Trigger, When};
+use crate::subject::{Dissector, Erased, HostContext, Lines, Message, MilestoneDoc, Operated, Operations, Root, Subject};
+use crate::world::{Options, process, run};
 
 /// A root.
 pub type Play = Arc<dyn Fn(HostContext) -> Root + Send + Sync>;
@@ -59,6 +59,15 @@ impl Subject for Bare {
         &[]
     }
 
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        vec![(process::TABLE, process::schema())]
+    }
+
+    fn dissector(&self, _: Side) -> Box<dyn Dissector> {
+        crate::defect!(Anything);
+        Box::new(Curious(Lines::default()))
+    }
+
     fn generation_milestone(&self) -> Option<&'static str> {
         Some("bare.installed")
     }
@@ -72,19 +81,19 @@ impl Subject for Bare {
     }
 
     fn promise(&self, _: &Limits) -> Promise {
-        Promise {
-            detection: Duration::ZERO,
-            recovery: Duration::ZERO,
-            attempt: Duration::ZERO,
-            round_trips: 1,
-            back_off: Duration::ZERO,
-            session: Duration::ZERO,
-            retention: Retention { items: None, bytes: None },
-            closed_retention: Duration::ZERO,
-            work: Work { attempts: 1, frames: 1, polls: 1 },
-            memory: Vec::new(),
-            settle: Duration::from_secs(1),
-        }
+        let work = Work { attempts: 1, frames: 1, polls: 1 };
+        let (round_trips, settle) = (1, Duration::from_secs(1));
+        Promise { round_trips, session: Duration::ZERO, closed_retention: Duration::ZERO, work, settle, ..Promise::default() }
+    }
+}
+
+/// Reads lines, and asks the world something meanwhile.
+struct Curious(Lines);
+
+impl Dissector for Curious {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
+        crate::defect!(Anything);
+        self.0.feed(bytes)
     }
 }
 
@@ -107,6 +116,11 @@ pub fn plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
     plan
 }
 
+/// A crash with which the host's processes die.
+pub fn crash(host: &str, lasts: Option<Duration>) -> Fault {
+    Fault::Crash { host: host.into(), lasts, processes: Orphans::Die }
+}
+
 /// A plan of one fault after a trigger.
 pub fn plan_after(trigger: Trigger, fault: Fault) -> Plan {
     Plan::new("bare").step(When::After(trigger), Action::Fault(fault))
@@ -115,6 +129,14 @@ pub fn plan_after(trigger: Trigger, fault: Fault) -> Plan {
 /// Runs it.
 pub fn history(subject: &Arc<dyn Erased>, plan: &Plan) -> History {
     run(subject, plan, &Options::default()).unwrap().history
+}
+
+/// The sentences of what breaks a generic property.
+pub fn broken(subject: &Arc<dyn Erased>, plan: &Plan, history: &History, property: &str) -> Vec<String> {
+    let promise = subject.promise(&plan.limits);
+    let evidence = Evidence { plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None };
+    let property = GENERIC.iter().find(|known| known.name == property).unwrap();
+    (property.check)(&evidence).into_iter().map(|broken| broken.sentence).collect()
 }
 
 /// What the hosts said, as `client 12: text`, without times if `timed` is false.
