@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::net::{Net, Tcp};
-use crate::process::{Launch, Unsupported};
+use crate::process::{Launch, System};
 
 /// The wall clock: only to stamp records. A deadline never depends on it, for it can jump.
 pub trait WallClock: Send + Sync {
@@ -55,9 +55,9 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// The real world: the operating system's sockets, clock and randomness. Launching processes is not offered yet.
+    /// The real world: the operating system's sockets, processes, clock and randomness.
     pub fn real() -> Self {
-        Self { net: Arc::new(Tcp), launch: Arc::new(Unsupported), clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy) }
+        Self { net: Arc::new(Tcp), launch: Arc::new(System), clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy) }
     }
 }
 

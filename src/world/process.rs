@@ -15,21 +15,25 @@
 //! `p1/stdout`, `p1/stderr` (their end, `closed`, comes when everybody who holds them has gone) and `p1/stdin` (what it
 //! read). Launched again, it is `p1~2`, `p1~3`, …
 //!
-//! What it does not do: working directories and environments (they are accepted, and change nothing), terminals, real signal
-//! handlers.
+//! With a terminal, all that it prints is one stream, `p1/pty`, whose lines still say which of the two they came from. Its
+//! input ends with Ctrl-D. The hang-up (signal 1) comes to whoever prints to a terminal that nobody reads any more, and, when
+//! the process ends, to whom it started: late output comes only where that signal is ignored.
+//!
+//! What it does not do: working directories, environments and sizes of terminals (they are accepted, and change nothing);
+//! what a terminal does to the bytes (no echo, no `\r\n`, no signal for Ctrl-C); real signal handlers.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::io::{DuplexStream, duplex};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::net::BoxFuture;
-use crate::process::{Child, Command, Exit, Launch, Pipe};
+use crate::process::{self, Child, Command, Exit, KILL, Launch, Output};
 use crate::subject::Recorder;
 
+mod ends;
 mod life;
 mod script;
 mod setup;
@@ -46,9 +50,6 @@ pub const PIPE: usize = 65_536;
 
 /// The number of the first process of a host.
 const FIRST_PID: u32 = 1000;
-
-/// The signal that cannot be ignored.
-const KILL: i32 = 9;
 
 /// The signal that comes of writing to a pipe that nobody reads any more.
 const BROKEN_PIPE: i32 = 13;
@@ -133,18 +134,16 @@ impl Processes {
         let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
         let life = Arc::new(Life::default());
         let (pid, name) = self.register(program, &life)?;
-        let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] = std::array::from_fn(|_| duplex(PIPE));
-        let far = [stdin_far, stdout_far, stderr_far];
+        let (near, far) = ends::ends(command.stdio);
         let (ended, exit) = oneshot::channel();
-        let process = life::Process { name, script, record: self.record.clone(), life: life.clone(), pipes: far };
+        let process = life::Process { name, script, record: self.record.clone(), life: life.clone(), ends: far };
         let registered = Registered { table: self.table.clone(), pid };
         let lives = Box::pin(async move {
             process.live(ended).await;
             drop(registered);
         });
         self.births.send(lives).map_err(|_| is_down())?;
-        let pipes = [stdin, stdout, stderr].map(Some);
-        Ok(Box::new(Scripted { pid, life, processes: self.clone(), pipes, exit: Waited::Not(exit) }))
+        Ok(Box::new(Scripted { pid, life, processes: self.clone(), ends: near, exit: Waited::Not(exit) }))
     }
 
     /// A pid for the next process, and its name in the history.
@@ -188,8 +187,7 @@ struct Scripted {
     pid: u32,
     life: Arc<Life>,
     processes: Processes,
-    /// Standard input, output, error; until they are taken.
-    pipes: [Option<DuplexStream>; 3],
+    ends: process::Ends,
     exit: Waited,
 }
 
@@ -199,27 +197,21 @@ enum Waited {
     Ended(Exit),
 }
 
-impl Scripted {
-    fn take(&mut self, pipe: usize) -> Option<Pipe> {
-        self.pipes[pipe].take().map(|pipe| Box::new(pipe) as Pipe)
-    }
-}
-
 impl Child for Scripted {
     fn pid(&self) -> u32 {
         self.pid
     }
 
-    fn stdin(&mut self) -> Option<Pipe> {
-        self.take(0)
+    fn stdin(&mut self) -> Option<process::Input> {
+        self.ends.stdin.take()
     }
 
-    fn stdout(&mut self) -> Option<Pipe> {
-        self.take(1)
+    fn stdout(&mut self) -> Option<Output> {
+        self.ends.stdout.take()
     }
 
-    fn stderr(&mut self) -> Option<Pipe> {
-        self.take(2)
+    fn stderr(&mut self) -> Option<Output> {
+        self.ends.stderr.take()
     }
 
     fn signal(&mut self, number: i32) -> io::Result<()> {

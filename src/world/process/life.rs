@@ -2,18 +2,20 @@
 
 use std::future::pending;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::sync::{Mutex as Turns, Notify, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
+use super::BROKEN_PIPE;
+use super::ends::{Far, Held, Pen, Reader};
 use super::script::{End, Print, Script, Stdin, outcome};
-use super::{BROKEN_PIPE, KILL};
 use crate::history::Stream;
-use crate::process::Exit;
+use crate::process::{Exit, KILL};
 use crate::subject::Recorder;
+
+/// The signal that comes of a terminal that nobody reads any more, or whose first process has ended.
+const HANG_UP: i32 = 1;
 
 /// Where the signals for a process, and for those whom it started, arrive.
 #[derive(Default)]
@@ -47,29 +49,28 @@ pub(super) struct Process {
     pub(super) name: String,
     pub(super) script: Script,
     pub(super) record: Recorder,
-    pub(super) life: std::sync::Arc<Life>,
-    /// Its end of its standard input, output, error.
-    pub(super) pipes: [DuplexStream; 3],
+    pub(super) life: Arc<Life>,
+    pub(super) ends: Far,
 }
 
 impl Process {
     /// Plays the script to the end, tells the end to whoever waits for it, and holds the pipes as long as the script says.
     pub(super) async fn live(self, ended: oneshot::Sender<Exit>) {
-        let Self { name, script, record, life, pipes: [mut stdin, stdout, stderr] } = self;
-        let pen = |pipe: &str, to| Pen { name: format!("{name}/{pipe}"), record: &record, to: Turns::new(to) };
-        let (stdout, stderr) = (pen("stdout", stdout), pen("stderr", stderr));
-        let input = Stream::from(format!("{name}/stdin").as_str());
-
+        let Self { name, script, record, life, ends } = self;
+        let Held { mut stdin, stdout, stderr, terminal } = ends.held(&name, &record);
         let (exit, all_killed) = tokio::select! {
             biased;
             number = life.fatal(&script.ignores) => (Exit::Signal(number), true),
-            exit = play(&script, &record, (&mut stdin, &input), &stdout, &stderr) => (exit, false),
+            played = play(&script, &mut stdin, &stdout, &stderr) => {
+                (played.unwrap_or(Exit::Signal(if terminal { HANG_UP } else { BROKEN_PIPE })), false)
+            }
         };
         record.ended(&Stream::from(name.as_str()), outcome(exit));
         let _ = ended.send(exit); // nobody has to wait for it
         drop(stdin);
 
-        if let Some(after) = script.late_output.filter(|_| !all_killed) {
+        let hung_up = terminal && !script.ignores.contains(&HANG_UP);
+        if let Some(after) = script.late_output.filter(|_| !all_killed && !hung_up) {
             tokio::select! {
                 biased;
                 _ = life.fatal(&script.ignores) => {}
@@ -82,7 +83,10 @@ impl Process {
 }
 
 /// What a process does until it ends by itself.
-async fn play(script: &Script, record: &Recorder, stdin: (&mut DuplexStream, &Stream), out: &Pen<'_>, err: &Pen<'_>) -> Exit {
+///
+/// # Errors
+/// Where it prints, and nobody reads any more.
+async fn play(script: &Script, stdin: &mut Reader<'_>, out: &Pen<'_>, err: &Pen<'_>) -> io::Result<Exit> {
     let printing = async {
         tokio::try_join!(out.print(script.stdout), err.print(script.stderr))?;
         if script.end == End::Never {
@@ -90,84 +94,28 @@ async fn play(script: &Script, record: &Recorder, stdin: (&mut DuplexStream, &St
         }
         io::Result::Ok(())
     };
-    let (pipe, name) = stdin;
-    let played = match script.stdin {
-        Stdin::Ignores => printing.await,
-        Stdin::Echoes => tokio::try_join!(printing, read(pipe, name, record, Some(out))).map(|_| ()),
+    match script.stdin {
+        Stdin::Ignores => printing.await?,
+        Stdin::Echoes => {
+            tokio::try_join!(printing, stdin.read(Some(out)))?;
+        }
         Stdin::Reads => tokio::select! {
             biased;
-            printed = printing => printed,
+            printed = printing => printed?,
             // Its input may end before it does.
-            never = async { let _ = read(pipe, name, record, None).await; pending().await } => never,
+            never = async { let _ = stdin.read(None).await; pending().await } => never,
         },
-    };
-    match (played, script.end) {
-        (Err(_), _) => Exit::Signal(BROKEN_PIPE),
-        (Ok(()), End::Code(code)) => Exit::Code(code),
-        (Ok(()), End::Signal(number)) => Exit::Signal(number),
-        (Ok(()), End::Never) => unreachable!("it prints for ever"),
     }
-}
-
-/// Reads the standard input to its end, writes down what came, and echoes it where there is an echo.
-async fn read(from: &mut DuplexStream, name: &Stream, record: &Recorder, echo: Option<&Pen<'_>>) -> io::Result<()> {
-    let mut buffer = [0; 4096];
-    loop {
-        let count = from.read(&mut buffer).await?;
-        if count == 0 {
-            return Ok(());
-        }
-        let bytes = Bytes::copy_from_slice(&buffer[..count]);
-        record.produced(name, bytes.clone());
-        if let Some(out) = echo {
-            out.say(bytes).await?;
-        }
-    }
+    Ok(match script.end {
+        End::Code(code) => Exit::Code(code),
+        End::Signal(number) => Exit::Signal(number),
+        End::Never => unreachable!("it prints for ever"),
+    })
 }
 
 /// Whom the process started prints one line more, and goes.
 async fn last_words(after: std::time::Duration, n: u64, out: &Pen<'_>) {
     sleep(after).await;
-    let line = Print { bytes: None, ..Print::default() }.line(&out.name, n);
+    let line = Print { bytes: None, ..Print::default() }.line(&out.source, n);
     let _ = out.say(line).await; // where nobody reads, nobody misses it
-}
-
-/// One of the pipes that a process writes to.
-struct Pen<'a> {
-    name: String,
-    record: &'a Recorder,
-    /// An echo and a line do not mix.
-    to: Turns<DuplexStream>,
-}
-
-impl Pen<'_> {
-    fn stream(&self) -> Stream {
-        Stream::from(self.name.as_str())
-    }
-
-    async fn print(&self, print: Print) -> io::Result<()> {
-        for n in 1..=print.lines {
-            if !print.every.is_zero() {
-                sleep(print.every).await;
-            }
-            self.say(print.line(&self.name, n)).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes bytes as one item, or in pieces where the pipe is full. Each piece is written down in the same poll in which
-    /// the pipe takes it: nobody can read what is not in the history yet, and whoever is killed midway wrote no more.
-    async fn say(&self, mut bytes: Bytes) -> io::Result<()> {
-        let mut pipe = self.to.lock().await;
-        while !bytes.is_empty() {
-            let taken = pipe.write(&bytes).await?;
-            self.record.produced(&self.stream(), bytes.split_to(taken));
-        }
-        Ok(())
-    }
-
-    /// Closes the pipe. The truth is written before the reader can see it.
-    fn close(self) {
-        self.record.ended(&self.stream(), "closed");
-    }
 }

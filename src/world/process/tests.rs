@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::history::What;
+use crate::process::{Size, Stdio};
 use crate::schedule::Host;
 use crate::subject::Journal;
 
@@ -63,7 +64,7 @@ impl Machine {
 }
 
 fn run(program: &str) -> Command {
-    Command { argv: vec![program.to_owned()], ..Command::default() }
+    Command { argv: vec![program.to_owned()], stdio: Stdio::Pipes { stdin: true }, ..Command::default() }
 }
 
 fn lines(count: u64, every: u64) -> Print {
@@ -74,7 +75,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-async fn all(mut pipe: Pipe) -> String {
+async fn all(mut pipe: Output) -> String {
     let mut text = String::new();
     pipe.read_to_string(&mut text).await.unwrap();
     text
@@ -247,6 +248,78 @@ async fn a_machine_that_is_down_launches_nothing_and_ends_every_wait() {
     assert!(child.wait().await.is_err());
     assert!(machine.processes.launch(&run("p1")).await.is_err());
     assert_eq!(machine.processes.alive(), 0);
+}
+
+impl Machine {
+    async fn launch_on_a_terminal(&self) -> Box<dyn Child> {
+        let command = Command { stdio: Stdio::Terminal(Size::default()), ..run("p1") };
+        self.processes.launch(&command).await.unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standard_input_that_nobody_asked_for_is_empty() {
+    let machine = Machine::with(Script { stdin: Stdin::Echoes, ..Script::default() });
+    let command = Command { stdio: Stdio::Pipes { stdin: false }, ..run("p1") };
+    let mut child = machine.processes.launch(&command).await.unwrap();
+    assert!(child.stdin().is_none());
+    assert_eq!(child.wait().await.unwrap(), Exit::Code(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_terminal_all_that_is_printed_is_one_stream() {
+    let machine = Machine::with(Script { stdout: lines(2, 50), stderr: lines(1, 70), ..Script::default() });
+    let mut child = machine.launch_on_a_terminal().await;
+    assert!(child.stderr().is_none());
+    let printed = all(child.stdout().unwrap()).await;
+    assert_eq!(printed, "1 p1/stdout\n1 p1/stderr\n2 p1/stdout\n");
+    assert_eq!(machine.produced("p1/pty"), printed.as_bytes());
+    assert_eq!(machine.endings(), ["100 p1: exit 0", "100 p1/pty: closed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_input_of_a_terminal_ends_with_ctrl_d_and_not_before() {
+    let machine = Machine::with(Script { stdin: Stdin::Echoes, ..Script::default() });
+    let mut child = machine.launch_on_a_terminal().await;
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(b"one\n").await.unwrap();
+    assert!(timeout(ms(1000), child.wait()).await.is_err());
+    stdin.write_all(b"two\n\x04three\n").await.unwrap();
+    assert_eq!(child.wait().await.unwrap(), Exit::Code(0));
+    assert_eq!(machine.produced("p1/stdin"), b"one\ntwo\n");
+    assert_eq!(all(child.stdout().unwrap()).await, "one\ntwo\n");
+
+    let mut another = machine.launch_on_a_terminal().await;
+    drop(another.stdin());
+    assert!(timeout(ms(60_000), another.wait()).await.is_err(), "a terminal does not end by being let go");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_that_nobody_reads_any_more_hangs_up() {
+    let machine = Machine::with(Script { stdout: lines(9, 10), ..Script::default() });
+    let mut child = machine.launch_on_a_terminal().await;
+    drop(child.stdout());
+    assert_eq!(child.wait().await.unwrap(), Exit::Signal(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_process_hangs_up_whom_it_started_on_its_terminal_unless_they_ignore_it() {
+    let script = Script { late_output: Some(ms(4000)), ..Script::default() };
+    let machine = Machine::with(script.clone());
+    assert_eq!(all(machine.launch_on_a_terminal().await.stdout().unwrap()).await, "");
+
+    let machine = Machine::with(Script { ignores: vec![1], ..script });
+    let mut child = machine.launch_on_a_terminal().await;
+    assert_eq!(all(child.stdout().unwrap()).await, "1 p1/stdout\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_end_within_the_grace_is_killed() {
+    let machine = Machine::with(Script { end: End::Never, ignores: vec![15], ..Script::default() });
+    let mut child = machine.launch().await;
+    assert_eq!(child.terminate(ms(3000)).await.unwrap(), Exit::Signal(9));
+    assert_eq!(machine.endings()[0], "3000 p1: signal 9");
+    assert_eq!(child.terminate(ms(3000)).await.unwrap(), Exit::Signal(9), "asked again");
 }
 
 #[test]

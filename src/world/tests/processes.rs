@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::history::{History, What};
-use crate::process::{Child, Command};
+use crate::process::{Child, Command, Stdio};
 use crate::scenario::Scenario;
 use crate::schedule::{Fault, Orphans, Plan};
 use crate::subject::{Erased, HostContext};
@@ -37,7 +37,8 @@ fn on(engine: Engine, subject: &std::sync::Arc<dyn Erased>, plan: &Plan) -> Hist
 }
 
 async fn launch(host: &HostContext) -> std::io::Result<Box<dyn Child>> {
-    host.env.launch.launch(&Command { argv: vec!["p1".into()], ..Command::default() }).await
+    let stdio = Stdio::Pipes { stdin: true };
+    host.env.launch.launch(&Command { argv: vec!["p1".into()], stdio, ..Command::default() }).await
 }
 
 /// Launches the process, says what it prints and how it ends, and stays.

@@ -1,0 +1,348 @@
+//! Real processes, told by what their launcher sees.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, test_kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::time::{sleep, timeout};
+
+use super::*;
+
+/// So long nothing here takes, on however slow a machine.
+const NEVER: Duration = Duration::from_secs(60);
+
+fn sh(script: &str) -> Command {
+    let argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+    Command { argv, env: vec![("PATH".into(), "/usr/bin:/bin".into())], ..Command::default() }
+}
+
+fn program(argv: &[&str]) -> Command {
+    Command { argv: argv.iter().map(|word| (*word).to_owned()).collect(), ..sh("") }
+}
+
+fn fed(command: Command) -> Command {
+    Command { stdio: Stdio::Pipes { stdin: true }, ..command }
+}
+
+fn on_terminal(command: Command) -> Command {
+    Command { stdio: Stdio::Terminal(Size { rows: 7, columns: 33 }), ..command }
+}
+
+async fn launch(command: Command) -> Box<dyn Child> {
+    System.launch(&command).await.unwrap()
+}
+
+async fn all(pipe: Option<Output>) -> String {
+    let mut text = String::new();
+    timeout(NEVER, pipe.unwrap().read_to_string(&mut text)).await.expect("the pipe ends").unwrap();
+    text
+}
+
+async fn end(child: &mut Box<dyn Child>) -> Exit {
+    timeout(NEVER, child.wait()).await.expect("it ends").unwrap()
+}
+
+/// What a command prints, and how it ends.
+async fn run(command: Command) -> (String, Exit) {
+    let mut child = launch(command).await;
+    let printed = all(child.stdout()).await;
+    (printed, end(&mut child).await)
+}
+
+async fn refusal(command: Command) -> io::Error {
+    System.launch(&command).await.map(|_| ()).unwrap_err()
+}
+
+fn known(pid: u32) -> bool {
+    test_kill_process(Pid::from_raw(pid as i32).unwrap()).is_ok()
+}
+
+/// A zombie of somebody else's does not live: when its parent takes note of that is the parent's affair.
+fn lives(pid: u32) -> bool {
+    let zombie = std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    known(pid) && !zombie
+}
+
+async fn until_not(what: fn(u32) -> bool, pid: u32) {
+    let gone = async {
+        while what(pid) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(NEVER, gone).await.unwrap_or_else(|_| panic!("{pid} is still there"));
+}
+
+/// Waits until there is no process of this number, not even a zombie.
+async fn forgotten(pid: u32) {
+    until_not(known, pid).await;
+}
+
+async fn dead(pid: u32) {
+    until_not(lives, pid).await;
+}
+
+#[tokio::test]
+async fn what_is_printed_arrives_and_the_code_is_true() {
+    let mut child = launch(sh("printf out; printf err >&2; exit 7")).await;
+    assert!(child.stdin().is_none());
+    assert_eq!((all(child.stdout()).await, all(child.stderr()).await), ("out".into(), "err".into()));
+    assert!(child.stdout().is_none() && child.stderr().is_none(), "they are taken");
+    assert_eq!((end(&mut child).await, end(&mut child).await), (Exit::Code(7), Exit::Code(7)));
+}
+
+#[tokio::test]
+async fn a_signal_that_killed_it_is_told() {
+    let mut child = launch(sh("kill -SEGV $$")).await;
+    assert_eq!(end(&mut child).await, Exit::Signal(11));
+
+    let mut child = launch(program(&["sleep", "1000"])).await;
+    child.signal(0).unwrap();
+    child.signal(INTERRUPT).unwrap();
+    assert_eq!(end(&mut child).await, Exit::Signal(INTERRUPT));
+    assert_eq!(child.signal(-1).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+}
+
+#[tokio::test]
+async fn waiting_in_vain_forgets_nothing() {
+    let mut child = launch(fed(sh("read line; exit 3"))).await;
+    let stdin = child.stdin();
+    assert!(timeout(Duration::from_millis(10), child.wait()).await.is_err());
+    drop(stdin);
+    assert_eq!(end(&mut child).await, Exit::Code(3));
+}
+
+#[tokio::test]
+async fn an_end_that_came_before_anybody_waited_is_told() {
+    let mut first = launch(sh("exit 1")).await;
+    let mut second = launch(sh("exit 2")).await;
+    assert_eq!(all(first.stdout()).await + &all(second.stdout()).await, "");
+    assert_eq!((end(&mut second).await, end(&mut first).await), (Exit::Code(2), Exit::Code(1)));
+}
+
+#[tokio::test]
+async fn many_ends_at_once_are_told_apart() {
+    let mut children = Vec::new();
+    for code in 0..20 {
+        children.push((code, launch(sh(&format!("exit {code}"))).await));
+    }
+    for (code, child) in &mut children {
+        assert_eq!(end(child).await, Exit::Code(*code));
+    }
+}
+
+#[tokio::test]
+async fn the_standard_input_reaches_it_to_its_end() {
+    let mut child = launch(fed(program(&["cat"]))).await;
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(b"to and fro").await.unwrap();
+    drop(stdin);
+    assert_eq!(all(child.stdout()).await, "to and fro");
+    assert_eq!(end(&mut child).await, Exit::Code(0));
+}
+
+#[tokio::test]
+async fn a_standard_input_that_nobody_asked_for_is_empty() {
+    assert_eq!(run(program(&["cat"])).await, (String::new(), Exit::Code(0)));
+}
+
+#[tokio::test]
+async fn the_environment_is_the_one_that_was_given_and_no_more() {
+    let env = vec![("A".to_owned(), "1".to_owned()), ("B".to_owned(), "b = 2\nc".to_owned())];
+    let command = Command { env, ..program(&["/usr/bin/env"]) };
+    let (printed, exit) = run(command).await;
+    assert_eq!((printed.as_str(), exit), ("A=1\nB=b = 2\nc\n", Exit::Code(0)));
+}
+
+#[tokio::test]
+async fn it_starts_where_it_was_told_to() {
+    let (printed, _) = run(Command { cwd: Some("/".into()), ..sh("pwd") }).await;
+    assert_eq!(printed, "/\n");
+}
+
+#[tokio::test]
+async fn it_can_be_told_another_name() {
+    let mut child = launch(fed(Command { arg0: Some("another".into()), ..program(&["/bin/sh"]) })).await;
+    child.stdin().unwrap().write_all(b"echo $0\n").await.unwrap();
+    assert_eq!(all(child.stdout()).await, "another\n");
+}
+
+#[tokio::test]
+async fn a_start_that_fails_says_why() {
+    let error = refusal(program(&["no-such-program"])).await;
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    assert!(error.to_string().starts_with("cannot start `no-such-program`: "), "{error}");
+
+    let error = refusal(Command { cwd: Some("/no/such/place".into()), ..sh("") }).await;
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    assert!(error.to_string().starts_with("cannot start `/bin/sh` in `/no/such/place`: "), "{error}");
+
+    assert_eq!(refusal(program(&["/"])).await.kind(), io::ErrorKind::PermissionDenied);
+    assert_eq!(refusal(on_terminal(program(&["no-such-program"]))).await.kind(), io::ErrorKind::NotFound);
+    assert_eq!(refusal(program(&["nul\0"])).await.kind(), io::ErrorKind::InvalidInput);
+    assert_eq!(refusal(program(&[])).await.kind(), io::ErrorKind::InvalidInput);
+}
+
+#[tokio::test]
+async fn a_grandchild_has_the_last_word() {
+    // The grandchild waits for a line that comes after the end of its parent.
+    let mut child = launch(fed(sh("exec 3<&0; (read line <&3; echo late $line) & exit 5"))).await;
+    let mut stdin = child.stdin().unwrap();
+    assert_eq!(end(&mut child).await, Exit::Code(5));
+    stdin.write_all(b"word\n").await.unwrap();
+    assert_eq!(all(child.stdout()).await, "late word\n");
+}
+
+/// A shell whose grandchild sleeps, and the grandchild's number.
+async fn parent() -> (Box<dyn Child>, BufReader<Output>, u32) {
+    let mut child = launch(sh("sleep 1000 & echo $!; wait")).await;
+    let mut stdout = BufReader::new(child.stdout().unwrap());
+    let mut number = String::new();
+    stdout.read_line(&mut number).await.unwrap();
+    (child, stdout, number.trim().parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_signal_reaches_those_whom_it_started() {
+    let (mut child, stdout, grandchild) = parent().await;
+    child.signal(TERMINATE).unwrap();
+    assert_eq!(end(&mut child).await, Exit::Signal(TERMINATE));
+    assert_eq!(all(Some(Box::new(stdout))).await, "", "nobody holds the pipe");
+    dead(grandchild).await;
+}
+
+#[tokio::test]
+async fn who_is_left_after_its_end_is_reached_still() {
+    let mut child = launch(sh("sleep 1000 & exit 0")).await;
+    assert_eq!(end(&mut child).await, Exit::Code(0));
+    child.signal(KILL).unwrap();
+    assert_eq!(all(child.stdout()).await, "");
+    assert_eq!(end(&mut child).await, Exit::Code(0));
+}
+
+#[tokio::test]
+async fn who_drops_it_kills_it_and_those_whom_it_started_and_no_zombie_stays() {
+    let (child, stdout, grandchild) = parent().await;
+    let pid = child.pid();
+    drop(child);
+    assert_eq!(all(Some(Box::new(stdout))).await, "");
+    dead(grandchild).await;
+    forgotten(pid).await;
+}
+
+#[tokio::test]
+async fn who_drops_it_after_its_end_kills_the_rest() {
+    let mut child = launch(sh("sleep 1000 & exit 0")).await;
+    let (pid, stdout) = (child.pid(), child.stdout());
+    assert_eq!(end(&mut child).await, Exit::Code(0));
+    drop(child);
+    assert_eq!(all(stdout).await, "");
+    forgotten(pid).await;
+}
+
+/// Else a signal for its group could hit a stranger's.
+#[tokio::test]
+async fn its_number_stays_taken_until_it_is_dropped() {
+    let mut child = launch(sh("exit 0")).await;
+    let pid = child.pid();
+    end(&mut child).await;
+    assert!(known(pid));
+    drop(child);
+    forgotten(pid).await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_every_byte() {
+    let mut child = launch(sh("head -c 1048576 /dev/zero | tr '\\0' x; exit 4")).await;
+    let mut stdout = child.stdout().unwrap();
+    let (mut buffer, mut count) = (vec![0; 8192], 0);
+    loop {
+        tokio::task::yield_now().await;
+        let read = stdout.read(&mut buffer).await.unwrap();
+        if read == 0 {
+            break;
+        }
+        assert!(buffer[..read].iter().all(|byte| *byte == b'x'));
+        count += read;
+    }
+    assert_eq!((count, end(&mut child).await), (1 << 20, Exit::Code(4)));
+}
+
+#[tokio::test]
+async fn it_ends_within_the_grace_where_it_obeys() {
+    let mut child = launch(sh("trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")).await;
+    ready(&mut child).await;
+    assert_eq!(child.terminate(NEVER).await.unwrap(), Exit::Code(9));
+    assert_eq!(child.terminate(NEVER).await.unwrap(), Exit::Code(9), "asked again");
+}
+
+#[tokio::test]
+async fn it_is_killed_after_the_grace_where_it_does_not() {
+    let mut child = launch(sh("trap '' TERM; echo ready; while :; do sleep 0.01; done")).await;
+    ready(&mut child).await;
+    assert_eq!(child.terminate(Duration::from_millis(50)).await.unwrap(), Exit::Signal(KILL));
+}
+
+/// Waits for its first line.
+async fn ready(child: &mut Box<dyn Child>) {
+    let mut line = String::new();
+    BufReader::new(child.stdout().unwrap()).read_line(&mut line).await.unwrap();
+    assert_eq!(line.trim(), "ready");
+}
+
+#[tokio::test]
+async fn on_a_terminal_all_three_are_one() {
+    let script = "test -t 0 && test -t 1 && test -t 2 && stty size; echo err >&2; : </dev/tty && echo mine; exit 6";
+    let mut child = launch(on_terminal(sh(script))).await;
+    assert!(child.stderr().is_none());
+    assert_eq!(all(child.stdout()).await, "7 33\r\nerr\r\nmine\r\n");
+    assert_eq!(end(&mut child).await, Exit::Code(6));
+}
+
+#[tokio::test]
+async fn a_terminal_echoes_and_its_input_ends_with_ctrl_d() {
+    let mut child = launch(on_terminal(program(&["cat"]))).await;
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(b"line\n\x04").await.unwrap();
+    assert_eq!(all(child.stdout()).await, "line\r\nline\r\n");
+    assert_eq!(end(&mut child).await, Exit::Code(0));
+}
+
+#[tokio::test]
+async fn ctrl_c_on_a_terminal_interrupts() {
+    let mut child = launch(on_terminal(program(&["cat"]))).await;
+    let (mut stdin, mut screen) = (child.stdin().unwrap(), BufReader::new(child.stdout().unwrap()));
+    stdin.write_all(b"x\n").await.unwrap();
+    screen.read_line(&mut String::new()).await.unwrap();
+    stdin.write_all(b"\x03").await.unwrap();
+    assert_eq!(end(&mut child).await, Exit::Signal(INTERRUPT));
+}
+
+#[tokio::test]
+async fn a_terminal_loses_nothing_at_its_end() {
+    let (printed, exit) = run(on_terminal(sh("head -c 200000 /dev/zero | tr '\\0' x"))).await;
+    assert_eq!((printed.len(), exit), (200_000, Exit::Code(0)));
+}
+
+#[tokio::test]
+async fn the_end_of_a_process_hangs_up_whom_it_started_on_its_terminal() {
+    let mut child = launch(on_terminal(sh("sleep 1000 & echo $!"))).await;
+    let grandchild = all(child.stdout()).await;
+    dead(grandchild.trim().parse().unwrap()).await;
+    assert_eq!(end(&mut child).await, Exit::Code(0));
+}
+
+#[tokio::test]
+async fn whoever_ignores_that_has_the_last_word() {
+    let mut child = launch(on_terminal(sh("trap '' HUP; (sleep 0.1; echo late) & exit 5"))).await;
+    assert_eq!(end(&mut child).await, Exit::Code(5));
+    assert_eq!(all(child.stdout()).await, "late\r\n");
+}
+
+#[tokio::test]
+async fn who_drops_a_process_on_a_terminal_kills_it_too() {
+    let mut child = launch(on_terminal(sh("trap '' HUP; echo ready; sleep 1000"))).await;
+    ready(&mut child).await;
+    let pid = child.pid();
+    drop(child);
+    forgotten(pid).await;
+}
