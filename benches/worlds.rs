@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reknit::hunt::{Check, Checks, examine};
+use reknit::hunt::{Case, Check, Checks, examine};
+use reknit::scenario::Expect;
 use reknit::schedule::{Action, Host, Operation, Plan, Step, When};
 use reknit::subject::Erased;
 use reknit::world::{Options, run};
@@ -19,8 +20,9 @@ fn main() {
     let (minute, empty) = (a_minute_of_numbers(), plan(Duration::from_millis(1)));
     let runs = if once { 1 } else { 500 };
     let subject = subject();
+    let judged = || examine(Case { subject: &subject, plan: &minute, expect: &Expect::default() }, &unrepeated());
     report("60 virtual seconds, a number a second", runs, || drop(black_box(run(&subject, &minute, &Options::default()))));
-    report("the same, judged", runs, || drop(black_box(examine(&subject, &minute, &unrepeated()))));
+    report("the same, judged", runs, || drop(black_box(judged())));
     report("a world in which nothing happens", runs, || drop(black_box(run(&subject, &empty, &Options::default()))));
     if std::env::args().any(|arg| arg == "--grow") {
         grow(&subject, &minute, if once { 10 } else { 100_000 });

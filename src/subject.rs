@@ -22,10 +22,12 @@ use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
 pub mod dissect;
 pub mod erased;
+pub mod nothing;
 pub mod recorder;
 
-pub use dissect::{Dissector, Lines, Message};
+pub use dissect::{Dissector, Lines, Message, WebSocket};
 pub use erased::Erased;
+pub use nothing::Nothing;
 pub use recorder::{Journal, Recorder};
 
 /// A protocol under test.
@@ -34,6 +36,7 @@ pub use recorder::{Journal, Recorder};
 pub trait Subject: Send + Sync + 'static {
     /// What the user of a client can ask for: an enum, a variant an operation, as externally tagged, kebab-case serde data
     /// (`watch = { stream = "s1" }` in a file; the field `client` is reknit's own, and says which client is asked).
+    /// [`Nothing`] where there is nothing to ask for.
     type Operation: Operations;
 
     /// Its name: `counter`.
@@ -86,6 +89,9 @@ pub trait Subject: Send + Sync + 'static {
     /// `[stream.s1]`), each with the JSON schema of one entry. What stands there comes back as [`Plan::setup`]. A string
     /// whose schema says `format: duration` or `format: size` (`#[schemars(extend("format" = "duration"))]`) is checked to be
     /// one (`50ms`, `4KiB`: [`units`](crate::schedule::units)), here and in operations.
+    ///
+    /// `(process::TABLE, process::schema())` of [`world::process`](crate::world::process) gives the servers scripted processes:
+    /// where a plan has the table, their [`Env::launch`] launches what it names.
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
         Vec::new()
     }

@@ -3,15 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use proptest::strategy::BoxedStrategy;
-use reknit::history::{Class, What};
+use reknit::history::What;
 use reknit::net::{Endpoint, Net};
-use reknit::property::{Promise, Retention, Work};
-use reknit::schedule::{Action, Conn, Fault, Limit, Limits, Plan, Step, When};
-use reknit::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Subject};
+use reknit::property::Promise;
+use reknit::schedule::{Action, Conn, Fault, Limits, Plan, Step, When};
+use reknit::subject::{Erased, HostContext, Nothing, Operated, Subject};
 use reknit::world::{Options, run};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::stage::{Exchange, RESET_AT, Stage, Toward};
 
@@ -60,19 +57,6 @@ struct Played {
     server: Mutex<Option<Net>>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-enum Nothing {}
-
-impl Operations for Nothing {
-    fn class(&self) -> Class {
-        match *self {}
-    }
-
-    fn strategy(_: &Plan) -> BoxedStrategy<Self> {
-        unreachable!("there is nothing to draw")
-    }
-}
-
 impl Subject for Played {
     type Operation = Nothing;
 
@@ -82,14 +66,6 @@ impl Subject for Played {
 
     fn about(&self) -> &'static str {
         "one exchange"
-    }
-
-    fn limits(&self) -> &'static [Limit] {
-        &[]
-    }
-
-    fn milestones(&self) -> &'static [MilestoneDoc] {
-        &[]
     }
 
     async fn serve(&self, host: HostContext) {
@@ -111,18 +87,6 @@ impl Subject for Played {
     }
 
     fn promise(&self, _: &Limits) -> Promise {
-        Promise {
-            detection: Duration::ZERO,
-            recovery: Duration::ZERO,
-            attempt: Duration::ZERO,
-            round_trips: 1,
-            back_off: Duration::ZERO,
-            session: Duration::ZERO,
-            retention: Retention { items: None, bytes: None },
-            closed_retention: Duration::ZERO,
-            work: Work { attempts: 1, frames: 1, polls: 1 },
-            memory: Vec::new(),
-            settle: Duration::ZERO,
-        }
+        Promise::default()
     }
 }

@@ -68,8 +68,8 @@ pub(crate) fn answer(args: &[OsString], subjects: &[Arc<dyn Erased>]) -> Option<
         return None;
     }
     let file = std::io::read_to_string(std::io::stdin()).map_err(|error| error.to_string());
-    let engine = args.get(2).and_then(|engine| engine.to_str());
-    Some(match file.and_then(|file| fresh::answer(&file, engine, subjects)) {
+    let how: Vec<_> = args[2..].iter().filter_map(|word| word.to_str()).collect();
+    Some(match file.and_then(|file| fresh::answer(&file, &how, subjects)) {
         Ok(statement) => {
             print!("{statement}");
             ExitCode::SUCCESS

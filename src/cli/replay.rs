@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::history::Time;
-use crate::hunt::examine::judge;
-use crate::hunt::plans::is_swarm;
+use crate::hunt::plans::expected;
+use crate::hunt::{Case, judge};
 use crate::report::{Telling, story};
 use crate::schedule::units::read_duration;
 use crate::subject::Erased;
-use crate::world::{self, Detail, Options};
+use crate::world::{Detail, Options};
 
 use super::args::Replay;
 use super::files;
@@ -21,20 +21,16 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let subject = files::subject(&scenario, subjects)?;
     let plan = args.select.plan(&scenario, subject)?;
     let options = Options { detail: Detail::Full, engine: args.engine.into(), log: args.log, ..Options::default() };
-    let outcome = world::run(subject, &plan, &options)?;
-    let twin = world::run(subject, &plan, &Options { twin: true, engine: options.engine, ..Options::default() })?;
-    let (mut broken, _) = judge(subject, &plan, &outcome.history, Some(&twin.history));
-    if !is_swarm(&scenario) {
-        broken.extend(scenario.expect.unmet(&outcome.history));
-    }
+    let case = Case { subject, plan: &plan, expect: &expected(&scenario) };
+    let judged = judge(case, &options, |_| true)?;
     let telling = Telling { until, packets: args.packets };
-    page.say(&story::run(&plan, &outcome.history, &broken, telling, page.width))?;
+    page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
     if args.log {
         let shown = |line: &&String| until.is_none_or(|until| logged_at(line).is_none_or(|at| at <= until));
-        let log: Vec<_> = outcome.log.iter().filter(shown).cloned().collect();
+        let log: Vec<_> = judged.log.iter().filter(shown).cloned().collect();
         page.say(&format!("\n{}", story::log(&log)))?;
     }
-    Ok(broken.is_empty())
+    Ok(judged.broken.is_empty())
 }
 
 /// The time with which a line of the log begins.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::history::Class;
-use crate::property::{Promise, Retention, Work};
+use crate::property::Promise;
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
 
@@ -75,20 +75,7 @@ impl Subject for Mute {
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
     fn promise(&self, _: &Limits) -> Promise {
-        let second = std::time::Duration::from_secs(1);
-        Promise {
-            detection: second,
-            recovery: second,
-            attempt: second,
-            round_trips: 1,
-            back_off: second,
-            session: second,
-            retention: Retention { items: None, bytes: None },
-            closed_retention: second,
-            work: Work { attempts: 1, frames: 1, polls: 1 },
-            memory: Vec::new(),
-            settle: second,
-        }
+        Promise::default()
     }
 }
 

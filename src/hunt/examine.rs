@@ -1,17 +1,15 @@
-//! One run, judged: is it as the properties say, does it come out the same again, and would it without late packets?
-
-use std::sync::Arc;
+//! One run of many, examined: it is [judged](mod@super::judge), and a share of all runs is repeated, or has a twin. What broke is
+//! asked again of a fresh process.
 
 use crate::history::History;
-use crate::property::{self, Broken, Evidence};
+use crate::property::Broken;
 use crate::report::parting;
 use crate::schedule::Plan;
 use crate::schedule::keyed::below;
-use crate::subject::Erased;
-use crate::world::{Detail, Engine, Options, RunError, run};
+use crate::world::{Detail, Engine, Options, RunError};
 
-use super::fresh::{Fresh, statement};
-use super::pool::pulse;
+use super::fresh::Fresh;
+use super::judge::{Case, Judged, judge};
 
 /// How much is checked besides the properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +37,7 @@ pub struct Checks {
     pub fresh: Option<Fresh>,
 }
 
-/// A run, judged.
+/// A run, examined.
 #[derive(Debug)]
 pub struct Examined {
     /// The record of the run.
@@ -52,65 +50,46 @@ pub struct Examined {
     pub repeated: bool,
 }
 
-/// Runs a plan and judges the run.
+/// Runs a plan, judges the run, and checks that it comes out the same again.
 ///
 /// # Errors
 /// If it could not be carried out.
-pub fn examine(subject: &Arc<dyn Erased>, plan: &Plan, checks: &Checks) -> Result<Examined, RunError> {
+pub fn examine(case: Case<'_>, checks: &Checks) -> Result<Examined, RunError> {
     let options = Options { engine: checks.engine, ..Options::default() };
-    let history = once(subject, plan, &options)?;
-    let (mut broken, grey) = judge(subject, plan, &history, None);
-    let stated = statement(&history, &broken);
-    let chosen = |what| match checks.check {
+    let chosen = |what, history: &History| match checks.check {
         Check::All => true,
         Check::None => false,
-        Check::Share => below(plan.seed, what, &[history.digest.value()], SHARE) == 0,
+        Check::Share => below(case.plan.seed, what, &[history.digest.value()], SHARE) == 0,
     };
-    let repeated = chosen("repeat");
-    let mut unlike = if repeated { repeat(subject, plan, &options, &stated)? } else { None };
-    if let (false, None, Some(fresh)) = (broken.is_empty(), &unlike, &checks.fresh) {
-        pulse();
-        unlike = second_opinion(fresh, plan, checks.engine, &stated);
+    let judged = judge(case, &options, |history| chosen("twin", history))?;
+    let repeated = chosen("repeat", &judged.history);
+    let mut unlike = if repeated { repeat(case, &options, &judged)? } else { None };
+    if let (false, None, Some(fresh)) = (judged.broken.is_empty(), &unlike, &checks.fresh) {
+        unlike = second_opinion(fresh, case, checks.engine, &judged);
     }
-    let has_twin = checks.engine == Engine::Event && subject.generation_milestone().is_some();
-    if has_twin && chosen("twin") {
-        let twin = once(subject, plan, &Options { twin: true, ..options })?;
-        broken = judge(subject, plan, &history, Some(&twin)).0;
-    }
+    let Judged { history, mut broken, grey, .. } = judged;
     broken.extend(unlike.map(|sentence| not_the_same(&history, sentence)));
     Ok(Examined { history, broken, grey, repeated })
 }
 
-fn once(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<History, RunError> {
-    pulse();
-    Ok(run(subject, plan, options)?.history)
-}
-
-/// What broke in a run, and whether it is grey.
-pub fn judge(subject: &Arc<dyn Erased>, plan: &Plan, history: &History, twin: Option<&History>) -> (Vec<Broken>, bool) {
-    let promise = subject.promise(&plan.limits.over(subject.limits()));
-    let (milestones, servers) = (subject.milestones(), subject.servers());
-    let evidence = Evidence { plan, history, promise: &promise, milestones, servers, twin };
-    (property::check(&evidence, subject.properties()), property::grey(&evidence))
-}
-
-/// Runs the plan again; says where the second run differs, if it does.
-fn repeat(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options, stated: &str) -> Result<Option<String>, RunError> {
-    let again = once(subject, plan, options)?;
-    let (broken, _) = judge(subject, plan, &again, None);
-    if statement(&again, &broken) == stated {
+/// Judges the plan again; says where the second run differs, if it does.
+fn repeat(case: Case<'_>, options: &Options, first: &Judged) -> Result<Option<String>, RunError> {
+    let again = |options: &Options| judge(case, options, |_| first.twin.is_some());
+    if again(options)?.statement() == first.statement() {
         return Ok(None);
     }
     let full = Options { detail: Detail::Full, ..*options };
-    let (a, b) = (once(subject, plan, &full)?, once(subject, plan, &full)?);
-    Ok(Some(where_they_part(plan, &a, &b)))
+    let (a, b) = (again(&full)?, again(&full)?);
+    let twins = a.twin.as_ref().zip(b.twin.as_ref());
+    let parted = where_they_part(case.plan, "the run", &a.history, &b.history)
+        .or_else(|| twins.and_then(|(a, b)| where_they_part(case.plan, "its twin", a, b)));
+    let seen_no_more = "the run came out another way when it was repeated, and the same again when it was looked at closely";
+    Ok(Some(parted.unwrap_or_else(|| seen_no_more.into())))
 }
 
-/// Where two runs part that should be the same, in one sentence.
-fn where_they_part(plan: &Plan, a: &History, b: &History) -> String {
-    let Some(at) = parting::first(a, b) else {
-        return "the run came out another way when it was repeated, and the same again when it was looked at closely".into();
-    };
+/// Where two runs part that should be the same, in one sentence, if they do.
+fn where_they_part(plan: &Plan, what: &str, a: &History, b: &History) -> Option<String> {
+    let at = parting::first(a, b)?;
     let told = |history: &History, n: Option<usize>| {
         let event = n.and_then(|n| history.events.get(n));
         event.map_or("nothing".to_owned(), |event| {
@@ -118,20 +97,21 @@ fn where_they_part(plan: &Plan, a: &History, b: &History) -> String {
             format!("`{} {}: {}`", line.at, line.place, line.text)
         })
     };
-    format!(
-        "the run came out another way when it was repeated: after {} came {} once, and {} the other time",
+    Some(format!(
+        "{what} came out another way when it was repeated: after {} came {} once, and {} the other time",
         told(a, at.checked_sub(1)),
         told(a, Some(at)),
         told(b, Some(at))
-    )
+    ))
 }
 
 /// Asks a fresh process; says how it differs, if it does.
-fn second_opinion(fresh: &Fresh, plan: &Plan, engine: Engine, stated: &str) -> Option<String> {
-    match fresh.ask(plan, engine) {
-        Ok(said) if said == stated => None,
-        Ok(said) => {
-            let difference = stated.lines().zip(said.lines()).find(|(here, there)| here != there);
+fn second_opinion(fresh: &Fresh, case: Case<'_>, engine: Engine, judged: &Judged) -> Option<String> {
+    let here = judged.statement();
+    match fresh.ask(case.plan, case.expect, engine, judged.twin.is_some()) {
+        Ok(there) if there == here => None,
+        Ok(there) => {
+            let difference = here.lines().zip(there.lines()).find(|(here, there)| here != there);
             let (here, there) = difference.unwrap_or(("more", "less"));
             Some(format!("the run came out another way in a fresh process: here `{here}`, there `{there}`"))
         }

@@ -1,9 +1,9 @@
 //! A second opinion from a fresh process: the same run in a process that did nothing before.
 //!
 //! What leaks from one run of a process into the next (a lazy static, a counter, an address) makes a failure that nobody can
-//! show again. So a failing run is done again by a new process of the same program, which is given the plan as a scenario
-//! file on its standard input, and prints the [`statement`] of the run. Every binary made with `reknit::cli::main` or
-//! `reknit::tests!` can be asked so, by [`ASK`] as its first argument.
+//! show again. So a failing run is [judged](mod@super::judge) again by a new process of the same program, which is given the plan
+//! and what is expected of it as a scenario file on its standard input, and prints the [statement](super::judge::Judged::statement) of the run.
+//! Every binary made with `reknit::cli::main` or `reknit::tests!` can be asked so, by [`ASK`] as its first argument.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -12,21 +12,22 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::history::History;
-use crate::property::Broken;
-use crate::scenario::Scenario;
+use crate::scenario::{Expect, Scenario};
 use crate::schedule::Plan;
 use crate::subject::Erased;
-use crate::world::{Engine, Options, run};
+use crate::world::{Engine, Options};
 
-use super::examine::judge;
+use super::judge::{Case, judge};
 use super::pool::pulse;
 
 /// The first argument by which a program is asked.
 pub const ASK: &str = "__digest";
 
-/// The second argument where the run is on stock turmoil.
+/// A later argument: the run is on stock turmoil.
 const TURMOIL: &str = "turmoil";
+
+/// A later argument: the run has a twin.
+const TWIN: &str = "twin";
 
 /// How long a fresh process may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,23 +39,28 @@ pub struct Fresh {
 }
 
 impl Fresh {
+    /// A program that answers, or is to be found out not to.
+    #[cfg(test)]
+    pub(super) fn of(program: &str) -> Self {
+        Self { program: program.into() }
+    }
+
     /// This program, which must answer [`ASK`]. `None` where the operating system does not tell which it is.
     pub fn this_program() -> Option<Self> {
         std::env::current_exe().ok().map(|program| Self { program })
     }
 
-    /// What a fresh process says of a run: its [`statement`], or why there is none.
+    /// What a fresh process says of a run, with a twin or without: its [statement](super::judge::Judged::statement).
     ///
     /// # Errors
     /// If the process cannot be started, does not answer in time, or says that it cannot do the run: in one sentence.
-    pub fn ask(&self, plan: &Plan, engine: Engine) -> Result<String, String> {
+    pub fn ask(&self, plan: &Plan, expect: &Expect, engine: Engine, twin: bool) -> Result<String, String> {
         let mut command = Command::new(&self.program);
         command.arg(ASK).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        if engine == Engine::Turmoil {
-            command.arg(TURMOIL);
-        }
+        command.args((engine == Engine::Turmoil).then_some(TURMOIL)).args(twin.then_some(TWIN));
+        let file = Scenario { expect: expect.clone(), ..Scenario::of_plan(plan.clone(), "asked") }.to_toml();
         let mut child = command.spawn().map_err(|error| format!("a fresh process did not start: {error}"))?;
-        let said = converse(&mut child, Scenario::of_plan(plan.clone(), "asked").to_toml());
+        let said = converse(&mut child, file);
         if said.is_err() {
             child.kill().ok();
         }
@@ -87,21 +93,16 @@ fn converse(child: &mut Child, file: String) -> Result<String, String> {
     if said.is_empty() { Err("a fresh process ended without an answer".into()) } else { Ok(said) }
 }
 
-/// What is compared of two runs: the digest and the verdict, as text.
-pub fn statement(history: &History, broken: &[Broken]) -> String {
-    let verdict = broken.iter().map(|broken| format!("{} {}: {}\n", broken.property, broken.at, broken.sentence));
-    format!("digest {}\n{}", history.digest, verdict.collect::<String>())
-}
-
-/// The fresh process's side: does the run of the file, and returns what to print.
+/// The fresh process's side: judges the run of the file, and returns what to print. `how` are the arguments after [`ASK`].
 ///
 /// # Errors
 /// If there is no such run, in one sentence.
-pub fn answer(file: &str, engine: Option<&str>, subjects: &[Arc<dyn Erased>]) -> Result<String, String> {
+pub fn answer(file: &str, how: &[&str], subjects: &[Arc<dyn Erased>]) -> Result<String, String> {
     let scenario = Scenario::parse(file, "-", subjects).map_err(|mistake| mistake.to_string())?;
     let plan = scenario.plans().into_iter().next().ok_or("the file has no plan")?;
     let subject = subjects.iter().find(|subject| subject.name() == plan.subject).ok_or("there is no such subject")?;
-    let engine = if engine == Some(TURMOIL) { Engine::Turmoil } else { Engine::Event };
-    let outcome = run(subject, &plan, &Options { engine, ..Options::default() }).map_err(|error| error.to_string())?;
-    Ok(statement(&outcome.history, &judge(subject, &plan, &outcome.history, None).0))
+    let engine = if how.contains(&TURMOIL) { Engine::Turmoil } else { Engine::Event };
+    let case = Case { subject, plan: &plan, expect: &scenario.expect };
+    let judged = judge(case, &Options { engine, ..Options::default() }, |_| how.contains(&TWIN));
+    judged.map(|judged| judged.statement()).map_err(|error| error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Many runs: carried out on threads, judged, checked for determinism, summed up.
 //!
-//! - [`examine`](mod@examine): one run, judged; a share of all runs is repeated, and a share has a twin.
+//! - [`judge`](mod@judge): one run, judged. [`examine`](mod@examine): a share of all runs is repeated, and a share has a twin.
 //! - [`fresh`]: a failing run is done again in a fresh process before it is believed.
 //! - [`plans`]: which plans a scenario stands for.
 //! - [`pool`]: runs on several threads, results in order, with a watchdog outside the worlds.
@@ -10,12 +10,14 @@
 
 pub mod examine;
 pub mod fresh;
+pub mod judge;
 pub mod plans;
 pub mod pool;
 pub mod tally;
 
 pub use examine::{Check, Checks, Examined, examine};
 pub use fresh::Fresh;
+pub use judge::{Case, Judged, judge};
 pub use pool::{Lost, Pool};
 pub use tally::{Failed, Tally, Trouble, tally};
 

@@ -1,8 +1,9 @@
-//! Which plans a scenario stands for: one for each seed of a schedule, or one drawn for each seed of a swarm.
+//! Which plans a scenario stands for, one for each seed of a schedule, or one drawn for each seed of a swarm; and what is
+//! expected of each.
 
 use std::sync::Arc;
 
-use crate::scenario::{Body, Scenario};
+use crate::scenario::{Body, Expect, Scenario};
 use crate::schedule::Plan;
 use crate::subject::Erased;
 
@@ -17,6 +18,11 @@ pub fn of(scenario: &Scenario, subject: &Arc<dyn Erased>) -> Vec<Plan> {
         Body::Schedule(_) => scenario.plans(),
         Body::Swarm(_) => scenario.drawn(subject).collect(),
     }
+}
+
+/// What is expected of each run by itself: all that a schedule expects, nothing that a swarm does.
+pub fn expected(scenario: &Scenario) -> Expect {
+    if is_swarm(scenario) { Expect::default() } else { scenario.expect.clone() }
 }
 
 /// Changes which seeds it is run with: the first, and how many. What is `None` stays as the file says.

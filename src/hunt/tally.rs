@@ -17,7 +17,8 @@ use crate::subject::Erased;
 use crate::world::RunError;
 
 use super::examine::{Checks, Examined, examine};
-use super::plans::is_swarm;
+use super::judge::Case;
+use super::plans::{expected, is_swarm};
 use super::pool::{Lost, Pool};
 
 /// All runs of one scenario.
@@ -83,18 +84,17 @@ pub fn tally(
     pool: &Pool,
     mut progress: impl FnMut(u64),
 ) -> Result<Tally, Trouble> {
-    let (subject, checks) = (subject.clone(), checks.clone());
-    let work = move |plan: Plan| examine(&subject, &plan, &checks);
+    let (subject, checks, expect) = (subject.clone(), checks.clone(), expected(scenario));
+    let work = move |plan: Plan| examine(Case { subject: &subject, plan: &plan, expect: &expect }, &checks);
     let (mut tally, mut trouble) = (Tally::default(), None);
     let mut over_all = is_swarm(scenario).then(|| expect::Tally::new(&scenario.expect));
     let mut order = plans.clone().into_iter();
     pool.run(plans.into_iter(), work, |result| {
         let plan = order.next().expect("there is a result for each plan");
         match result {
-            Ok(Ok(mut examined)) => {
-                match &mut over_all {
-                    Some(over_all) => over_all.add(&examined.history),
-                    None => examined.broken.extend(scenario.expect.unmet(&examined.history)),
+            Ok(Ok(examined)) => {
+                if let Some(over_all) = &mut over_all {
+                    over_all.add(&examined.history);
                 }
                 tally.add(plan, examined);
             }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::history::Class;
-use crate::property::{Promise, Retention, Work};
+use crate::property::{Promise, Work};
 use crate::report::Verdict;
-use crate::scenario::Scenario;
-use crate::schedule::{Action, Limit, Limits, Operation, Plan, When};
+use crate::scenario::{Expect, Scenario};
+use crate::schedule::{Action, Limits, Operation, Plan, When};
 use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Subject};
 
-use super::{Check, Checks, Pool, Trouble, examine, tally};
+use crate::world::{Options, RunError};
+
+use super::{Case, Check, Checks, Examined, Fresh, Pool, Trouble, examine, fresh, judge, tally};
 
 /// A subject whose client answers all by itself.
 struct Oracle;
@@ -55,10 +57,6 @@ impl Subject for Oracle {
         "answers by itself"
     }
 
-    fn limits(&self) -> &'static [Limit] {
-        &[]
-    }
-
     fn milestones(&self) -> &'static [MilestoneDoc] {
         &[MilestoneDoc { name: "oracle.client.asked", fields: &[], doc: "It was asked.", only: None }]
     }
@@ -81,20 +79,7 @@ impl Subject for Oracle {
     }
 
     fn promise(&self, _: &Limits) -> Promise {
-        let second = Duration::from_secs(1);
-        Promise {
-            detection: second,
-            recovery: second,
-            attempt: second,
-            round_trips: 1,
-            back_off: second,
-            session: second,
-            retention: Retention { items: None, bytes: None },
-            closed_retention: second,
-            work: Work { attempts: 10, frames: 10, polls: 1000 },
-            memory: Vec::new(),
-            settle: second,
-        }
+        Promise { work: Work { attempts: 10, frames: 10, polls: 1000 }, ..Promise::default() }
     }
 }
 
@@ -111,15 +96,19 @@ fn all() -> Checks {
     Checks { check: Check::All, ..Checks::default() }
 }
 
+fn examined(plan: &Plan, checks: &Checks) -> Result<Examined, RunError> {
+    examine(Case { subject: &oracle(), plan, expect: &Expect::default() }, checks)
+}
+
 #[test]
 fn a_run_that_comes_out_the_same_is_not_accused() {
-    let examined = examine(&oracle(), &asking("known"), &all()).unwrap();
+    let examined = examined(&asking("known"), &all()).unwrap();
     assert_eq!((examined.broken, examined.repeated), (vec![], true));
 }
 
 #[test]
 fn a_run_that_comes_out_another_way_breaks_same_digest_and_the_first_difference_is_named() {
-    let examined = examine(&oracle(), &asking("drawn"), &all()).unwrap();
+    let examined = examined(&asking("drawn"), &all()).unwrap();
     let [broken] = &examined.broken[..] else { panic!("{:?}", examined.broken) };
     assert_eq!(broken.property, "same_digest");
     let start = "the run came out another way when it was repeated: after ";
@@ -131,7 +120,7 @@ fn a_run_that_comes_out_another_way_breaks_same_digest_and_the_first_difference_
 fn which_runs_are_repeated_depends_on_the_run_alone_and_is_about_a_sixteenth() {
     let repeated = |seed| {
         let plan = Plan { seed, ..asking("known") };
-        examine(&oracle(), &plan, &Checks::default()).unwrap().repeated
+        examined(&plan, &Checks::default()).unwrap().repeated
     };
     let chosen: Vec<_> = (0..160).map(repeated).collect();
     assert_eq!(chosen, (0..160).map(repeated).collect::<Vec<_>>());
@@ -171,4 +160,49 @@ fn a_plan_that_the_subject_cannot_run_is_trouble_and_no_verdict() {
     let trouble = runs(vec![asking("sing")], Pool::default()).unwrap_err();
     assert!(matches!(trouble, Trouble::Run(_)), "{trouble}");
     assert!(!trouble.to_string().contains('\n'));
+}
+
+/// A run with a bug that no property sees without a twin, but only what the file expects.
+fn half_open() -> (Arc<dyn Erased>, Plan, Expect) {
+    let subjects = crate::subjects::built_in();
+    let scenario = Scenario::load("scenarios/counter/half-open-toward-the-client.toml".as_ref(), &subjects).unwrap();
+    let mut plan = scenario.plans().remove(0);
+    plan.defects.push("stale-close-disconnects".into());
+    let counter = subjects.into_iter().find(|subject| subject.name() == "counter").unwrap();
+    (counter, plan, scenario.expect)
+}
+
+/// What is judged here, and what a fresh process would answer.
+fn here_and_there(twin: bool, expect: Expect) -> (Vec<&'static str>, String, String) {
+    let (subject, plan, _) = half_open();
+    let here = judge(Case { subject: &subject, plan: &plan, expect: &expect }, &Options::default(), |_| twin).unwrap();
+    let file = Scenario { expect, ..Scenario::of_plan(plan, "asked") }.to_toml();
+    let how: &[_] = if twin { &["twin"] } else { &[] };
+    let mut broken: Vec<_> = here.broken.iter().map(|broken| broken.property).collect();
+    broken.dedup();
+    (broken, here.statement(), fresh::answer(&file, how, &[subject]).unwrap())
+}
+
+#[test]
+fn a_fresh_process_sees_what_only_the_twin_breaks() {
+    let (broken, here, there) = here_and_there(true, Expect::default());
+    assert_eq!((broken, &here), (vec!["stale_generation_inert"], &there));
+    assert_eq!(here_and_there(false, Expect::default()).0, Vec::<&str>::new());
+}
+
+#[test]
+fn a_fresh_process_sees_what_only_the_file_expects() {
+    let (broken, here, there) = here_and_there(false, half_open().2);
+    assert_eq!((broken, here), (vec!["expect"], there));
+}
+
+#[test]
+fn what_only_the_file_expects_is_asked_of_a_fresh_process_too() {
+    let (subject, plan, expect) = half_open();
+    let checks = Checks { check: Check::None, fresh: Some(Fresh::of("false")), ..Checks::default() };
+    let broken = examine(Case { subject: &subject, plan: &plan, expect: &expect }, &checks).unwrap().broken;
+    let [expected, .., unlike] = &broken[..] else { panic!("{broken:?}") };
+    assert_eq!((expected.property, unlike.property), ("expect", "same_digest"));
+    let start = "the run could not be verified: a fresh process ";
+    assert!(unlike.sentence.starts_with(start), "{}", unlike.sentence);
 }

@@ -2,14 +2,14 @@
 //! come in the order of issue.
 //!
 //! An operation is taken for mutating if one of its verb took effect in the run. An answer that begins with `refused`
-//! acknowledges nothing. The calls of two hosts have no order among each other. Call 0 stands for an effect whose call the
+//! or `queued` acknowledges nothing. The calls of two hosts have no order among each other. Call 0 stands for an effect whose call the
 //! outside world cannot tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Call, Time};
 
-use super::facts::{CallEnding, CallFacts, Effect, Facts, is_refusal};
+use super::facts::{CallEnding, CallFacts, Effect, Facts, acknowledges};
 use super::{Findings, moment};
 
 /// Doubled, disordered, unasked and lost effects.
@@ -57,7 +57,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         facts.calls.iter().filter(|call| mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call))
     {
         match call.endings.first() {
-            Some((_, at, CallEnding::Answered(result))) if !is_refusal(result) => {
+            Some((_, at, CallEnding::Answered(result))) if acknowledges(result) => {
                 let moment = moment(None, *at);
                 broken.other(*at, format!("{}: it was acknowledged ({result}), but never took effect {moment}", call.name()));
             }
@@ -108,6 +108,7 @@ mod tests {
             ["call 2 (add): it was acknowledged (2), but never took effect (at 0.130 s)"]
         );
         adds().answered(2, 130, "refused: no such counter").holds("at_most_once");
+        adds().answered(2, 130, "queued: the reader may be gone").holds("at_most_once");
     }
 
     #[test]

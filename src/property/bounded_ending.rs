@@ -7,7 +7,7 @@
 //! - a stream whose producer died with its host, and showed no life after it: since that death;
 //! - a stream or durable call over whose path nothing at all passes for longer than the client may try: since that began;
 //! - a call: since its asking, and with its own wait: the field `wait` of its operation, a duration;
-//! - a bound call: since the client's end of the connection that carried it was over, plus 1 s; while that lives, it may be open,
+//! - a bound call, or the stream that one opened: since the client's end of the connection that carried it was over, plus 1 s; while that lives, it may be open,
 //!   as a lease is. One that had no connection when it was asked for has no bound if any comes later, and a call's bound if none
 //!   does.
 //!
@@ -117,7 +117,8 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let died = died.map(|at| Due { bound: bound(at), why: Why::Died(at) });
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
     let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Owed(at) });
-    [ended, died, severed, owed].into_iter().flatten().filter(|due| due.bound < NEVER).min_by_key(|due| due.bound)
+    let lost = view.bound(facts).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
+    [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER).min_by_key(|due| due.bound)
 }
 
 /// When the first item was produced that a stream still owes when nobody looks any more, if it is open then.
@@ -145,20 +146,20 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     match call.class {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,
-        Class::Bound => bound_call_due(facts, call, asked),
+        Class::Bound => bound_call_due(facts, call, call.at, asked),
     }
 }
 
-/// A bound call that was asked for while a generation was installed belongs to that. Any other one waits, and belongs to a later
-/// generation; nobody outside knows to which.
-fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, asked: Due) -> Due {
+/// What is bound to a connection, and was seen while a generation was installed, belongs to that. Anything else waits, and
+/// belongs to a later generation; nobody outside knows to which.
+fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Due) -> Due {
     let conns = facts.evidence.history.conns.iter().zip(&facts.installed);
     let own =
         conns.filter_map(|(conn, installed)| Some((conn, (*installed)?))).filter(|(conn, _)| conn.client.as_str() == call.host);
-    let is_over = |conn: &Connection| conn.over.0.is_some_and(|over| over <= call.at);
+    let is_over = |conn: &Connection| conn.over.0.is_some_and(|over| over <= seen);
     let mut open = own.filter(|(conn, _)| !is_over(conn));
     let never = Due { bound: NEVER, ..asked };
-    match open.clone().rfind(|(_, installed)| *installed <= call.at) {
+    match open.clone().rfind(|(_, installed)| *installed <= seen) {
         Some((conn, _)) => conn.over.0.map_or(never, |over| Due { bound: over + AT_ONCE, why: Why::Over(over) }),
         None if open.next().is_some() => never,
         None => asked,

@@ -69,6 +69,11 @@ pub fn is_refusal(result: &str) -> bool {
     result.starts_with("refused")
 }
 
+/// Whether an answer says that the effect has taken place or certainly will. What is `queued` may find its target gone.
+pub fn acknowledges(result: &str) -> bool {
+    !is_refusal(result) && !result.starts_with("queued")
+}
+
 /// The effect of a mutating call.
 #[derive(Clone, Copy, Debug)]
 pub struct Effect<'a> {
@@ -145,6 +150,15 @@ impl<'a> Facts<'a> {
     /// The call of this number.
     pub fn call(&self, call: Call) -> Option<&CallFacts<'a>> {
         self.calls.binary_search_by_key(&call, |facts| facts.call).ok().map(|at| &self.calls[at])
+    }
+
+    /// A view, and those of the other parts of its stream's whole that were opened by the same call.
+    pub fn parts<'f>(&'f self, view: &'f View<'a>) -> impl Iterator<Item = &'f View<'a>> {
+        let whole = |view: &'f View<'a>| self.promise().whole(view.stream);
+        let opener = |view: &View<'_>| view.opened.map(|(.., call)| call);
+        self.views.iter().filter(move |other| {
+            std::ptr::eq(*other, view) || other.host == view.host && whole(other) == whole(view) && opener(other) == opener(view)
+        })
     }
 
     /// A path of a view or call.

@@ -70,13 +70,14 @@ fn trouble_elsewhere(facts: &Facts<'_>, index: usize, at: Time) -> bool {
 fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &Failure<'_>) -> Option<&'f View<'f>> {
     let just_before = |at: Time| at <= failure.at && failure.at.since(at) <= SOON;
     let Failed::View(harmed) = failure.what else { return None };
+    let is_other = |view: &View<'_>| !facts.parts(harmed).any(|part| std::ptr::eq(part, view));
     let failed = failures(facts).filter(|other| other.path == failure.path && just_before(other.at));
     let mut failed = failed.filter(|other| other.standing(facts) == Standing::Justified);
     let failed = failed.find_map(|other| match other.what {
-        Failed::View(view) => Some(view),
+        Failed::View(view) => Some(view).filter(|view| is_other(view)),
         Failed::Call(_) => None,
     });
-    let others = || facts.views.iter().filter(|view| view.path == failure.path && !std::ptr::eq(*view, harmed));
+    let others = || facts.views.iter().filter(|view| view.path == failure.path && is_other(view));
     failed.or_else(|| others().find(|view| view.gave_up.is_some_and(just_before)))
 }
 
@@ -204,6 +205,15 @@ mod tests {
             gap_of_one().broke("s2", 8_000, "gap").breaks("isolation"),
             ["s2: it failed (gap) after item 0, when s1 did, which had its own reason (at 8.000 s)"]
         );
+    }
+
+    #[test]
+    fn the_parts_of_a_whole_are_no_neighbours() {
+        let told = history().opened_with_parts(&["p1", "p1/out"], 1, 0).opened("p2", 2, 0).answered(9, 10, "").asked(9, 1);
+        let told = told.kills(5_000, 7_000).produced("p1/out", 5_100, &"x".repeat(101));
+        let told = told.broke("p1", 8_000, "gap").broke("p1/out", 8_000, "gap");
+        told.holds("isolation");
+        assert_eq!(told.broke("p2", 8_000, "gap").breaks("isolation").len(), 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! - (a) from `t` − recovery to `t`, its path had a fault, and no fault-free interval of length `A`. Between `A` and 2 `A`
 //!   either outcome is right: [`grey`];
 //! - (b) more was produced beyond what its user had than is retained, and its path had a fault, or that much had been
-//!   produced before the opening. Or the stream had ended so long ago that it was forgotten, and between its end and that, its path
+//!   produced before the opening; of all parts of the stream's whole together. Or the stream had ended so long ago that it was forgotten, and between its end and that, its path
 //!   had no interval of length `A` without a fault;
 //! - (c) an outage (faulty intervals, with less than `A` between them) reached the session's lifetime. Up to 2 `A` less, either
 //!   outcome is right: so long may a client take to come back;
@@ -18,7 +18,7 @@
 //! A client that failed for good says so to whatever is asked of it later. So (a), (c) and (d) also count where they were true
 //! before the asking, if its user saw no sign of life since: no item, no answer.
 //!
-//! Calls in flight and bound calls may also fail if a fault was in force on their path between asking and failing, or before the
+//! Calls in flight, bound calls and the streams that they open may also fail if a fault was in force on their path between asking and failing, or before the
 //! asking by no more than detection and `A`: their connection died.
 
 use std::time::Duration;
@@ -143,7 +143,13 @@ impl Failure<'_> {
 
     /// Whether it may fail with its connection, and did.
     fn lost_its_connection(&self, facts: &Facts<'_>, path: &Path<'_>) -> bool {
-        let Failed::Call(call) = self.what else { return false };
+        let call = match self.what {
+            Failed::Call(call) => call,
+            Failed::View(view) => match view.bound(facts) {
+                Some(call) => call,
+                None => return false,
+            },
+        };
         let before = facts.promise().detection + chance(facts, path, Time::ZERO, self.at);
         call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
     }
@@ -159,20 +165,35 @@ impl Failure<'_> {
 
     /// (b), while the producer lives.
     fn retention(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
-        let source = &facts.sources[view.source];
-        let exceeds = |items: usize, bytes: u64| {
+        let exceeds = |(items, bytes): (usize, u64)| {
             let retention = facts.promise().retention;
             retention.items.is_some_and(|most| items as u64 > most) || retention.bytes.is_some_and(|most| bytes > most)
         };
+        let sum = |of: fn(&Self, &Facts<'_>, &View<'_>) -> (usize, u64)| {
+            let parts = facts.parts(view).map(|part| of(self, facts, part));
+            parts.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
+        };
+        let away = facts.promise().detection + facts.promise().recovery;
+        let justified = exceeds(sum(Self::missed))
+            && (path.is_touched(self.asked().before(away), self.at) || exceeds(sum(Self::made_before)));
+        if justified { Standing::Justified } else { Standing::Unjustified }
+    }
+
+    /// What was produced of a view's stream, and its user did not have yet: items and bytes.
+    fn missed(&self, facts: &Facts<'_>, view: &View<'_>) -> (usize, u64) {
+        let source = &facts.sources[view.source];
         let produced = source.produced_before(self.index);
         let (start, had) = (view.fit.start, view.fit.start + view.fit.items);
         let beyond = source.bytes_of(produced).saturating_sub(source.bytes_of(start) + view.fit.bytes);
+        (produced.saturating_sub(had), beyond)
+    }
+
+    /// What had been produced of a view's stream when it was opened.
+    fn made_before(&self, facts: &Facts<'_>, view: &View<'_>) -> (usize, u64) {
+        let source = &facts.sources[view.source];
+        let start = view.fit.start;
         let at_opening = view.opened.map_or(0, |(index, ..)| source.produced_before(index)).max(start);
-        let before = source.bytes_of(at_opening) - source.bytes_of(start);
-        let away = facts.promise().detection + facts.promise().recovery;
-        let justified = exceeds(produced.saturating_sub(had), beyond)
-            && (path.is_touched(self.asked().before(away), self.at) || exceeds(at_opening - start, before));
-        if justified { Standing::Justified } else { Standing::Unjustified }
+        (at_opening - start, source.bytes_of(at_opening) - source.bytes_of(start))
     }
 
     /// (b), after the producer's end.

@@ -9,7 +9,8 @@
 //!
 //! What a driver must record, so that a good protocol is not accused:
 //! - every call is [`Answered`](crate::history::What::Answered), [`Failed`](crate::history::What::Failed), or opens a stream;
-//! - a refusal that the protocol owes (no such counter) is an answer, and its text begins with `refused`;
+//! - a refusal that the protocol owes (no such counter) is an answer, and its text begins with `refused`; the answer to an
+//!   operation whose target may be gone before it takes effect begins with `queued`;
 //! - a stream has one user a host: a second watcher on the same host needs a name of its own;
 //! - a producer that its server ends has [`Ended`](crate::history::What::Ended), too; then its stream must not stay open.
 
@@ -104,6 +105,9 @@ pub struct Promise {
     pub session: Duration,
     /// What the server keeps of a stream for a client that is away.
     pub retention: Retention,
+    /// The endings of the names of streams that are parts of a whole: with `/stdout`, the stream `p1/stdout` is a part of `p1`.
+    /// What is retained is retained of the whole, and its parts fail together.
+    pub parts: &'static [&'static str],
     /// How long after its end a stream can still be caught up with.
     pub closed_retention: Duration,
     /// How much work is acceptable.
@@ -127,6 +131,7 @@ impl Default for Promise {
             back_off: Duration::ZERO,
             session: FOR_EVER,
             retention: Retention { items: None, bytes: None },
+            parts: &[],
             closed_retention: FOR_EVER,
             work: Work { attempts: 10, frames: 100, polls: 60 },
             memory: Vec::new(),
@@ -140,6 +145,11 @@ impl Promise {
     /// in which it may be when the interval begins, then connect, handshake and one catch-up. `A` in the docs of the properties.
     pub fn chance(&self, latency: Duration) -> Duration {
         self.back_off + latency * 2 * self.round_trips
+    }
+
+    /// The whole of which a stream is a part; the stream itself where it is none.
+    pub fn whole<'s>(&self, stream: &'s Stream) -> &'s str {
+        self.parts.iter().find_map(|part| stream.0.strip_suffix(part)).unwrap_or(&stream.0)
     }
 }
 

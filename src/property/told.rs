@@ -48,6 +48,7 @@ fn promise() -> Promise {
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
         retention: Retention { items: Some(10), bytes: Some(100) },
+        parts: &["/out", "/err"],
         closed_retention: Duration::from_secs(30),
         work: Work { attempts: 5, frames: 10, polls: 20 },
         memory: vec![("retained", 10)],
@@ -126,6 +127,18 @@ impl Told {
     pub fn opened(self, stream: &str, call: u64, ms: u64) -> Self {
         let asked = self.asked_as(call, ms, Class::Durable, "watch", "{}");
         asked.user(ms, What::Opened { stream: stream.into(), call: Call(call) })
+    }
+
+    /// The same, by a call that is bound to its connection.
+    pub fn opened_bound(self, stream: &str, call: u64, ms: u64) -> Self {
+        let asked = self.asked_as(call, ms, Class::Bound, "tail", "{}");
+        asked.user(ms, What::Opened { stream: stream.into(), call: Call(call) })
+    }
+
+    /// All parts of a whole, opened by one call.
+    pub fn opened_with_parts(self, streams: &[&str], call: u64, ms: u64) -> Self {
+        let asked = self.asked_as(call, ms, Class::Durable, "watch", "{}");
+        streams.iter().fold(asked, |told, stream| told.user(ms, What::Opened { stream: (*stream).into(), call: Call(call) }))
     }
 
     /// A durable call, `add`.

@@ -4,7 +4,9 @@
 
 use bytes::Bytes;
 
-use crate::history::{Call, Ending, Stream, Time};
+use crate::history::{Call, Class, Ending, Stream, Time};
+
+use super::facts::{CallFacts, Facts};
 
 /// An item that entered or left a stream.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +99,12 @@ impl View<'_> {
     /// The first time that it was told how it ended: entry, time and ending.
     pub fn ending(&self) -> Option<(usize, Time, &Ending)> {
         self.endings.first().copied()
+    }
+
+    /// The call that opened it, if that is bound to its connection: then the stream is, too.
+    pub fn bound<'f>(&self, facts: &'f Facts<'_>) -> Option<&'f CallFacts<'f>> {
+        let (.., call) = self.opened?;
+        facts.call(call).filter(|call| call.class == Class::Bound)
     }
 
     /// The generation over which the last item before an entry came.

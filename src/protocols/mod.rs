@@ -5,5 +5,8 @@
 //! over real sockets as in a world.
 //!
 //! - [`counter`]: a stream of numbers that is resumed from the last one seen. The harness's own test subject.
+//! - [`exec`]: commands run on another machine, after the codex exec-server.
 
 pub mod counter;
+#[cfg(feature = "exec")]
+pub mod exec;

@@ -6,7 +6,9 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use crate::history::{ConnEnd, ConnIndex, Ending, History};
-use crate::schedule::{Action, Count, Fault, FieldValue, HoldEnd, Host, Learns, Operation, Place, SlowBy, Step, Trigger, When};
+use crate::schedule::{
+    Action, Count, Fault, FieldValue, HoldEnd, Host, Learns, Operation, Orphans, Place, SlowBy, Step, Trigger, When,
+};
 
 /// A duration as a person says it: `400 ms`, `3 s`, `1.250 s`, `2 min 5 s`, `15 h 21 min`.
 pub fn span(duration: Duration) -> String {
@@ -155,7 +157,8 @@ pub fn fault(fault: &Fault) -> String {
         Fault::Hang { host, lasts } => format!("leave connections to {host} unanswered{}", length(*lasts)),
         Fault::AcceptThenClose { host, lasts } => format!("accept connections to {host} and close them{}", length(*lasts)),
         Fault::Hold { end } => format!("hold the task {}", hold(end)),
-        Fault::Crash { host, lasts } => format!("crash {host}{}", down(*lasts)),
+        Fault::Crash { host, lasts, processes: Orphans::Die } => format!("crash {host}{}", down(*lasts)),
+        Fault::Crash { host, lasts, processes: Orphans::Live } => format!("crash {host}{}, its processes live on", down(*lasts)),
         Fault::PowerLoss { host, lasts } => format!("power loss of {host}{}", down(*lasts)),
         Fault::Restart { host } => format!("restart {host}"),
         Fault::ClockJump { host, by_ms } => {
@@ -275,6 +278,7 @@ mod tests {
             Fault::Slow { place: link, toward: None, by, lasts: None },
             Fault::ClockJump { host: "server".into(), by_ms: -3000 },
             Fault::PowerLoss { host: "server".into(), lasts: second },
+            Fault::Crash { host: "server".into(), lasts: second, processes: Orphans::Live },
         ]
         .map(|it| fault(&it));
         assert_eq!(
@@ -284,6 +288,7 @@ mod tests {
                 "slow client and server: 1000 B/s, a window of 512 B, for good",
                 "wall clock of server jumps back by 3 s",
                 "power loss of server, restarts after 1 s",
+                "crash server, restarts after 1 s, its processes live on",
             ]
         );
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use super::keys::{self, Form, Key, Section};
 use super::verbs::{inlined, verbs};
 use crate::schedule::words::{Kind, Need, WORDS, Word};
-use crate::schedule::{LimitValue, profile};
+use crate::schedule::{LimitValue, Orphans, profile};
 use crate::subject::Erased;
 
 /// The schema of the files of these subjects.
@@ -104,6 +104,7 @@ impl Drawing<'_> {
             Kind::Duration => form(Form::Duration),
             Kind::Count => form(Form::Number(0)),
             Kind::Learns => json!({ "type": "object", "additionalProperties": text }),
+            Kind::Orphans => json!({ "enum": Orphans::NAMES.iter().map(|(name, _)| name).collect::<Vec<_>>() }),
             Kind::Trigger => self.mark(),
         }
     }

@@ -210,6 +210,7 @@ fn value(value: &Value) -> Inline {
         Value::Size(bytes) => text(&units::size(*bytes)),
         Value::Count(n) => Inline::raw(n),
         Value::Learns(ends) => Inline::table(ends.iter().map(|(host, learns)| (host.as_str().to_owned(), self::learns(*learns)))),
+        Value::Orphans(orphans) => text(orphans.name()),
         Value::Trigger(until) => trigger(until),
     }
 }

@@ -122,6 +122,8 @@ pub enum Fault {
         host: Host,
         /// It starts again after this; never where none is given.
         lasts: Option<Duration>,
+        /// What becomes of the processes that it launched.
+        processes: Orphans,
     },
     /// A host dies with its kernel: nobody is told.
     PowerLoss {
@@ -151,6 +153,26 @@ pub enum Learns {
     After(Duration),
     /// Not from the network.
     Never,
+}
+
+/// What becomes of the processes that a host launched, when it crashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Orphans {
+    /// They die, too.
+    #[default]
+    Die,
+    /// They live on, and nobody holds the other ends of their pipes.
+    Live,
+}
+
+impl Orphans {
+    /// What a file calls each.
+    pub const NAMES: &[(&str, Orphans)] = &[("die", Orphans::Die), ("live", Orphans::Live)];
+
+    /// What a file calls it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, of)| *of == self).expect("each has a name").0
+    }
 }
 
 /// How much of one direction of a connection.

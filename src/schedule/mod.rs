@@ -24,7 +24,7 @@ pub mod trigger;
 pub mod units;
 pub mod words;
 
-pub use fault::{Count, Fault, HoldEnd, Learns, Place, SlowBy};
+pub use fault::{Count, Fault, HoldEnd, Learns, Orphans, Place, SlowBy};
 pub use limits::{Limit, LimitValue, Limits};
 pub use names::{Conn, Host, Which};
 pub use profile::{Choice, Profile};

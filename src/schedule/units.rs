@@ -6,6 +6,10 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+mod written;
+
+pub use written::{Size, Span};
+
 /// Why a text is no duration, no size or no range, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

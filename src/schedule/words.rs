@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::fault::{Fault, Learns};
+use super::fault::{Fault, Learns, Orphans};
 use super::names::{Conn, Host};
 use super::trigger::Trigger;
 
@@ -111,6 +111,8 @@ pub enum Kind {
     Count,
     /// For hosts, when each learns of it.
     Learns,
+    /// What becomes of processes.
+    Orphans,
     /// What is waited for.
     Trigger,
 }
@@ -134,6 +136,8 @@ pub enum Value {
     Count(u64),
     /// For hosts, when each learns of it.
     Learns(BTreeMap<Host, Learns>),
+    /// What becomes of processes.
+    Orphans(Orphans),
     /// What is waited for.
     Trigger(Trigger),
 }
@@ -162,6 +166,7 @@ impl Kind {
             Kind::Size => "a size: `\"64KiB\"`",
             Kind::Count => "a number: `3`",
             Kind::Learns => "for hosts, a duration or `\"never\"`: `{ client = \"0ms\", server = \"never\" }`",
+            Kind::Orphans => "`\"die\"` or `\"live\"`",
             Kind::Trigger => "a milestone or a point, as in `after`, without `delay`",
         }
     }
@@ -179,6 +184,7 @@ impl Value {
             Value::Size(_) => Kind::Size,
             Value::Count(_) => Kind::Count,
             Value::Learns(_) => Kind::Learns,
+            Value::Orphans(_) => Kind::Orphans,
             Value::Trigger(_) => Kind::Trigger,
         }
     }

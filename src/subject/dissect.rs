@@ -1,4 +1,10 @@
 //! Dissectors: where the messages of one direction of a connection end, and what they are called.
+//!
+//! [`Lines`] and [`WebSocket`] ship.
+
+mod websocket;
+
+pub use websocket::WebSocket;
 
 /// Reads the bytes of one direction of a connection.
 pub trait Dissector: Send {

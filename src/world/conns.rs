@@ -183,6 +183,11 @@ impl ConnState {
         if host == self.client { Some(Side::Client) } else { (host == self.server).then_some(Side::Server) }
     }
 
+    /// Whether an end is established.
+    pub fn is_up(&self, side: Side) -> bool {
+        self.up[side as usize]
+    }
+
     /// Whether both ends are over.
     pub fn is_over(&self) -> bool {
         self.over.iter().all(Option::is_some)

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{ConnIndex, Nature, Scope, Side, Time, What};
-use crate::schedule::{Conn, Count, Fault, Host, Learns, Place, SlowBy, Which};
+use crate::schedule::{Conn, Count, Fault, Host, Learns, Orphans, Place, SlowBy, Which};
 
 use super::conns::Conns;
 use super::link::{self, same_link};
+use super::lives::Death;
 use super::local::HostIx;
 use super::queue::Due;
 use super::state::World;
@@ -140,8 +141,12 @@ impl World {
             Fault::Refuse { host, lasts } => self.at_the_door(step, fault, host, Kind::Refuse, *lasts)?,
             Fault::Hang { host, lasts } => self.at_the_door(step, fault, host, Kind::Hang, *lasts)?,
             Fault::AcceptThenClose { host, lasts } => self.at_the_door(step, fault, host, Kind::AcceptThenClose, *lasts)?,
-            Fault::Crash { host, lasts } => self.take_down(step, fault, host, *lasts, false)?,
-            Fault::PowerLoss { host, lasts } => self.take_down(step, fault, host, *lasts, true)?,
+            Fault::Crash { host, lasts, processes } => {
+                self.take_down(step, fault, Death { host, lasts: *lasts, kernel: false, orphans: *processes })?;
+            }
+            Fault::PowerLoss { host, lasts } => {
+                self.take_down(step, fault, Death { host, lasts: *lasts, kernel: true, orphans: Orphans::Die })?;
+            }
             Fault::Restart { host } => {
                 let host = self.host(host)?;
                 if self.hosts.get(host).up {

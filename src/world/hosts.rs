@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use crate::schedule::Host;
+use crate::schedule::{Host, Orphans};
 
 use super::local::{HostIx, NOBODY};
+use super::process::Processes;
 
 /// A host.
 pub(super) struct HostState {
@@ -15,8 +16,6 @@ pub(super) struct HostState {
     pub up: bool,
     /// Whether nothing leaves or reaches it (a power loss).
     pub dark: bool,
-    /// Whether it dies: what its tasks still say is ignored.
-    pub dying: bool,
     /// Whether what it has before its first connection was counted.
     pub counted: bool,
     /// How often it was started.
@@ -25,6 +24,10 @@ pub(super) struct HostState {
     pub clock_off: i64,
     /// How many sockets its tasks hold: streams, and listeners.
     pub sockets: u64,
+    /// The operating system that runs its processes, if it is one that launches any.
+    pub processes: Option<Processes>,
+    /// Whether its processes outlive its death.
+    pub orphans: Orphans,
 }
 
 /// What a host runs.
@@ -34,16 +37,30 @@ pub(super) enum Role {
     Nobody,
     Server,
     Client,
+    /// The world outside: the processes of all hosts live there.
+    Outside,
 }
 
 impl HostState {
     /// A host that was not started yet.
     pub fn new(name: Host, ip: IpAddr, role: Role) -> Self {
-        Self { name, ip, role, up: false, dark: false, dying: false, counted: false, starts: 0, clock_off: 0, sockets: 0 }
+        Self {
+            name,
+            ip,
+            role,
+            up: false,
+            dark: false,
+            counted: false,
+            starts: 0,
+            clock_off: 0,
+            sockets: 0,
+            processes: None,
+            orphans: Orphans::Die,
+        }
     }
 }
 
-/// All hosts, by number and by name. The first is [`NOBODY`].
+/// All hosts, by number and by name. The first is [`NOBODY`]; where there are processes, the last is the world outside.
 pub(super) struct Hosts(Vec<HostState>);
 
 impl Hosts {
@@ -53,7 +70,7 @@ impl Hosts {
         Self(hosts)
     }
 
-    /// How many there are, with `nobody`.
+    /// How many there are, with `nobody` and the world outside.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -78,13 +95,20 @@ impl Hosts {
         self.iter().find(|(_, host)| host.ip == ip).map(|(index, _)| index)
     }
 
-    /// All but `nobody`.
+    /// The subject's: all but `nobody` and the world outside.
     pub fn iter(&self) -> impl Iterator<Item = (HostIx, &HostState)> {
-        self.0.iter().enumerate().skip(NOBODY.0 + 1).map(|(n, host)| (HostIx(n), host))
+        self.indices().map(|host| (host, self.get(host)))
     }
 
-    /// The numbers of all but `nobody`.
+    /// The numbers of the same.
     pub fn indices(&self) -> impl Iterator<Item = HostIx> + use<> {
-        (NOBODY.0 + 1..self.0.len()).map(HostIx)
+        let end = self.outside().map_or(self.0.len(), |outside| outside.0);
+        (NOBODY.0 + 1..end).map(HostIx)
+    }
+
+    /// The world outside, if there is anything in it.
+    pub fn outside(&self) -> Option<HostIx> {
+        let last = self.0.last().filter(|host| host.role == Role::Outside);
+        last.map(|_| HostIx(self.0.len() - 1))
     }
 }

@@ -1,8 +1,9 @@
 //! The lives of hosts: starting them, taking them down, starting them again; and the end of the run.
 //!
 //! A host dies in this order: its links go dark (`power-loss`) or not (`crash`); its root is dropped; one turn for its tasks to drop,
-//! their milestones and effects ignored; then its connections are reset under whatever still holds one. Tasks that outlive their
-//! host are a leak of the subject.
+//! their milestones and effects ignored; then its connections are reset under whatever still holds one, and its simulated processes
+//! are killed, unless the step says that they live on. Tasks that outlive their host are a leak of the subject. A host that starts
+//! again has a fresh operating system: processes that lived on are not its own.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -13,7 +14,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::history::{ConnEnd, ConnIndex, Nature, Side, Time, What};
 use crate::net::Endpoint;
-use crate::schedule::{Fault, Host, keyed};
+use crate::schedule::{Fault, Host, Orphans, keyed};
 use crate::subject::{HostContext, Recorder, Root};
 
 use super::ends::reset_by_hand;
@@ -28,15 +29,32 @@ use super::state::{Phase, World};
 /// How long the clients are given to close, once their users have gone.
 const GOODBYE: Duration = Duration::from_secs(1);
 
+/// How a host dies.
+pub(super) struct Death<'f> {
+    pub host: &'f Host,
+    /// It starts again after this.
+    pub lasts: Option<Duration>,
+    /// Whether its kernel dies with it.
+    pub kernel: bool,
+    /// What becomes of its processes.
+    pub orphans: Orphans,
+}
+
 impl World {
-    /// Starts all hosts, servers first.
+    /// Starts all hosts: the world outside, servers, clients.
     pub(super) fn start_all(&mut self) {
+        if let (Some(outside), Some(root)) = (self.hosts.outside(), self.outside.take()) {
+            self.stack.start(outside, root);
+        }
         self.hosts.indices().for_each(|host| self.start(host));
     }
 
     fn start(&mut self, host: HostIx) {
         let root = self.root(host);
         let seed = self.seed();
+        if let Some(processes) = &self.hosts.get(host).processes {
+            processes.come_up();
+        }
         let state = self.hosts.get_mut(host);
         state.starts += 1;
         (state.up, state.dark) = (true, false);
@@ -48,7 +66,7 @@ impl World {
     /// What a host runs.
     fn root(&mut self, host: HostIx) -> Root {
         let state = self.hosts.get(host);
-        let (name, role, env) = (state.name.clone(), state.role, outside::env(host));
+        let (name, role, env) = (state.name.clone(), state.role, outside::env(host, state.processes.as_ref()));
         if let Some(puppet) = self.plan.puppets.get(&name).cloned() {
             let port = self.subject.port();
             return match role {
@@ -73,15 +91,9 @@ impl World {
         }
     }
 
-    /// Takes a host down, for a step.
-    pub(super) fn take_down(
-        &mut self,
-        step: usize,
-        fault: &Fault,
-        host: &Host,
-        lasts: Option<Duration>,
-        kernel: bool,
-    ) -> Result<(), String> {
+    /// Takes a host down, for a step: a `crash` or a `power-loss`.
+    pub(super) fn take_down(&mut self, step: usize, fault: &Fault, death: Death<'_>) -> Result<(), String> {
+        let Death { host, lasts, kernel, orphans } = death;
         let index = self.hosts.named(host).ok_or_else(|| format!("there is no host `{host}`"))?;
         if !self.hosts.get(index).up {
             return Err(format!("{host} is down"));
@@ -95,8 +107,11 @@ impl World {
         self.gauges.iter_mut().filter(|gauge| gauge.host == index).for_each(|gauge| gauge.alive = false);
         self.users.retain(|(client, _)| *client != index);
         let state = self.hosts.get_mut(index);
-        (state.up, state.dying, state.dark) = (false, true, kernel);
-        local::mute(index);
+        (state.up, state.dark, state.orphans) = (false, kernel, orphans);
+        if let Some(processes) = &state.processes {
+            processes.go_down();
+        }
+        local::dies(index);
         self.stack.stop(index);
         self.wake_director();
         Ok(())
@@ -104,15 +119,17 @@ impl World {
 
     /// The turn in which the tasks of dying hosts were dropped is over.
     pub(super) fn finish_deaths(&mut self) {
-        for host in self.hosts.indices().filter(|host| self.hosts.get(*host).dying).collect::<Vec<_>>() {
-            self.hosts.get_mut(host).dying = false;
-            local::unmute(host);
+        for host in local::buried() {
             let tasks = self.stack.tasks_of(host).unwrap_or(0);
             if tasks > 0 {
                 self.record(Some(host), What::Outlived { tasks });
             }
             for (conn, side) in self.ends_on(host) {
                 self.end_dies(conn, side);
+            }
+            let state = self.hosts.get(host);
+            if let (Some(processes), Orphans::Die) = (&state.processes, state.orphans) {
+                processes.kill_all();
             }
         }
     }
@@ -148,7 +165,7 @@ impl World {
         if self.hosts.get(host).up || fault.is_some_and(is_over) {
             return;
         }
-        if self.hosts.get(host).dying {
+        if local::is_dying(host) {
             // Its tasks have not had their turn to drop yet.
             return self.schedule(self.now() + Duration::from_millis(1), 0, Due::Restart(host, fault));
         }
@@ -207,6 +224,7 @@ impl World {
         let state = self.hosts.get(host);
         let mut counts = BTreeMap::from([("sockets".to_owned(), state.sockets)]);
         counts.extend(self.stack.tasks_of(host).map(|tasks| ("tasks".to_owned(), tasks)));
+        counts.extend(state.processes.as_ref().map(|processes| ("processes".to_owned(), processes.alive())));
         for gauge in self.gauges.iter().filter(|gauge| gauge.host == host && gauge.alive) {
             counts.insert(gauge.name.to_owned(), (gauge.count)());
         }

@@ -42,12 +42,21 @@ pub(super) enum Noted {
 
 /// The tasks of a world, and whose they are.
 #[derive(Default)]
-pub(super) struct Tasks {
+struct Tasks {
     owner: FxHashMap<Id, HostIx>,
-    count: Vec<u64>,
+    hosts: Vec<TasksOf>,
     /// Polls since virtual time last moved; all polls.
-    pub spins: u64,
-    pub polls: u64,
+    spins: u64,
+    polls: u64,
+}
+
+/// The tasks of one host.
+#[derive(Clone, Default)]
+struct TasksOf {
+    /// How many there are.
+    count: u64,
+    /// How often they were polled, with those that are gone.
+    polls: u64,
 }
 
 /// Who is told that a world goes on, and how many turns were since.
@@ -58,7 +67,7 @@ thread_local! {
     static INBOX: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
-    static MUTED: RefCell<Vec<HostIx>> = const { RefCell::new(Vec::new()) };
+    static DYING: RefCell<Vec<HostIx>> = const { RefCell::new(Vec::new()) };
     static PULSE: Cell<Pulse> = const { Cell::new((None, 0)) };
     static RUNTIMES: RefCell<Vec<(RuntimeId, HostIx)>> = const { RefCell::new(Vec::new()) };
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks::default());
@@ -85,10 +94,10 @@ const TURNS_A_PULSE: u32 = 1 << 12;
 /// Enters a world on this thread, with an open and empty inbox.
 pub(super) fn enter(world: World) {
     TASKS.with_borrow_mut(|tasks| {
-        *tasks = Tasks { count: vec![0; world.hosts.len()], ..Tasks::default() };
+        *tasks = Tasks { hosts: vec![TasksOf::default(); world.hosts.len()], ..Tasks::default() };
     });
     INBOX.with_borrow_mut(Vec::clear);
-    MUTED.with_borrow_mut(Vec::clear);
+    DYING.with_borrow_mut(Vec::clear);
     RUNTIMES.with_borrow_mut(Vec::clear);
     OPEN.set(true);
     CURRENT.set(NOBODY);
@@ -130,7 +139,7 @@ pub(super) fn note(what: Noted) {
 
 /// Notes something about a host, unless it is dying.
 pub(super) fn note_on(host: HostIx, what: Noted) {
-    if !MUTED.with_borrow(|muted| muted.contains(&host)) {
+    if !is_dying(host) {
         note_of_world(host, what);
     }
 }
@@ -143,13 +152,18 @@ pub(super) fn note_of_world(host: HostIx, what: Noted) {
 }
 
 /// A host dies: what its tasks say from now on, while they are dropped, is ignored.
-pub(super) fn mute(host: HostIx) {
-    MUTED.with_borrow_mut(|muted| muted.push(host));
+pub(super) fn dies(host: HostIx) {
+    DYING.with_borrow_mut(|dying| dying.push(host));
 }
 
-/// The tasks of a host that died are gone: what comes from it is of its next life.
-pub(super) fn unmute(host: HostIx) {
-    MUTED.with_borrow_mut(|muted| muted.retain(|other| *other != host));
+/// Whether a host dies, and its tasks may not be gone yet.
+pub(super) fn is_dying(host: HostIx) -> bool {
+    DYING.with_borrow(|dying| dying.contains(&host))
+}
+
+/// The tasks of all hosts that were dying are gone: what comes from these hosts is of their next lives.
+pub(super) fn buried() -> Vec<HostIx> {
+    DYING.take()
 }
 
 /// Takes what was noted since the last time, into `notes`.
@@ -192,7 +206,12 @@ pub(super) fn as_host<R>(host: HostIx, f: impl FnOnce() -> R) -> R {
 
 /// How many tasks a host has.
 pub(super) fn tasks_of(host: HostIx) -> u64 {
-    TASKS.with_borrow(|tasks| tasks.count[host.0])
+    TASKS.with_borrow(|tasks| tasks.hosts[host.0].count)
+}
+
+/// How often tasks of a host were polled.
+pub(super) fn polls_of(host: HostIx) -> u64 {
+    TASKS.with_borrow(|tasks| tasks.hosts[host.0].polls)
 }
 
 /// How many polls there were in all.
@@ -210,14 +229,16 @@ pub(super) fn spawned(id: Id) {
     let host = CURRENT.get();
     TASKS.with_borrow_mut(|tasks| {
         tasks.owner.insert(id, host);
-        tasks.count[host.0] += 1;
+        tasks.hosts[host.0].count += 1;
     });
 }
 
 /// The runtime's hook: a task is about to be polled. Returns how often tasks were polled since virtual time moved.
 pub(super) fn before_poll(id: Id) -> u64 {
     TASKS.with_borrow_mut(|tasks| {
-        CURRENT.set(tasks.owner.get(&id).copied().unwrap_or(NOBODY));
+        let host = tasks.owner.get(&id).copied().unwrap_or(NOBODY);
+        CURRENT.set(host);
+        tasks.hosts[host.0].polls += 1;
         tasks.polls += 1;
         tasks.spins += 1;
         tasks.spins
@@ -233,7 +254,7 @@ pub(super) fn after_poll() {
 pub(super) fn terminated(id: Id) {
     TASKS.with_borrow_mut(|tasks| {
         if let Some(host) = tasks.owner.remove(&id) {
-            tasks.count[host.0] -= 1;
+            tasks.hosts[host.0].count -= 1;
         }
     });
 }

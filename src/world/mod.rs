@@ -13,6 +13,7 @@
 //!
 //! What it does not do: datagrams, connections of a host to itself, name resolution beyond its hosts' names, real files.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub use local::on_progress;
 
 use engine::Machine;
 use hosts::{HostState, Hosts, Role};
+use process::Script;
 use state::{Phase, World};
 
 /// How a run is carried out. Nothing of it changes what happens, but `twin` and `engine`.
@@ -120,10 +122,11 @@ pub enum RunError {
 /// If the world itself is broken. A panic of the subject is an entry of the history.
 pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<Outcome, RunError> {
     check(subject, plan, options.engine)?;
+    let scripts = process::scripts(plan).map_err(RunError::Plan)?;
     prober::hear_panics();
     let _hearing = hearing::listen(options.log);
     let mut machine = engine::machine(options.engine, plan.seed)?;
-    let world = new(subject, plan, options, &mut *machine);
+    let world = new(subject, plan, options, scripts.as_ref(), &mut *machine);
     local::enter(world);
     let run = catch_unwind(AssertUnwindSafe(|| {
         let _probing = probe::attach(Rc::new(prober::WorldProber));
@@ -180,13 +183,21 @@ fn hears() -> bool {
 }
 
 /// A new world, in which nothing has happened.
-fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options, machine: &mut dyn Machine) -> World {
+fn new(
+    subject: &Arc<dyn Erased>,
+    plan: &Plan,
+    options: &Options,
+    scripts: Option<&BTreeMap<String, Script>>,
+    machine: &mut dyn Machine,
+) -> World {
     let mut hosts = vec![(Host::from("nobody"), Role::Nobody)];
     hosts.extend(subject.servers().iter().map(|name| (Host::from(*name), Role::Server)));
     hosts.extend(plan.client_hosts().map(|host| (host, Role::Client)));
+    hosts.extend(scripts.map(|_| (Host::from("the world outside"), Role::Outside)));
     let names: Vec<Host> = hosts.iter().map(|(name, _)| name.clone()).collect();
     let (stack, ips) = machine.stack(&names);
-    let hosts: Vec<_> = hosts.into_iter().zip(ips).map(|((name, role), ip)| HostState::new(name, ip, role)).collect();
+    let mut hosts: Vec<_> = hosts.into_iter().zip(ips).map(|((name, role), ip)| HostState::new(name, ip, role)).collect();
+    let outside = scripts.map(|scripts| outside::processes(hosts.iter_mut(), scripts));
     let counts_messages =
         |step: &crate::schedule::Step| matches!(&step.action, Action::Fault(Fault::CutAfter { count: Count::Messages(_), .. }));
     let limits = plan.limits.over(subject.limits());
@@ -204,6 +215,7 @@ fn new(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options, machine: &mut 
         steps: steps::Steps::default(),
         queue: queue::Queue::default(),
         history: History::default(),
+        outside,
         log: Vec::new(),
         turns: event::Turns::default(),
         director: None,
@@ -235,13 +247,13 @@ impl World {
             self.record(None, What::Livelock { what });
         }
         self.history.end = self.now();
-        self.history.polls = local::polls();
+        self.history.polls = self.hosts.indices().map(local::polls_of).sum();
         self.note_deliveries();
     }
 
     /// Tells each message of a detailed history when it was delivered.
     fn note_deliveries(&mut self) {
-        let mut seen = std::collections::BTreeMap::new();
+        let mut seen = BTreeMap::new();
         for event in &mut self.history.events {
             if let What::Message { conn, from, delivered, .. } = &mut event.what {
                 let at: &mut usize = seen.entry((*conn, *from == Side::Server)).or_default();

@@ -1,31 +1,39 @@
-//! The world's side of what product code takes from outside besides connections: wall clock, randomness, and the journal.
+//! The world's side of what product code takes from outside besides connections: processes, wall clock, randomness, and the
+//! journal.
+//!
+//! [`Processes`] live on a host of their own, the world outside, in one root ([`live`]): it is in no census, it dies with no host,
+//! and what it says of a host ([`Truth`]) is heard while that host dies, too.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rand_chacha::rand_core::RngCore;
+use tokio::task::JoinSet;
 
 use crate::env::{Entropy, Env, WallClock};
 use crate::history::What;
-use crate::process::Unsupported;
+use crate::net::BoxFuture;
+use crate::process::{Launch, Unsupported};
 use crate::schedule::Host;
-use crate::subject::Journal;
+use crate::subject::{Journal, Recorder, Root};
 
+use super::hosts::{HostState, Role};
 use super::local::{self, HostIx, Noted};
+use super::process::{Processes, Script};
 use super::state::Gauge;
 use super::stream::WorldNet;
 
 /// What the wall clocks of a world show at its start: 2026-01-01 00:00 UTC, in seconds since 1970.
 const START: u64 = 1_767_225_600;
 
-/// The environment of a host.
-pub(super) fn env(host: HostIx) -> Env {
-    Env {
-        net: Arc::new(WorldNet { host }),
-        launch: Arc::new(Unsupported),
-        clock: Arc::new(Clock(host)),
-        entropy: Arc::new(Dice(host)),
-    }
+/// The environment of a host, and what launches its processes.
+pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
+    let launch: Arc<dyn Launch> = match processes {
+        Some(processes) => Arc::new(processes.clone()),
+        None => Arc::new(Unsupported),
+    };
+    Env { net: Arc::new(WorldNet { host }), launch, clock: Arc::new(Clock(host)), entropy: Arc::new(Dice(host)) }
 }
 
 /// The wall clock of a host: virtual time, and how far it has jumped.
@@ -48,6 +56,37 @@ impl Entropy for Dice {
         bytes.fill(0);
         local::try_with(|world| world.entropy[self.0.0].fill_bytes(bytes));
     }
+}
+
+/// Gives every server an operating system that knows these scripts. Returns what the world outside runs: all that they launch.
+pub(super) fn processes<'h>(hosts: impl Iterator<Item = &'h mut HostState>, scripts: &BTreeMap<String, Script>) -> Root {
+    let mut lives: Vec<BoxFuture<'static, ()>> = Vec::new();
+    for host in hosts.filter(|host| host.role == Role::Server) {
+        let (processes, life) = Processes::new(scripts.clone(), Recorder::new(host.name.clone(), Arc::new(Truth)));
+        host.processes = Some(processes);
+        lives.push(Box::pin(life));
+    }
+    Box::pin(live(lives))
+}
+
+/// Lives the lives of all processes.
+async fn live(lives: Vec<BoxFuture<'static, ()>>) {
+    let mut lives: JoinSet<()> = lives.into_iter().collect();
+    while lives.join_next().await.is_some() {}
+}
+
+/// Where processes write: what they say is true, whatever becomes of the tasks of their host.
+struct Truth;
+
+impl Journal for Truth {
+    fn write(&self, host: &Host, what: What) {
+        if let Some(host) = local::try_with(|world| world.hosts.named(host)).flatten() {
+            local::note_of_world(host, Noted::Entry(what));
+        }
+    }
+
+    /// Processes count nothing: the world counts them.
+    fn gauge(&self, _: &Host, _: &'static str, _: Box<dyn Fn() -> u64 + Send>) {}
 }
 
 /// Where recorders of a world write.

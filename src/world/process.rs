@@ -5,7 +5,11 @@
 //! server's is needed. All of it is on `tokio::time`, so it needs no world, only a runtime.
 //!
 //! The processes do not live in the tasks of whoever launches them, but in one future of the world's ([`Processes::new`]
-//! hands it out): they are the outside world, and no residue of the subject. Dropping that future is the end of the machine.
+//! hands it out): they are the outside world, and their tasks are no residue of the subject. Dropping that future is the end of
+//! the machine.
+//!
+//! A world gives them to each server of a plan that has a table `process` ([`Setup`]). They die with their
+//! host, once its tasks are gone, unless the step says that they live on; those that are left when all is over are counted.
 //!
 //! In the history, the script `p1` is the stream `p1` (its end is the process's: `exit 7`, `signal 9`), and its pipes are
 //! `p1/stdout`, `p1/stderr` (their end, `closed`, comes when everybody who holds them has gone) and `p1/stdin` (what it
@@ -26,16 +30,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::net::BoxFuture;
-use crate::process::{Child, Command, Ends, Exit, Input, KILL, Launch, Output};
+use crate::process::{Child, Command, Exit, KILL, Launch, Output, Streams};
 use crate::subject::Recorder;
 
 mod ends;
 mod life;
 mod script;
+mod setup;
 #[cfg(test)]
 mod tests;
 
 pub use script::{End, Print, Script, Stdin};
+pub use setup::{Ends, Input, Late, Lines, Setup, TABLE, schema, scripts};
 
 use life::Life;
 
@@ -44,6 +50,12 @@ pub const PIPE: usize = 65_536;
 
 /// The number of the first process of a host.
 const FIRST_PID: u32 = 1000;
+
+/// The signal that comes of writing to a pipe that nobody reads any more.
+const BROKEN_PIPE: i32 = 13;
+
+/// The signal that comes of a terminal that nobody reads any more, or whose first process has ended.
+const HANG_UP: i32 = 1;
 
 /// The simulated operating system of one host, as far as it runs processes.
 #[derive(Clone)]
@@ -63,8 +75,8 @@ struct Table {
     launched: u32,
     /// How many times each script was launched.
     runs: BTreeMap<String, u32>,
-    /// Whether processes outlive those who launched them.
-    spares: bool,
+    /// Whether the host is down: nothing is launched, and whoever drops a child kills nobody.
+    down: bool,
 }
 
 /// The entry of a process in the table, for as long as it lives.
@@ -101,9 +113,18 @@ impl Processes {
         self.table().alive.values().for_each(|life| life.kill(KILL));
     }
 
-    /// From now on processes outlive those who launched them (`true`), or die with them, as is the default.
-    pub fn spare(&self, spares: bool) {
-        self.table().spares = spares;
+    /// The host dies: from now on nothing is launched, and whoever drops a child kills nobody. What becomes of its processes
+    /// is for the one to say who has it die.
+    pub fn go_down(&self) {
+        self.table().down = true;
+    }
+
+    /// The host starts again, with a fresh operating system: whoever still lives is of another time, and is counted no more.
+    /// Names and pids are not used twice in a run.
+    pub fn come_up(&self) {
+        let mut table = self.table();
+        table.alive.clear();
+        table.down = false;
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -115,7 +136,7 @@ impl Processes {
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
         let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
         let life = Arc::new(Life::default());
-        let (pid, name) = self.register(program, &life);
+        let (pid, name) = self.register(program, &life)?;
         let (near, far) = ends::ends(command.stdio);
         let (ended, exit) = oneshot::channel();
         let process = life::Process { name, script, record: self.record.clone(), life: life.clone(), ends: far };
@@ -124,21 +145,28 @@ impl Processes {
             process.live(ended).await;
             drop(registered);
         });
-        self.births.send(lives).map_err(|_| io::Error::other("the machine is down"))?;
-        Ok(Box::new(Scripted { pid, life, processes: self.clone(), ends: near, exit: Waited::Not(exit) }))
+        self.births.send(lives).map_err(|_| is_down())?;
+        Ok(Box::new(Scripted { pid, life, processes: self.clone(), streams: near, exit: Waited::Not(exit) }))
     }
 
     /// A pid for the next process, and its name in the history.
-    fn register(&self, program: &str, life: &Arc<Life>) -> (u32, String) {
+    fn register(&self, program: &str, life: &Arc<Life>) -> io::Result<(u32, String)> {
         let mut table = self.table();
+        if table.down {
+            return Err(is_down());
+        }
         let pid = FIRST_PID + table.launched;
         table.launched += 1;
         table.alive.insert(pid, life.clone());
         let run = table.runs.entry(program.to_owned()).or_default();
         *run += 1;
         let name = if *run == 1 { program.to_owned() } else { format!("{program}~{run}") };
-        (pid, name)
+        Ok((pid, name))
     }
+}
+
+fn is_down() -> io::Error {
+    io::Error::other("the machine is down")
 }
 
 /// Where processes live until they end, or until this is dropped.
@@ -162,7 +190,7 @@ struct Scripted {
     pid: u32,
     life: Arc<Life>,
     processes: Processes,
-    ends: Ends,
+    streams: Streams,
     exit: Waited,
 }
 
@@ -177,16 +205,16 @@ impl Child for Scripted {
         self.pid
     }
 
-    fn stdin(&mut self) -> Option<Input> {
-        self.ends.stdin.take()
+    fn stdin(&mut self) -> Option<crate::process::Input> {
+        self.streams.stdin.take()
     }
 
     fn stdout(&mut self) -> Option<Output> {
-        self.ends.stdout.take()
+        self.streams.stdout.take()
     }
 
     fn stderr(&mut self) -> Option<Output> {
-        self.ends.stderr.take()
+        self.streams.stderr.take()
     }
 
     fn signal(&mut self, number: i32) -> io::Result<()> {
@@ -200,7 +228,7 @@ impl Child for Scripted {
     fn wait(&mut self) -> BoxFuture<'_, io::Result<Exit>> {
         Box::pin(async {
             if let Waited::Not(exit) = &mut self.exit {
-                let exit = exit.await.map_err(|_| io::Error::other("the machine is down"))?;
+                let exit = exit.await.map_err(|_| is_down())?;
                 self.exit = Waited::Ended(exit);
             }
             match self.exit {
@@ -213,7 +241,7 @@ impl Child for Scripted {
 
 impl Drop for Scripted {
     fn drop(&mut self) {
-        if !self.processes.table().spares {
+        if !self.processes.table().down {
             self.life.kill(KILL);
         }
     }

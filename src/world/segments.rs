@@ -112,8 +112,7 @@ impl World {
     fn facts(&self, conn: ConnIndex, from: Side, tcp: &TcpSegment) -> Segment {
         let flags = flags_of(tcp);
         let state = self.conns.look(conn);
-        let completes =
-            bare(tcp) && from == Side::Client && !state.up[Side::Server as usize] && tcp.seq == state.directions[0].base;
+        let completes = bare(tcp) && from == Side::Client && !state.is_up(Side::Server) && tcp.seq == state.directions[0].base;
         Segment { conn, from, flags, len: tcp.payload.len(), completes }
     }
 
@@ -272,7 +271,7 @@ impl World {
             return self.answer_in_place(conn, to, &packet);
         }
         if segment.flags.rst {
-            let refused = !self.history_says_up(conn, to);
+            let refused = !self.conns.look(conn).is_up(to);
             return self.kill(conn, to, if refused { ErrorKind::ConnectionRefused } else { ErrorKind::ConnectionReset });
         }
         let (dropped, broken, unseen) = {
@@ -331,7 +330,7 @@ impl World {
             !end.dropped
         };
         let up = (segment.flags.syn && segment.flags.ack && to == Side::Client)
-            || (to == Side::Server && segment.flags.ack && !self.history_says_up(conn, Side::Server));
+            || (to == Side::Server && segment.flags.ack && !self.conns.look(conn).is_up(Side::Server));
         if up {
             let host = self.conns.look(conn).host(to);
             self.conns.get(conn).up[to as usize] = true;
@@ -350,10 +349,6 @@ impl World {
         if !std::mem::replace(&mut state.up[side as usize], true) {
             local::note_on(state.host(side), local::Noted::Entry(What::ConnUp { conn, side }));
         }
-    }
-
-    pub(super) fn history_says_up(&self, conn: ConnIndex, side: Side) -> bool {
-        self.conns.look(conn).up[side as usize]
     }
 
     /// Receivers that have room again, after they had advertised less than a segment, say so: the persist timer of a real TCP.

@@ -11,7 +11,7 @@ use turmoil_net::Packet;
 
 use crate::history::{Call, ConnIndex, Event, History, Time, What};
 use crate::schedule::{Operation, Plan};
-use crate::subject::Erased;
+use crate::subject::{Erased, Root};
 
 use super::Options;
 use super::conns::{Conns, SharedEnd};
@@ -40,6 +40,8 @@ pub(super) struct World {
     pub steps: Steps,
     pub queue: Queue,
     pub history: History,
+    /// What the world outside runs, until it is started.
+    pub outside: Option<Root>,
     /// The lines of the subject's own tracing output.
     pub log: Vec<String>,
     pub turns: Turns,

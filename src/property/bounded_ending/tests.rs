@@ -285,6 +285,18 @@ fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_a_la
 }
 
 #[test]
+fn the_stream_of_a_bound_call_dies_at_once_with_its_connection() {
+    let told = history().conn(1, 0, Some(9_000)).conn(2, 9_100, None).opened_bound("h1", 7, 1_000).produced("h1", 1_100, "a");
+    told.clone().broke("h1", 10_000, "lost").holds("bounded_ending");
+    assert_eq!(
+        told.broke("h1", 10_001, "lost").breaks("bounded_ending"),
+        ["h1: after item 0, it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"]
+    );
+    // While the connection lives, it may be open.
+    history().conn(1, 0, None).opened_bound("h1", 7, 1_000).end(600_000).holds("bounded_ending");
+}
+
+#[test]
 fn a_jump_of_the_wall_clock_moves_no_bound() {
     let jump = Fault::ClockJump { host: "client".into(), by_ms: -5_000 };
     let told = ended().fault(30_000, Some(31_000), Nature::Harmless, jump);

@@ -253,6 +253,21 @@ fn more_bytes_than_are_retained_justify() {
 }
 
 #[test]
+fn the_parts_of_a_whole_share_what_is_retained_and_fail_together() {
+    let parts = ["p1", "p1/out", "p1/err"];
+    let away = |out: usize, err: usize| {
+        let told = history().opened_with_parts(&parts, 1, 0).answered(9, 10, "").asked(9, 1).kills(5_000, 7_000);
+        let told = told.produced("p1/out", 5_100, &"x".repeat(out)).produced("p1/err", 5_200, &"y".repeat(err));
+        parts.iter().fold(told, |told, part| told.broke(part, 12_000, "gap"))
+    };
+    judged(&away(50, 50), Is::Unjustified);
+    judged(&away(51, 50), Is::Justified);
+    // Another whole has a retention of its own.
+    let told = away(60, 60).opened("p2", 2, 0).broke("p2", 12_000, "gap");
+    judged(&told, Is::Unjustified);
+}
+
+#[test]
 fn what_the_user_had_is_not_beyond() {
     let told = (0..11).fold(open(), |told, n| told.produced("s1", 4_000 + n, "x"));
     let told = told.delivered("s1", 4_500, "x").kills(5_000, 7_000);
@@ -430,4 +445,13 @@ fn a_call_in_flight_may_fail_with_its_connection() {
         judged(&fails(40_001 + 16_000 + A, 60_000), Is::Unjustified);
     }
     judged(&history().kills(40_000, 40_000).asked(7, 39_000).failed(7, 40_000, "connection lost"), Is::Unjustified);
+}
+
+#[test]
+fn the_stream_of_a_bound_call_may_fail_with_its_connection() {
+    let told = |at| {
+        history().asked(6, 0).answered(6, 20, "1").kills(40_000, 40_000).opened_bound("h1", 7, 39_000).broke("h1", at, "lost")
+    };
+    judged(&told(40_000), Is::Justified);
+    judged(&told(39_999), Is::Unjustified);
 }

@@ -11,7 +11,7 @@ use crate::scenario::mistake::{Parsed, Wrong, ticked, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::{Verb, verbs};
 use crate::schedule::words::{Fields, Kind, Value, WORDS, Word};
-use crate::schedule::{Action, Fault, Host, Learns, Mark, Operation, Step, When};
+use crate::schedule::{Action, Fault, Host, Learns, Mark, Operation, Orphans, Step, When};
 
 /// All steps.
 pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<Vec<Step>> {
@@ -95,6 +95,7 @@ impl Reader<'_> {
             Kind::Size => Value::Size(node.size()?),
             Kind::Count => Value::Count(node.number(0)?),
             Kind::Learns => Value::Learns(self.learns(node)?),
+            Kind::Orphans => Value::Orphans(orphans(node)?),
             Kind::Trigger => Value::Trigger(trigger(node, self.names, Delay::Not("write `then` beside `until`"))?),
         })
     }
@@ -158,6 +159,15 @@ pub fn read_learns(text: &str) -> Result<Learns, String> {
     }
     crate::schedule::units::read_duration(text).map(Learns::After).map_err(|error| {
         if text.chars().all(char::is_alphabetic) { unknown("no duration", text, ["never"]) } else { error.to_string() }
+    })
+}
+
+/// What becomes of processes.
+fn orphans(node: &Node<'_>) -> Parsed<Orphans> {
+    let known = Orphans::NAMES.iter();
+    node.read(Kind::Orphans.written(), |text| {
+        let found = known.clone().find(|(name, _)| *name == text).map(|(_, orphans)| *orphans);
+        found.ok_or_else(|| unknown("nothing that becomes of processes", text, known.clone().map(|(name, _)| *name)))
     })
 }
 

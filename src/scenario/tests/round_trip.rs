@@ -10,7 +10,8 @@ use super::*;
 use crate::schedule::profile::{Choice, Entries, Kind, Shape, Template};
 use crate::schedule::words::{Fields, Kind as FieldKind, Need, Value, WORDS};
 use crate::schedule::{
-    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Puppet, PuppetStep, Step, Trigger, When, Which,
+    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Step, Trigger,
+    When, Which,
 };
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -56,6 +57,7 @@ fn value(kind: FieldKind) -> BoxedStrategy<Value> {
         FieldKind::Size => (0..1u64 << 40).prop_map(Value::Size).boxed(),
         FieldKind::Count => any::<u64>().prop_map(Value::Count).boxed(),
         FieldKind::Learns => proptest::collection::btree_map(host(), learns(), 1..3).prop_map(Value::Learns).boxed(),
+        FieldKind::Orphans => select(vec![Orphans::Die, Orphans::Live]).prop_map(Value::Orphans).boxed(),
         FieldKind::Trigger => trigger(Just(Duration::ZERO)).prop_map(Value::Trigger).boxed(),
     }
 }

@@ -1,14 +1,13 @@
 //! A subject that is never run: it only has names to use in files.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Class;
-use crate::property::{Evidence, Promise, Property, Retention, Work};
+use crate::property::{Evidence, Promise, Property};
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{DefectDoc, Erased, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
 
@@ -189,19 +188,7 @@ impl Subject for Ferry {
     }
 
     fn promise(&self, _: &Limits) -> Promise {
-        Promise {
-            detection: Duration::ZERO,
-            recovery: Duration::ZERO,
-            attempt: Duration::ZERO,
-            round_trips: 1,
-            back_off: Duration::ZERO,
-            session: Duration::ZERO,
-            retention: Retention { items: None, bytes: None },
-            closed_retention: Duration::ZERO,
-            work: Work { attempts: 0, frames: 0, polls: 0 },
-            memory: Vec::new(),
-            settle: Duration::ZERO,
-        }
+        Promise::default()
     }
 }
 

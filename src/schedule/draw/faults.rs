@@ -9,7 +9,9 @@ use super::{Drawing, ends, millis, ms};
 use crate::history::Side;
 use crate::schedule::profile::choice::{below, pick, upto, weigh};
 use crate::schedule::profile::{Kind, Shape};
-use crate::schedule::{Action, Conn, Count, Fault, HoldEnd, Host, Learns, Place, Plan, SlowBy, Step, Trigger, When, Which};
+use crate::schedule::{
+    Action, Conn, Count, Fault, HoldEnd, Host, Learns, Orphans, Place, Plan, SlowBy, Step, Trigger, When, Which,
+};
 
 impl Drawing<'_> {
     /// The faults of a plan.
@@ -123,7 +125,7 @@ impl One<'_> {
             Kind::Hang => Fault::Hang { host: self.host()?, lasts: self.lasts() },
             Kind::AcceptThenClose => Fault::AcceptThenClose { host: self.host()?, lasts: self.lasts() },
             Kind::Hold => Fault::Hold { end: self.hold() },
-            Kind::Crash => Fault::Crash { host: self.host()?, lasts: self.lasts() },
+            Kind::Crash => Fault::Crash { host: self.host()?, lasts: self.lasts(), processes: Orphans::Die },
             Kind::PowerLoss => Fault::PowerLoss { host: self.host()?, lasts: self.lasts() },
             Kind::ClockJump => Fault::ClockJump { host: self.host()?, by_ms: self.jump() },
         })

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::history::Class;
-use crate::property::{Promise, Retention, Work};
+use crate::property::Promise;
 use crate::schedule::profile::{Entries, Kind, Shape, Template, Understudy};
 use crate::schedule::{Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Mark, Puppet};
 use crate::subject::{HostContext, MilestoneDoc, Operated, Operations, PointDoc, Subject};
@@ -80,19 +80,7 @@ impl Subject for Relay {
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
     fn promise(&self, _: &Limits) -> Promise {
-        Promise {
-            detection: Duration::ZERO,
-            recovery: Duration::ZERO,
-            attempt: Duration::ZERO,
-            round_trips: 1,
-            back_off: Duration::ZERO,
-            session: Duration::ZERO,
-            retention: Retention { items: None, bytes: None },
-            closed_retention: Duration::ZERO,
-            work: Work { attempts: 0, frames: 0, polls: 0 },
-            memory: Vec::new(),
-            settle: Duration::ZERO,
-        }
+        Promise::default()
     }
 }
 

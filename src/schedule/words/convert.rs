@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Need, Value, Word};
-use crate::schedule::fault::{Count, Fault, HoldEnd, Learns, Place, SlowBy};
+use crate::schedule::fault::{Count, Fault, HoldEnd, Learns, Orphans, Place, SlowBy};
 use crate::schedule::names::{Conn, Host};
 
 /// The fields of a fault, by name.
@@ -139,6 +139,13 @@ impl Fields {
         }
     }
 
+    pub(super) fn orphans(&self) -> Orphans {
+        match self.0.get("processes") {
+            Some(Value::Orphans(orphans)) => *orphans,
+            _ => Orphans::Die,
+        }
+    }
+
     fn number(&self, name: &str) -> Option<u64> {
         match self.0.get(name) {
             Some(Value::Size(n) | Value::Count(n)) => Some(*n),
@@ -227,8 +234,8 @@ impl Fault {
             Fault::Refuse { host, lasts }
             | Fault::Hang { host, lasts }
             | Fault::AcceptThenClose { host, lasts }
-            | Fault::Crash { host, lasts }
             | Fault::PowerLoss { host, lasts } => parts.host(host).time("lasts", *lasts),
+            Fault::Crash { host, lasts, processes } => parts.host(host).time("lasts", *lasts).orphans(*processes),
             Fault::Hold { end } => parts.hold_end(end),
             Fault::Restart { host } => parts.host(host),
             Fault::ClockJump { host, by_ms } => parts.host(host).push("by", Value::Jump(*by_ms)),
@@ -278,6 +285,10 @@ impl Parts {
 
     fn learns(&mut self, learns: &BTreeMap<Host, Learns>) -> &mut Self {
         if learns.is_empty() { self } else { self.push("learns", Value::Learns(learns.clone())) }
+    }
+
+    fn orphans(&mut self, orphans: Orphans) -> &mut Self {
+        if orphans == Orphans::Die { self } else { self.push("processes", Value::Orphans(orphans)) }
     }
 
     fn count(&mut self, count: Count) -> &mut Self {
@@ -333,6 +344,7 @@ mod tests {
                 lasts: None,
             },
             Fault::Hold { end: HoldEnd::Until { trigger: Box::new(until), at_most: Duration::from_secs(5) } },
+            Fault::Crash { host: host.clone(), lasts: None, processes: Orphans::Live },
             Fault::ClockJump { host, by_ms: -3000 },
         ] {
             assert_eq!(rebuilt(&fault), fault);
@@ -359,6 +371,7 @@ mod tests {
             Kind::Size => Value::Size(1024),
             Kind::Count => Value::Count(3),
             Kind::Learns => Value::Learns(BTreeMap::from([("server".into(), Learns::Never)])),
+            Kind::Orphans => Value::Orphans(Orphans::Live),
             Kind::Trigger => Value::Trigger(Trigger::point("p")),
         };
         let mut one_of = 0;

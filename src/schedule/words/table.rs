@@ -217,19 +217,30 @@ pub const WORDS: &[Word] = &[
     },
     Word {
         name: "crash",
-        does: "A host's process dies: its root is dropped, and its kernel closes its sockets.",
-        fields: &[HOST, DOWN],
+        does: "A host's process dies: its root is dropped, and its kernel closes its sockets. The processes that it launched are \
+               killed, unless they are to live on.",
+        fields: &[
+            HOST,
+            DOWN,
+            Field {
+                name: "processes",
+                kind: Kind::Orphans,
+                need: Else("they die"),
+                doc: "What becomes of the processes that it launched. Those that live on lose the other ends of their pipes, and \
+                      belong to nobody: after the restart the host knows nothing of them.",
+            },
+        ],
         client_sees: "Of a server's: the end of the stream, or `ConnectionReset` where something was unread there; an RST for \
                       what it sends later, and for a new connection until the restart.",
         server_sees: "The same of a client's.",
         outside: "A panic, a kill, a deployment.",
         event: Full,
         turmoil: Full,
-        build: |f| Fault::Crash { host: f.host("host"), lasts: f.lasts() },
+        build: |f| Fault::Crash { host: f.host("host"), lasts: f.lasts(), processes: f.orphans() },
     },
     Word {
         name: "power-loss",
-        does: "A host dies with its kernel: nobody is told. What its peers send is held, and answered with an RST after the \
+        does: "A host dies with its kernel and its processes: nobody is told. What its peers send is held, and answered with an RST after the \
                restart, not sooner.",
         fields: &[HOST, DOWN],
         client_sees: "Of a server's: silence. After the restart, `ConnectionReset` at its next retransmission; without one, \

@@ -118,6 +118,7 @@ impl Subject for Counter {
                 ("sessions", server.sessions as u64),
             ],
             settle: detection + server.session_lifetime + server.closed_retention + Duration::from_secs(5),
+            ..Promise::default()
         }
     }
 }

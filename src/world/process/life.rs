@@ -9,15 +9,10 @@ use tokio::time::sleep;
 
 use super::ends::{Far, Held, Pen, Reader};
 use super::script::{End, Print, Script, Stdin, outcome};
+use super::{BROKEN_PIPE, HANG_UP};
 use crate::history::Stream;
 use crate::process::{Exit, KILL};
 use crate::subject::Recorder;
-
-/// The signal that comes of writing to a pipe that nobody reads any more.
-const BROKEN_PIPE: i32 = 13;
-
-/// The signal that comes of a terminal that nobody reads any more, or whose first process has ended.
-const HANG_UP: i32 = 1;
 
 /// Where the signals for a process, and for those whom it started, arrive.
 #[derive(Default)]

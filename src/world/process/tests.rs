@@ -203,20 +203,40 @@ async fn a_signal_that_is_ignored_is_followed_by_one_that_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_drops_a_child_kills_it_unless_processes_are_spared() {
+async fn whoever_drops_a_child_kills_it_unless_the_host_dies() {
     let machine = Machine::with(Script { end: End::Never, ..Script::default() });
     drop(machine.launch().await);
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 0);
 
-    machine.processes.spare(true);
-    drop(machine.launch().await);
+    let child = machine.launch().await;
+    machine.processes.go_down();
+    drop(child);
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 1);
+    assert!(machine.processes.launch(&run("p1")).await.is_err(), "a host that is down launches nothing");
 
     machine.processes.kill_all();
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_starts_again_knows_nothing_of_those_who_live_on() {
+    let machine = Machine::with(Script { end: End::Never, ..Script::default() });
+    let mut survivor = machine.launch().await;
+    machine.processes.go_down();
+    machine.processes.come_up();
+    assert_eq!(machine.processes.alive(), 0);
+    assert_eq!(survivor.signal(9).unwrap_err().kind(), io::ErrorKind::NotFound);
+
+    let second = machine.launch().await;
+    sleep(ms(1)).await;
+    assert_eq!((second.pid(), machine.processes.alive()), (1001, 1));
+    drop(second);
+    sleep(ms(1)).await;
+    assert_eq!(machine.endings()[0], "1 p1~2: signal 9", "names are not used twice either");
+    assert!(timeout(ms(10), survivor.wait()).await.is_err(), "the survivor lives on");
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::history::{Class, Event, History, Stream as Name, What};
 use crate::net::{Endpoint, Stream};
-use crate::property::{Promise, Retention, Work};
-use crate::schedule::{Action, Fault, Limit, Limits, Plan, Trigger, When};
+use crate::property::{Promise, Work};
+use crate::schedule::{Action, Fault, Limit, Limits, Orphans, Plan, Trigger, When};
 use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Root, Subject};
 use crate::world::{Options, run};
 
@@ -72,19 +72,9 @@ impl Subject for Bare {
     }
 
     fn promise(&self, _: &Limits) -> Promise {
-        Promise {
-            detection: Duration::ZERO,
-            recovery: Duration::ZERO,
-            attempt: Duration::ZERO,
-            round_trips: 1,
-            back_off: Duration::ZERO,
-            session: Duration::ZERO,
-            retention: Retention { items: None, bytes: None },
-            closed_retention: Duration::ZERO,
-            work: Work { attempts: 1, frames: 1, polls: 1 },
-            memory: Vec::new(),
-            settle: Duration::from_secs(1),
-        }
+        let work = Work { attempts: 1, frames: 1, polls: 1 };
+        let (round_trips, settle) = (1, Duration::from_secs(1));
+        Promise { round_trips, session: Duration::ZERO, closed_retention: Duration::ZERO, work, settle, ..Promise::default() }
     }
 }
 
@@ -105,6 +95,11 @@ pub fn plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
     let mut plan = Plan::new("bare");
     plan.steps = faults.into_iter().map(at).collect();
     plan
+}
+
+/// A crash with which the host's processes die.
+pub fn crash(host: &str, lasts: Option<Duration>) -> Fault {
+    Fault::Crash { host: host.into(), lasts, processes: Orphans::Die }
 }
 
 /// A plan of one fault after a trigger.

@@ -143,7 +143,7 @@ fn a_partition_that_heals_loses_nothing() {
 
 #[test]
 fn a_crash_and_a_restart() {
-    let crash = Fault::Crash { host: "server".into(), lasts: Some(ms(3_500)) };
+    let crash = crash("server", Some(ms(3_500)));
     let (said, history) = on_both(&bare(echo, ask_again), [(4_500, crash)]);
     assert_eq!(said.iter().filter(|line| line.ends_with(": eof")).count(), 1, "{said:?}");
     assert!(said.iter().any(|line| line.ends_with("ConnectionRefused")), "{said:?}");
@@ -152,7 +152,7 @@ fn a_crash_and_a_restart() {
 
 #[test]
 fn a_client_that_crashes_says_goodbye() {
-    let crash = Fault::Crash { host: "client".into(), lasts: Some(secs(2)) };
+    let crash = crash("client", Some(secs(2)));
     let (said, _) = on_both(&bare(echo, ask_ten_times), [(5_500, crash)]);
     assert!((5_500..5_600).contains(&when(&said, "1 eof")), "{said:?}");
 }
@@ -274,7 +274,7 @@ fn a_connection_that_is_given_up_while_it_opens_is_none() {
 fn the_same_plan_twice_is_the_same_on_turmoil() {
     let subject = bare(echo, ask_again);
     let digest = |seed| {
-        let mut plan = short_plan([(4_500, Fault::Crash { host: "server".into(), lasts: Some(secs(3)) })]);
+        let mut plan = short_plan([(4_500, crash("server", Some(secs(3))))]);
         plan.seed = seed;
         on(Engine::Turmoil, &subject, &plan).digest
     };

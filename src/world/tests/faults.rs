@@ -353,7 +353,7 @@ fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
 fn the_healed_tail_ends_what_is_in_force_and_lets_nothing_begin() {
     let hosts = || (Host::from("client"), Host::from("server"));
     let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: None };
-    let crash = Fault::Crash { host: "server".into(), lasts: None };
+    let crash = crash("server", None);
     let mut plan = plan([(3_500, partition()), (50_000, crash)]);
     plan.heal = secs(50);
     let said = said(&history(&bare(echo, ask_every_second), &plan), true);

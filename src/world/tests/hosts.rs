@@ -50,7 +50,7 @@ fn after(fault: Fault) -> Vec<String> {
 
 #[test]
 fn crash_closes_sockets_refuses_and_comes_again() {
-    let said = after(Fault::Crash { host: "server".into(), lasts: Some(secs(3)) });
+    let said = after(crash("server", Some(secs(3))));
     assert_eq!(said[0], "client: up");
     assert_eq!(said[1], "client: eof", "an idle connection is closed with a FIN: {said:?}");
     assert!(said[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2, "{said:?}");
@@ -72,7 +72,7 @@ fn power_loss_tells_nobody_until_the_restart() {
 #[test]
 fn a_restart_step_ends_a_crash_without_an_end() {
     let subject = bare(echo, come_again);
-    let down = Fault::Crash { host: "server".into(), lasts: None };
+    let down = crash("server", None);
     let up = Fault::Restart { host: "server".into() };
     let history = history(&subject, &plan([(5_500, down), (9_000, up)]));
     assert_eq!(said(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
@@ -81,8 +81,7 @@ fn a_restart_step_ends_a_crash_without_an_end() {
 
 #[test]
 fn a_client_may_crash_too() {
-    let history =
-        history(&bare(echo, come_again), &plan([(5_500, Fault::Crash { host: "client".into(), lasts: Some(secs(2)) })]));
+    let history = history(&bare(echo, come_again), &plan([(5_500, crash("client", Some(secs(2))))]));
     let said = said(&history, false);
     assert_eq!(said.iter().filter(|line| *line == "client: up").count(), 2, "{said:?}");
     assert!(said.contains(&"server: 1 eof".to_owned()), "{said:?}");
@@ -97,7 +96,7 @@ fn tasks_that_outlive_their_host_are_a_leak() {
         },
         come_again,
     );
-    let history = history(&subject, &plan([(5_500, Fault::Crash { host: "server".into(), lasts: None })]));
+    let history = history(&subject, &plan([(5_500, crash("server", None))]));
     let outlived = history.events.iter().find_map(|event| match event.what {
         What::Outlived { tasks } => Some(tasks),
         _ => None,
@@ -175,7 +174,7 @@ fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
 
 #[test]
 fn a_host_may_come_back_at_once_and_binds_its_port_again() {
-    let crash = Fault::Crash { host: "server".into(), lasts: Some(Duration::ZERO) };
+    let crash = crash("server", Some(Duration::ZERO));
     let history = history(&bare(echo, come_again), &plan([(5_500, crash)]));
     let said = said(&history, false);
     assert_eq!(said[..3], ["client: up", "client: eof", "client: up"], "{said:?}");

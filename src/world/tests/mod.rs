@@ -6,5 +6,6 @@ mod engines;
 mod faults;
 mod hosts;
 mod mended;
+mod processes;
 
 pub(super) use bare::*;

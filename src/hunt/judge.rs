@@ -1,0 +1,84 @@
+//! One run, judged. Whoever wants a verdict asks here, with the same words: the checks of a run, its replay, and the fresh
+//! process that is asked for a second opinion. So what one of them sees, the others see, too.
+//!
+//! It does not choose: which runs have a twin, or are repeated, [`examine`](mod@super::examine) says.
+
+use std::sync::Arc;
+
+use crate::history::History;
+use crate::property::{self, Broken, Evidence};
+use crate::scenario::Expect;
+use crate::schedule::Plan;
+use crate::subject::Erased;
+use crate::world::{Engine, Options, RunError, run};
+
+use super::pool::pulse;
+
+/// What is judged, and by what.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    /// The protocol under test.
+    pub subject: &'a Arc<dyn Erased>,
+    /// The plan that is run.
+    pub plan: &'a Plan,
+    /// What must come out of this run, besides the properties.
+    pub expect: &'a Expect,
+}
+
+/// A run, judged.
+#[derive(Debug)]
+pub struct Judged {
+    /// The record of the run.
+    pub history: History,
+    /// The subject's own tracing output, where it was asked for.
+    pub log: Vec<String>,
+    /// The record of its twin, where it had one.
+    pub twin: Option<History>,
+    /// What broke in it.
+    pub broken: Vec<Broken>,
+    /// Whether a failure in it is neither surely justified nor surely not.
+    pub grey: bool,
+}
+
+/// Runs a plan, and its twin where `has_twin` wants one of that run and there can be one, and judges both: the properties, and
+/// what is expected.
+///
+/// # Errors
+/// If a run could not be carried out.
+pub fn judge(case: Case<'_>, options: &Options, has_twin: impl FnOnce(&History) -> bool) -> Result<Judged, RunError> {
+    let Case { subject, plan, expect } = case;
+    pulse();
+    let outcome = run(subject, plan, options)?;
+    let history = outcome.history;
+    let twin = match can_have_twin(subject, options.engine) && has_twin(&history) {
+        true => Some(twin(subject, plan, options.engine)?),
+        false => None,
+    };
+    let promise = subject.promise(&plan.limits.over(subject.limits()));
+    let (milestones, servers) = (subject.milestones(), subject.servers());
+    let evidence = Evidence { plan, history: &history, promise: &promise, milestones, servers, twin: twin.as_ref() };
+    let mut broken = property::check(&evidence, subject.properties());
+    broken.extend(expect.unmet(&history));
+    let grey = property::grey(&evidence);
+    Ok(Judged { history, log: outcome.log, twin, broken, grey })
+}
+
+/// Whether the packets of an older generation can be told and dropped.
+fn can_have_twin(subject: &Arc<dyn Erased>, engine: Engine) -> bool {
+    engine == Engine::Event && subject.generation_milestone().is_some()
+}
+
+/// The same run, in which packets of an older generation are dropped once a newer one is installed.
+fn twin(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<History, RunError> {
+    pulse();
+    Ok(run(subject, plan, &Options { twin: true, engine, ..Options::default() })?.history)
+}
+
+impl Judged {
+    /// What must be the same whenever and wherever it is run: the digests and the verdict, as text.
+    pub fn statement(&self) -> String {
+        let twin = self.twin.as_ref().map_or(String::new(), |twin| format!("twin {}\n", twin.digest));
+        let verdict = self.broken.iter().map(|broken| format!("{} {}: {}\n", broken.property, broken.at, broken.sentence));
+        format!("digest {}\n{twin}{}", self.history.digest, verdict.collect::<String>())
+    }
+}

@@ -1,0 +1,16 @@
+//! The exec-server protocol: a client runs commands on another machine, and neither they nor their output are lost when the
+//! connection is.
+//!
+//! JSON-RPC over WebSocket, wire-compatible with the codex exec-server of June 2026: the session family, `process/*` and
+//! `http/request`. The families `fs/*` and `environment/*` are answered as unknown methods; relays and their encryption are
+//! left out.
+//!
+//! - [`wire`]: what the two ends say to each other.
+//! - [`limits`]: every size and deadline.
+//! - `link`: one WebSocket, as both ends use it.
+
+pub mod limits;
+// Both ends are built on it.
+#[allow(dead_code)]
+mod link;
+pub mod wire;

@@ -1,0 +1,71 @@
+//! Bytes in JSON.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// Bytes that stand in JSON as a string in base64, with padding.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Base64(pub Bytes);
+
+impl fmt::Debug for Base64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<Bytes> for Base64 {
+    fn from(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&base64::display::Base64Display::new(&self.0, &STANDARD))
+    }
+}
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text)
+    }
+}
+
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = Base64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string in base64")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Base64, E> {
+        STANDARD.decode(text).map(|bytes| Base64(bytes.into())).map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_as_they_went() {
+        for bytes in [&b""[..], b"a", b"ab", b"abc", b"\xff\x00\n"] {
+            let text = serde_json::to_string(&Base64(Bytes::copy_from_slice(bytes))).unwrap();
+            assert_eq!(serde_json::from_str::<Base64>(&text).unwrap().0, bytes);
+        }
+        assert_eq!(serde_json::to_string(&Base64("hi\n".into())).unwrap(), r#""aGkK""#);
+    }
+
+    #[test]
+    fn what_is_no_base64_is_an_error() {
+        assert!(serde_json::from_str::<Base64>(r#""a""#).is_err());
+        assert!(serde_json::from_str::<Base64>("7").is_err());
+    }
+}

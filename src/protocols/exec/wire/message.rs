@@ -1,0 +1,277 @@
+//! The envelope of JSON-RPC: what every message says before anybody looks at what it carries.
+
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// A message.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// Asks for an answer.
+    Request {
+        /// What the answer will be known by.
+        id: RequestId,
+        /// What is asked for.
+        method: String,
+        /// With what.
+        params: Option<Box<RawValue>>,
+    },
+    /// Says something that needs no answer.
+    Notification {
+        /// What is said.
+        method: String,
+        /// With what.
+        params: Option<Box<RawValue>>,
+    },
+    /// Answers a request.
+    Response {
+        /// Which.
+        id: RequestId,
+        /// The answer.
+        result: Box<RawValue>,
+    },
+    /// Refuses a request.
+    Error {
+        /// Which; -1 where it could not be read.
+        id: RequestId,
+        /// Why.
+        error: ErrorBody,
+    },
+}
+
+/// What a request is known by: a number or a string, good for one connection.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestId {
+    /// A number.
+    Number(i64),
+    /// A string.
+    Text(String),
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// The kind of error: one of [`code`](super::code).
+    pub code: i64,
+    /// What a person reads.
+    pub message: String,
+}
+
+/// A frame that holds no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed message: {0}")]
+pub struct Malformed(pub String);
+
+/// How many JSON values one message may hold: as many as a codex exec-server reads.
+const MOST_VALUES: usize = 262_144;
+
+/// A message as it stands on the wire. Anything but the four shapes is malformed; so is a key that comes twice.
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<RequestId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    params: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    result: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorBody>,
+}
+
+/// A result that is there, also where it is `null`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Message {
+    /// A request with these parameters.
+    pub fn request(id: i64, method: &str, params: &impl Serialize) -> Self {
+        Self::Request { id: RequestId::Number(id), method: method.to_owned(), params: Some(raw(params)) }
+    }
+
+    /// A notification with these parameters.
+    pub fn notification(method: &str, params: &impl Serialize) -> Self {
+        Self::Notification { method: method.to_owned(), params: Some(raw(params)) }
+    }
+
+    /// The answer to a request.
+    pub fn response(id: RequestId, result: &impl Serialize) -> Self {
+        Self::Response { id, result: raw(result) }
+    }
+
+    /// The refusal of a request.
+    pub fn error(id: RequestId, code: i64, message: impl Into<String>) -> Self {
+        Self::Error { id, error: ErrorBody { code, message: message.into() } }
+    }
+
+    /// Reads the message in a frame.
+    ///
+    /// # Errors
+    /// [`Malformed`] where it is no JSON, has more than 262,144 values or none of the four shapes, or says a key twice.
+    pub fn parse(frame: &[u8]) -> Result<Self, Malformed> {
+        if values(frame) > MOST_VALUES {
+            return Err(Malformed(format!("more than {MOST_VALUES} values")));
+        }
+        let envelope: Envelope = serde_json::from_slice(frame).map_err(|error| Malformed(error.to_string()))?;
+        match envelope {
+            Envelope { id: Some(id), method: Some(method), params, result: None, error: None } => {
+                Ok(Self::Request { id, method, params })
+            }
+            Envelope { id: None, method: Some(method), params, result: None, error: None } => {
+                Ok(Self::Notification { method, params })
+            }
+            Envelope { id: Some(id), method: None, params: None, result: Some(result), error: None } => {
+                Ok(Self::Response { id, result })
+            }
+            Envelope { id: Some(id), method: None, params: None, result: None, error: Some(error) } => {
+                Ok(Self::Error { id, error })
+            }
+            _ => Err(Malformed("neither request, response, error nor notification".into())),
+        }
+    }
+
+    /// The message as it stands in a frame.
+    pub fn to_text(&self) -> String {
+        let empty = Envelope { id: None, method: None, params: None, result: None, error: None };
+        let envelope = match self.clone() {
+            Self::Request { id, method, params } => Envelope { id: Some(id), method: Some(method), params, ..empty },
+            Self::Notification { method, params } => Envelope { method: Some(method), params, ..empty },
+            Self::Response { id, result } => Envelope { id: Some(id), result: Some(result), ..empty },
+            Self::Error { id, error } => Envelope { id: Some(id), error: Some(error), ..empty },
+        };
+        serde_json::to_string(&envelope).expect("an envelope is plain data")
+    }
+}
+
+/// At least as many values as a JSON text holds, without reading it: each but the first follows a comma, a colon or a bracket.
+fn values(text: &[u8]) -> usize {
+    let (mut count, mut quoted, mut escaped) = (1, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' | b':' | b'[' | b'{' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+fn raw(value: &impl Serialize) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).expect("what is sent is plain data")
+}
+
+/// Reads what a message carries: the parameters of a method, or its result. Where nothing is carried, `{}` is read.
+///
+/// # Errors
+/// What serde says of what is wrong in it.
+pub fn read<T: DeserializeOwned>(carried: Option<&RawValue>) -> Result<T, serde_json::Error> {
+    serde_json::from_str(carried.map_or("{}", RawValue::get))
+}
+
+impl Serialize for RequestId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_i64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(IdVisitor)
+    }
+}
+
+struct IdVisitor;
+
+impl Visitor<'_> for IdVisitor {
+    type Value = RequestId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id: a whole number or a string")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<RequestId, E> {
+        Ok(RequestId::Number(number))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<RequestId, E> {
+        i64::try_from(number).map(RequestId::Number).map_err(|_| E::custom("an id that is too great"))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<RequestId, E> {
+        Ok(RequestId::Text(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(text: &str) -> String {
+        Message::parse(text.as_bytes()).unwrap().to_text()
+    }
+
+    #[test]
+    fn the_four_shapes_come_back_as_they_went() {
+        for text in [
+            r#"{"id":1,"method":"process/read","params":{"processId":"p1"}}"#,
+            r#"{"id":"a","method":"initialize"}"#,
+            r#"{"method":"initialized","params":{}}"#,
+            r#"{"id":1,"result":{}}"#,
+            r#"{"id":2,"result":null}"#,
+            r#"{"id":-1,"error":{"code":-32600,"message":"no"}}"#,
+        ] {
+            assert_eq!(again(text), text);
+        }
+    }
+
+    #[test]
+    fn unknown_fields_of_an_envelope_are_skipped() {
+        assert_eq!(again(r#"{"jsonrpc":"2.0","id":1,"method":"m","trace":{"a":1}}"#), r#"{"id":1,"method":"m"}"#);
+    }
+
+    #[test]
+    fn other_shapes_are_malformed() {
+        for text in [
+            "",
+            "{",
+            "7",
+            "[]",
+            "{}",
+            r#"{"id":1}"#,
+            r#"{"id":1,"method":"m","result":1}"#,
+            r#"{"id":1,"id":2,"method":"m"}"#,
+            r#"{"id":1.5,"method":"m"}"#,
+            r#"{"id":18446744073709551615,"method":"m"}"#,
+            r#"{"result":1}"#,
+            "\u{0}\u{ff}",
+        ] {
+            assert!(Message::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_too_many_values_is_not_read() {
+        let with = |values: usize| format!(r#"{{"id":1,"result":[{}0]}}"#, "0,".repeat(values));
+        assert!(Message::parse(with(262_000).as_bytes()).is_ok());
+        assert!(Message::parse(with(262_144).as_bytes()).is_err());
+        let text = format!(r#"{{"id":1,"result":"{}"}}"#, ",\\\"[".repeat(262_144));
+        assert!(Message::parse(text.as_bytes()).is_ok(), "what stands in a string is no value");
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_for_who_reads_it_and_not_a_full_stack() {
+        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        let text = format!(r#"{{"id":1,"method":"m","params":{deep},"extra":{deep}}}"#);
+        let Message::Request { params, .. } = Message::parse(text.as_bytes()).unwrap() else { panic!("it is a request") };
+        assert!(read::<serde_json::Value>(params.as_deref()).is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! Durations and sizes as fields of operations and setup tables, written as everywhere in a file: `500ms`, `64KiB`.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::NotAUnit;
+
+/// A duration in whole milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String", extend("format" = "duration"))]
+pub struct Span(pub Duration);
+
+impl Span {
+    /// Whether it is no time at all.
+    pub fn is_zero(&self) -> bool {
+        self.0.is_zero()
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = NotAUnit;
+
+    fn try_from(text: String) -> Result<Self, NotAUnit> {
+        super::read_duration(&text).map(Self)
+    }
+}
+
+impl From<Span> for String {
+    fn from(span: Span) -> Self {
+        super::duration(span.0)
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String", extend("format" = "size"))]
+pub struct Size(pub u64);
+
+impl TryFrom<String> for Size {
+    type Error = NotAUnit;
+
+    fn try_from(text: String) -> Result<Self, NotAUnit> {
+        super::read_size(&text).map(Self)
+    }
+}
+
+impl From<Size> for String {
+    fn from(size: Size) -> Self {
+        super::size(size.0)
+    }
+}

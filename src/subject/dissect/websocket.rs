@@ -1,0 +1,198 @@
+//! WebSocket: the HTTP head with which a connection begins, and then frames.
+
+use super::{Dissector, Message};
+
+/// How much of a message is kept to find its label in.
+const HEAD: usize = 512;
+
+/// The longest head of an HTTP message. What goes on longer is none.
+const HTTP_HEAD: usize = 64 * 1024;
+
+/// Messages of a WebSocket, from its handshake on. Ping, pong and close are messages, too.
+///
+/// A connection whose handshake asks for or grants no WebSocket is plain HTTP: its heads have labels, its bodies have none.
+pub struct WebSocket {
+    read: u64,
+    state: State,
+    label: fn(&[u8]) -> String,
+}
+
+enum State {
+    /// The head of an HTTP message, as far as it came.
+    Http(Vec<u8>),
+    /// The head of a frame, as far as it came.
+    Head(Vec<u8>, Payload),
+    /// The payload of a frame.
+    Body(Frame, Payload),
+    /// What nobody knows how to read.
+    Unknown,
+}
+
+/// The frame whose payload is being read.
+struct Frame {
+    kind: Kind,
+    last: bool,
+    mask: [u8; 4],
+    /// How many bytes of it were read, and are still missing.
+    at: u64,
+    missing: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Data,
+    Control(&'static str),
+}
+
+/// The begin of a message, which may come in several frames.
+#[derive(Default)]
+struct Payload {
+    head: Vec<u8>,
+}
+
+impl WebSocket {
+    /// Labels each message with what `label` finds in its begin (at most 512 bytes).
+    pub fn new(label: fn(&[u8]) -> String) -> Self {
+        Self { read: 0, state: State::Http(Vec::new()), label }
+    }
+
+    fn byte(&mut self, byte: u8) -> Option<String> {
+        let (state, label) = match std::mem::replace(&mut self.state, State::Unknown) {
+            State::Http(head) => http(head, byte),
+            State::Head(head, payload) => self.frame_head(head, payload, byte),
+            State::Body(frame, payload) => self.frame_body(frame, payload, byte),
+            State::Unknown => (State::Unknown, None),
+        };
+        self.state = state;
+        label
+    }
+
+    fn frame_head(&self, mut head: Vec<u8>, payload: Payload, byte: u8) -> (State, Option<String>) {
+        head.push(byte);
+        match Frame::parse(&head) {
+            None => (State::Head(head, payload), None),
+            Some(frame) if frame.missing == 0 => self.ended(&frame, payload),
+            Some(frame) => (State::Body(frame, payload), None),
+        }
+    }
+
+    fn frame_body(&self, mut frame: Frame, mut payload: Payload, byte: u8) -> (State, Option<String>) {
+        if matches!(frame.kind, Kind::Data) && payload.head.len() < HEAD {
+            payload.head.push(byte ^ frame.mask[(frame.at % 4) as usize]);
+        }
+        frame.at += 1;
+        frame.missing -= 1;
+        if frame.missing == 0 { self.ended(&frame, payload) } else { (State::Body(frame, payload), None) }
+    }
+
+    fn ended(&self, frame: &Frame, payload: Payload) -> (State, Option<String>) {
+        match frame.kind {
+            Kind::Control(name) => (State::Head(Vec::new(), payload), Some(name.to_owned())),
+            Kind::Data if frame.last => (State::Head(Vec::new(), Payload::default()), Some((self.label)(&payload.head))),
+            Kind::Data => (State::Head(Vec::new(), payload), None),
+        }
+    }
+}
+
+/// One more byte of an HTTP head.
+fn http(mut head: Vec<u8>, byte: u8) -> (State, Option<String>) {
+    head.push(byte);
+    if !head.ends_with(b"\r\n\r\n") {
+        return (if head.len() < HTTP_HEAD { State::Http(head) } else { State::Unknown }, None);
+    }
+    let text = String::from_utf8_lossy(&head).into_owned();
+    let upgrades = text.to_ascii_lowercase().contains("upgrade: websocket");
+    let label = text.lines().next().unwrap_or_default().to_owned();
+    let state = if upgrades { State::Head(Vec::new(), Payload::default()) } else { State::Unknown };
+    (state, Some(label))
+}
+
+impl Frame {
+    /// The frame that begins with `head`, if that is all of its head.
+    fn parse(head: &[u8]) -> Option<Self> {
+        let (first, second) = (*head.first()?, *head.get(1)?);
+        let (masked, short) = (second & 0x80 != 0, second & 0x7f);
+        let extended = match short {
+            126 => 2,
+            127 => 8,
+            _ => 0,
+        };
+        let length = head.get(2..2 + extended)?;
+        let mask = if masked { head.get(2 + extended..6 + extended)? } else { &[0; 4] };
+        let missing =
+            if extended == 0 { u64::from(short) } else { length.iter().fold(0, |length, byte| length << 8 | u64::from(*byte)) };
+        let kind = match first & 0x0f {
+            0x8 => Kind::Control("close"),
+            0x9 => Kind::Control("ping"),
+            0xa => Kind::Control("pong"),
+            _ => Kind::Data,
+        };
+        Some(Self { kind, last: first & 0x80 != 0, mask: mask.try_into().ok()?, at: 0, missing })
+    }
+}
+
+impl Dissector for WebSocket {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
+        let mut messages = Vec::new();
+        for &byte in bytes {
+            self.read += 1;
+            if let Some(label) = self.byte(byte) {
+                messages.push(Message { end: self.read, label });
+            }
+        }
+        messages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(head: &[u8]) -> String {
+        String::from_utf8_lossy(head).into_owned()
+    }
+
+    const UPGRADE: &[u8] = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
+
+    fn found(bytes: &[u8], piece: usize) -> Vec<(u64, String)> {
+        let mut dissector = WebSocket::new(text);
+        let messages = bytes.chunks(piece).flat_map(|piece| dissector.feed(piece));
+        messages.map(|message| (message.end, message.label)).collect()
+    }
+
+    #[test]
+    fn messages_are_found_however_the_bytes_come() {
+        let mut bytes = UPGRADE.to_vec();
+        bytes.extend([0x81, 2, b'h', b'i']);
+        bytes.extend([0x89, 0]);
+        bytes.extend([0x81, 0x82, 1, 2, 3, 4, b'h' ^ 1, b'o' ^ 2]);
+        bytes.extend([0x01, 1, b'a', 0x8a, 0, 0x80, 1, b'b']);
+        let from = UPGRADE.len() as u64;
+        let wanted = [
+            (from, "GET / HTTP/1.1"),
+            (from + 4, "hi"),
+            (from + 6, "ping"),
+            (from + 14, "ho"),
+            (from + 19, "pong"),
+            (from + 22, "ab"),
+        ];
+        let wanted: Vec<_> = wanted.map(|(end, label)| (end, label.to_owned())).into();
+        assert_eq!(found(&bytes, bytes.len()), wanted);
+        assert_eq!(found(&bytes, 1), wanted);
+    }
+
+    #[test]
+    fn a_long_message_is_known_by_its_begin() {
+        let mut bytes = UPGRADE.to_vec();
+        bytes.extend([0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]);
+        bytes.resize(bytes.len() + 65_536, b'x');
+        let messages = found(&bytes, 1000);
+        assert_eq!((messages[1].0, messages[1].1.len()), (bytes.len() as u64, HEAD));
+    }
+
+    #[test]
+    fn plain_http_has_heads_only() {
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody";
+        assert_eq!(found(bytes, 3), [(38, "HTTP/1.1 200 OK".to_owned())]);
+    }
+}

@@ -1,0 +1,89 @@
+//! What the user of a client asks for where there is nothing to ask for: [`Nothing`].
+
+use proptest::strategy::{BoxedStrategy, Just, NewTree, Strategy};
+use proptest::test_runner::TestRunner;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Operations;
+use crate::history::Class;
+use crate::schedule::Plan;
+
+/// The operations of a subject that has none: its client does all that it does by itself, from its start on
+/// (`type Operation = Nothing`). Its files have faults as their only verbs, and its random schedules ask for nothing.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub enum Nothing {}
+
+impl Operations for Nothing {
+    fn class(&self) -> Class {
+        match *self {}
+    }
+
+    fn strategy(_: &Plan) -> BoxedStrategy<Self> {
+        Never.boxed()
+    }
+}
+
+/// Draws no value, and says so at the first try.
+#[derive(Debug)]
+struct Never;
+
+impl Strategy for Never {
+    type Tree = Just<Nothing>;
+    type Value = Nothing;
+
+    fn new_tree(&self, _: &mut TestRunner) -> NewTree<Self> {
+        Err("there is nothing to ask for".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::property::Promise;
+    use crate::scenario::{Scenario, starter};
+    use crate::schedule::{Action, Limits, Profile, draw};
+    use crate::subject::{Erased, HostContext, Operated, Subject};
+
+    /// A subject whose client does all by itself.
+    struct Clockwork;
+
+    impl Subject for Clockwork {
+        type Operation = Nothing;
+
+        fn name(&self) -> &'static str {
+            "clockwork"
+        }
+
+        fn about(&self) -> &'static str {
+            "runs by itself"
+        }
+
+        async fn serve(&self, _: HostContext) {}
+
+        async fn drive(&self, _: HostContext, _: Operated<Nothing>) {}
+
+        fn promise(&self, _: &Limits) -> Promise {
+            Promise::default()
+        }
+    }
+
+    #[test]
+    fn random_schedules_of_a_subject_without_operations_have_faults_alone() {
+        let clockwork: Arc<dyn Erased> = Arc::new(Clockwork);
+        let profile = Profile::default_for(&clockwork);
+        let steps: Vec<_> = (1..=20).flat_map(|seed| draw::plan(&profile, &clockwork, seed).steps).collect();
+        assert!(!steps.is_empty());
+        assert!(steps.iter().all(|step| matches!(step.action, Action::Fault(_))));
+    }
+
+    #[test]
+    fn a_file_of_a_subject_without_operations_has_faults_alone() {
+        let clockwork: Arc<dyn Erased> = Arc::new(Clockwork);
+        let scenario = Scenario::parse(&starter(&clockwork), "f.toml", std::slice::from_ref(&clockwork)).unwrap();
+        let plans = scenario.plans();
+        assert!(matches!(plans[0].steps[..], [ref cut] if matches!(cut.action, Action::Fault(_))));
+    }
+}

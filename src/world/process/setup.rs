@@ -1,0 +1,290 @@
+//! `[process.NAME]`: a script as a person writes it in a scenario file.
+//!
+//! ```toml
+//! [process.p1]
+//! print = { lines = 200, every = "50ms" }
+//! exit = 7
+//! ```
+//!
+//! A subject offers the table by one line in its [`setup`](crate::subject::Subject::setup), `(process::TABLE, process::schema())`;
+//! where a plan has the table, every server host can launch what it names. In a swarm every value may be a choice, as in any other table.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use super::script::{End, Print, Script, Stdin};
+use crate::process::KILL;
+use crate::schedule::{Plan, units};
+
+/// The key of the table: `process`, of `[process.p1]`.
+pub const TABLE: &str = "process";
+
+/// The JSON schema of one entry.
+pub fn schema() -> Schema {
+    schema_for!(Setup)
+}
+
+/// One entry: what the process of this name does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(example = prints(20, 50, 0), example = prints(200, 5, 7), example = prints(3, 10_000, 0), example = echoes())]
+pub struct Setup {
+    /// What it prints to its standard output; nothing where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub print: Option<Lines>,
+    /// What it prints to its standard error, meanwhile; nothing where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<Lines>,
+    /// What it does with its standard input.
+    pub stdin: Input,
+    /// The code with which it exits when it has printed everything; `"signal"` where it dies of signal 9 instead; `"never"` where it
+    /// stays until somebody ends it.
+    pub exit: Ends,
+    /// Whether somebody whom it started holds its pipes after its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_output: Option<Late>,
+    /// The signals that it ignores, 9 excepted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignores: Vec<u8>,
+}
+
+/// Lines that a process prints, each of which says where it belongs: `12 p1/stdout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Lines {
+    /// How many.
+    pub lines: u64,
+    /// How long before each of them; not at all where it is left out.
+    #[serde(default, with = "duration")]
+    #[schemars(with = "String", extend("format" = "duration"))]
+    pub every: Duration,
+    /// How many bytes each has, its end included; as many as its text needs where it is left out.
+    #[serde(default, with = "size", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "size"))]
+    pub bytes: Option<u64>,
+}
+
+/// What a process does with its standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Input {
+    /// It reads what comes.
+    #[default]
+    Read,
+    /// It reads what comes and prints it, and does not end before its input does.
+    Echo,
+    /// It never reads: the pipe fills up, and whoever writes waits.
+    Ignore,
+}
+
+/// Somebody whom the process started holds its pipes after its end, and then prints a last line to its standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Late {
+    /// How long after its end.
+    #[serde(with = "duration")]
+    #[schemars(with = "String", extend("format" = "duration"))]
+    pub after: Duration,
+}
+
+/// How a process ends: a code (`7`), `"signal"` or `"never"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends(pub End);
+
+/// The words that stand in the place of a code.
+const WORDS: [(&str, End); 2] = [("signal", End::Signal(KILL)), ("never", End::Never)];
+
+impl Serialize for Ends {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match (self.0, WORDS.iter().find(|(_, end)| *end == self.0)) {
+            (_, Some((word, _))) => to.serialize_str(word),
+            (End::Code(code), None) => to.serialize_i32(code),
+            (end, None) => Err(serde::ser::Error::custom(format!("{end:?} cannot be written in a file"))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Ends {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Written;
+
+        impl serde::de::Visitor<'_> for Written {
+            type Value = Ends;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a code from 0 to 255, `signal` or `never`")
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, code: i64) -> Result<Ends, E> {
+                let wrong = |_| E::invalid_value(serde::de::Unexpected::Signed(code), &self);
+                u8::try_from(code).map(|code| Ends(End::Code(code.into()))).map_err(wrong)
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, code: u64) -> Result<Ends, E> {
+                self.visit_i64(i64::try_from(code).unwrap_or(i64::MAX))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Ends, E> {
+                let known = WORDS.iter().find(|(known, _)| *known == word);
+                known.map(|(_, end)| Ends(*end)).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(word), &self))
+            }
+        }
+
+        from.deserialize_any(Written)
+    }
+}
+
+impl JsonSchema for Ends {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Ends".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "integer", "minimum": 0, "maximum": 255 },
+                { "type": "string", "enum": WORDS.map(|(word, _)| word) },
+            ],
+        })
+    }
+}
+
+/// Durations as a person writes them: `50ms`.
+mod duration {
+    use super::{Deserialize, Duration, units};
+
+    pub fn serialize<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&units::duration(*duration))
+    }
+
+    pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        units::read_duration(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Sizes as a person writes them: `64KiB`.
+mod size {
+    use super::{Deserialize, units};
+
+    pub fn serialize<S: serde::Serializer>(size: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&units::size(size.unwrap_or_default()))
+    }
+
+    pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+        units::read_size(&String::deserialize(from)?).map(Some).map_err(serde::de::Error::custom)
+    }
+}
+
+impl From<Lines> for Print {
+    fn from(Lines { lines, every, bytes }: Lines) -> Self {
+        Self { lines, every, bytes }
+    }
+}
+
+impl From<&Setup> for Script {
+    fn from(setup: &Setup) -> Self {
+        Self {
+            stdout: setup.print.map(Print::from).unwrap_or_default(),
+            stderr: setup.stderr.map(Print::from).unwrap_or_default(),
+            stdin: match setup.stdin {
+                Input::Read => Stdin::Reads,
+                Input::Echo => Stdin::Echoes,
+                Input::Ignore => Stdin::Ignores,
+            },
+            end: setup.exit.0,
+            late_output: setup.late_output.map(|late| late.after),
+            ignores: setup.ignores.iter().map(|number| i32::from(*number)).collect(),
+        }
+    }
+}
+
+/// The scripts of a plan, by name; `None` where it has no table of processes.
+///
+/// # Errors
+/// If an entry is none of a process, in one sentence.
+pub fn scripts(plan: &Plan) -> Result<Option<BTreeMap<String, Script>>, String> {
+    let Some(table) = plan.setup.get(TABLE) else { return Ok(None) };
+    let entries = table.as_object().ok_or_else(|| format!("`{TABLE}` is no table of processes"))?;
+    let script = |(name, entry): (&String, &serde_json::Value)| {
+        let setup = serde_path_to_error::deserialize::<_, Setup>(entry);
+        let setup = setup.map_err(|error| format!("`{TABLE}.{name}`, at `{}`: {}", error.path(), error.inner()))?;
+        Ok((name.clone(), Script::from(&setup)))
+    };
+    entries.iter().map(script).collect::<Result<_, _>>().map(Some)
+}
+
+fn prints(lines: u64, every_ms: u64, code: i32) -> Setup {
+    let print = Lines { lines, every: Duration::from_millis(every_ms), bytes: None };
+    Setup { print: Some(print), exit: Ends(End::Code(code)), ..Setup::default() }
+}
+
+fn echoes() -> Setup {
+    Setup { stdin: Input::Echo, ignores: vec![15], ..Setup::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(entry: serde_json::Value) -> Result<Script, String> {
+        let mut plan = Plan::new("any");
+        plan.setup.insert(TABLE.into(), json!({ "p1": entry }));
+        scripts(&plan).map(|scripts| scripts.unwrap().remove("p1").unwrap())
+    }
+
+    #[test]
+    fn an_entry_is_a_script() {
+        let script = read(json!({
+            "print": { "lines": 200, "every": "50ms", "bytes": "64KiB" },
+            "stderr": { "lines": 3 },
+            "stdin": "echo",
+            "exit": 7,
+            "late-output": { "after": "4s" },
+            "ignores": [1, 15],
+        }));
+        let wanted = Script {
+            stdout: Print { lines: 200, every: Duration::from_millis(50), bytes: Some(65_536) },
+            stderr: Print { lines: 3, ..Print::default() },
+            stdin: Stdin::Echoes,
+            end: End::Code(7),
+            late_output: Some(Duration::from_secs(4)),
+            ignores: vec![1, 15],
+        };
+        assert_eq!(script, Ok(wanted));
+        assert_eq!(read(json!({})), Ok(Script::default()), "what says nothing prints nothing and exits with 0");
+    }
+
+    #[test]
+    fn an_end_is_a_code_or_a_word() {
+        for (written, end) in [
+            (json!(0), End::Code(0)),
+            (json!(255), End::Code(255)),
+            (json!("signal"), End::Signal(9)),
+            (json!("never"), End::Never),
+        ] {
+            let entry = json!({ "exit": written });
+            assert_eq!(read(entry.clone()).unwrap().end, end);
+            let setup: Setup = serde_json::from_value(entry).unwrap();
+            assert_eq!(serde_json::to_value(setup).unwrap()["exit"], written, "it is written as it is read");
+        }
+    }
+
+    #[test]
+    fn a_mistake_says_where_it_is_and_what_would_be_right() {
+        let wrong = |entry| read(entry).unwrap_err();
+        assert_eq!(
+            wrong(json!({ "exit": 256 })),
+            "`process.p1`, at `exit`: invalid value: integer `256`, expected a code from 0 to 255, `signal` or `never`"
+        );
+        assert_eq!(
+            wrong(json!({ "print": { "lines": 1, "every": "50" } })),
+            "`process.p1`, at `print.every`: `50` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`"
+        );
+        assert!(wrong(json!({ "prints": {} })).starts_with("`process.p1`, at `prints`: unknown field `prints`"));
+    }
+}

@@ -1,0 +1,225 @@
+//! Simulated processes in a world: what a server sees of them, when they die, and what is left of them.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::sleep;
+
+use super::*;
+use crate::history::{History, What};
+use crate::process::{Child, Command, Stdio};
+use crate::property::{Evidence, GENERIC};
+use crate::schedule::{Fault, Orphans, Plan};
+use crate::subject::{Erased, HostContext};
+use crate::world::{Engine, Options, RunError, run};
+
+const ENGINES: [Engine; 2] = [Engine::Event, Engine::Turmoil];
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// A plan of half a minute with one process, and what happens to the server.
+fn with_process(entry: serde_json::Value, faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
+    let mut plan = Plan { horizon: secs(30), ..plan(faults) };
+    plan.setup.insert("process".into(), json!({ "p1": entry }));
+    plan
+}
+
+/// A crash that the host's processes survive.
+fn survived(lasts: Option<Duration>) -> Fault {
+    Fault::Crash { host: "server".into(), lasts, processes: Orphans::Live }
+}
+
+fn on(engine: Engine, subject: &std::sync::Arc<dyn Erased>, plan: &Plan) -> History {
+    run(subject, plan, &Options { engine, ..Options::default() }).unwrap().history
+}
+
+async fn launch(host: &HostContext) -> std::io::Result<Box<dyn Child>> {
+    let stdio = Stdio::Pipes { stdin: true };
+    host.env.launch.launch(&Command { argv: vec!["p1".into()], stdio, ..Command::default() }).await
+}
+
+/// Launches the process, says what it prints and how it ends, and stays.
+async fn tells(host: HostContext) {
+    let mut child = launch(&host).await.unwrap();
+    let mut output = child.stdout().unwrap();
+    let mut line = [0; 64];
+    while let Ok(count @ 1..) = output.read(&mut line).await {
+        say(&host, String::from_utf8_lossy(&line[..count]).trim());
+    }
+    say(&host, format!("{:?}", child.wait().await.unwrap()));
+    std::future::pending().await
+}
+
+/// Launches the process, and does nothing with it.
+async fn keeps(host: HostContext) {
+    let _child = launch(&host).await.unwrap();
+    std::future::pending().await
+}
+
+async fn absent(_: HostContext) {
+    std::future::pending().await
+}
+
+/// How each process and each pipe ended, as `4000 p1: exit 7`.
+fn truth(history: &History) -> Vec<String> {
+    let ended = |event: &crate::history::Event| match &event.what {
+        What::Ended { stream, outcome } => Some(format!("{} {stream}: {outcome}", event.at.0)),
+        _ => None,
+    };
+    history.events.iter().filter_map(ended).collect()
+}
+
+/// What was counted as `processes` on the server, in the order of counting.
+fn counted(history: &History) -> Vec<u64> {
+    let count = |event: &crate::history::Event| match &event.what {
+        What::Census { counts, .. } => counts.get("processes").copied(),
+        _ => None,
+    };
+    history.events.iter().filter_map(count).collect()
+}
+
+fn broken(subject: &std::sync::Arc<dyn Erased>, plan: &Plan, history: &History, property: &str) -> Vec<String> {
+    let promise = subject.promise(&plan.limits);
+    let evidence = Evidence { plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None };
+    let property = GENERIC.iter().find(|known| known.name == property).unwrap();
+    (property.check)(&evidence).into_iter().map(|broken| broken.sentence).collect()
+}
+
+#[test]
+fn what_a_process_prints_arrives_and_is_the_truth() {
+    let plan = with_process(json!({ "print": { "lines": 2, "every": "1s" }, "exit": 7 }), []);
+    for engine in ENGINES {
+        let history = on(engine, &bare(tells, absent), &plan);
+        let lines = ["server: 1 p1/stdout", "server: 2 p1/stdout", "server: Code(7)"];
+        assert_eq!(said(&history, false), lines, "{engine:?}");
+        let truth: Vec<_> = truth(&history).iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+        assert_eq!(truth, ["p1: exit 7", "p1/stdout: closed", "p1/stderr: closed"], "{engine:?}");
+        assert_eq!(counted(&history), [1, 0], "{engine:?}");
+    }
+}
+
+#[test]
+fn a_plan_without_processes_launches_none_and_one_with_others_finds_none() {
+    let asks = |host: HostContext| async move { say(&host, format!("{:?}", launch(&host).await.err().unwrap().kind())) };
+    let subject = bare(asks, absent);
+    assert_eq!(said(&history(&subject, &plan([])), false), ["server: Unsupported"]);
+    let mut other = plan([]);
+    other.setup.insert("process".into(), json!({ "p2": {} }));
+    let history = history(&subject, &other);
+    assert_eq!(said(&history, false), ["server: NotFound"]);
+}
+
+#[test]
+fn an_entry_that_is_none_of_a_process_is_a_mistake_of_the_plan() {
+    let plan = with_process(json!({ "print": 200 }), []);
+    let refused = run(&bare(keeps, absent), &plan, &Options::default()).unwrap_err();
+    assert!(matches!(&refused, RunError::Plan(why) if why.starts_with("`process.p1`, at `print`: invalid type")), "{refused}");
+}
+
+#[test]
+fn processes_die_with_their_host_and_a_restart_begins_anew() {
+    for fault in [crash("server", Some(secs(3))), Fault::PowerLoss { host: "server".into(), lasts: Some(secs(3)) }] {
+        let plan = with_process(json!({ "print": { "lines": 200, "every": "1s" }, "exit": "never" }), [(5_500, fault)]);
+        for engine in ENGINES {
+            let history = on(engine, &bare(keeps, absent), &plan);
+            let truth = truth(&history);
+            assert_eq!(truth.len(), 3, "{truth:?}");
+            assert!(matches!(&*truth[0], "5500 p1: signal 9" | "5501 p1: signal 9"), "{engine:?}: {truth:?}");
+            let second = history
+                .events
+                .iter()
+                .find(|event| matches!(&event.what, What::Produced { stream, .. } if *stream == "p1~2/stdout".into()));
+            assert!(second.is_some_and(|event| event.at.0 >= 9_500), "the next life has a process of its own");
+            assert_eq!(counted(&history), [1, 1], "{engine:?}");
+        }
+    }
+}
+
+#[test]
+fn processes_survive_a_crash_where_the_step_says_so() {
+    let entry = json!({ "exit": "never", "stderr": { "lines": 10, "every": "1s" } });
+    for engine in ENGINES {
+        let history = on(
+            engine,
+            &bare(launches_in_its_first_life, absent),
+            &with_process(entry.clone(), [(5_500, survived(Some(secs(3))))]),
+        );
+        // Nobody reads its standard error any more: its next line there ends it.
+        let truth = truth(&history);
+        assert!(truth[0].starts_with("600") && truth[0].ends_with(" p1: signal 13"), "{truth:?}");
+        assert_eq!(counted(&history), [1, 0], "{engine:?}: who survives is not of the next life, in which nobody was launched");
+    }
+}
+
+/// In its first life a server launches the process, and holds its pipes; in the next it does nothing.
+async fn launches_in_its_first_life(host: HostContext) {
+    let now = host.env.clock.now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    if now.as_secs().is_multiple_of(60) {
+        let mut child = launch(&host).await.unwrap();
+        let _pipes = (child.stdin(), child.stdout(), child.stderr());
+        std::future::pending::<()>().await;
+    }
+    std::future::pending().await
+}
+
+#[test]
+fn a_process_that_a_server_leaks_is_a_residue() {
+    let leaks = |host: HostContext| async move {
+        sleep(secs(1)).await;
+        std::mem::forget(launch(&host).await.unwrap());
+        std::future::pending::<()>().await;
+    };
+    let subject = bare(leaks, absent);
+    let plan = with_process(json!({ "exit": "never" }), []);
+    for engine in ENGINES {
+        let history = on(engine, &subject, &plan);
+        let residue = broken(&subject, &plan, &history, "no_residue");
+        let [sentence] = &residue[..] else { panic!("{engine:?}: {residue:?}") };
+        assert!(sentence.starts_with("server: 1 `processes` were left, and 0 were there at first (at "), "{sentence}");
+    }
+}
+
+#[test]
+fn processes_are_no_tasks_of_any_host_and_wake_those_of_theirs() {
+    let speaks = |host: HostContext| async move {
+        let mut child = launch(&host).await.unwrap();
+        let (mut input, mut output) = (child.stdin().unwrap(), child.stdout().unwrap());
+        for _ in 0..3 {
+            input.write_all(b"ping").await.unwrap();
+            let mut heard = [0; 4];
+            output.read_exact(&mut heard).await.unwrap();
+            crate::milestone!("bare.heard");
+        }
+        std::future::pending().await
+    };
+    let plan = with_process(json!({ "stdin": "echo" }), []);
+    let history = history(&bare(speaks, absent), &plan);
+    let heard = history.events.iter().filter(|event| matches!(event.what, What::Milestone { name: "bare.heard", .. }));
+    let hosts: Vec<_> = heard.map(|event| event.host.as_ref().unwrap().to_string()).collect();
+    assert_eq!(hosts, ["server"; 3]);
+    let tasks: Vec<_> = (history.events.iter())
+        .filter_map(|event| match &event.what {
+            What::Census { baseline: false, counts } => Some((event.host.as_ref().unwrap().to_string(), counts["tasks"])),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(tasks, [("server".to_owned(), 1), ("client".to_owned(), 0)]);
+    assert!(history.polls < 10, "the processes' polls are not the subject's: {}", history.polls);
+}
+
+#[test]
+fn a_run_with_processes_is_the_same_twice() {
+    let entry =
+        json!({ "print": { "lines": 200, "every": "50ms", "bytes": "4KiB" }, "stdin": "echo", "late-output": { "after": "4s" } });
+    for engine in ENGINES {
+        let digest = |entry: &serde_json::Value| {
+            let plan = with_process(entry.clone(), [(3_500, crash("server", Some(secs(1)))), (9_500, survived(Some(secs(1))))]);
+            on(engine, &bare(tells, absent), &plan).digest
+        };
+        assert_eq!(digest(&entry), digest(&entry));
+        assert_ne!(digest(&entry), digest(&json!({})), "what processes do is part of it");
+    }
+}
