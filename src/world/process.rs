@@ -194,7 +194,7 @@ struct Scripted {
     pid: u32,
     life: Arc<Life>,
     processes: Processes,
-    ends: process::Ends,
+    ends: process::Streams,
     exit: Waited,
 }
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::KILL;
 use super::script::{End, Print, Script, Stdin};
+use crate::process::KILL;
 use crate::schedule::{Plan, units};
 
 /// The key of the table: `process`, of `[process.p1]`.
