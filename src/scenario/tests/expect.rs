@@ -204,13 +204,14 @@ fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
     );
 }
 
-/// A schedule of two steps, and what came of its runs: for each, what was noted of the steps that were carried out.
+/// A schedule of two steps, and what came of its runs of two connections: for each, what was noted of the steps that were carried
+/// out.
 fn idle(second: &str, runs: &[&[(usize, Option<&str>)]]) -> Vec<String> {
     let first = "[[step]]\nat = \"1s\"\ndrop-handle = {}\n";
     let scenario = after_head(&format!("{first}\n[[step]]\n{second}\n"));
     let mut idle = Idle::new(&scenario);
     for run in runs {
-        let mut told = Told::default();
+        let mut told = Told::default().connected(0, 1).connected(1, 2);
         for (step, note) in *run {
             told = told.event(1, What::Stepped { step: *step, note: None });
             if let Some(note) = note {
@@ -244,7 +245,21 @@ fn a_step_that_did_nothing_in_any_run_is_named_with_its_line() {
 #[test]
 fn one_run_in_which_a_step_did_something_is_enough() {
     let missed = (1, Some("there is no client#5 yet"));
-    assert_eq!(idle(RESET, &[&[(0, None), missed], &[(0, None), (1, None)], &[(0, None), missed]]), Vec::<String>::new());
+    let reset = RESET.replace("client#5", "client#2");
+    assert_eq!(idle(&reset, &[&[(0, None), missed], &[(0, None), (1, None)], &[(0, None), missed]]), Vec::<String>::new());
+}
+
+#[test]
+fn a_fault_that_waits_for_a_connection_that_never_comes_does_nothing() {
+    let stall = |conn: &str| {
+        let step = format!("at = \"2s\"\nstall = {{ conn = \"{conn}\", toward = \"client\" }}");
+        idle(&step, &[&[(0, None), (1, None)]])
+    };
+    assert_eq!(
+        stall("client#3"),
+        ["step 2 in line 8, `stall`, did nothing: client#3 never came; a step that may do so says `may-miss = true`"]
+    );
+    assert_eq!(["client#2", "client:gen2", "client#last"].map(|conn| stall(conn).len()), [0; 3]);
 }
 
 #[test]
