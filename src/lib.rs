@@ -7,6 +7,7 @@
 //! Product code: what a person could deploy. It builds without the rest (`default-features = false`).
 //! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, and clock and randomness, in one bundle.
 //! - [`probe`]: milestones, points, defects; the last two are nothing without the simulator.
+//! - [`resume`]: building blocks that every resumable protocol needs, without clock, socket or task.
 //! - [`protocols`]: wire types, client and server of the protocols that reknit ships.
 //!
 //! Data:
@@ -32,6 +33,7 @@ pub mod net;
 pub mod probe;
 pub mod process;
 pub mod protocols;
+pub mod resume;
 
 pub use env::Env;
 

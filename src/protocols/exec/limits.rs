@@ -102,6 +102,8 @@ pub struct ServerLimits {
     pub handshake_deadline: Duration,
     /// How long a session without a connection is kept.
     pub detached_lifetime: Duration,
+    /// After a resume, how long output that was kept from before is held for a client that has not read it yet.
+    pub catch_up_grace: Duration,
     /// How long a closed process is readable.
     pub closed_retention: Duration,
     /// How many bytes of the newest output each process keeps; the newest chunk is kept, however long.
@@ -133,6 +135,7 @@ impl Default for ServerLimits {
             wire: WireLimits::default(),
             handshake_deadline: Duration::from_secs(10),
             detached_lifetime: thirty,
+            catch_up_grace: Duration::from_secs(5),
             closed_retention: thirty,
             retained_bytes: 1 << 20,
             retained_chunks: 50_000,

@@ -8,9 +8,13 @@
 //! - [`wire`]: what the two ends say to each other.
 //! - [`limits`]: every size and deadline.
 //! - `link`: one WebSocket, as both ends use it.
+//! - [`server`]: keeps sessions and processes.
 
 pub mod limits;
 // Both ends are built on it.
 #[allow(dead_code)]
 mod link;
+pub mod server;
 pub mod wire;
+
+pub use server::{Census, Server};

@@ -1,0 +1,17 @@
+//! Building blocks that every resumable protocol needs.
+//!
+//! All of them are sans-IO: no clock (whoever asks says what time it is), no socket, no task; and generic over what they carry.
+//! A protocol's session is made of them, and its driver moves inputs in and outputs out.
+//!
+//! The serving side:
+//! - [`Attachment`]: who is attached to a session, or until when it waits for somebody.
+//! - [`Retention`]: the newest items of a numbered sequence, within bounds.
+//! - [`Seen`]: the ids of what took effect, so that a repetition does not.
+
+mod attachment;
+mod retention;
+mod seen;
+
+pub use attachment::{Attachment, Refused};
+pub use retention::{Bounds, Retention};
+pub use seen::Seen;

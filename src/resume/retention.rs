@@ -1,0 +1,162 @@
+//! The newest items of a numbered sequence, within bounds.
+//!
+//! Each item keeps its number, and numbers may be missing: a sequence can have members that are kept elsewhere. A reader asks
+//! by number; it is the reader's part to notice that what it wanted has gone.
+
+use std::collections::VecDeque;
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many items.
+    pub items: usize,
+    /// How much they may weigh together; bytes, as a rule.
+    pub weight: usize,
+}
+
+/// The newest items of a sequence. The newest one always stays, whatever it weighs.
+#[derive(Debug)]
+pub struct Retention<T> {
+    bounds: Bounds,
+    kept: VecDeque<Kept<T>>,
+    weight: usize,
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    number: u64,
+    weight: usize,
+    item: T,
+}
+
+impl<T> Retention<T> {
+    /// Nothing yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, kept: VecDeque::new(), weight: 0 }
+    }
+
+    /// Adds the item of this number, and lets the oldest go where that is too much. Returns the number of the newest one that
+    /// went.
+    ///
+    /// # Panics
+    /// If `number` is not greater than that of every item before.
+    pub fn push(&mut self, number: u64, weight: usize, item: T) -> Option<u64> {
+        assert!(self.newest().is_none_or(|newest| newest < number), "numbers ascend");
+        let goes = self.would_go(weight);
+        while self.kept.front().is_some_and(|kept| Some(kept.number) <= goes) {
+            self.weight -= self.kept.pop_front().map_or(0, |kept| kept.weight);
+        }
+        self.weight += weight;
+        self.kept.push_back(Kept { number, weight, item });
+        goes
+    }
+
+    /// The number of the newest item that would have to go if one of this weight came.
+    pub fn would_go(&self, weight: usize) -> Option<u64> {
+        let (mut items, mut total) = (self.kept.len() + 1, self.weight + weight);
+        let mut goes = None;
+        for kept in &self.kept {
+            if items <= self.bounds.items && total <= self.bounds.weight {
+                break;
+            }
+            (items, total) = (items - 1, total - kept.weight);
+            goes = Some(kept.number);
+        }
+        goes
+    }
+
+    /// The items whose number is at least `number`, in order.
+    pub fn since(&self, number: u64) -> impl DoubleEndedIterator<Item = (u64, &T)> + ExactSizeIterator {
+        let first = self.kept.partition_point(|kept| kept.number < number);
+        self.kept.range(first..).map(|kept| (kept.number, &kept.item))
+    }
+
+    /// The number of the oldest item.
+    pub fn oldest(&self) -> Option<u64> {
+        self.kept.front().map(|kept| kept.number)
+    }
+
+    /// The number of the newest item.
+    pub fn newest(&self) -> Option<u64> {
+        self.kept.back().map(|kept| kept.number)
+    }
+
+    /// How many items are kept.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// How much they weigh together.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept of items that weigh as much as is said, numbered from 1.
+    fn numbers(items: usize, weight: usize, weights: &[usize]) -> Vec<u64> {
+        let mut retention = Retention::new(Bounds { items, weight });
+        for (number, weight) in (1..).zip(weights) {
+            retention.push(number, *weight, ());
+        }
+        retention.since(0).map(|(number, ())| number).collect()
+    }
+
+    #[test]
+    fn all_is_kept_that_just_fits() {
+        assert_eq!(numbers(3, 6, &[1, 2, 3]), [1, 2, 3]);
+        assert_eq!(numbers(2, 6, &[1, 2, 3]), [2, 3]);
+        assert_eq!(numbers(3, 5, &[1, 2, 3]), [2, 3]);
+    }
+
+    #[test]
+    fn one_heavy_item_makes_many_light_ones_go() {
+        assert_eq!(numbers(9, 5, &[1, 1, 1, 1, 1, 4]), [5, 6]);
+    }
+
+    #[test]
+    fn the_newest_stays_whatever_it_weighs() {
+        assert_eq!(numbers(9, 5, &[1, 100]), [2]);
+        assert_eq!(numbers(0, 0, &[1, 1]), [2]);
+        assert_eq!(numbers(9, 5, &[100, 5]), [2]);
+    }
+
+    #[test]
+    fn who_asks_before_is_told_what_would_go() {
+        let mut retention = Retention::new(Bounds { items: 3, weight: 10 });
+        assert_eq!(retention.would_go(99), None);
+        retention.push(2, 4, 'a');
+        retention.push(5, 4, 'b');
+        assert_eq!((retention.would_go(2), retention.would_go(3), retention.would_go(7)), (None, Some(2), Some(5)));
+        assert_eq!((retention.len(), retention.weight()), (2, 8));
+        assert_eq!(retention.push(6, 7, 'c'), Some(5));
+        assert_eq!((retention.len(), retention.weight(), retention.oldest(), retention.newest()), (1, 7, Some(6), Some(6)));
+    }
+
+    #[test]
+    fn readers_ask_by_number_and_missing_numbers_are_nothing_special() {
+        let mut retention = Retention::new(Bounds { items: 9, weight: 9 });
+        assert!(retention.is_empty() && retention.since(0).len() == 0);
+        retention.push(2, 1, 'a');
+        retention.push(5, 1, 'b');
+        let since = |number| retention.since(number).map(|(number, item)| (number, *item)).collect::<Vec<_>>();
+        assert_eq!(since(1), [(2, 'a'), (5, 'b')]);
+        assert_eq!((since(3), since(5), since(6)), (vec![(5, 'b')], vec![(5, 'b')], vec![]));
+    }
+
+    #[test]
+    #[should_panic(expected = "numbers ascend")]
+    fn a_number_comes_once() {
+        let mut retention = Retention::new(Bounds { items: 9, weight: 9 });
+        retention.push(2, 1, ());
+        retention.push(2, 1, ());
+    }
+}
