@@ -115,6 +115,12 @@ impl Link {
         self.push(Frame::text(message.to_text()));
     }
 
+    /// Appends what may be no message, to see what the other end makes of it.
+    #[cfg(test)]
+    pub(super) fn send_text(&mut self, text: &str) {
+        self.push(Frame::text(text));
+    }
+
     /// Whether a sender should go on. If not, [`Heard::Room`] will come.
     pub(super) fn has_room(&mut self) -> bool {
         self.wants_room = self.outbox_bytes >= FULL_ENOUGH;

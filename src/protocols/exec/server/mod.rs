@@ -53,10 +53,6 @@ use registry::Shared;
 /// How many bytes of output one event holds at most.
 pub const CHUNK: usize = 8 * 1024;
 
-/// The signals that a server sends.
-const INTERRUPT: i32 = 2;
-const KILL: i32 = 9;
-
 /// How long the server waits after it could not accept a connection: whatever is short then (files, memory) stays short for a
 /// moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

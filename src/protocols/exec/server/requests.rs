@@ -9,14 +9,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::INTERRUPT;
 use super::connection::{Conversation, Over};
 use super::life::Birth;
 use super::process::{ProcessId, StartId};
 use super::refusal::Refusal;
 use super::registry::Kept;
 use super::session::Reading;
-use crate::process::{Command, Size, Stdio};
+use crate::process::{Command, INTERRUPT, Size, Stdio};
 use crate::protocols::exec::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams, TerminateResult, WriteParams,
     WriteResult,
@@ -221,10 +220,7 @@ fn process_id(id: &str) -> Result<ProcessId, Refusal> {
 /// What is to be launched.
 fn command(params: StartParams) -> Result<Command, Refusal> {
     let cwd = directory(params.cwd)?;
-    let stdio = match params.tty {
-        true => Stdio::Terminal(Size::default()),
-        false => Stdio::Pipes { stdin: params.pipe_stdin },
-    };
+    let stdio = if params.tty { Stdio::Terminal(Size::default()) } else { Stdio::Pipes { stdin: params.pipe_stdin } };
     Ok(Command { argv: params.argv, arg0: params.arg0, cwd, env: params.env.into_iter().collect(), stdio })
 }
 

@@ -29,10 +29,10 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::KILL;
 use super::process::{Process, ProcessId, Run, StartId};
 use super::refusal::Refusal;
 use crate::net::ConnId;
+use crate::process::KILL;
 use crate::protocols::exec::limits::ServerLimits;
 use crate::resume::{Attachment, Refused};
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Session;
 use crate::net::ConnId;
-use crate::protocols::exec::server::KILL;
+use crate::process::KILL;
 use crate::protocols::exec::server::log::Event;
 use crate::protocols::exec::server::process::{Process, ProcessId, Run, Stage, StartId};
 use crate::protocols::exec::server::refusal::Refusal;
