@@ -16,8 +16,8 @@ use crate::protocols::exec::wire::process::{Signal, StartParams};
 use crate::subject::{HostContext, Operated, Recorder};
 use crate::world::process::calls;
 
-/// The answer to a start that its user did not wait for.
-pub(super) const ABANDONED: &str = "given up";
+/// The answer to a start that its user did not wait for: whether it takes effect is open.
+pub(super) const ABANDONED: &str = "queued: given up";
 
 /// How long a client may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -151,7 +151,7 @@ impl User {
                     let (events, copy) = (handle.clone(), parts.clone());
                     following.spawn(async move {
                         sleep(looks_after).await;
-                        follow::follow(events, copy, record).await;
+                        follow::follow(events, copy, record, call).await;
                     });
                     let held = Held { process: handle, parts, _following: following };
                     started.all().entry(process).or_default().held = Some(held);
