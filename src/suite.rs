@@ -4,7 +4,7 @@
 //!
 //! | test | what it shows |
 //! |---|---|
-//! | `counter::short-cut` | every seed of the file holds and comes out as the file expects; a canary breaks |
+//! | `counter::short-cut` | every seed of the file holds and comes out as the file expects, and each step does something in one of them; a canary breaks |
 //! | `counter::short-cut::kills::late-resume` | with this defect on, at least one of its seeds breaks |
 //! | `counter::short-cut::turmoil` | the same on stock turmoil, where the file asks for it |
 //! | `counter::ledger` | every rule of the subject has a scenario that shows it |

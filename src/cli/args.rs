@@ -1,10 +1,12 @@
 //! The words of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::schedule::Order;
+use crate::schedule::units::read_duration;
 use crate::world;
 
 /// Deterministic simulation of protocols that must survive a dropped connection.
@@ -12,7 +14,7 @@ use crate::world;
 #[command(
     version,
     max_term_width = 100,
-    after_help = "Exit status: 0 all held, 1 a property broke, 2 the command line or a file is wrong."
+    after_help = "Exit status: 0 all held, 1 a property broke or two runs part, 2 the command line or a file is wrong."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -65,6 +67,12 @@ pub struct Run {
     /// How many threads work [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub jobs: Option<u64>,
+    /// How long a run may take without a sign of life, in real time, before it is given up [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub patience: Option<Duration>,
+    /// List the milestones and points that no run reached, as it is always done for a folder
+    #[arg(long)]
+    pub unreached: bool,
     /// How results are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -94,10 +102,42 @@ pub struct Replay {
 pub struct Diff {
     /// A scenario file
     pub a: PathBuf,
-    /// Another one
-    pub b: PathBuf,
+    /// Another one [default: the same]
+    pub b: Option<PathBuf>,
     #[command(flatten)]
     pub select: Select,
+    #[command(flatten)]
+    pub only_a: OnlyA,
+    #[command(flatten)]
+    pub only_b: OnlyB,
+}
+
+/// What is changed in the first run of two alone.
+#[derive(Debug, Args)]
+pub struct OnlyA {
+    /// The seed of the first run alone
+    #[arg(long, value_name = "S", value_parser = number)]
+    pub seed_a: Option<u64>,
+    /// Switch a defect on in the first run alone
+    #[arg(long, value_name = "NAME")]
+    pub defect_a: Vec<String>,
+    /// Set a limit in the first run alone
+    #[arg(long, value_name = "LIMIT=VALUE")]
+    pub set_a: Vec<String>,
+}
+
+/// What is changed in the second run of two alone.
+#[derive(Debug, Args)]
+pub struct OnlyB {
+    /// The seed of the second run alone
+    #[arg(long, value_name = "S", value_parser = number)]
+    pub seed_b: Option<u64>,
+    /// Switch a defect on in the second run alone
+    #[arg(long, value_name = "NAME")]
+    pub defect_b: Vec<String>,
+    /// Set a limit in the second run alone
+    #[arg(long, value_name = "LIMIT=VALUE")]
+    pub set_b: Vec<String>,
 }
 
 /// Which runs of a file, and what is changed in them.
@@ -117,7 +157,7 @@ pub struct Select {
     pub order: Option<WhichOrder>,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     /// Event-driven: virtual time jumps to the next thing that happens
     #[default]
@@ -189,4 +229,9 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn positive(text: &str) -> Result<u64, String> {
     number(text).ok().filter(|n| *n > 0).ok_or_else(|| "write a whole number from 1 up".into())
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = read_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("write a duration that is longer than `0ms`".into()) } else { Ok(time) }
 }

@@ -13,8 +13,8 @@ use super::page::{Page, Stop};
 /// Reads scenario files and looks up every name in them; runs nothing. The first mistake ends it.
 pub fn check(named: &[PathBuf], subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
     let found = files::find(named)?;
-    for path in &found {
-        files::load(path, subjects, page)?;
+    for found in &found {
+        files::load(&found.path, subjects, page)?;
     }
     page.say(&format!("{}: no mistake\n", say::count(found.len() as u64, "scenario file")))?;
     Ok(true)

@@ -1,33 +1,53 @@
-//! `diff`: where two runs part.
+//! `diff`: where two runs part. They are runs of two files, or of one, each with a seed, defects and limits of its own.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::history::History;
-use crate::report::parting::{Side, tell};
+use crate::report::parting::{self, Side};
+use crate::scenario::Scenario;
 use crate::schedule::Plan;
 use crate::subject::Erased;
 use crate::world::{self, Detail, Options};
 
-use super::args::Diff;
+use super::args::{Diff, Select};
 use super::files;
 use super::page::{Page, Stop};
+use super::select::changes;
 
-/// Runs two files, and shows the first entry that is not the same in both.
+/// Runs two plans, and shows the first entry that is not the same in both; whether all are.
 pub fn diff(args: &Diff, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
-    let a = one(&args.a, args, subjects, page)?;
-    let b = one(&args.b, args, subjects, page)?;
-    let names = [&args.a, &args.b].map(|path| path.display().to_string());
-    let side = |name, (plan, history)| Side { name, plan, history };
-    let told = tell(side(&names[0], (&a.0, &a.1)), side(&names[1], (&b.0, &b.1)), page.width);
-    page.say(&told)?;
-    Ok(true)
+    let (a, b) = (&args.only_a, &args.only_b);
+    let selects = [args.select.and(a.seed_a, &a.defect_a, &a.set_a), args.select.and(b.seed_b, &b.defect_b, &b.set_b)];
+    let first = files::load(&args.a, subjects, page)?;
+    // Standard input is there once.
+    let second = match &args.b {
+        Some(path) if *path != args.a => files::load(path, subjects, page)?,
+        _ => first.clone(),
+    };
+    let paths = [&args.a, args.b.as_ref().unwrap_or(&args.a)];
+    let a = Ran::of(&first, paths[0], &selects[0], subjects)?;
+    let b = Ran::of(&second, paths[1], &selects[1], subjects)?;
+    page.say(&parting::tell(a.side(), b.side(), page.width))?;
+    Ok(parting::are_same(&a.history, &b.history))
 }
 
-fn one(path: &Path, args: &Diff, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<(Plan, History), Stop> {
-    let scenario = files::load(path, subjects, page)?;
-    let subject = files::subject(&scenario, subjects)?;
-    let plan = args.select.plan(&scenario, subject)?;
-    let history = world::run(subject, &plan, &Options { detail: Detail::Full, ..Options::default() })?.history;
-    Ok((plan, history))
+/// A run, and what a person calls it.
+struct Ran {
+    name: String,
+    plan: Plan,
+    history: History,
+}
+
+impl Ran {
+    fn of(scenario: &Scenario, path: &Path, select: &Select, subjects: &[Arc<dyn Erased>]) -> Result<Self, Stop> {
+        let subject = files::subject(scenario, subjects)?;
+        let plan = select.plan(scenario, subject)?;
+        let history = world::run(subject, &plan, &Options { detail: Detail::Full, ..Options::default() })?.history;
+        Ok(Self { name: format!("{} --seed {}{}", path.display(), plan.seed, changes(select)), plan, history })
+    }
+
+    fn side(&self) -> Side<'_> {
+        Side { name: &self.name, plan: &self.plan, history: &self.history }
+    }
 }

@@ -12,8 +12,17 @@ use super::page::{Page, Stop};
 /// Where scenario files are, where nobody says it.
 pub const FOLDER: &str = "scenarios";
 
+/// A scenario file that is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where it is; `-` is standard input.
+    pub path: PathBuf,
+    /// Whether somebody named this very file, and not a folder that it is in.
+    pub named: bool,
+}
+
 /// The scenario files among these files and folders, in order; those of [`FOLDER`] where none is named.
-pub fn find(named: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
+pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, Stop> {
     if named.is_empty() && !Path::new(FOLDER).is_dir() {
         return Err(Stop(format!("there is no folder `{FOLDER}` here; name scenario files, or write one with `new SUBJECT`")));
     }
@@ -22,13 +31,14 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
     let mut found = Vec::new();
     for path in named {
         if path.is_dir() {
-            let before = found.len();
-            walk(path, &mut found)?;
-            if found.len() == before {
+            let mut inside = Vec::new();
+            walk(path, &mut inside)?;
+            if inside.is_empty() {
                 return Err(Stop(format!("{}: there is no scenario file (*.toml) in this folder", path.display())));
             }
+            found.extend(inside.into_iter().map(|path| Found { path, named: false }));
         } else {
-            found.push(path.clone());
+            found.push(Found { path: path.clone(), named: true });
         }
     }
     Ok(found)
@@ -72,4 +82,15 @@ pub fn named<'s>(name: &str, subjects: &'s [Arc<dyn Erased>]) -> Result<&'s Arc<
     let known = subjects.iter().map(|subject| subject.name());
     let found = subjects.iter().find(|subject| subject.name() == name);
     found.ok_or_else(|| Stop(crate::scenario::mistake::unknown("no subject", name, known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_named() {
+        let Stop(why) = walk(Path::new("no/such/folder"), &mut Vec::new()).unwrap_err();
+        assert!(why.starts_with("no/such/folder: this folder cannot be read: ") && !why.contains('\n'), "{why}");
+    }
 }

@@ -5,7 +5,7 @@
 //! that says what to do.
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
-//! - `run`, `replay`, `check`, `diff`, `list`: a command each.
+//! - `run`, `replay`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
 //! - `page`: where everything is printed to. No command prints past it, so each can be tested as a function.
 
 use std::ffi::OsString;
@@ -27,6 +27,7 @@ mod files;
 mod list;
 mod page;
 mod replay;
+mod results;
 mod run;
 mod select;
 

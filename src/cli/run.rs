@@ -3,51 +3,47 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::hunt::{self, Check, Checks, Failed, Pool, Tally};
+use crate::hunt::{self, Check, Checks, Pool, Tally, Trouble};
 use crate::property::Broken;
-use crate::report::line::wrap;
-use crate::report::{Failure, Row, Totals, json, say, story, table};
+use crate::report::{Row, Totals, Verdict, json};
 use crate::scenario::Scenario;
+use crate::schedule::words::Fidelity;
+use crate::schedule::{Action, Plan};
 use crate::subject::Erased;
+use crate::world::RunError;
 
-use super::args::{Format, Run};
-use super::files;
+use super::args::{Engine, Format, Run};
+use super::files::{self, Found};
 use super::page::{Page, Stop};
-use super::select::replay_command;
+use super::results;
 
-/// A scenario that was run.
-struct Ran {
+/// A scenario that is to be run.
+struct Job {
+    found: Found,
     scenario: Scenario,
     subject: Arc<dyn Erased>,
-    tally: Tally,
-    row: Row,
+    plans: Vec<Plan>,
+}
+
+/// A scenario that was run, or could not be.
+pub(super) struct Ran {
+    pub found: Found,
+    pub scenario: Scenario,
+    pub subject: Arc<dyn Erased>,
+    pub tally: Tally,
+    pub row: Row,
 }
 
 /// Runs scenario files; whether all is as it should be.
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took
 pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
     let started = Instant::now();
-    let mut all = Vec::new();
-    for path in files::find(&args.files)? {
-        let scenario = files::load(&path, subjects, page)?;
-        let subject = files::subject(&scenario, subjects)?.clone();
-        let plans = args.select.plans(&scenario, &subject, args.seeds)?;
-        all.push((scenario, subject, plans));
-    }
-    let (mut ran, count) = (Vec::new(), all.len());
-    for (n, (scenario, subject, plans)) in all.into_iter().enumerate() {
-        let doing = format!("{}/{count}  {}", n + 1, scenario.path.display());
-        let of = plans.len() as u64;
-        let breaks = scenario.expect.breaks.as_deref();
-        let fresh = page.fresh.clone().filter(|_| breaks.is_none());
-        let progress = |done: u64| {
-            if done.is_multiple_of((of / 100).max(1)) {
-                page.progress(&format!("{doing}  {done}/{of}"));
-            }
-        };
-        let tally = hunt::tally(&subject, &scenario, plans, &checks(args, fresh), &pool(args), progress)?;
-        let row = row(&scenario, &subject, &tally);
-        let done = Ran { scenario, subject, tally, row };
+    let jobs = files::find(&args.files)?.into_iter().map(|found| job(found, args, subjects, page));
+    let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+    let (mut ran, count) = (Vec::new(), jobs.len());
+    for (n, job) in jobs.into_iter().enumerate() {
+        let doing = format!("{}/{count}  {}", n + 1, job.found.path.display());
+        let done = carry_out(job, args, &doing, page)?;
         if args.format == Format::Json {
             page.no_progress();
             page.say(&format!("{}\n", json::row(&done.row, done.subject.name(), &failures(&done.tally))))?;
@@ -55,12 +51,80 @@ pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Res
         ran.push(done);
     }
     page.no_progress();
-    let totals = Totals { wall: started.elapsed(), ..totals(&ran) };
-    match args.format {
-        Format::Json => page.say(&format!("{}\n", json::totals(&totals)))?,
-        Format::Text => tell(&ran, &totals, args, page)?,
+    let cannot = cannot_run(&ran);
+    if !ran.iter().all(Ran::is_not_run) {
+        let totals = Totals { wall: started.elapsed(), ..totals(&ran, args) };
+        match args.format {
+            Format::Json => page.say(&format!("{}\n", json::totals(&totals)))?,
+            Format::Text => results::tell(&ran, &totals, args, page)?,
+        }
     }
-    Ok(ran.iter().all(|ran| ran.row.verdict.is_good()))
+    cannot.map_or_else(|| Ok(!ran.iter().any(|ran| ran.row.verdict.is_bad())), Err)
+}
+
+fn job(found: Found, args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<Job, Stop> {
+    let scenario = files::load(&found.path, subjects, page)?;
+    let subject = files::subject(&scenario, subjects)?.clone();
+    let plans = args.select.plans(&scenario, &subject, args.seeds)?;
+    Ok(Job { found, scenario, subject, plans })
+}
+
+/// Carries all runs of a scenario out. That the engine has no word for something is no mistake of a file that nobody named.
+fn carry_out(job: Job, args: &Run, doing: &str, page: &mut Page<'_>) -> Result<Ran, Stop> {
+    let Job { found, scenario, subject, plans } = job;
+    let of = plans.len() as u64;
+    let word = beyond_turmoil(&plans);
+    let fresh = page.fresh.clone().filter(|_| scenario.expect.breaks.is_none());
+    let progress = |done: u64| {
+        if done.is_multiple_of((of / 100).max(1)) {
+            page.progress(&format!("{doing}  {done}/{of}"));
+        }
+    };
+    let (tally, verdict) = match hunt::tally(&subject, &scenario, plans, &checks(args, fresh), &pool(args), progress) {
+        Ok(tally) => {
+            let verdict = tally.verdict(scenario.expect.breaks.as_deref());
+            (tally, verdict)
+        }
+        Err(Trouble::Run(RunError::Plan(why))) => match word.filter(|_| args.engine == Engine::Turmoil) {
+            Some(word) => (Tally::default(), not_on_turmoil(word, &why)),
+            None => return Err(Stop(why)),
+        },
+        Err(trouble) => return Err(trouble.into()),
+    };
+    let row = row(&scenario, &subject, &tally, verdict);
+    Ok(Ran { found, scenario, subject, tally, row })
+}
+
+/// The first word in these plans that stock turmoil does not know, or only in part.
+fn beyond_turmoil(plans: &[Plan]) -> Option<&'static str> {
+    let words = plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.action {
+        Action::Fault(fault) => Some(fault.word()),
+        Action::Operation(_) => None,
+    });
+    let unknown = |word: &&crate::schedule::words::Word| matches!(word.turmoil, Fidelity::None(_));
+    let beyond = words.filter(|word| !matches!(word.turmoil, Fidelity::Full));
+    beyond.min_by_key(|word| !unknown(word)).map(|word| word.name)
+}
+
+fn not_on_turmoil(word: &str, why: &str) -> Verdict {
+    let word = if why.starts_with(word) { String::new() } else { format!("{word}: ") };
+    Verdict::NotRun(format!("not on turmoil: {word}{why}"))
+}
+
+/// Why the command cannot do what it was told: a file was named that cannot run here, or none can.
+fn cannot_run(ran: &[Ran]) -> Option<Stop> {
+    let not_run = |ran: &&Ran| ran.is_not_run();
+    let named = ran.iter().filter(not_run).find(|ran| ran.found.named);
+    let none = ran.iter().all(Ran::is_not_run).then(|| ran.first()).flatten();
+    let Ran { row, .. } = named.or(none)?;
+    let Verdict::NotRun(why) = &row.verdict else { return None };
+    Some(Stop(format!("{}: {why}", row.scenario)))
+}
+
+impl Ran {
+    fn is_not_run(&self) -> bool {
+        matches!(self.row.verdict, Verdict::NotRun(_))
+    }
 }
 
 fn checks(args: &Run, fresh: Option<hunt::Fresh>) -> Checks {
@@ -72,19 +136,21 @@ fn checks(args: &Run, fresh: Option<hunt::Fresh>) -> Checks {
 const MOST_JOBS: u64 = 1024;
 
 fn pool(args: &Run) -> Pool {
-    let pool = Pool::default();
-    Pool { jobs: args.jobs.map_or(pool.jobs, |jobs| jobs.min(MOST_JOBS) as usize), ..pool }
+    let Pool { jobs, patience } = Pool::default();
+    let jobs = args.jobs.map_or(jobs, |jobs| jobs.min(MOST_JOBS) as usize);
+    Pool { jobs, patience: args.patience.unwrap_or(patience) }
 }
 
-fn row(scenario: &Scenario, subject: &Arc<dyn Erased>, tally: &Tally) -> Row {
+fn row(scenario: &Scenario, subject: &Arc<dyn Erased>, tally: &Tally, verdict: Verdict) -> Row {
     let milestones = subject.milestones().iter().filter(|milestone| milestone.only.is_none());
     Row {
         scenario: scenario.path.display().to_string(),
         runs: tally.runs,
         virtual_time: tally.virtual_time,
+        digest: tally.digest,
         reached: milestones.clone().filter(|milestone| tally.milestones.contains_key(milestone.name)).count(),
         milestones: milestones.count(),
-        verdict: tally.verdict(scenario.expect.breaks.as_deref()),
+        verdict,
     }
 }
 
@@ -92,13 +158,14 @@ fn failures(tally: &Tally) -> Vec<(u64, &[Broken])> {
     tally.failed.iter().map(|failed| (failed.plan.seed, failed.broken.as_slice())).collect()
 }
 
-/// What all scenarios come to; what is reached is counted by subject.
-fn totals(ran: &[Ran]) -> Totals {
+/// What all scenarios come to; what is reached is counted by subject. What no run reached says something where a folder of
+/// scenarios was run; of a single file, it is told to a person who asks, and to a machine.
+fn totals(ran: &[Ran], args: &Run) -> Totals {
     let mut all = Tally::default();
     ran.iter().for_each(|ran| all.absorb(&ran.tally));
-    let mut subjects: Vec<_> = ran.iter().map(|ran| &ran.subject).collect();
-    subjects.dedup_by_key(|subject| subject.name());
-    let mut unreached: Vec<_> = subjects.into_iter().flat_map(|subject| all.unreached(subject)).map(str::to_owned).collect();
+    let asked = args.unreached || args.format == Format::Json;
+    let listed = ran.iter().filter(|ran| asked || !ran.found.named).map(|ran| &ran.subject);
+    let mut unreached: Vec<_> = listed.flat_map(|subject| all.unreached(subject)).map(str::to_owned).collect();
     unreached.sort();
     unreached.dedup();
     Totals {
@@ -109,51 +176,4 @@ fn totals(ran: &[Ran]) -> Totals {
         unreached,
         ..Totals::default()
     }
-}
-
-fn tell(ran: &[Ran], totals: &Totals, args: &Run, page: &mut Page<'_>) -> Result<(), Stop> {
-    let rows: Vec<_> = ran.iter().map(|ran| ran.row.clone()).collect();
-    page.say(&table::rows(&rows))?;
-    let totals: String = table::totals(totals).lines().flat_map(|line| wrap(line, page.width)).map(|line| line + "\n").collect();
-    page.say(&format!("\n{totals}"))?;
-    for ran in ran.iter().filter(|ran| !ran.row.verdict.is_good()) {
-        page.say(&format!("\n{}", failure(ran, args, page)))?;
-    }
-    Ok(())
-}
-
-/// The story of the first run of a scenario that broke, and which others did.
-fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
-    let Ran { scenario, tally, .. } = ran;
-    let mut told = match tally.failed.first().filter(|_| scenario.expect.breaks.is_none()) {
-        None => format!("{}\n", scenario.path.display()),
-        Some(failed) => {
-            let replay = replay_command(&page.program, scenario, &failed.plan, args.engine.into(), &args.select);
-            first(failed, &replay, page.width)
-        }
-    };
-    if let Some(property) = scenario.expect.breaks.as_deref().filter(|_| !ran.row.verdict.is_good()) {
-        told += &format!("  {property} held in all runs, and must break: the alarm does not ring\n");
-    }
-    tally.unmet.iter().for_each(|unmet| told += &format!("  {unmet}\n"));
-    if tally.failed.len() > 1 && scenario.expect.breaks.is_none() {
-        told += &others(&tally.failed[1..]);
-    }
-    told
-}
-
-fn first(failed: &Failed, replay: &str, width: usize) -> String {
-    let Failed { plan, broken, history } = failed;
-    let nothing = crate::history::History::default();
-    let history = history.as_ref().unwrap_or(&nothing);
-    story::failure(&Failure { plan, history, broken, origin: None, replay }, width)
-}
-
-/// The most seeds that are listed.
-const SEEDS: usize = 12;
-
-fn others(failed: &[Failed]) -> String {
-    let seeds: Vec<_> = failed.iter().take(SEEDS).map(|failed| failed.plan.seed.to_string()).collect();
-    let more = if failed.len() > SEEDS { ", …" } else { "" };
-    format!("  {} broke, too: seed {}{more}\n", say::count(failed.len() as u64, "other run"), seeds.join(", "))
 }

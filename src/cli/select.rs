@@ -13,6 +13,16 @@ use super::args::Select;
 use super::page::Stop;
 
 impl Select {
+    /// The same, and more: another seed where there is one, and further defects and limits.
+    pub fn and(&self, seed: Option<u64>, defects: &[String], sets: &[String]) -> Self {
+        Self {
+            seed: seed.or(self.seed),
+            defect: [&self.defect, defects].concat(),
+            set: [&self.set, sets].concat(),
+            order: self.order,
+        }
+    }
+
     /// The plans of a scenario, with what the command line changes in them. `seeds` is how many, where it is not what the file says.
     pub fn plans(&self, scenario: &Scenario, subject: &Arc<dyn Erased>, seeds: Option<u64>) -> Result<Vec<Plan>, Stop> {
         let mut scenario = scenario.clone();
@@ -68,9 +78,13 @@ pub fn replay_command(program: &str, scenario: &Scenario, plan: &Plan, engine: E
     if engine == Engine::Turmoil {
         command += " --engine turmoil";
     }
-    select.defect.iter().for_each(|name| command += &format!(" --defect {name}"));
-    select.set.iter().for_each(|set| command += &format!(" --set {}", quoted(set)));
-    command
+    command + &changes(select)
+}
+
+/// The defects and limits that the command line changes, as it says them.
+pub fn changes(select: &Select) -> String {
+    let defects = select.defect.iter().map(|name| format!(" --defect {name}"));
+    defects.chain(select.set.iter().map(|set| format!(" --set {}", quoted(set)))).collect()
 }
 
 /// A word of a command line, in quotes where a shell would take it apart.

@@ -128,6 +128,9 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
         "run --engine steam",
         "replay",
         "replay a.toml b.toml",
+        "diff",
+        "diff a.toml --seed-c 2",
+        "diff no/such/file.toml",
         "new",
         "new mut",
         "list limit",
@@ -145,6 +148,9 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
     run --engine steam                       reknit: invalid value 'steam' for '--engine <ENGINE>' [possible values: event, turmoil]
     replay                                   reknit: the following required arguments were not provided: <FILE>
     replay a.toml b.toml                     reknit: unexpected argument 'b.toml' found
+    diff                                     reknit: the following required arguments were not provided: <A>
+    diff a.toml --seed-c 2                   reknit: unexpected argument '--seed-c' found; a similar argument exists: '--seed-b'
+    diff no/such/file.toml                   reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     new                                      reknit: the following required arguments were not provided: <SUBJECT>
     new mut                                  reknit: `mut` is no subject; did you mean `mute`?
     list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, rules, properties, operations]; a similar value exists: 'limits'

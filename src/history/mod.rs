@@ -228,6 +228,13 @@ pub enum What {
         /// How.
         ending: Ending,
     },
+    /// The user saw something of a stream that only a property of the subject's own can judge: `event 5 after event 3`.
+    Saw {
+        /// The stream.
+        stream: Stream,
+        /// What.
+        what: String,
+    },
     /// The user closed a stream or the client by an operation of its own: what ends by it is justified.
     GaveUp {
         /// The stream; all streams of this host where none is given.
@@ -347,6 +354,12 @@ pub enum What {
     Outlived {
         /// How many.
         tasks: u64,
+    },
+    /// Something of the subject's belongs to no host: a task that was spawned outside of any other, a socket that does not come
+    /// from [`Env`](crate::env::Env).
+    Stray {
+        /// What: `a task`, `a socket that listens at 0.0.0.0:80`.
+        what: String,
     },
     /// A task of the subject panicked.
     Panicked {
@@ -492,6 +505,7 @@ impl What {
             | What::Ended { stream, .. }
             | What::Opened { stream, .. }
             | What::Delivered { stream, .. }
+            | What::Saw { stream, .. }
             | What::StreamEnded { stream, .. } => Some(stream),
             What::GaveUp { stream, .. } => stream.as_ref(),
             _ => None,

@@ -7,11 +7,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::history::{History, Time};
+use crate::history::{Digest, History, Time};
 use crate::property::Broken;
 use crate::report::Verdict;
-use crate::scenario::Scenario;
-use crate::scenario::expect;
+use crate::scenario::{Scenario, expect};
 use crate::schedule::Plan;
 use crate::subject::Erased;
 use crate::world::RunError;
@@ -28,6 +27,8 @@ pub struct Tally {
     pub runs: u64,
     /// Virtual time of all of them.
     pub virtual_time: Duration,
+    /// The digests of all of them, chained in order; but of those that got stuck, which depends on real time.
+    pub digest: Digest,
     /// In how many runs each milestone was reached.
     pub milestones: BTreeMap<&'static str, u64>,
     /// In how many runs each point was reached.
@@ -38,7 +39,7 @@ pub struct Tally {
     pub grey: u64,
     /// The runs in which something broke, in order.
     pub failed: Vec<Failed>,
-    /// What all runs together did not show, and must, in sentences.
+    /// What all runs together did not show, and must, in sentences: what a swarm expects, and steps of a schedule that did nothing.
     pub unmet: Vec<String>,
 }
 
@@ -88,6 +89,8 @@ pub fn tally(
     let work = move |plan: Plan| examine(Case { subject: &subject, plan: &plan, expect: &expect }, &checks);
     let (mut tally, mut trouble) = (Tally::default(), None);
     let mut over_all = is_swarm(scenario).then(|| expect::Tally::new(&scenario.expect));
+    // A part of a schedule's runs, or other runs than the file's own, may well leave a step idle.
+    let mut idle = (over_all.is_none() && plans == scenario.plans()).then(|| expect::Idle::new(scenario));
     let mut order = plans.clone().into_iter();
     pool.run(plans.into_iter(), work, |result| {
         let plan = order.next().expect("there is a result for each plan");
@@ -95,6 +98,9 @@ pub fn tally(
             Ok(Ok(examined)) => {
                 if let Some(over_all) = &mut over_all {
                     over_all.add(&examined.history);
+                }
+                if let Some(idle) = &mut idle {
+                    idle.add(&examined.history);
                 }
                 tally.add(plan, examined);
             }
@@ -105,7 +111,7 @@ pub fn tally(
         progress(tally.runs);
         if trouble.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    tally.unmet = over_all.map_or(Vec::new(), |over_all| over_all.unmet());
+    tally.unmet = over_all.map(|over_all| over_all.unmet()).or(idle.map(|idle| idle.unmet())).unwrap_or_default();
     trouble.map_or(Ok(tally), Err)
 }
 
@@ -114,6 +120,7 @@ impl Tally {
         let Examined { history, broken, grey, repeated } = examined;
         self.runs += 1;
         self.virtual_time += history.end.since(Time::ZERO);
+        self.digest.number(history.digest.value());
         self.repeated += u64::from(repeated);
         self.grey += u64::from(grey);
         history.milestones.keys().for_each(|name| *self.milestones.entry(name).or_default() += 1);
@@ -132,9 +139,11 @@ impl Tally {
 
     /// What the runs come to; `breaks` is the property that a canary must break.
     pub fn verdict(&self, breaks: Option<&str>) -> Verdict {
-        let broke = |property: &str| self.failed.iter().any(|failed| failed.broken.iter().any(|it| it.property == property));
+        let tame = self.unmet.first().map(|unmet| Verdict::TooTame(unmet.clone()));
         match breaks {
-            Some(property) if broke(property) => return Verdict::BrokeAsItShould(property.to_owned()),
+            Some(property) if self.broke(property) => {
+                return tame.unwrap_or_else(|| Verdict::BrokeAsItShould(property.to_owned()));
+            }
             Some(property) => return Verdict::TooTame(format!("{property} held, and must break")),
             None => {}
         }
@@ -144,7 +153,12 @@ impl Tally {
             properties.dedup();
             return Verdict::Broke { properties, runs: self.failed.len() as u64 };
         }
-        self.unmet.first().map_or(Verdict::Held, |unmet| Verdict::TooTame(unmet.clone()))
+        tame.unwrap_or(Verdict::Held)
+    }
+
+    /// Whether a property broke in any run.
+    pub fn broke(&self, property: &str) -> bool {
+        self.failed.iter().any(|failed| failed.broken.iter().any(|broken| broken.property == property))
     }
 
     /// The milestones and points that a good subject reaches, and that no run of these reached.
@@ -155,7 +169,7 @@ impl Tally {
         milestones.chain(points.filter(|name| !self.points.contains_key(name))).collect()
     }
 
-    /// Adds what the runs of another scenario reached and how much they exercised; not what broke in them.
+    /// Adds what the runs of another scenario reached and how much they exercised; not what broke in them, nor their digest.
     pub fn absorb(&mut self, other: &Tally) {
         self.runs += other.runs;
         self.virtual_time += other.virtual_time;
@@ -188,6 +202,12 @@ mod tests {
         assert_eq!(tally.verdict(Some("one_ending")), Verdict::BrokeAsItShould("one_ending".into()));
         assert!(!tally.verdict(Some("gap_free")).is_good());
         assert!(!Tally::default().verdict(Some("gap_free")).is_good());
+    }
+
+    #[test]
+    fn a_canary_with_a_step_that_does_nothing_is_too_tame() {
+        let tally = Tally { failed: vec![failed("gap_free")], unmet: vec!["step 2 did nothing".into()], ..Tally::default() };
+        assert_eq!(tally.verdict(Some("gap_free")), Verdict::TooTame("step 2 did nothing".into()));
     }
 
     #[test]

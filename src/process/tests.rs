@@ -346,3 +346,20 @@ async fn who_drops_a_process_on_a_terminal_kills_it_too() {
     drop(child);
     forgotten(pid).await;
 }
+
+#[test]
+fn the_end_of_a_runtime_kills_what_its_tasks_hold() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let pid = first.block_on(async {
+        let child = launch(program(&["sleep", "1000"])).await;
+        let pid = child.pid();
+        tokio::spawn(async move {
+            let _child = child;
+            std::future::pending::<()>().await;
+        });
+        pid
+    });
+    drop(first);
+    runtime().block_on(forgotten(pid)); // any other runtime takes note of the end
+}

@@ -1,6 +1,9 @@
 //! `no_residue`: when all is over and the promised time has passed, nothing is left on any host beyond what was there before the
-//! first connection: no task, no socket, and by the subject's own census no session, timer or buffer. Tasks that outlived their
-//! host were left, too.
+//! first connection: no task, no socket, no process, and by the subject's own census no session, timer or buffer. Tasks that outlived
+//! their host were left, too.
+//!
+//! What belongs to no host is left by whoever made it, whenever it goes: nobody will ever count it, hold it or kill it with its
+//! host. A socket that does not come from [`Env`](crate::env::Env) is such a thing, and a task that no task spawned.
 //!
 //! A counter without a baseline counted nothing then. A puppet's residue is not the subject's; nor is the residue of a host on
 //! which the schedule still holds a task when all is over.
@@ -18,6 +21,9 @@ use super::path::NEVER;
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut before: BTreeMap<&str, &BTreeMap<String, u64>> = BTreeMap::new();
     for event in &facts.evidence.history.events {
+        if let (None, Some(what)) = (&event.host, of_nobody(&event.what)) {
+            broken.other(event.at, format!("{what} belongs to no host (at {})", event.at));
+        }
         let Some(host) = event.host.as_ref().filter(|host| !facts.evidence.plan.puppets.contains_key(*host)) else { continue };
         match &event.what {
             What::Census { baseline: true, counts } => {
@@ -38,6 +44,16 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             }
             _ => {}
         }
+    }
+}
+
+/// What an entry without a host tells of that should have one.
+fn of_nobody(what: &What) -> Option<String> {
+    match what {
+        What::Stray { what } => Some(what.clone()),
+        What::Milestone { name, .. } => Some(format!("the milestone {name}")),
+        What::Point { name, .. } => Some(format!("the point {name}")),
+        _ => None,
     }
 }
 
@@ -86,6 +102,17 @@ mod tests {
             run(&[("tasks", 2)], &[("tasks", 2)]).census("client", 0, true, &[]).census("client", 90_000, false, &[("tasks", 1)]);
         assert_eq!(told.breaks("no_residue").len(), 1);
         told.puppet("client").holds("no_residue");
+    }
+
+    #[test]
+    fn what_belongs_to_no_host_is_a_residue_from_its_beginning() {
+        assert_eq!(
+            history().stray(1_000, "a socket that listens at 0.0.0.0:80").said_by_nobody(2_000, "t.ready").breaks("no_residue"),
+            [
+                "a socket that listens at 0.0.0.0:80 belongs to no host (at 1.000 s)",
+                "the milestone t.ready belongs to no host (at 2.000 s)",
+            ]
+        );
     }
 
     #[test]

@@ -318,6 +318,14 @@ impl Told {
     pub fn outlived(self, host: &str, ms: u64, tasks: u64) -> Self {
         self.entry(ms, Some(host), What::Outlived { tasks })
     }
+
+    pub fn stray(self, ms: u64, what: &str) -> Self {
+        self.entry(ms, None, What::Stray { what: what.into() })
+    }
+
+    pub fn said_by_nobody(self, ms: u64, name: &'static str) -> Self {
+        self.entry(ms, None, What::Milestone { name, fields: Default::default() })
+    }
 }
 
 /// Judging.

@@ -14,9 +14,11 @@ pub fn row(row: &Row, subject: &str, broken: &[(u64, &[Broken])]) -> Value {
         "subject": subject,
         "runs": row.runs,
         "virtual_ms": row.virtual_time.as_millis() as u64,
+        "digest": row.digest.to_string(),
         "milestones": { "reached": row.reached, "of": row.milestones },
         "verdict": verdict(&row.verdict),
         "held": row.verdict.is_good(),
+        "why": why(&row.verdict),
         "failures": broken.iter().map(|(seed, broken)| failure(*seed, broken)).collect::<Vec<_>>(),
     })
 }
@@ -27,6 +29,15 @@ fn verdict(verdict: &Verdict) -> Value {
         Verdict::BrokeAsItShould(_) => json!("broke-as-it-should"),
         Verdict::Broke { .. } => json!("broke"),
         Verdict::TooTame(_) => json!("too-tame"),
+        Verdict::NotRun(_) => json!("not-run"),
+    }
+}
+
+/// What a verdict says beyond the failures.
+fn why(verdict: &Verdict) -> Option<&str> {
+    match verdict {
+        Verdict::TooTame(why) | Verdict::NotRun(why) => Some(why),
+        Verdict::Held | Verdict::BrokeAsItShould(_) | Verdict::Broke { .. } => None,
     }
 }
 
@@ -68,7 +79,7 @@ mod tests {
         let broken = Broken { property: "gap_free", at: Time(4231), stream: Some("s1".into()), sentence: "s1: gone".into() };
         let verdict = Verdict::Broke { properties: vec!["gap_free".into()], runs: 1 };
         let line = row(&Row { scenario: "a.toml".into(), runs: 2, verdict, ..Row::default() }, "counter", &[(7, &[broken])]);
-        insta::assert_snapshot!(line, @r#"{"kind":"scenario","scenario":"a.toml","subject":"counter","runs":2,"virtual_ms":0,"milestones":{"reached":0,"of":0},"verdict":"broke","held":false,"failures":[{"seed":7,"broken":[{"property":"gap_free","at_ms":4231,"stream":"s1","sentence":"s1: gone"}]}]}"#);
+        insta::assert_snapshot!(line, @r#"{"kind":"scenario","scenario":"a.toml","subject":"counter","runs":2,"virtual_ms":0,"digest":"cbf29ce484222325","milestones":{"reached":0,"of":0},"verdict":"broke","held":false,"why":null,"failures":[{"seed":7,"broken":[{"property":"gap_free","at_ms":4231,"stream":"s1","sentence":"s1: gone"}]}]}"#);
     }
 
     #[test]

@@ -27,18 +27,23 @@ pub fn first(a: &History, b: &History) -> Option<usize> {
     (0..a.events.len().max(b.events.len())).find(|n| !same(n))
 }
 
+/// Whether two runs are the same, to the packet.
+pub fn are_same(a: &History, b: &History) -> bool {
+    a.digest == b.digest && first(a, b).is_none()
+}
+
 /// How many entries are shown before the first that differs, and from it on.
 const NEIGHBOURS: usize = 5;
 
 /// Where two runs part, on a page of this width.
 pub fn tell(a: Side<'_>, b: Side<'_>, width: usize) -> String {
     let Some(at) = first(a.history, b.history) else {
-        return format!(
-            "the same: {} entries, digest {}{}\n",
-            a.history.events.len(),
-            a.history.digest,
-            if a.history.digest == b.history.digest { String::new() } else { format!(" and {}", b.history.digest) }
-        );
+        let (entries, digests) = (a.history.events.len(), (a.history.digest, b.history.digest));
+        return if digests.0 == digests.1 {
+            format!("the same: {entries} entries, digest {}\n", digests.0)
+        } else {
+            format!("the same {entries} entries, but digests {} and {}\n", digests.0, digests.1)
+        };
     };
     let mut told = format!("they part at entry {} of {} and {}\n\n", at + 1, a.history.events.len(), b.history.events.len());
     told += &set(&lines(a, at.saturating_sub(NEIGHBOURS), at), width);
@@ -68,6 +73,18 @@ mod tests {
         assert_eq!(first(&history, &history.clone()), None);
         let side = Side { name: "a", plan: &plan, history: &history };
         assert!(tell(side, side, 100).starts_with("the same: "));
+        assert!(are_same(&history, &history));
+    }
+
+    #[test]
+    fn runs_of_the_same_entries_and_other_packets_are_not_the_same() {
+        let (plan, history, _) = a_gap();
+        let mut other = history.clone();
+        other.digest.number(1);
+        let told =
+            tell(Side { name: "a", plan: &plan, history: &history }, Side { name: "b", plan: &plan, history: &other }, 100);
+        assert!(told.starts_with("the same 116 entries, but digests "), "{told}");
+        assert!(!are_same(&history, &other));
     }
 
     #[test]

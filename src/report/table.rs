@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::history::Digest;
+
 use super::line::{Tone, paint};
 use super::say;
 
@@ -14,6 +16,8 @@ pub struct Row {
     pub runs: u64,
     /// Virtual time of all of them.
     pub virtual_time: Duration,
+    /// The digests of all of them, chained in order.
+    pub digest: Digest,
     /// How many of the subject's milestones they reached together.
     pub reached: usize,
     /// How many the subject has.
@@ -39,12 +43,19 @@ pub enum Verdict {
     },
     /// No run broke, but all together did not show what they must.
     TooTame(String),
+    /// It could not be run, for this reason.
+    NotRun(String),
 }
 
 impl Verdict {
     /// Whether it is as it should be.
     pub fn is_good(&self) -> bool {
         matches!(self, Verdict::Held | Verdict::BrokeAsItShould(_))
+    }
+
+    /// Whether it is not as it should be. What could not be run is neither good nor bad.
+    pub fn is_bad(&self) -> bool {
+        matches!(self, Verdict::Broke { .. } | Verdict::TooTame(_))
     }
 
     fn cell(&self) -> (Tone, String) {
@@ -55,6 +66,7 @@ impl Verdict {
                 (Tone::Broken, format!("BROKE {} in {}", properties.join(", "), say::count(*runs, "run")))
             }
             Verdict::TooTame(why) => (Tone::Broken, format!("TOO TAME: {why}")),
+            Verdict::NotRun(why) => (Tone::Quiet, why.clone()),
         }
     }
 }
@@ -161,11 +173,13 @@ mod tests {
             reached,
             milestones: 14,
             verdict,
+            ..Row::default()
         };
         vec![
             row("scenarios/counter/short-cut.toml", 20, 1200, 9, Verdict::Held),
             row("scenarios/counter/canary.toml", 1, 60, 3, Verdict::BrokeAsItShould("gap_free".into())),
             row("late.toml", 2, 2, 12, Verdict::Broke { properties: vec!["gap_free".into(), "one_ending".into()], runs: 1 }),
+            row("turmoil.toml", 0, 0, 0, Verdict::NotRun("not on turmoil: slow: stock turmoil has no byte windows".into())),
             row("swarm.toml", 300, 54_000, 12, Verdict::TooTame("counter.client.gap was never reached".into())),
         ]
     }
@@ -177,6 +191,7 @@ mod tests {
         scenarios/counter/short-cut.toml    20        20 min        9/14  held
         scenarios/counter/canary.toml        1          60 s        3/14  broke gap_free, as it should
         late.toml                            2           2 s       12/14  BROKE gap_free, one_ending in 1 run
+        turmoil.toml                         0          0 ms        0/14  not on turmoil: slow: stock turmoil has no byte windows
         swarm.toml                         300    15 h 0 min       12/14  TOO TAME: counter.client.gap was never reached
         ");
     }

@@ -270,6 +270,7 @@ impl<'a> Teller<'a> {
                 let tone = if matches!(ending, Ending::Completed { .. }) { Tone::Good } else { Tone::Bad };
                 (tone, format!("{stream}: {}", say::ending(ending)))
             }
+            What::Saw { stream, what } => (Tone::Plain, format!("{stream}: {what}")),
             What::GaveUp { stream: Some(stream), call } => (Tone::Plain, format!("{stream}: closed by its user ({call})")),
             What::GaveUp { stream: None, call } => (Tone::Plain, format!("closed by its user ({call})")),
             What::Started => (Tone::Quiet, "started".into()),
@@ -310,6 +311,7 @@ impl<'a> Teller<'a> {
                 (Tone::Quiet, format!("counted {when}: {}", counts.join(", ")))
             }
             What::Outlived { tasks } => (Tone::Bad, format!("{} outlived it", say::count(*tasks, "task"))),
+            What::Stray { what } => (Tone::Bad, format!("{what} belongs to no host")),
             What::Panicked { message } => (Tone::Bad, format!("a task panicked: {message}")),
             What::Livelock { what } => (Tone::Bad, format!("time stood still: {what}")),
         }

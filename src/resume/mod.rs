@@ -7,11 +7,19 @@
 //! - [`Attachment`]: who is attached to a session, or until when it waits for somebody.
 //! - [`Retention`]: the newest items of a numbered sequence, within bounds.
 //! - [`Seen`]: the ids of what took effect, so that a repetition does not.
+//!
+//! The receiving side:
+//! - [`Sequence`]: numbered items that come in any order, more than once, or not at all, and go out in order.
+//! - [`Recovery`] and [`BackOff`]: how long to try to get a connection back, and how long to pause between two attempts.
 
 mod attachment;
+mod recovery;
 mod retention;
 mod seen;
+mod sequence;
 
 pub use attachment::{Attachment, Refused};
+pub use recovery::{BackOff, Recovery};
 pub use retention::{Bounds, Retention};
 pub use seen::Seen;
+pub use sequence::{Sequence, Taken};

@@ -1,9 +1,11 @@
 //! What must come out of a scenario, besides the properties.
 //!
-//! Of a schedule it must come out of every run ([`Expect::unmet`]); of a swarm, out of all its runs together
-//! ([`Expect::unmet_over`]). Everything is read from the history: what was really so, and what the user saw. Which property
-//! a canary must break ([`Expect::breaks`]) is for whoever has the verdict to ask.
+//! Of a schedule it must come out of every run ([`Expect::unmet`]), but that each step does something ([`Idle`]): one of its seeds
+//! is enough for that. Of a swarm it must come out of all its runs together ([`Tally`]). Everything is read from the history: what
+//! was really so, and what the user saw. Which property a canary must break ([`Expect::breaks`]) is for whoever has the verdict
+//! to ask.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Named;
@@ -13,7 +15,10 @@ use crate::schedule::{Mark, Trigger};
 use sight::{Sight, times};
 
 mod ends;
+mod idle;
 mod sight;
+
+pub use idle::Idle;
 
 /// What must come out of a scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +31,8 @@ pub struct Expect {
     pub breaks: Option<String>,
     /// Milestones and points that a share of a swarm's runs must reach.
     pub at_least: Vec<(Mark, f64)>,
+    /// The numbers, from 0, of steps of a schedule that may do nothing in any of its runs.
+    pub may_miss: BTreeSet<usize>,
     /// What must come out of streams, by name.
     pub streams: Named<ExpectStream>,
     /// What must come of calls, by number.
@@ -121,13 +128,6 @@ impl Expect {
         let streams = self.streams.iter().flat_map(|(name, expect)| expect.unmet(&Stream::from(name.as_str()), history));
         let calls = self.calls.iter().flat_map(|(call, expect)| expect.unmet(Call(*call), history));
         reaches.chain(never).chain(streams).chain(calls).collect()
-    }
-
-    /// What did not come out of all runs of a swarm together, in sentences.
-    pub fn unmet_over<'h>(&self, runs: impl Iterator<Item = &'h History>) -> Vec<String> {
-        let mut tally = Tally::new(self);
-        runs.for_each(|history| tally.add(history));
-        tally.unmet()
     }
 }
 

@@ -269,6 +269,13 @@ pub const STEP: Section = Section {
     keys: &[
         key("at", Form::Duration, Some("there is an `after`"), "When it happens, counted from the start of the world."),
         key("after", Form::Mark, Some("there is an `at`"), "What it happens after: see `after`."),
+        key(
+            "may-miss",
+            Form::True,
+            Some("it must do something"),
+            "Whether all is well though it does nothing in any seed: it is never reached, or there is nothing that it could do \
+             it to.",
+        ),
     ],
 };
 

@@ -23,16 +23,18 @@ impl Mistake {
 
     /// A mistake at a byte of the file's text.
     pub(super) fn at(file: &str, text: &str, wrong: Wrong) -> Self {
-        let end = (0..=wrong.at.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-        let before = &text[..end.unwrap_or(0)];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Self {
-            file: file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1,
-            message: wrong.message,
-        }
+        let (line, column) = place(text, wrong.at);
+        Self { file: file.to_owned(), line, column, message: wrong.message }
     }
+}
+
+/// The line and the column of a byte of a text, both from 1; columns are counted in characters.
+pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
+    let end = (0..=at.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    let before = &text[..end.unwrap_or(0)];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1;
+    (before.matches('\n').count() + 1, column)
 }
 
 impl fmt::Display for Mistake {

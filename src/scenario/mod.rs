@@ -31,7 +31,7 @@ mod tests;
 mod verbs;
 mod write;
 
-pub use expect::{CallEnds, Expect, ExpectCall, ExpectStream, Output, StreamEnds, Tally};
+pub use expect::{CallEnds, Expect, ExpectCall, ExpectStream, Idle, Output, StreamEnds, Tally};
 pub use mistake::Mistake;
 pub use parse::limits::read_limit;
 pub use reference::reference;
@@ -46,6 +46,8 @@ pub const FORMAT: u64 = 1;
 pub struct Scenario {
     /// Where it was read from.
     pub path: PathBuf,
+    /// The line there of each step of a schedule, from 1; empty where it was not read.
+    pub step_lines: Vec<usize>,
     /// The protocol under test.
     pub subject: String,
     /// What it shows, in one line.
@@ -134,6 +136,7 @@ impl Scenario {
         write::drop_nulls(&mut plan);
         Self {
             path: PathBuf::new(),
+            step_lines: Vec::new(),
             subject: plan.subject.clone(),
             title: title.into(),
             source: Vec::new(),

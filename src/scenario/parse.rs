@@ -4,7 +4,7 @@
 //! - [`steps`], [`trigger`], [`limits`], [`puppet`], [`expect`], [`swarm`], [`template`]: a table each.
 //! - [`shape`]: what the subject's own tables and operations may hold, by their JSON schemas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,14 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json};
 use toml::de::DeTable;
 
-use super::mistake::{Mistake, Parsed, Wrong, unknown};
+use super::mistake::{Mistake, Parsed, Wrong, place, unknown};
 use super::reader::{Node, Table};
-use super::{Body, FORMAT, Scenario, keys};
+use super::{Body, Expect, FORMAT, Scenario, keys};
 use crate::schedule::{Host, Limits, Order, Plan, Puppet, units};
 use crate::subject::Erased;
 use crate::world::Engine;
 use names::Names;
+use steps::Steps;
 
 mod expect;
 pub mod limits;
@@ -38,10 +39,10 @@ pub(super) fn file(text: &str, file: &str, subjects: &[Arc<dyn Erased>]) -> Resu
         wrong(Wrong { at, message: format!("this is not TOML: {}", error.message().replace('\n', " ")) })
     })?;
     let top = Table::open("", 0, document.get_ref());
-    scenario(&top, subjects).map(|scenario| Scenario { path: PathBuf::from(file), ..scenario }).map_err(wrong)
+    scenario(&top, text, subjects).map(|scenario| Scenario { path: PathBuf::from(file), ..scenario }).map_err(wrong)
 }
 
-fn scenario(top: &Table<'_>, subjects: &[Arc<dyn Erased>]) -> Parsed<Scenario> {
+fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn Erased>]) -> Parsed<Scenario> {
     format(top)?;
     let subject = subject(top, subjects)?;
     let setup = subject.setup();
@@ -56,11 +57,17 @@ fn scenario(top: &Table<'_>, subjects: &[Arc<dyn Erased>]) -> Parsed<Scenario> {
     let defects = defects_of("defects", &names)?;
     let order = top.get("order").map(|node| order(&node)).transpose()?;
     let first_seed = number(top, "first-seed", 0, 1)?;
-    let body = match top.get("swarm") {
-        Some(swarm) => Body::Swarm(Box::new(swarm::profile(top, &swarm, subject, &names, &defects)?)),
+    let (body, step_lines, may_miss) = match top.get("swarm") {
+        Some(swarm) => {
+            let profile = swarm::profile(top, &swarm, subject, &names, &defects)?;
+            (Body::Swarm(Box::new(profile)), Vec::new(), BTreeSet::new())
+        }
         None => {
             let order = order.flatten().unwrap_or_default();
-            Body::Schedule(Plan { order, seed: first_seed, defects: defects.clone(), ..plan(top, &names, &setup)? })
+            let plan = plan(top, &names, &setup)?;
+            let Steps { steps, at, may_miss } = steps::steps(top.get("step"), &names, plan.horizon)?;
+            let plan = Plan { order, seed: first_seed, defects: defects.clone(), steps, ..plan };
+            (Body::Schedule(plan), at.into_iter().map(|at| place(text, at).0).collect(), may_miss)
         }
     };
     Ok(Scenario {
@@ -75,8 +82,9 @@ fn scenario(top: &Table<'_>, subjects: &[Arc<dyn Erased>]) -> Parsed<Scenario> {
         engines: engines(top)?,
         engines_because: top.get("engines-because").map(|node| node.text().map(str::to_owned)).transpose()?,
         both_orders: order == Some(None),
-        expect: expect::expect(top.get("expect"), &body, &names)?,
+        expect: Expect { may_miss, ..expect::expect(top.get("expect"), &body, &names)? },
         body,
+        step_lines,
     })
 }
 
@@ -138,7 +146,7 @@ fn engines(top: &Table<'_>) -> Parsed<Vec<Engine>> {
     if engines.is_empty() { node.wrong("`engines` names no engine; leave it out, or name one") } else { Ok(engines) }
 }
 
-/// All of the plan but what belongs to the scenario.
+/// All of the plan but its steps, and what belongs to the scenario.
 fn plan(top: &Table<'_>, names: &Names<'_>, setup: &[(&'static str, schemars::Schema)]) -> Parsed<Plan> {
     let without = Plan::new(names.subject.name());
     let horizon = match top.get("horizon") {
@@ -153,7 +161,6 @@ fn plan(top: &Table<'_>, names: &Names<'_>, setup: &[(&'static str, schemars::Sc
         limits: Limits(limits::limits(top.get("limits"), names.subject, limits::value)?),
         setup: own_tables(top, setup)?,
         puppets: puppets(top, names)?,
-        steps: steps::steps(top.get("step"), names, horizon)?,
         latency,
         horizon,
         heal,

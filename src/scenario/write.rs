@@ -22,7 +22,7 @@ pub(super) fn file(scenario: &Scenario) -> String {
     let mut file = File::default();
     file.head(scenario);
     match &scenario.body {
-        Body::Schedule(plan) => file.schedule(plan),
+        Body::Schedule(plan) => file.schedule(plan, &scenario.expect),
         Body::Swarm(profile) => file.swarm(profile),
     }
     file.expect(&scenario.expect);
@@ -76,7 +76,7 @@ impl File {
         self.section("", head);
     }
 
-    fn schedule(&mut self, plan: &Plan) {
+    fn schedule(&mut self, plan: &Plan, expect: &Expect) {
         if !plan.limits.0.is_empty() {
             self.section("[limits]", plan.limits.0.iter().map(|(name, value)| (key(name), limit(*value))).collect());
         }
@@ -84,7 +84,9 @@ impl File {
         for (host, of) in &plan.puppets {
             self.section(&format!("[puppet.{}]", key(host.as_str())), puppet(of));
         }
-        plan.steps.iter().for_each(|step| self.section("[[step]]", self::step(step)));
+        for (n, step) in plan.steps.iter().enumerate() {
+            self.section("[[step]]", self::step(step, expect.may_miss.contains(&n)));
+        }
     }
 
     /// One of the subject's own tables: a section for each entry.
@@ -177,7 +179,7 @@ fn line(step: &PuppetStep) -> Inline {
     }
 }
 
-fn step(step: &Step) -> Pairs {
+fn step(step: &Step, may_miss: bool) -> Pairs {
     let mut pairs = Vec::new();
     match &step.when {
         When::At(at) => put(&mut pairs, "at", Inline::duration(*at)),
@@ -187,6 +189,7 @@ fn step(step: &Step) -> Pairs {
         Action::Operation(operation) => put(&mut pairs, &operation.verb, self::operation(operation)),
         Action::Fault(fault) => put(&mut pairs, fault.word().name, self::fault(fault)),
     }
+    put_some(&mut pairs, "may-miss", may_miss.then(|| Inline::raw(true)));
     pairs
 }
 

@@ -21,10 +21,15 @@ pub fn unless_good(scenario: &Scenario, tally: &Tally, options: &[String]) -> Re
 
 /// The text. With `sealed`, the file of the first failing run stands in it, between markers.
 fn tell(scenario: &Scenario, tally: &Tally, options: &[String], width: usize, sealed: bool) -> String {
+    let path = scenario.path.display().to_string();
+    let file = if path.is_empty() { path } else { path + ": " };
+    let mut told: String = tally.unmet.iter().map(|unmet| format!("{file}{unmet}\n")).collect();
     if let Some(property) = &scenario.expect.breaks {
-        return format!("{}: {property} held in all {} runs, and must break\n", scenario.path.display(), tally.runs);
+        if !tally.broke(property) {
+            told += &format!("{file}{property} held in all {} runs, and must break\n", tally.runs);
+        }
+        return told;
     }
-    let mut told: String = tally.unmet.iter().map(|unmet| format!("{unmet}\n")).collect();
     if let Some(failed) = tally.failed.first() {
         told += &first(scenario, failed, options, width, sealed);
     }

@@ -114,7 +114,7 @@ pub(super) struct Direction {
     pub forgotten: bool,
     /// Whether a FIN was given to the receiver.
     pub finished: bool,
-    /// Reads what is written, where somebody wants to know of messages.
+    /// Reads what is written, where somebody wants to know of messages; from the first byte on.
     pub dissector: Option<Box<dyn Dissector>>,
     /// Where messages end.
     pub messages: Vec<MessageSent>,

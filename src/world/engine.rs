@@ -29,7 +29,10 @@ pub(super) trait Machine {
     fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>);
 
     /// Runs the world that is entered on this thread until `until`, and to its end, with its last words.
-    fn drive(&mut self, until: Time);
+    ///
+    /// # Errors
+    /// If the engine itself gives up. What goes wrong with the subject is in the history.
+    fn drive(&mut self, until: Time) -> Result<(), RunError>;
 }
 
 /// The machine of an engine.
@@ -74,6 +77,11 @@ pub(super) trait Stack {
 
     /// How many tasks a host has, where the engine can tell.
     fn tasks_of(&self, host: HostIx) -> Option<u64>;
+
+    /// The sockets that belong to no host, as far as the engine can tell.
+    fn strays(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What a kernel did with a segment.

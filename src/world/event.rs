@@ -2,126 +2,35 @@
 //! thing that happens.
 //!
 //! Two places drive a world. The [`Director`] is the future that the runtime blocks on: it sleeps until the next thing is due,
-//! and does it. [`park`] is called when nothing is ready, which is the end of a turn: it writes what was noted, carries out what that
-//! triggers, and lets packets leave their hosts. tokio's paused clock then jumps by itself.
+//! and does it. [`park`] is called when nothing is ready, which is the end of a turn: it has what is counted looked at, writes what
+//! was noted, carries out what that triggers, and lets packets leave their hosts. tokio's paused clock then jumps by itself. Sockets
+//! and kernels are in [`stack`].
 //!
 //! Within a millisecond either packets or timers come first, as drawn. Packets come after timers by waiting for the end of the
 //! turn in which the timers fire; they come before by stopping the clock a nanosecond short of the millisecond.
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use tokio::runtime::{Builder, RngSeed, Runtime};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
-use turmoil_net::shim::tokio::net::{TcpListener, TcpStream};
-use turmoil_net::{EnterGuard, HostId, KernelConfig, Net, Packet};
 
 use crate::history::Time;
-use crate::net::BoxFuture;
 use crate::schedule::Host;
-use crate::subject::Root;
 
-use super::engine::{Handed, Machine, RawListener, RawSocket, Stack};
+use super::engine::{Machine, Stack};
 use super::link::packets_first;
-use super::local::{self, HostIx};
+use super::local;
 use super::state::World;
+use super::{RunError, census};
 
-impl RawSocket for TcpStream {
-    fn drain(&mut self, into: &mut BytesMut) {
-        let mut buffer = [0; 4096];
-        while let Ok(n @ 1..) = self.try_read(&mut buffer) {
-            into.extend_from_slice(&buffer[..n]);
-        }
-    }
-}
+mod stack;
 
-/// A listening socket.
-struct Binding {
-    socket: TcpListener,
-    port: u16,
-}
-
-impl RawListener for Binding {
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
-        self.socket.poll_accept(cx).map_ok(|(socket, peer)| (Box::new(socket) as Box<dyn RawSocket>, peer))
-    }
-
-    fn port(&self) -> u16 {
-        self.port
-    }
-}
-
-/// The kernels of `turmoil-net`.
-struct EventStack {
-    net: EnterGuard,
-    /// The hosts' numbers there, `nobody` first.
-    ids: Vec<HostId>,
-    /// The hosts' roots, while they run.
-    roots: Vec<Option<JoinHandle<()>>>,
-    started: Instant,
-}
-
-impl Stack for EventStack {
-    fn passed(&self) -> Duration {
-        Instant::now() - self.started
-    }
-
-    fn set_current(&self, host: HostIx) {
-        turmoil_net::set_current(self.ids[host.0]);
-    }
-
-    fn egress(&mut self, packets: &mut Vec<Packet>) {
-        self.net.egress_all(packets);
-    }
-
-    fn deliver(&mut self, packet: Packet, _: bool) -> Handed {
-        self.net.deliver(packet);
-        Handed::Taken
-    }
-
-    fn reset(&mut self, rst: Packet) {
-        self.net.deliver(rst);
-    }
-
-    fn take_back(&mut self, _: SocketAddr, _: SocketAddr) -> Vec<Bytes> {
-        Vec::new()
-    }
-
-    fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn RawSocket>>> {
-        Box::pin(async move { Ok(Box::new(TcpStream::connect(to).await?) as Box<dyn RawSocket>) })
-    }
-
-    fn bind(&self, port: u16) -> io::Result<Box<dyn RawListener>> {
-        // The stack's `bind` is async in form only.
-        let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
-        let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
-            return Err(io::ErrorKind::WouldBlock.into());
-        };
-        let socket = socket?;
-        let port = socket.local_addr()?.port();
-        Ok(Box::new(Binding { socket, port }))
-    }
-
-    fn start(&mut self, host: HostIx, root: Root) {
-        self.roots[host.0] = Some(local::as_host(host, || tokio::spawn(root)));
-    }
-
-    fn stop(&mut self, host: HostIx) {
-        if let Some(root) = self.roots[host.0].take() {
-            root.abort();
-        }
-    }
-
-    fn tasks_of(&self, host: HostIx) -> Option<u64> {
-        Some(local::tasks_of(host))
-    }
-}
+use stack::EventStack;
 
 /// A paused runtime of one thread, with the hooks of a world.
 pub(super) struct EventMachine {
@@ -150,22 +59,20 @@ impl EventMachine {
 }
 
 impl Machine for EventMachine {
-    /// Its own retransmission, which counts passes, is off.
     fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>) {
         let _in_runtime = self.runtime.enter();
-        let mut net = Net::with_config(KernelConfig::default().retx_threshold(u32::MAX));
-        let (ids, ips) = hosts.iter().map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str()))).unzip();
-        let roots = hosts.iter().map(|_| None).collect();
-        (Box::new(EventStack { net: net.enter(), ids, roots, started: Instant::now() }), ips)
+        let (stack, ips) = EventStack::new(hosts);
+        (Box::new(stack), ips)
     }
 
-    fn drive(&mut self, until: Time) {
+    fn drive(&mut self, until: Time) -> Result<(), RunError> {
         self.runtime.block_on(async {
             local::with(World::begin_run);
             Director::new(until).await;
             // Outside of its runtime, tokio's clock is the real one.
-            local::with(World::seal);
+            super::finish();
         });
+        Ok(())
     }
 }
 
@@ -185,12 +92,20 @@ fn stop_spinning() {
 /// The end of a turn: nothing is ready.
 fn park() {
     local::progress();
-    let sealed = local::try_with(|world| {
-        let sealed = world.end_turn();
+    let Some(ran) = local::try_with(World::ran) else { return };
+    if ran {
+        census::look();
+    }
+    let stops = local::with(|world| {
+        if ran {
+            world.end_turn();
+        } else {
+            world.plan_wake(world.now());
+        }
         world.forget_time();
-        sealed
+        world.livelock.is_some()
     });
-    if sealed == Some(true) {
+    if stops {
         local::seal();
     }
 }
@@ -232,36 +147,36 @@ enum Moment {
 }
 
 impl World {
-    /// The end of a turn. Returns whether the run stops here.
-    fn end_turn(&mut self) -> bool {
+    /// Whether anything ran in this turn; otherwise there is nothing to take from anybody.
+    fn ran(&mut self) -> bool {
         let now = self.now();
         if self.turns.last != now {
             (self.turns.last, self.turns.rounds) = (now, 0);
             local::time_moved();
         }
-        let polls = local::polls();
-        if polls == self.turns.polls && !self.turns.acted {
-            // Nothing ran: there is nothing to take from anybody.
-            self.plan_wake(now);
-            return self.livelock.is_some();
-        }
-        (self.turns.polls, self.turns.acted) = (polls, false);
+        let before = std::mem::replace(&mut self.turns.polls, local::polls());
+        std::mem::take(&mut self.turns.acted) || before != self.turns.polls
+    }
+
+    /// The end of a turn in which something ran.
+    fn end_turn(&mut self) {
         if self.read_notes() {
             self.turns.rounds += 1;
             if self.turns.rounds < MOST_ROUNDS {
                 // What was triggered may have made tasks ready: they run in this same instant, before anything leaves.
-                self.wake_director();
-                return false;
+                return self.wake_director();
             }
             self.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
             self.wake_director();
         }
-        self.read_gauges();
         self.finish_deaths();
         self.after_start();
         self.egress();
-        self.plan_wake(now);
-        self.livelock.is_some()
+        // What the world itself saw meanwhile is of this turn, too.
+        if self.read_notes() {
+            return self.wake_director();
+        }
+        self.plan_wake(self.now());
     }
 
     /// Writes what was noted in this turn; returns whether it triggered anything.

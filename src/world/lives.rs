@@ -5,7 +5,6 @@
 //! are killed, unless the step says that they live on. Tasks that outlive their host are a leak of the subject. A host that starts
 //! again has a fresh operating system: processes that lived on are not its own.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +103,7 @@ impl World {
         }
         self.record(Some(index), What::Died { kernel });
         self.drop_holds_of(index);
-        self.gauges.iter_mut().filter(|gauge| gauge.host == index).for_each(|gauge| gauge.alive = false);
+        self.gauges.iter_mut().for_each(|gauge| gauge.dies_with(index));
         self.users.retain(|(client, _)| *client != index);
         let state = self.hosts.get_mut(index);
         (state.up, state.dark, state.orphans) = (false, kernel, orphans);
@@ -180,18 +179,9 @@ impl World {
         }
     }
 
-    /// After a host's first turn: what it has before its first connection is counted.
+    /// The first turn is over.
     pub(super) fn after_start(&mut self) {
-        if self.phase == Phase::Starting {
-            self.phase = Phase::Running;
-        }
-        for host in self.hosts.indices() {
-            let state = self.hosts.get_mut(host);
-            if state.up && !state.counted {
-                state.counted = true;
-                self.count(host, true);
-            }
-        }
+        self.phase = self.phase.max(Phase::Running);
     }
 
     /// The run has reached the time until which it was to go. Returns until when it goes on, or `None` when it is over.
@@ -212,34 +202,9 @@ impl World {
                 }
                 Some(now + self.settle)
             }
-            Phase::Settling => {
-                self.hosts.indices().for_each(|host| self.count(host, false));
+            Phase::Settling | Phase::Over => {
+                self.phase = Phase::Over;
                 None
-            }
-        }
-    }
-
-    /// Counts what a host has.
-    fn count(&mut self, host: HostIx, baseline: bool) {
-        let state = self.hosts.get(host);
-        let mut counts = BTreeMap::from([("sockets".to_owned(), state.sockets)]);
-        counts.extend(self.stack.tasks_of(host).map(|tasks| ("tasks".to_owned(), tasks)));
-        counts.extend(state.processes.as_ref().map(|processes| ("processes".to_owned(), processes.alive())));
-        for gauge in self.gauges.iter().filter(|gauge| gauge.host == host && gauge.alive) {
-            counts.insert(gauge.name.to_owned(), (gauge.count)());
-        }
-        self.record(Some(host), What::Census { baseline, counts });
-    }
-
-    /// Notes what the subject's counters have risen to.
-    pub(super) fn read_gauges(&mut self) {
-        for at in 0..self.gauges.len() {
-            let gauge = &mut self.gauges[at];
-            let value = if gauge.alive { (gauge.count)() } else { 0 };
-            if value > gauge.highest {
-                gauge.highest = value;
-                let (host, name) = (gauge.host, gauge.name);
-                self.record(Some(host), What::Gauge { name, value });
             }
         }
     }

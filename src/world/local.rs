@@ -19,7 +19,7 @@ use super::state::World;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct HostIx(pub usize);
 
-/// The host that no task belongs to: sockets opened there are a bug.
+/// The host of what belongs to none: a task, a milestone or a socket there is a bug, and is told as such.
 pub(super) const NOBODY: HostIx = HostIx(0);
 
 /// Something that happened during a turn, in order.
@@ -38,6 +38,8 @@ pub(super) enum Noted {
     Point { name: &'static str, fields: Arc<[(&'static str, FieldValue)]>, hold: Option<usize> },
     /// A line of the subject's own tracing output.
     Log(String),
+    /// Something belongs to no host.
+    Stray(String),
 }
 
 /// The tasks of a world, and whose they are.
@@ -151,6 +153,11 @@ pub(super) fn note_of_world(host: HostIx, what: Noted) {
     }
 }
 
+/// Notes something that belongs to no host.
+pub(super) fn note_stray(what: String) {
+    note_of_world(NOBODY, Noted::Stray(what));
+}
+
 /// A host dies: what its tasks say from now on, while they are dropped, is ignored.
 pub(super) fn dies(host: HostIx) {
     DYING.with_borrow_mut(|dying| dying.push(host));
@@ -227,6 +234,9 @@ pub(super) fn time_moved() {
 /// The runtime's hook: a task is spawned, by a task of the current host.
 pub(super) fn spawned(id: Id) {
     let host = CURRENT.get();
+    if host == NOBODY {
+        note_stray("a task".into());
+    }
     TASKS.with_borrow_mut(|tasks| {
         tasks.owner.insert(id, host);
         tasks.hosts[host.0].count += 1;

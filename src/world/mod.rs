@@ -4,7 +4,7 @@
 //! turn is, and how virtual time moves. Then
 //! - `engine`: what an engine is to a world. `turmoil`: the second one, which checks the first.
 //! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
-//! - `hosts`, `lives`: hosts, and how they start, die and start again.
+//! - `hosts`, `lives`: hosts, and how they start, die and start again. `census`: what is counted on them.
 //! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
 //! - `ends`, `tap`: how ends die and are answered for; what is taken down of it all.
 //! - `steps`, `faults`, `puppet`: the schedule as it is carried out.
@@ -13,16 +13,17 @@
 //!
 //! What it does not do: datagrams, connections of a host to itself, name resolution beyond its hosts' names, real files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::history::{History, Side, What};
+use crate::history::{History, Side, Time, What};
 use crate::probe;
 use crate::schedule::{Action, Count, Fault, Host, Plan};
 use crate::subject::Erased;
 
+mod census;
 mod conns;
 mod ends;
 mod engine;
@@ -108,6 +109,14 @@ pub enum RunError {
     /// The plan names something that the subject does not have.
     #[error("{0}")]
     Plan(String),
+    /// The engine itself gave up midway.
+    #[error("the engine stopped the run at {at}: {why}")]
+    Engine {
+        /// When.
+        at: Time,
+        /// What it says.
+        why: String,
+    },
     /// The operating system gave no runtime.
     #[error("no runtime: {0}")]
     Runtime(String),
@@ -123,18 +132,28 @@ pub enum RunError {
 pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<Outcome, RunError> {
     check(subject, plan, options.engine)?;
     let scripts = process::scripts(plan).map_err(RunError::Plan)?;
+    let machine = engine::machine(options.engine, plan.seed)?;
+    carry_out(subject, plan, options, scripts.as_ref(), machine)
+}
+
+/// Runs a plan that was checked.
+fn carry_out(
+    subject: &Arc<dyn Erased>,
+    plan: &Plan,
+    options: &Options,
+    scripts: Option<&BTreeMap<String, Script>>,
+    mut machine: Box<dyn Machine>,
+) -> Result<Outcome, RunError> {
     prober::hear_panics();
     let _hearing = hearing::listen(options.log);
-    let mut machine = engine::machine(options.engine, plan.seed)?;
-    let world = new(subject, plan, options, scripts.as_ref(), &mut *machine);
+    let world = new(subject, plan, options, scripts, &mut *machine);
     local::enter(world);
     let run = catch_unwind(AssertUnwindSafe(|| {
         let _probing = probe::attach(Rc::new(prober::WorldProber));
         if !hears() {
             return Err(RunError::Deaf);
         }
-        machine.drive(plan.horizon.into());
-        Ok(())
+        machine.drive(plan.horizon.into())
     }));
     // The order matters: tasks first, then what the subject left with the world, then the socket stack.
     local::seal();
@@ -182,6 +201,14 @@ fn hears() -> bool {
     !notes.is_empty()
 }
 
+/// The last words of a run: what is left is counted, if all is over, and everything that was said is written.
+fn finish() {
+    if local::with(|world| world.phase) == Phase::Over {
+        census::close();
+    }
+    local::with(World::seal);
+}
+
 /// A new world, in which nothing has happened.
 fn new(
     subject: &Arc<dyn Erased>,
@@ -227,6 +254,7 @@ fn new(
         users: Vec::new(),
         calls: 0,
         gauges: Vec::new(),
+        strays: BTreeSet::new(),
         entropy,
         livelock: None,
         dissects: options.detail == Detail::Full || plan.steps.iter().any(counts_messages),

@@ -18,10 +18,10 @@ use crate::process::{Launch, Unsupported};
 use crate::schedule::Host;
 use crate::subject::{Journal, Recorder, Root};
 
+use super::census::Gauge;
 use super::hosts::{HostState, Role};
 use super::local::{self, HostIx, Noted};
 use super::process::{Processes, Script};
-use super::state::Gauge;
 use super::stream::WorldNet;
 
 /// What the wall clocks of a world show at its start: 2026-01-01 00:00 UTC, in seconds since 1970.
@@ -102,7 +102,7 @@ impl Journal for WorldJournal {
     fn gauge(&self, host: &Host, name: &'static str, count: Box<dyn Fn() -> u64 + Send>) {
         local::try_with(|world| {
             if let Some(host) = world.hosts.named(host) {
-                world.gauges.push(Gauge { host, name, count, highest: 0, alive: true });
+                world.gauges.push(Gauge::new(host, name, count));
             }
         });
     }

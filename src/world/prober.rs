@@ -36,12 +36,15 @@ pub(super) fn hear_panics() {
     ONCE.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
-            if local::listening() && local::current() != NOBODY {
+            let of_nobody = local::current() == NOBODY;
+            if local::listening() {
                 let message = info.payload_as_str().unwrap_or("no message");
                 let file = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
                 let at = info.location().map_or(String::new(), |at| format!(" ({}:{})", file(at.file()), at.line()));
                 local::note(Noted::Entry(What::Panicked { message: format!("{message}{at}") }));
-            } else {
+            }
+            // It may be the world itself that panics, whose history nobody will read.
+            if of_nobody || !local::listening() {
                 before(info);
             }
         }));

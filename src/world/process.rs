@@ -1,4 +1,4 @@
-//! The simulated side of [`process`](crate::process): processes that play a [`Script`], and whose every byte is ground truth.
+//! The simulated side of [`process`]: processes that play a [`Script`], and whose every byte is ground truth.
 //!
 //! A server launches them through [`Launch`], by the name of a script in the place of a program. What they really write, what
 //! really reaches their standard input, and how they really end goes into the history, by their own hand: no word of the
@@ -13,7 +13,8 @@
 //!
 //! In the history, the script `p1` is the stream `p1` (its end is the process's: `exit 7`, `signal 9`), and its pipes are
 //! `p1/stdout`, `p1/stderr` (their end, `closed`, comes when everybody who holds them has gone) and `p1/stdin` (what it
-//! read). Launched again, it is `p1~2`, `p1~3`, …
+//! read). Launched again, it is `p1~2`, `p1~3`, … The glue of a subject can give it another name, and say which call asked for
+//! it or for a line of its input ([`calls`]): then the launching and the reading of the line are effects of that call.
 //!
 //! With a terminal, all that it prints is one stream, `p1/pty`, whose lines still say which of the two they came from. Its
 //! input ends with Ctrl-D. The hang-up (signal 1) comes to whoever prints to a terminal that nobody reads any more, and, when
@@ -29,10 +30,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::history::Call;
 use crate::net::BoxFuture;
 use crate::process::{self, Child, Command, Exit, KILL, Launch, Output};
 use crate::subject::Recorder;
 
+pub mod calls;
 mod ends;
 mod life;
 mod script;
@@ -133,7 +136,10 @@ impl Processes {
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
         let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
         let life = Arc::new(Life::default());
-        let (pid, name) = self.register(program, &life)?;
+        let (pid, name) = self.register(program, calls::variable(command, calls::NAME), &life)?;
+        if let Some(call) = calls::variable(command, calls::CALL).and_then(|call| call.parse().ok()) {
+            self.record.effect(Call(call), name.as_str());
+        }
         let (near, far) = ends::ends(command.stdio);
         let (ended, exit) = oneshot::channel();
         let process = life::Process { name, script, record: self.record.clone(), life: life.clone(), ends: far };
@@ -147,7 +153,8 @@ impl Processes {
     }
 
     /// A pid for the next process, and its name in the history.
-    fn register(&self, program: &str, life: &Arc<Life>) -> io::Result<(u32, String)> {
+    fn register(&self, program: &str, name: Option<&str>, life: &Arc<Life>) -> io::Result<(u32, String)> {
+        let program = name.unwrap_or(program);
         let mut table = self.table();
         if table.down {
             return Err(is_down());
@@ -187,7 +194,7 @@ struct Scripted {
     pid: u32,
     life: Arc<Life>,
     processes: Processes,
-    ends: process::Ends,
+    ends: process::Streams,
     exit: Waited,
 }
 

@@ -15,7 +15,7 @@ use crate::history::{ConnEnd, ConnIndex, Fate, Flags, Side, Time, What};
 use super::conns::Direction;
 use super::engine::Handed;
 use super::link::{self, Opening, Segment};
-use super::local::{self, HostIx};
+use super::local::{self, HostIx, NOBODY};
 use super::queue::Due;
 use super::state::World;
 
@@ -51,7 +51,12 @@ impl World {
     /// A kernel sent a segment.
     fn sent(&mut self, packet: Packet) {
         let Some(segment) = segment_of(&packet) else { return };
-        let (Some(src), Some(dst)) = (self.hosts.at(packet.src), self.hosts.at(packet.dst)) else { return };
+        let (Some(src), Some(dst)) = (self.hosts.at(packet.src), self.hosts.at(packet.dst)) else {
+            let from_nobody = packet.src == self.hosts.get(NOBODY).ip;
+            return if from_nobody {
+                stray(&packet, segment)
+            };
+        };
         let (from, to) = ((src, segment.src_port), (dst, segment.dst_port));
         let opens = segment.flags.syn && !segment.flags.ack;
         let found = if opens { self.opened(from, to) } else { self.conns.of_segment(from, to) };
@@ -77,11 +82,6 @@ impl World {
         let conn = self.conns.open(from.0, to.0, (from.1, to.1), opening.label, opening.end);
         let described = self.conns.describe(conn, &self.hosts, self.now());
         self.history.conns.push(described);
-        if self.dissects {
-            for side in [Side::Client, Side::Server] {
-                self.conns.get(conn).from(side).dissector = Some(self.subject.dissector(side));
-            }
-        }
         self.record(Some(from.0), What::ConnOpened { conn });
         if self.conns.look(conn).end(Side::Client).lock().dropped {
             // Whoever asked for it went away before its SYN had left.
@@ -377,6 +377,12 @@ impl World {
             self.reopened.push((conn, side));
         }
     }
+}
+
+/// A segment comes from a socket that no host's `Env` gave out.
+fn stray(packet: &Packet, segment: &TcpSegment) {
+    let Packet { src, dst, .. } = packet;
+    local::note_stray(format!("a socket, {src}:{} to {dst}:{}", segment.src_port, segment.dst_port));
 }
 
 fn is_bare(packet: &Packet) -> bool {

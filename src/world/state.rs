@@ -1,6 +1,7 @@
 //! The state of a world, and its history as it is written.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::schedule::{Operation, Plan};
 use crate::subject::{Erased, Root};
 
 use super::Options;
+use super::census::Gauge;
 use super::conns::{Conns, SharedEnd};
 use super::engine::Stack;
 use super::event::Turns;
@@ -59,7 +61,10 @@ pub(super) struct World {
     /// Where the operations of each client's user go.
     pub users: Vec<(HostIx, UnboundedSender<(Call, Operation)>)>,
     pub calls: u64,
+    /// The counters of the subject's census.
     pub gauges: Vec<Gauge>,
+    /// What was said of things that belong to no host: each is said once.
+    pub strays: BTreeSet<String>,
     pub entropy: Vec<ChaCha8Rng>,
     /// The run must stop now: time stands still.
     pub livelock: Option<String>,
@@ -75,16 +80,6 @@ pub(super) struct Opening {
     pub end: SharedEnd,
 }
 
-/// A counter of the subject's census.
-pub(super) struct Gauge {
-    pub host: HostIx,
-    pub name: &'static str,
-    pub count: Box<dyn Fn() -> u64 + Send>,
-    pub highest: u64,
-    /// Whether it belongs to the current life of its host.
-    pub alive: bool,
-}
-
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
@@ -96,6 +91,8 @@ pub(super) enum Phase {
     Closing,
     /// The clients are gone; what is left is given time to go.
     Settling,
+    /// It is over, and what is left is to be counted.
+    Over,
 }
 
 impl World {
@@ -120,6 +117,11 @@ impl World {
         digest(&mut self.history, at, host, &what);
         let host = host.map(|host| self.hosts.get(host).name.clone());
         self.history.events.push(Event { at, host, what });
+    }
+
+    /// Whether a task of the subject panicked.
+    pub fn has_panicked(&self) -> bool {
+        self.history.events.iter().any(|event| matches!(event.what, What::Panicked { .. }))
     }
 
     /// Has something happen at a time; within one millisecond, lower ranks come first.

@@ -271,6 +271,12 @@ impl World {
                 self.record(of, What::Point { name, fields: fields.clone(), held: hold.is_some() });
                 self.reached(true, host, name, &fields)
             }
+            Noted::Stray(what) => {
+                if self.strays.insert(what.clone()) {
+                    self.record(None, What::Stray { what });
+                }
+                false
+            }
             Noted::Log(line) => {
                 let (at, name) = (self.now(), of.map_or("-", |host| self.hosts.get(host).name.as_str()));
                 self.log.push(format!("{at:>9}  {name:<8}  {line}"));
@@ -316,6 +322,7 @@ fn is_of_user(entry: &What) -> bool {
             | What::Failed { .. }
             | What::Opened { .. }
             | What::Delivered { .. }
+            | What::Saw { .. }
             | What::StreamEnded { .. }
             | What::GaveUp { .. }
     )

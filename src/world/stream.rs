@@ -19,6 +19,7 @@ use super::conns::SharedEnd;
 use super::engine::{RawListener, RawSocket};
 use super::local::{self, HostIx, NOBODY};
 use super::state::Opening;
+use super::tap;
 
 /// When so much waits to be read, reading may have to update the window.
 const NEARLY_FULL: u64 = 60 * 1024;
@@ -303,7 +304,7 @@ impl AsyncWrite for WorldStream {
             std::task::ready!(Pin::new(socket).poll_write(cx, buf))?
         };
         drop(end);
-        local::with(|world| world.wrote(self.conn, self.side, &buf[..written]));
+        tap::wrote(self.conn, self.side, &buf[..written]);
         Poll::Ready(Ok(written))
     }
 

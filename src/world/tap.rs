@@ -2,6 +2,7 @@
 
 use crate::history::{ConnIndex, Fate, Flags, Side, Time, What};
 use crate::net::ConnId;
+use crate::subject::{Dissector, Message};
 
 use super::Detail;
 use super::conns::MessageSent;
@@ -9,14 +10,26 @@ use super::link::Segment;
 use super::local;
 use super::state::World;
 
+/// The user of an end wrote bytes: where messages are counted, their ends are noted. A dissector is the subject's code, so nobody
+/// holds the world while it reads.
+pub(super) fn wrote(conn: ConnIndex, from: Side, bytes: &[u8]) {
+    let reading = local::with(|world| {
+        let direction = world.conns.get(conn).from(from);
+        direction.written += bytes.len() as u64;
+        world.dissects.then(|| (direction.dissector.take(), world.subject.clone()))
+    });
+    let Some((dissector, subject)) = reading else { return };
+    let mut dissector = dissector.unwrap_or_else(|| subject.dissector(from));
+    let found = dissector.feed(bytes);
+    local::with(|world| world.read(conn, from, dissector, found));
+}
+
 impl World {
-    /// The user of an end wrote bytes: where messages are counted, their ends are noted.
-    pub(super) fn wrote(&mut self, conn: ConnIndex, from: Side, bytes: &[u8]) {
+    /// A dissector found messages in what was written.
+    fn read(&mut self, conn: ConnIndex, from: Side, dissector: Box<dyn Dissector>, found: Vec<Message>) {
         let host = self.conns.look(conn).host(from);
         let direction = self.conns.get(conn).from(from);
-        direction.written += bytes.len() as u64;
-        let Some(dissector) = &mut direction.dissector else { return };
-        let found = dissector.feed(bytes);
+        direction.dissector = Some(dissector);
         direction.messages.extend(found.iter().map(|message| MessageSent { end: message.end, delivered: None }));
         if self.options.detail == Detail::Full {
             for message in found {

@@ -23,11 +23,13 @@
 //! - the order of packets and timers within a millisecond is fixed, whatever the plan wants;
 //! - there are no task hooks: tasks are not counted (neither in the census nor as a leak of a dead host), nor are polls; a task
 //!   that spins hangs the run, where the event engine tells of a livelock;
-//! - a panic of a task that is not the root ends its whole run: turmoil shuts the runtime down.
+//! - a panic of a task that is not the root ends its whole run: turmoil shuts the runtime down. What else turmoil gives up for is an
+//!   error of the run.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ use crate::subject::Root;
 use super::engine::{Machine, Stack};
 use super::local::{self, HostIx};
 use super::state::World;
+use super::{RunError, census};
 
 mod links;
 mod socket;
@@ -134,25 +137,39 @@ impl TickMachine {
         self.hosts[index.0].known = true;
     }
 
-    /// A millisecond in which all hosts run. Returns whether all of them survived.
-    fn tick(&mut self) -> bool {
+    /// A millisecond in which all hosts run.
+    fn tick(&mut self) -> Result<(), Stop> {
         self.shared.borrow_mut().links.hand_over(&self.sim);
-        let survived = catch_unwind(AssertUnwindSafe(|| self.sim.step())).is_ok_and(|stepped| stepped.is_ok());
+        let stepped = match catch_unwind(AssertUnwindSafe(|| self.sim.step())) {
+            Ok(stepped) => stepped.map(|_| ()).map_err(|error| Stop::Error(error.to_string())),
+            Err(panic) => Err(Stop::Panic(panic)),
+        };
+        census::look();
         while local::with(World::read_notes) {
             self.catch_up();
         }
         local::with(|world| {
-            world.read_gauges();
             world.finish_deaths();
             world.after_start();
         });
         self.shared.borrow_mut().links.look(&self.sim);
         local::with(World::egress);
+        while local::with(World::read_notes) {
+            self.catch_up();
+        }
         self.shared.borrow_mut().ticks += 1;
         local::with(|world| world.forget_time());
         local::progress();
-        survived
+        stepped
     }
+}
+
+/// Why there is no next tick.
+enum Stop {
+    /// turmoil says so.
+    Error(String),
+    /// Somebody panicked, and turmoil went down with it.
+    Panic(Box<dyn Any + Send>),
 }
 
 /// What a host runs: its root; then nothing, but for the tasks that it left behind. A panic of the root is the root's end.
@@ -177,7 +194,7 @@ impl Machine for TickMachine {
         (Box::new(TickStack(self.shared.clone())), ips)
     }
 
-    fn drive(&mut self, mut until: Time) {
+    fn drive(&mut self, mut until: Time) -> Result<(), RunError> {
         local::with(World::begin_run);
         loop {
             if local::with(|world| world.now()) >= until {
@@ -185,10 +202,36 @@ impl Machine for TickMachine {
                 until = later;
             }
             self.catch_up();
-            if !self.tick() {
-                break;
+            match self.tick() {
+                Ok(()) => {}
+                // Where it is a task of the subject, the history says so, and ends here.
+                Err(Stop::Panic(_)) if local::with(|world| world.has_panicked()) => break,
+                Err(Stop::Panic(panic)) => resume_unwind(panic),
+                Err(Stop::Error(why)) => return Err(RunError::Engine { at: local::with(|world| world.now()), why }),
             }
         }
-        local::with(World::seal);
+        super::finish();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Plan;
+    use crate::world::tests::bare;
+    use crate::world::{Engine, Options, carry_out};
+
+    #[test]
+    fn when_turmoil_gives_up_the_run_is_an_error() {
+        let mut machine = TickMachine::new(1);
+        machine.sim.client("saboteur", async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Err("of turmoil's own".into())
+        });
+        let subject = bare(|_| std::future::pending(), |_| std::future::pending());
+        let options = Options { engine: Engine::Turmoil, ..Options::default() };
+        let error = carry_out(&subject, &Plan::new("bare"), &options, None, Box::new(machine)).unwrap_err();
+        assert_eq!(error.to_string(), "the engine stopped the run at 0.101 s: of turmoil's own");
     }
 }

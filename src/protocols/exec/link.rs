@@ -149,6 +149,12 @@ impl Link {
         let _ = timeout(at_most, last_words).await;
     }
 
+    /// Listens on as if the peer could never be silent.
+    pub(super) fn listen_for_ever(&mut self) {
+        self.limits = WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..self.limits };
+        self.next_ping = self.socket.get_ref().heard + EVER;
+    }
+
     fn push(&mut self, frame: Frame) {
         self.outbox_bytes += frame.len();
         self.outbox.push_back(frame);

@@ -1,5 +1,7 @@
 //! `[expect]`: what must come out.
 
+use std::collections::BTreeSet;
+
 use super::names::Names;
 use super::one_of;
 use super::trigger::{Delay, trigger};
@@ -22,6 +24,7 @@ pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<
         streams: (named(&table, "stream")?.iter())
             .map(|entry| Ok((entry.label.to_owned(), stream(entry)?)))
             .collect::<Parsed<_>>()?,
+        may_miss: BTreeSet::new(), // it stands in the steps
         calls: named(&table, "call")?.iter().map(|entry| Ok((number(entry)?, call(entry)?))).collect::<Parsed<_>>()?,
     })
 }

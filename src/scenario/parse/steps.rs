@@ -1,6 +1,6 @@
 //! `[[step]]`: what happens, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::names::Names;
@@ -13,12 +13,29 @@ use crate::scenario::verbs::{Verb, verbs};
 use crate::schedule::words::{Fields, Kind, Value, WORDS, Word};
 use crate::schedule::{Action, Fault, Host, Learns, Mark, Operation, Orphans, Step, When};
 
+/// The steps of a file.
+#[derive(Default)]
+pub struct Steps {
+    pub steps: Vec<Step>,
+    /// Where each stands.
+    pub at: Vec<usize>,
+    /// The numbers, from 0, of those that may do nothing.
+    pub may_miss: BTreeSet<usize>,
+}
+
 /// All steps.
-pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<Vec<Step>> {
-    let Some(node) = node else { return Ok(Vec::new()) };
+pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<Steps> {
+    let mut all = Steps::default();
+    let Some(node) = node else { return Ok(all) };
     let verbs = verbs(names.subject);
     let reader = Reader { names, horizon, verbs: &verbs };
-    node.list("a list of tables, each under `[[step]]`")?.iter().map(|step| reader.step(step)).collect()
+    for (n, node) in node.list("a list of tables, each under `[[step]]`")?.iter().enumerate() {
+        let (step, may_miss) = reader.step(node)?;
+        all.steps.push(step);
+        all.at.push(node.at);
+        all.may_miss.extend(may_miss.then_some(n));
+    }
+    Ok(all)
 }
 
 struct Reader<'r> {
@@ -28,7 +45,8 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn step(&self, node: &Node<'_>) -> Parsed<Step> {
+    /// A step, and whether it may do nothing.
+    fn step(&self, node: &Node<'_>) -> Parsed<(Step, bool)> {
         let mut known: Vec<&str> = keys::STEP.names().collect();
         known.extend(WORDS.iter().map(|word| word.name));
         known.extend(self.verbs.iter().map(|verb| verb.name.as_str()));
@@ -38,7 +56,7 @@ impl Reader<'_> {
         if let Action::Fault(Fault::Hold { .. }) = action {
             at_a_point(&when).or_else(|message| Err(Wrong { at: table.need("hold", "")?.key_at, message: message.into() }))?;
         }
-        Ok(Step { when, action })
+        Ok((Step { when, action }, may_miss(&table)?))
     }
 
     fn when(&self, table: &Table<'_>) -> Parsed<When> {
@@ -128,6 +146,13 @@ impl Reader<'_> {
             Ok(_) => Ok(operation),
             Err(error) => Err(Wrong { at: place(node, &error.path), message: error.message }),
         }
+    }
+}
+
+fn may_miss(table: &Table<'_>) -> Parsed<bool> {
+    match table.get("may-miss") {
+        Some(node) if !node.flag()? => node.wrong("`may-miss` is `true`, or it is left out"),
+        node => Ok(node.is_some()),
     }
 }
 

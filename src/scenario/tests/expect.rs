@@ -204,11 +204,79 @@ fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
     );
 }
 
+/// A schedule of two steps, and what came of its runs of two connections: for each, what was noted of the steps that were carried
+/// out.
+fn idle(second: &str, runs: &[&[(usize, Option<&str>)]]) -> Vec<String> {
+    let first = "[[step]]\nat = \"1s\"\ndrop-handle = {}\n";
+    let scenario = after_head(&format!("{first}\n[[step]]\n{second}\n"));
+    let mut idle = Idle::new(&scenario);
+    for run in runs {
+        let mut told = Told::default().connected(0, 1).connected(1, 2);
+        for (step, note) in *run {
+            told = told.event(1, What::Stepped { step: *step, note: None });
+            if let Some(note) = note {
+                told = told.event(1, What::Stepped { step: *step, note: Some((*note).to_owned()) });
+            }
+        }
+        idle.add(&told.0);
+    }
+    idle.unmet()
+}
+
+const RESET: &str = "at = \"2s\"\nreset = { conn = \"client#5\" }";
+
+#[test]
+fn a_step_that_did_nothing_in_any_run_is_named_with_its_line() {
+    let missed = (1, Some("there is no client#5 yet"));
+    assert_eq!(
+        idle(RESET, &[&[(0, None), missed], &[(0, None), missed]]),
+        ["step 2 in line 8, `reset`, did nothing in any of 2 runs: there is no client#5 yet; a step that may do so says \
+             `may-miss = true`"]
+    );
+    let after = "after = \"ferry.client.recovering\"\nreset = { conn = \"client#1\" }";
+    assert_eq!(
+        idle(after, &[&[(0, None)]]),
+        [
+            "step 2 in line 8, `reset`, did nothing: what it waits for was not reached; a step that may do so says `may-miss = true`"
+        ]
+    );
+}
+
+#[test]
+fn one_run_in_which_a_step_did_something_is_enough() {
+    let missed = (1, Some("there is no client#5 yet"));
+    let reset = RESET.replace("client#5", "client#2");
+    assert_eq!(idle(&reset, &[&[(0, None), missed], &[(0, None), (1, None)], &[(0, None), missed]]), Vec::<String>::new());
+}
+
+#[test]
+fn a_fault_that_waits_for_a_connection_that_never_comes_does_nothing() {
+    let stall = |conn: &str| {
+        let step = format!("at = \"2s\"\nstall = {{ conn = \"{conn}\", toward = \"client\" }}");
+        idle(&step, &[&[(0, None), (1, None)]])
+    };
+    assert_eq!(
+        stall("client#3"),
+        ["step 2 in line 8, `stall`, did nothing: client#3 never came; a step that may do so says `may-miss = true`"]
+    );
+    assert_eq!(["client#2", "client:gen2", "client#last"].map(|conn| stall(conn).len()), [0; 3]);
+}
+
+#[test]
+fn a_step_that_may_miss_is_not_asked_for() {
+    assert_eq!(idle(&format!("{RESET}\nmay-miss = true"), &[&[(0, None)]]), Vec::<String>::new());
+}
+
 #[test]
 fn a_swarm_is_asked_over_all_its_runs_together() {
     let swarm = |expect: &str| after_head(&format!("[swarm]\n[expect]\n{expect}")).expect;
     let (once, never) = (Told::default().connected(0, 1).0, Told::default().0);
-    let over = |expect: &str| swarm(expect).unmet_over([&never, &once, &never, &never].into_iter());
+    let over = |expect: &str| {
+        let expect = swarm(expect);
+        let mut tally = Tally::new(&expect);
+        [&never, &once, &never, &never].into_iter().for_each(|history| tally.add(history));
+        tally.unmet()
+    };
     let nothing = Vec::<String>::new();
     assert_eq!(over("reaches = [\"ferry.client.connected\"]"), nothing, "one run is enough");
     assert_eq!(over("reaches = [\"ferry.client.recovering\"]"), ["ferry.client.recovering was reached in none of 4 runs"]);

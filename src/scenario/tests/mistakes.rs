@@ -58,6 +58,7 @@ const BROKEN: &[(&str, &str)] = &[
     ("[process.p1]\n", "f.toml:4:10: `p1` needs `exit`, a whole number"),
     ("[process]\np1 = 3", "f.toml:5:6: `p1` must be a table, not a number"),
     // -- steps
+    ("[[step]]\nat = \"1s\"\ndrop-handle = {}\nmay-miss = false", "f.toml:7:12: `may-miss` is `true`, or it is left out"),
     (
         "[[step]]\nat = \"1s\"",
         "f.toml:4:1: a step needs a verb: a fault like `cut`, or an operation of ferry: `start`, `write`, `drop-handle`",

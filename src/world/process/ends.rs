@@ -10,9 +10,10 @@ use tokio::sync::Mutex as Turns;
 use tokio::time::sleep;
 
 use super::PIPE;
+use super::calls::Lines;
 use super::script::Print;
 use crate::history::Stream;
-use crate::process::{Ends, Stdio};
+use crate::process::{Stdio, Streams};
 use crate::subject::Recorder;
 
 /// What ends the input of a terminal: Ctrl-D.
@@ -27,10 +28,10 @@ pub(super) struct Far {
 }
 
 /// What was asked for: the launcher's ends, and the process's. Where nobody is to write to it, its input has ended already.
-pub(super) fn ends(stdio: Stdio) -> (Ends, Far) {
+pub(super) fn ends(stdio: Stdio) -> (Streams, Far) {
     let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] = std::array::from_fn(|_| duplex(PIPE));
     let terminal = matches!(stdio, Stdio::Terminal(_));
-    let near = Ends {
+    let near = Streams {
         stdin: (stdio != Stdio::Pipes { stdin: false }).then(|| Box::new(stdin) as _),
         stdout: Some(Box::new(stdout)),
         stderr: (!terminal).then(|| Box::new(stderr) as _),
@@ -61,7 +62,7 @@ impl Far {
             to,
         };
         Held {
-            stdin: Reader { from: self.stdin, stream: stream("stdin"), record, terminal },
+            stdin: Reader { from: self.stdin, stream: stream("stdin"), record, terminal, lines: Lines::default() },
             stdout: pen("stdout", out),
             stderr: pen("stderr", err),
             terminal,
@@ -76,6 +77,7 @@ pub(super) struct Reader<'a> {
     record: &'a Recorder,
     /// Whether it is a terminal: one that nobody writes to any more has not ended.
     terminal: bool,
+    lines: Lines,
 }
 
 impl Reader<'_> {
@@ -89,6 +91,9 @@ impl Reader<'_> {
             let bytes = Bytes::copy_from_slice(&came[..end.unwrap_or(count)]);
             if !bytes.is_empty() {
                 self.record.produced(&self.stream, bytes.clone());
+                for call in self.lines.feed(&bytes) {
+                    self.record.effect(call, &*self.stream.0);
+                }
                 if let Some(out) = echo {
                     out.say(bytes).await?;
                 }

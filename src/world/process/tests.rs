@@ -53,6 +53,15 @@ impl Machine {
         self.notes.0.lock().unwrap().iter().flat_map(|(_, what)| bytes(what)).collect()
     }
 
+    /// Which calls took effect, on what.
+    fn effects(&self) -> Vec<String> {
+        let line = |what: &What| match what {
+            What::Effect { call, target } => Some(format!("{call} on {target}")),
+            _ => None,
+        };
+        self.notes.0.lock().unwrap().iter().filter_map(|(_, what)| line(what)).collect()
+    }
+
     /// What really ended, when, and how.
     fn endings(&self) -> Vec<String> {
         let line = |(at, what): &(u64, What)| match what {
@@ -111,6 +120,22 @@ async fn pids_are_the_same_in_every_run_and_a_second_launch_has_its_own_name() {
     assert_eq!((first.pid(), second.pid()), (1000, 1001));
     tokio::join!(first.wait(), second.wait()).1.unwrap();
     assert_eq!(machine.produced("p1~2/stdout"), b"1 p1~2/stdout\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn glue_can_say_what_the_history_calls_a_process_and_which_calls_reach_it() {
+    let script = Script { stdin: Stdin::Reads, end: End::Never, ..Script::default() };
+    let machine = Machine::with(script);
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let env = vec![variable(calls::NAME, "client2/p1"), variable(calls::CALL, "7")];
+    let mut child = machine.processes.launch(&Command { env, ..run("p1") }).await.unwrap();
+    let mut stdin = child.stdin().unwrap();
+    stdin.write_all(&calls::line(Call(8), 100)[..50]).await.unwrap();
+    tokio::time::sleep(ms(1)).await;
+    assert_eq!(machine.effects(), ["call 7 on client2/p1"], "half a line is no effect");
+    stdin.write_all(&calls::line(Call(8), 100)[50..]).await.unwrap();
+    tokio::time::sleep(ms(1)).await;
+    assert_eq!(machine.effects(), ["call 7 on client2/p1", "call 8 on client2/p1/stdin"]);
 }
 
 #[tokio::test(start_paused = true)]

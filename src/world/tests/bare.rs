@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-use crate::history::{Class, Event, History, Stream as Name, What};
+use crate::history::{Event, History, Side, Stream as Name, What};
 use crate::net::{Endpoint, Stream};
-use crate::property::{Promise, Work};
-use crate::schedule::{Action, Fault, Limit, Limits, Orphans, Plan, Trigger, When};
-use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Root, Subject};
-use crate::world::{Options, run};
+use crate::property::{Evidence, GENERIC, Promise, Work};
+use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When};
+use crate::subject::{Dissector, Erased, HostContext, Lines, Message, Nothing, Operated, Root, Subject};
+use crate::world::{Options, process, run};
 
 /// A root.
 pub type Play = Arc<dyn Fn(HostContext) -> Root + Send + Sync>;
@@ -23,21 +21,6 @@ pub type Play = Arc<dyn Fn(HostContext) -> Root + Send + Sync>;
 pub struct Bare {
     serve: Play,
     drive: Play,
-}
-
-/// What its user can ask for: nothing.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Nothing {}
-
-impl Operations for Nothing {
-    fn class(&self) -> Class {
-        match *self {}
-    }
-
-    fn strategy(_: &Plan) -> proptest::strategy::BoxedStrategy<Self> {
-        unreachable!("there is nothing to draw")
-    }
 }
 
 impl Subject for Bare {
@@ -51,12 +34,13 @@ impl Subject for Bare {
         "two roots"
     }
 
-    fn limits(&self) -> &'static [Limit] {
-        &[]
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        vec![(process::TABLE, process::schema())]
     }
 
-    fn milestones(&self) -> &'static [MilestoneDoc] {
-        &[]
+    fn dissector(&self, _: Side) -> Box<dyn Dissector> {
+        crate::defect!(Anything);
+        Box::new(Curious(Lines::default()))
     }
 
     fn generation_milestone(&self) -> Option<&'static str> {
@@ -75,6 +59,16 @@ impl Subject for Bare {
         let work = Work { attempts: 1, frames: 1, polls: 1 };
         let (round_trips, settle) = (1, Duration::from_secs(1));
         Promise { round_trips, session: Duration::ZERO, closed_retention: Duration::ZERO, work, settle, ..Promise::default() }
+    }
+}
+
+/// Reads lines, and asks the world something meanwhile.
+struct Curious(Lines);
+
+impl Dissector for Curious {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
+        crate::defect!(Anything);
+        self.0.feed(bytes)
     }
 }
 
@@ -110,6 +104,14 @@ pub fn plan_after(trigger: Trigger, fault: Fault) -> Plan {
 /// Runs it.
 pub fn history(subject: &Arc<dyn Erased>, plan: &Plan) -> History {
     run(subject, plan, &Options::default()).unwrap().history
+}
+
+/// The sentences of what breaks a generic property.
+pub fn broken(subject: &Arc<dyn Erased>, plan: &Plan, history: &History, property: &str) -> Vec<String> {
+    let promise = subject.promise(&plan.limits);
+    let evidence = Evidence { plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None };
+    let property = GENERIC.iter().find(|known| known.name == property).unwrap();
+    (property.check)(&evidence).into_iter().map(|broken| broken.sentence).collect()
 }
 
 /// What the hosts said, as `client 12: text`, without times if `timed` is false.

@@ -8,11 +8,11 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::history::{History, What};
-use crate::process::{Child, Command};
-use crate::property::{Evidence, GENERIC};
+use crate::process::{Child, Command, Stdio};
+use crate::scenario::Scenario;
 use crate::schedule::{Fault, Orphans, Plan};
 use crate::subject::{Erased, HostContext};
-use crate::world::{Engine, Options, RunError, run};
+use crate::world::{Engine, Options, RunError, process, run};
 
 const ENGINES: [Engine; 2] = [Engine::Event, Engine::Turmoil];
 
@@ -20,9 +20,9 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// A plan of half a minute with one process, and what happens to the server.
+/// A plan of a quarter of a minute (turmoil's ticks are dear) with one process, and what happens to the server.
 fn with_process(entry: serde_json::Value, faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
-    let mut plan = Plan { horizon: secs(30), ..plan(faults) };
+    let mut plan = Plan { horizon: secs(15), ..plan(faults) };
     plan.setup.insert("process".into(), json!({ "p1": entry }));
     plan
 }
@@ -37,14 +37,15 @@ fn on(engine: Engine, subject: &std::sync::Arc<dyn Erased>, plan: &Plan) -> Hist
 }
 
 async fn launch(host: &HostContext) -> std::io::Result<Box<dyn Child>> {
-    host.env.launch.launch(&Command { argv: vec!["p1".into()], ..Command::default() }).await
+    let stdio = Stdio::Pipes { stdin: true };
+    host.env.launch.launch(&Command { argv: vec!["p1".into()], stdio, ..Command::default() }).await
 }
 
 /// Launches the process, says what it prints and how it ends, and stays.
 async fn tells(host: HostContext) {
     let mut child = launch(&host).await.unwrap();
     let mut output = child.stdout().unwrap();
-    let mut line = [0; 64];
+    let mut line = [0; 4096];
     while let Ok(count @ 1..) = output.read(&mut line).await {
         say(&host, String::from_utf8_lossy(&line[..count]).trim());
     }
@@ -80,11 +81,69 @@ fn counted(history: &History) -> Vec<u64> {
     history.events.iter().filter_map(count).collect()
 }
 
-fn broken(subject: &std::sync::Arc<dyn Erased>, plan: &Plan, history: &History, property: &str) -> Vec<String> {
-    let promise = subject.promise(&plan.limits);
-    let evidence = Evidence { plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None };
-    let property = GENERIC.iter().find(|known| known.name == property).unwrap();
-    (property.check)(&evidence).into_iter().map(|broken| broken.sentence).collect()
+#[test]
+fn a_file_says_what_processes_do() {
+    let file = r#"
+        format = 1
+        subject = "bare"
+        title = "A process that does everything"
+        horizon = "30s"
+
+        [process.p1]
+        print = { lines = 2, every = "50ms", bytes = "80B" }
+        stderr = { lines = 1 }
+        stdin = "echo"
+        exit = "signal"
+        late-output = { after = "4s" }
+        ignores = [1, 15]
+
+        [[step]]
+        at = "5s"
+        crash = { host = "server", processes = "live" }
+    "#;
+    let subjects = [bare(tells, absent)];
+    let plans = Scenario::parse(file, "a.toml", &subjects).unwrap().plans();
+    let said = said(&history(&subjects[0], &plans[0]), false);
+    assert_eq!(said[0].len(), "server: ".len() + 79, "{said:?}");
+    let mistake = |from: &str, to: &str| Scenario::parse(&file.replace(from, to), "a.toml", &subjects).unwrap_err().to_string();
+    assert!(mistake("80B", "80").contains("`80` is no size"));
+    assert!(mistake("live", "alive").ends_with("`alive` is nothing that becomes of processes; did you mean `live`?"));
+    assert!(mistake("stderr", "stdder").contains("did you mean `stderr`?"));
+    assert!(mistake("\"signal\"", "256").contains("`exit`"));
+}
+
+#[test]
+fn a_swarm_draws_what_processes_do() {
+    let file = r#"
+        format = 1
+        subject = "bare"
+        title = "Busy processes"
+
+        [swarm]
+        runs = 20
+
+        [swarm.count]
+        process = "1..4"
+
+        [swarm.process]
+        print = { lines = "0..400", every = "0ms..200ms", bytes = ["1B", "80B", "64KiB"] }
+        exit = [0, 7, "signal", "never"]
+        late-output = { chance = 0.1, after = "0ms..40s" }
+    "#;
+    let subject = bare(keeps, absent);
+    for plan in Scenario::parse(file, "a.toml", &[subject]).unwrap().plans() {
+        let scripts = process::scripts(&plan).unwrap().unwrap();
+        assert!((1..=4).contains(&scripts.len()) && scripts.contains_key("p1"), "{scripts:?}");
+    }
+}
+
+#[test]
+fn what_the_schema_gives_as_an_example_is_an_entry() {
+    let examples = process::schema().as_value()["examples"].as_array().unwrap().clone();
+    assert_eq!(examples.len(), 4);
+    for example in examples {
+        assert!(process::scripts(&with_process(example, [])).is_ok());
+    }
 }
 
 #[test]
@@ -156,7 +215,7 @@ fn processes_survive_a_crash_where_the_step_says_so() {
 /// In its first life a server launches the process, and holds its pipes; in the next it does nothing.
 async fn launches_in_its_first_life(host: HostContext) {
     let now = host.env.clock.now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    if now.as_secs() % 60 == 0 {
+    if now.as_secs().is_multiple_of(60) {
         let mut child = launch(&host).await.unwrap();
         let _pipes = (child.stdin(), child.stdout(), child.stderr());
         std::future::pending::<()>().await;

@@ -1,0 +1,28 @@
+//! The tables of `exec`: milestones and points, defects, rules, census.
+
+use crate::protocols::exec::server::Census;
+
+mod defects;
+mod marks;
+mod rules;
+
+pub use defects::DEFECTS;
+pub use marks::{MILESTONES, POINTS};
+pub use rules::RULES;
+
+/// One row of [`CENSUS`].
+pub type Gauge = (&'static str, fn(&Census) -> u64);
+
+/// What a server is asked to count.
+pub const CENSUS: &[Gauge] = &[
+    ("sessions", Census::sessions),
+    ("connections", Census::connections),
+    ("known-processes", Census::processes),
+    ("starting", Census::starting),
+    ("retained-bytes", Census::most_retained_bytes),
+    ("retained-chunks", Census::most_retained_chunks),
+    ("waiting-input", Census::most_waiting_input),
+];
+
+#[cfg(test)]
+mod tests;
