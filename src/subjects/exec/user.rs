@@ -190,7 +190,7 @@ fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
     }
 }
 
-/// A refusal is an answer: the protocol owes it.
+/// A refusal is an answer: the protocol owes it. So is what is said of a process that has failed: its streams tell the reason.
 pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<String, Failure>) {
     match outcome {
         Ok(result) => record.answered(call, result),
@@ -200,5 +200,9 @@ pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<String, Failur
 }
 
 fn is_refusal(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused { .. } | Failure::IdTaken | Failure::NotWritten(_) | Failure::Superseded)
+    use Failure::{Contradiction, Gap, IdTaken, NotWritten, Refused, Superseded, Unwatched};
+    matches!(
+        failure,
+        Refused { .. } | IdTaken | NotWritten(_) | Superseded | Gap { .. } | Contradiction | Unwatched(_)
+    )
 }
