@@ -199,7 +199,10 @@ impl Fetch {
                 Ok(Some(frame)) => (frame.into_data().unwrap_or_default(), body.is_end_stream(), None),
                 Ok(None) => (Bytes::new(), true, None),
                 Err(_) if crate::defect!(HttpCutIsEnd) => (Bytes::new(), true, None),
-                Err(failed) => (Bytes::new(), true, Some(failed.to_string())),
+                Err(failed) => {
+                    crate::milestone!("exec.http.cut", seq);
+                    (Bytes::new(), true, Some(failed.to_string()))
+                }
             };
             self.pieces(&mut seq, data, done, failed).await;
             if early && seq == 1 {
