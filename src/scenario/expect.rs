@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::Named;
 use crate::history::{Call, History, Stream, Time};
-use crate::property::Broken;
+use crate::property::{Broken, Evidence};
 use crate::schedule::{Mark, Trigger};
 use sight::{Sight, times};
 
@@ -116,7 +116,8 @@ pub const EXPECT: &str = "expect";
 
 impl Expect {
     /// What did not come out of one run of a schedule.
-    pub fn unmet(&self, history: &History) -> Vec<Broken> {
+    pub fn unmet(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+        let history = evidence.history;
         let reaches = self.reaches.iter().filter(|sight| !sight.seen(history)).map(|sight| {
             let times = if sight.nth == 1 { String::new() } else { format!(" {} times", sight.nth) };
             broken(history.end, None, format!("{} was not reached{times}", sight.told()))

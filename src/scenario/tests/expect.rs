@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::history::{Call, Class, ConnIndex, Connection, Ending, Event, History, Stream, Time, What};
+use crate::property::{Broken, Evidence, Promise};
 use crate::schedule::{FieldValue, Host, Operation};
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -83,9 +84,17 @@ fn good() -> Told {
         .completed(1050, "exit 7")
 }
 
+/// What did not come out, where the subject promises nothing of its own.
+fn broken(expect: &Expect, told: &Told) -> Vec<Broken> {
+    let (plan, promise) = (Plan::new("ferry"), Promise::default());
+    let history = &told.0;
+    expect.unmet(&Evidence { plan: &plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None })
+}
+
 /// The sentences of what did not come out, under an `[expect]` that begins with this text.
 fn unmet(expect: &str, told: &Told) -> Vec<String> {
-    after_head(&format!("[expect]\n{expect}")).expect.unmet(&told.0).into_iter().map(|broken| broken.sentence).collect()
+    let expect = after_head(&format!("[expect]\n{expect}")).expect;
+    broken(&expect, told).into_iter().map(|broken| broken.sentence).collect()
 }
 
 #[test]
@@ -197,7 +206,7 @@ fn a_call_ended_otherwise() {
 #[test]
 fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
     let expect = after_head("[expect.stream.p1]\nends = \"failed\"").expect;
-    let broken = expect.unmet(&good().0);
+    let broken = broken(&expect, &good());
     assert_eq!(
         (broken[0].property, broken[0].at, broken[0].stream.clone()),
         ("expect", Time::from(Duration::from_millis(1050)), Some(p1()))
