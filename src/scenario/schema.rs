@@ -171,6 +171,7 @@ fn form(form: Form) -> Json {
         Form::Durations => json!({ "type": "string", "pattern": format!(r"^{one}(\.\.{one})?$") }),
         Form::True => json!({ "const": true }),
         Form::OneOf(names) => json!({ "enum": names }),
+        Form::CodeOr(words) => json!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 255 }, { "enum": words }] }),
         Form::SomeOf(names) => texts(json!({ "enum": names })),
         Form::Shares => json!({ "type": "object", "additionalProperties": self::form(Form::Share) }),
         Form::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),

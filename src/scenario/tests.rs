@@ -8,6 +8,7 @@ mod expect;
 mod generated;
 mod good;
 mod mistakes;
+mod process;
 mod round_trip;
 pub(super) mod subject;
 
