@@ -128,7 +128,7 @@ pub const SECTIONS: &[&Section] = &[
     &EXPECT_PROCESS,
     &EXPECT_CALL,
     &SWARM,
-    &SWARM_COUNT,
+    &SWARM_HOSTS,
     &SWARM_LIMITS,
     &SWARM_SETUP,
     &SWARM_OPERATIONS,
@@ -425,7 +425,7 @@ pub const SWARM: Section = Section {
         key("latency", Form::Ranges, Some("1ms..20ms"), "Ranges of one-way latency, one of which is in force in a run."),
         key("asks", Form::Numbers(0), Some("1..8"), "How many operations the user of each client asks for."),
         key("busy", Form::Times, Some("1s..30s"), "The part of the run, from its start, in which they are asked for."),
-        key("count", Form::Table("[swarm.count]"), Some("1..2 clients"), "How many there are of what."),
+        key("hosts", Form::Table("[swarm.hosts]"), Some("1..2 clients"), "How many clients there are, each with how much to do."),
         key("limits", Form::Table("[swarm.limits]"), Some("now and then the least sizes"), "Choices of limits."),
         key("operations", Form::Table("[swarm.operations]"), Some("the subject's choice"), "The weights of operations."),
         key("faults", Form::Table("[swarm.faults]"), Some("every fault"), "Which faults come, how many, aimed at what."),
@@ -438,13 +438,23 @@ pub const SWARM: Section = Section {
     ],
 };
 
-/// `[swarm.count]`
-pub const SWARM_COUNT: Section = Section {
-    title: "[swarm.count]",
-    doc: "How many there are. Besides `clients`, each of the subject's own tables has a key here: how many entries of it there \
-          are for each client, from 0; without it, `1..3`.",
+/// `[swarm.hosts]`
+pub const SWARM_HOSTS: Section = Section {
+    title: "[swarm.hosts]",
+    doc: "How many clients there are, each with how much to do. Besides `clients`, each of the subject's own tables has a key \
+          here, its name for more than one (`streams` for `[stream.s1]`, `processes` for `[process.p1]`): how many entries of it \
+          there are for each client, from 0; without it, `1..3`.",
     keys: &[key("clients", Form::Numbers(1), Some("1..2"), "Client hosts.")],
 };
+
+/// The name of a subject's own table where it stands for more than one of its entries: `processes` for `process`.
+pub fn several(table: &str) -> String {
+    match table.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ if ["s", "x", "z", "ch", "sh"].iter().any(|end| table.ends_with(end)) => format!("{table}es"),
+        _ => format!("{table}s"),
+    }
+}
 
 /// `[swarm.limits]`
 pub const SWARM_LIMITS: Section = Section {

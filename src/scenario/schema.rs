@@ -57,7 +57,10 @@ impl Drawing<'_> {
             title if title == keys::STEP.title => self.verbs(),
             title if title == keys::LIMITS.title => limits(&|value| value),
             title if title == keys::SWARM.title => setup(&|_| json!({ "type": "object" })),
-            title if title == keys::SWARM_COUNT.title => setup(&|_| form(Form::Numbers(0))),
+            title if title == keys::SWARM_HOSTS.title => {
+                let tables = self.subjects.iter().flat_map(|subject| subject.setup());
+                tables.map(|(key, _)| (keys::several(key), form(Form::Numbers(0)))).collect()
+            }
             title if title == keys::SWARM_LIMITS.title => limits(&|_| json!(true)),
             title if title == keys::SWARM_OPERATIONS.title => {
                 let verbs = self.subjects.iter().flat_map(|subject| verbs(&**subject));
