@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 
+mod drafts;
 mod expect;
 mod generated;
 mod good;
