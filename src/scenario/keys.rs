@@ -212,6 +212,14 @@ pub const LIMITS: Section = Section {
     keys: &[],
 };
 
+const SPEAKS: Key = key(
+    "speaks",
+    Form::OneOf(&names(&crate::schedule::puppet::SPEAKS)),
+    Some("bytes"),
+    "What its texts are on the wire: bytes as they are; or text messages of a WebSocket, one a text, which is opened before the \
+     script begins. Pings are answered where the script reads.",
+);
+
 /// `[puppet.HOST]`
 pub const PUPPET: Section = Section {
     title: "[puppet.HOST]",
@@ -223,6 +231,7 @@ pub const PUPPET: Section = Section {
             Some("as many as come"),
             "How many connections it accepts, or, in the place of a client, opens.",
         ),
+        SPEAKS,
         key(
             "script",
             Form::Tables("script"),
@@ -467,6 +476,7 @@ pub const SWARM_PUPPET: Section = Section {
         key("chance", Form::Share, None, "The share of the runs."),
         key("host", Form::Text, None, "The host."),
         key("connections", Form::Number(1), Some("as many as come"), "As in `[puppet.HOST]`."),
+        SPEAKS,
         key("script", Form::Tables("script"), None, "As in `[puppet.HOST]`."),
     ],
 };
