@@ -1,6 +1,6 @@
 //! The server over connections in memory, on paused time, with processes that do what the test says.
 //!
-//! - here: the vocabulary. `handshake`, `processes`, `resume`, `http`: what is shown with it.
+//! - here: the vocabulary. `handshake`, `processes`, `resume`, `http`: what is shown with it. `real`: without it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,6 +23,8 @@ use crate::protocols::exec::wire::{Message, RequestId};
 mod handshake;
 mod http;
 mod processes;
+#[cfg(unix)]
+mod real;
 mod resume;
 
 fn ms(n: u64) -> Duration {
