@@ -6,6 +6,9 @@
 //! | `reads_are_true` | what a page-wise read came to, and what the process really printed |
 //! | `no_orphan` | the effect of a start, how it came out for its user, and the real end of what it started |
 //! | `no_call_before_install` | the messages of calls, and the milestone that says that a generation is installed |
+//! | `reads_wait` | what a read may wait for, when that really was there, and when it was answered |
+//! | `ids_are_own` | what the user of a refused start had started before |
+//! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session was the cause |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,6 +18,10 @@ use super::user::ABANDONED;
 use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence, Property};
 use crate::schedule::FieldValue;
+
+mod served;
+#[cfg(test)]
+mod tests;
 
 /// The properties.
 pub(super) const OWN: &[Property] = &[
@@ -37,6 +44,21 @@ pub(super) const OWN: &[Property] = &[
         name: "no_call_before_install",
         doc: "a generation carries no call of the user's before it is installed",
         check: no_call_before_install,
+    },
+    Property {
+        name: "reads_wait",
+        doc: "a read that may wait is answered when there is something new: not before, and not only at its deadline",
+        check: served::reads_wait,
+    },
+    Property {
+        name: "ids_are_own",
+        doc: "an id of a process is taken only for whoever started one of that id",
+        check: served::ids_are_own,
+    },
+    Property {
+        name: "ends_as_it_wants",
+        doc: "a process is killed only where its user wants it, or does not have it any more",
+        check: served::ends_as_it_wants,
     },
 ];
 

@@ -37,7 +37,11 @@ pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duratio
     let mut last = 0;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let answer = process.read(last, Some(page), left.min(WAIT)).await?;
+        let (asked, may_wait) = (Instant::now(), left.min(WAIT));
+        let answer = process.read(last, Some(page), may_wait).await?;
+        if says_nothing_new(&answer, last) && asked.elapsed() < may_wait {
+            return Ok(format!("wrong: a read after event {last} that may wait was answered at once, with nothing new"));
+        }
         if let Some(first) = answer.chunks.first().filter(|_| last == 0 && answer.chunks[0].seq > 1) {
             return Ok(format!("refused: what was before event {} is no longer there", first.seq));
         }
@@ -57,6 +61,11 @@ pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duratio
             return Ok("open".to_owned());
         }
     }
+}
+
+/// Whether an answer tells of no event after this one.
+fn says_nothing_new(answer: &ReadResult, after: u64) -> bool {
+    answer.chunks.is_empty() && !answer.closed && answer.next_seq <= after + 1
 }
 
 fn sums(name: &Stream, read: &BTreeMap<OutputStream, Vec<u8>>) -> String {
