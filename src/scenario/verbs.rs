@@ -56,10 +56,16 @@ pub(super) fn fields(schema: &Json, root: &Json) -> Vec<FieldDoc> {
 }
 
 fn written(schema: &Json, root: &Json) -> String {
-    let schema = plain(schema, root);
-    if let Some(values) = schema.get("enum").and_then(Json::as_array) {
-        return format!("one of {}", values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", "));
-    }
+    let choices = alternatives(schema, root);
+    let words: Vec<_> =
+        choices.iter().filter_map(|choice| enumerated(choice)).flatten().map(|word| format!("`{word}`")).collect();
+    let words = (!words.is_empty()).then(|| format!("one of {}", words.join(", ")));
+    let kinds = choices.iter().filter(|choice| enumerated(choice).is_none()).map(|choice| written_alone(choice, root));
+    kinds.chain(words).collect::<Vec<_>>().join(" or ")
+}
+
+/// What is written where the schema allows one kind of value, and any of it.
+fn written_alone(schema: &Json, root: &Json) -> String {
     let inner = || fields(schema, root).iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ");
     match (types(schema).first(), schema.get("format").and_then(Json::as_str)) {
         (Some(&"string"), Some("duration")) => "a duration: `\"50ms\"`".into(),

@@ -227,3 +227,15 @@ fn a_list_is_a_value_where_a_list_is_wanted() {
     assert_eq!(template("[]"), fixed(&[]));
     assert_eq!(template("[[], [1, 15]]"), Template::OneOf(vec![fixed(&[]), fixed(&[1, 15])]));
 }
+
+#[test]
+fn the_reference_tells_all_that_can_stand_in_a_table() {
+    let text = reference(&[exec()]);
+    for row in [
+        "| `exit` | a whole number or one of `\"signal\"`, `\"never\"` |",
+        "| `stdin` | one of `\"read\"`, `\"echo\"`, `\"ignore\"` |",
+    ] {
+        assert!(text.contains(row), "{row}");
+    }
+    assert!(text.contains("| `late-output` | a table of `after` |"));
+}
