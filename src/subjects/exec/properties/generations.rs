@@ -68,7 +68,8 @@ pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
             // What stands behind the word that ended it does not count any more.
             ("exec.client.lost", _) if told.gives_up_the_living() => drop(heard.remove(&told.conn)),
             ("exec.client.cut-off", Some(id)) if heard.get(&told.conn).is_some_and(|heard| heard.contains(id)) => {
-                let sentence = format!("request {id} of connection {} was answered, and counts as cut off (at {})", told.conn, event.at);
+                let sentence =
+                    format!("request {id} of connection {} was answered, and counts as cut off (at {})", told.conn, event.at);
                 found.push(broken("answers_count", event.at, None, sentence));
             }
             _ => {}
