@@ -223,6 +223,14 @@ pub const LIMITS: Section = Section {
     keys: &[],
 };
 
+pub(super) const SPEAKS: Key = key(
+    "speaks",
+    Form::OneOf(&names(&crate::schedule::puppet::SPEAKS)),
+    Some("bytes"),
+    "What its texts are on the wire: bytes as they are; or text messages of a WebSocket, one a text, which is opened before the \
+     script begins. Pings are answered where the script reads.",
+);
+
 /// `[puppet.HOST]`
 pub const PUPPET: Section = Section {
     title: "[puppet.HOST]",
@@ -234,6 +242,7 @@ pub const PUPPET: Section = Section {
             Some("as many as come"),
             "How many connections it accepts, or, in the place of a client, opens.",
         ),
+        SPEAKS,
         key(
             "script",
             Form::Tables("script"),

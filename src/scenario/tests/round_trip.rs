@@ -10,7 +10,7 @@ use super::*;
 use crate::schedule::profile::{Choice, Entries, Kind, Shape, Template};
 use crate::schedule::words::{Fields, Kind as FieldKind, Need, Value, WORDS};
 use crate::schedule::{
-    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Step, Trigger,
+    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Speaks, Step, Trigger,
     When, Which,
 };
 
@@ -116,8 +116,9 @@ fn puppet() -> impl Strategy<Value = Puppet> {
         duration().prop_map(|lasts| PuppetStep::Wait { lasts }),
         select(vec![PuppetStep::Drain, PuppetStep::Close, PuppetStep::Reset]),
     ];
-    (proptest::option::of(1..9u64), proptest::collection::vec(line, 0..4))
-        .prop_map(|(connections, script)| Puppet { connections, script })
+    let speaks = select(vec![Speaks::Bytes, Speaks::WebSocket]);
+    (proptest::option::of(1..9u64), speaks, proptest::collection::vec(line, 0..4))
+        .prop_map(|(connections, speaks, script)| Puppet { connections, speaks, script })
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
