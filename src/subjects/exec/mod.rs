@@ -124,6 +124,8 @@ impl Subject for Exec {
                 ("retained-chunks", server.retained_chunks as u64),
                 ("waiting-input", (server.stdin_bytes + server.wire.message_bytes) as u64),
                 ("sessions", server.sessions as u64),
+                ("held-back-events", client.reorder_events as u64),
+                ("held-back-bytes", client.reorder_bytes as u64),
             ],
             settle: detection + server.detached_lifetime + server.closed_retention + Duration::from_secs(5),
         }

@@ -2,9 +2,11 @@
 //!
 //! | property | what it is computed from |
 //! |---|---|
-//! | `in_sequence` | what the user saw: each event has the number after the one before it |
+//! | `in_sequence` | what the user saw: each event has the number after the one before it, and the exit that of the server's |
 //! | `reads_are_true` | what a page-wise read came to, and what the process really printed |
 //! | `no_orphan` | the effect of a start, how it came out for its user, and the real end of what it started |
+//! | `lost_by_its_own_end` | the ends of connections, and the milestone that says that one was given up |
+//! | `answers_count` | the milestones of answers that were read, and of calls that were cut off |
 //! | `no_call_before_install` | the messages of calls, and the milestone that says that a generation is installed |
 //! | `reads_wait` | what a read may wait for, when that really was there, and when it was answered |
 //! | `ids_are_own` | what the user of a refused start had started before |
@@ -13,12 +15,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::follow;
 use super::reading::sum;
 use super::user::ABANDONED;
 use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence, Property};
 use crate::schedule::FieldValue;
 
+mod generations;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -39,6 +43,16 @@ pub(super) const OWN: &[Property] = &[
         name: "no_orphan",
         doc: "what was started, and has failed for its user or was given up by it, does not run on",
         check: no_orphan,
+    },
+    Property {
+        name: "lost_by_its_own_end",
+        doc: "an installed connection is given up when it is over, or when the server says so; never for another one's end",
+        check: generations::lost_by_its_own_end,
+    },
+    Property {
+        name: "answers_count",
+        doc: "a call whose answer was read before its connection ended has been answered",
+        check: generations::answers_count,
     },
     Property {
         name: "no_call_before_install",
@@ -72,14 +86,41 @@ fn judged<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Event> {
     evidence.history.events.iter().take_while(move |event| event.at <= until)
 }
 
+/// What the user saw is wrong, but for an exit in its place.
 fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let saw = judged(evidence).filter_map(|event| match &event.what {
-        What::Saw { stream, what } => {
-            Some(broken("in_sequence", event.at, Some(stream), format!("{stream}: {what} (at {})", event.at)))
+    let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Milestone { name: "exec.process.exited", fields } => exits.extend(exited(fields)),
+            What::Saw { stream, what } => {
+                let place = what.strip_prefix(follow::EXIT_AT).and_then(|seq| seq.parse().ok());
+                let in_place = place.is_some_and(|seq| exits.contains(&(process_of(stream).to_owned(), seq)));
+                if !(in_place || place.is_some() && has_puppet(evidence)) {
+                    found.push(broken("in_sequence", event.at, Some(stream), format!("{stream}: {what} (at {})", event.at)));
+                }
+            }
+            _ => {}
         }
+    }
+    found.truncate(5);
+    found
+}
+
+/// The process that exited, and the number of its exit, as the server says.
+fn exited(fields: &[(&'static str, FieldValue)]) -> Option<(String, u64)> {
+    let field = |wanted| fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value);
+    match (field("process")?, field("seq")?) {
+        (FieldValue::Text(process), FieldValue::Number(seq)) => Some((process.clone(), *seq)),
         _ => None,
-    });
-    saw.take(5).collect()
+    }
+}
+
+/// What a process is called on the wire whose record has this name: `p1` of `client2/p1.2`.
+fn process_of(record: &Stream) -> &str {
+    let start = record.0.rsplit('/').next().unwrap_or_default();
+    let counted = start.rsplit_once('.').filter(|(_, nth)| nth.bytes().all(|digit| digit.is_ascii_digit()));
+    counted.map_or(start, |(process, _)| process)
 }
 
 /// What a puppet answers has no truth.

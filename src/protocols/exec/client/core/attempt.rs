@@ -4,7 +4,7 @@
 //! hands, and catches up with what every process told meanwhile. Only a connection that has done all of that is installed,
 //! and only if it still lives.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -102,8 +102,8 @@ impl Core {
         let Phase::Recovering { recovery, step: Step::Attempting { connection, .. } } = &mut self.phase else { return };
         let (recovery, generation, conn) = (*recovery, connection.generation, connection.conn);
         crate::milestone!("exec.client.attempt-failed", generation = generation.number, conn, why = %over);
-        let flying: Vec<Flying> = connection.drain().collect();
-        self.let_down(flying);
+        let flying = connection.drain();
+        self.let_down(conn, flying);
         self.effects.push_back(Effect::Close(generation));
         self.retry(recovery, now);
     }
@@ -248,9 +248,9 @@ impl Core {
         }
         let (generation, conn) = (connection.generation, connection.conn);
         crate::milestone!("exec.client.lost", generation = generation.number, conn, why = %over);
-        let flying: Vec<Flying> = connection.drain().collect();
+        let flying = connection.drain();
         self.back_off.lived(now.saturating_duration_since(*since));
-        self.let_down(flying);
+        self.let_down(conn, flying);
         self.effects.push_back(Effect::Close(generation));
         if crate::defect!(GivesUpAtFirstCut) {
             return self.fail_permanent(Failure::ConnectionLost);
@@ -259,11 +259,12 @@ impl Core {
     }
 
     /// What was in flight on a connection that is over: what changes nothing is sent again, the rest fails.
-    fn let_down(&mut self, flying: Vec<Flying>) {
+    fn let_down(&mut self, conn: u64, flying: BTreeMap<i64, Flying>) {
         self.processes.values_mut().for_each(super::Process::connection_lost);
         self.endings.connection_lost();
-        for flying in flying {
+        for (id, flying) in flying {
             let Flying::Call(ticket, call) = flying else { continue };
+            crate::milestone!("exec.client.cut-off", conn, id, method = call.method);
             let again = match call.kind {
                 Kind::Read => true,
                 Kind::Write => self.limits.retry_writes,
