@@ -46,6 +46,8 @@ pub enum Form {
     True,
     /// One of these.
     OneOf(&'static [&'static str]),
+    /// A code of an exit, or one of these words.
+    CodeOr(&'static [&'static str]),
     /// Some of these.
     SomeOf(&'static [&'static str]),
     /// A milestone's name, or a table of [`AFTER`].
@@ -82,6 +84,7 @@ impl Form {
             Form::Durations => "a range: `\"1ms..20ms\"`".into(),
             Form::True => "`true`".into(),
             Form::OneOf(names) => format!("one of {}", ticked(names)),
+            Form::CodeOr(words) => format!("a code from 0 to 255, or {}", ticked(words)),
             Form::SomeOf(names) => format!("a list of {}", ticked(names)),
             Form::Mark => "a milestone's name, or a table".into(),
             Form::Marks => "a list of milestones' names, or of tables".into(),
@@ -122,9 +125,10 @@ pub const SECTIONS: &[&Section] = &[
     &AFTER,
     &EXPECT,
     &EXPECT_STREAM,
+    &EXPECT_PROCESS,
     &EXPECT_CALL,
     &SWARM,
-    &SWARM_COUNT,
+    &SWARM_HOSTS,
     &SWARM_LIMITS,
     &SWARM_SETUP,
     &SWARM_OPERATIONS,
@@ -326,6 +330,7 @@ pub const EXPECT: Section = Section {
         key("breaks", Form::Text, Some("nothing may break"), "For a canary: the property that must break in at least one seed."),
         key("at-least", Form::Shares, Some("nothing"), "Of a swarm: milestones and points that this share of runs must reach."),
         key("stream", Form::Table("[expect.stream.NAME]"), Some("nothing"), "What must come out of streams."),
+        key("process", Form::Table("[expect.process.NAME]"), Some("nothing"), "What must come of processes."),
         key("call", Form::Table("[expect.call.N]"), Some("nothing"), "What must come of calls."),
     ],
 };
@@ -351,6 +356,49 @@ pub const EXPECT_STREAM: Section = Section {
             Some("any"),
             "Something that was produced after this generation was connected was delivered over it or a later one: not only \
              what was missed.",
+        ),
+    ],
+};
+
+/// `[expect.process.NAME]`
+pub const EXPECT_PROCESS: Section = Section {
+    title: "[expect.process.NAME]",
+    doc: "What the user of a client saw of the process of this name: of the stream of its name (`p1`), and of those that are \
+          parts of it (`p1/stdout`, `p1/stderr`, `p1/pty`), as far as they were opened. A name with more than letters, digits, \
+          `-` and `_` stands between quotes: `[expect.process.\"p1.2\"]`.",
+    keys: &[
+        key(
+            "ends",
+            Form::OneOf(&names(&expect::PROCESS_ENDS)),
+            Some("any way"),
+            "How all of it ended for its user: `closed` are a process that ended and pipes that were closed.",
+        ),
+        key(
+            "exit",
+            Form::CodeOr(&names(&expect::EXITS)),
+            Some("any"),
+            "The code of its exit; `signal` where a signal ended it, whichever. It must be `closed`.",
+        ),
+        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+        key(
+            "output",
+            Form::OneOf(&names(&expect::OUTPUTS)),
+            Some("any"),
+            "How much of what it really printed was delivered, of each part: `prefix` is a beginning of it, also all \
+             or nothing.",
+        ),
+        key(
+            "within",
+            Form::Duration,
+            Some("any time"),
+            "All of it ended for its user so long after the real end of the process and of its pipes, at most.",
+        ),
+        key(
+            "live-from",
+            Form::Number(1),
+            Some("any"),
+            "Something of some part that was produced after this generation was connected was delivered over it or a later \
+             one: not only what was missed.",
         ),
     ],
 };
@@ -386,7 +434,7 @@ pub const SWARM: Section = Section {
         key("latency", Form::Ranges, Some("1ms..20ms"), "Ranges of one-way latency, one of which is in force in a run."),
         key("asks", Form::Numbers(0), Some("1..8"), "How many operations the user of each client asks for."),
         key("busy", Form::Times, Some("1s..30s"), "The part of the run, from its start, in which they are asked for."),
-        key("count", Form::Table("[swarm.count]"), Some("1..2 clients"), "How many there are of what."),
+        key("hosts", Form::Table("[swarm.hosts]"), Some("1..2 clients"), "How many clients there are, each with how much to do."),
         key("limits", Form::Table("[swarm.limits]"), Some("now and then the least sizes"), "Choices of limits."),
         key("operations", Form::Table("[swarm.operations]"), Some("the subject's choice"), "The weights of operations."),
         key("faults", Form::Table("[swarm.faults]"), Some("every fault"), "Which faults come, how many, aimed at what."),
@@ -399,13 +447,23 @@ pub const SWARM: Section = Section {
     ],
 };
 
-/// `[swarm.count]`
-pub const SWARM_COUNT: Section = Section {
-    title: "[swarm.count]",
-    doc: "How many there are. Besides `clients`, each of the subject's own tables has a key here: how many entries of it there \
-          are for each client, from 0; without it, `1..3`.",
+/// `[swarm.hosts]`
+pub const SWARM_HOSTS: Section = Section {
+    title: "[swarm.hosts]",
+    doc: "How many clients there are, each with how much to do. Besides `clients`, each of the subject's own tables has a key \
+          here, its name for more than one (`streams` for `[stream.s1]`, `processes` for `[process.p1]`): how many entries of it \
+          there are for each client, from 0; without it, `1..3`.",
     keys: &[key("clients", Form::Numbers(1), Some("1..2"), "Client hosts.")],
 };
+
+/// The name of a subject's own table where it stands for more than one of its entries: `processes` for `process`.
+pub fn several(table: &str) -> String {
+    match table.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ if ["s", "x", "z", "ch", "sh"].iter().any(|end| table.ends_with(end)) => format!("{table}es"),
+        _ => format!("{table}s"),
+    }
+}
 
 /// `[swarm.limits]`
 pub const SWARM_LIMITS: Section = Section {

@@ -110,6 +110,21 @@ pub(super) fn plain<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
     otherwise.map_or(schema, |otherwise| plain(otherwise, root))
 }
 
+/// What a schema allows one of, without references; null is nothing that a person writes.
+pub(super) fn alternatives<'s>(schema: &'s Json, root: &'s Json) -> Vec<&'s Json> {
+    let schema = resolved(schema, root);
+    let choices = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Json::as_array);
+    let Some(choices) = choices else { return vec![schema] };
+    let written = choices.iter().filter(|choice| types(choice) != ["null"]);
+    written.flat_map(|choice| alternatives(choice, root)).collect()
+}
+
+/// The values that a schema enumerates, if it does.
+pub(super) fn enumerated(schema: &Json) -> Option<&[Json]> {
+    let alone = schema.get("const").map(std::slice::from_ref);
+    schema.get("enum").and_then(Json::as_array).map(Vec::as_slice).or(alone)
+}
+
 /// A schema without references, so that it can stand in another one. A type that holds itself is cut off.
 pub(super) fn inlined(schema: &Json, root: &Json) -> Json {
     fn inline(schema: &Json, root: &Json, depth: u32) -> Json {

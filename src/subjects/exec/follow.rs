@@ -1,6 +1,6 @@
 //! Follows the events of a process to their end, and records what comes.
 
-use crate::history::{Ending, Stream};
+use crate::history::{Call, Ending, Stream};
 use crate::protocols::exec::client::{Event, Failure, Process};
 use crate::protocols::exec::wire::process::OutputStream;
 use crate::subject::Recorder;
@@ -45,7 +45,9 @@ pub(super) fn part(name: &str, stream: OutputStream) -> Stream {
 }
 
 /// Records the events of a process to the last one, and then asks for its ending once more.
-pub(super) async fn follow(process: Process, parts: Parts, record: Recorder) {
+///
+/// Whoever begins late may be told that it is too slow: that is its own doing.
+pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, call: Call) {
     let mut events = process.events();
     let (mut last, mut exit) = (0, None);
     while let Some(event) = events.next().await {
@@ -74,6 +76,9 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder) {
                 }
             }
             Event::Failed(failure) => {
+                if failure == Failure::Lagged && last == 0 {
+                    parts.all().for_each(|part| record.gave_up(Some(part), call));
+                }
                 parts.end(&record, |_| failed(&failure));
                 let again = process.failure().filter(|_| failure != Failure::Lagged);
                 parts.end(&record, |_| failed(again.as_ref().unwrap_or(&failure)));

@@ -16,7 +16,7 @@ use crate::history::Side;
 use crate::net::Endpoint;
 use crate::property::{Promise, Property, Retention, Work};
 use crate::protocols::exec::client::Client;
-use crate::protocols::exec::server::Server;
+use crate::protocols::exec::server::{CHUNK, Server};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
 use crate::world::process;
@@ -119,7 +119,7 @@ impl Subject for Exec {
             closed_retention: server.closed_retention,
             work: Work { attempts: 15, frames: 400, polls: 200 },
             memory: vec![
-                ("retained-bytes", (server.retained_bytes + CHUNK) as u64),
+                ("retained-bytes", server.retained_bytes.max(CHUNK) as u64),
                 ("retained-chunks", server.retained_chunks as u64),
                 ("waiting-input", (server.stdin_bytes + server.wire.message_bytes) as u64),
                 ("sessions", server.sessions as u64),
@@ -136,6 +136,3 @@ impl Subject for Exec {
         Box::new(WebSocket::new(label::label))
     }
 }
-
-/// How much output is one chunk, at most.
-const CHUNK: usize = 64 << 10;

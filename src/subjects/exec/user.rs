@@ -16,8 +16,8 @@ use crate::protocols::exec::wire::process::{Signal, StartParams};
 use crate::subject::{HostContext, Operated, Recorder};
 use crate::world::process::calls;
 
-/// The answer to a start that its user did not wait for.
-pub(super) const ABANDONED: &str = "given up";
+/// The answer to a start that its user did not wait for: whether it takes effect is open.
+pub(super) const ABANDONED: &str = "queued: given up";
 
 /// How long a client may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -151,7 +151,7 @@ impl User {
                     let (events, copy) = (handle.clone(), parts.clone());
                     following.spawn(async move {
                         sleep(looks_after).await;
-                        follow::follow(events, copy, record).await;
+                        follow::follow(events, copy, record, call).await;
                     });
                     let held = Held { process: handle, parts, _following: following };
                     started.all().entry(process).or_default().held = Some(held);
@@ -190,7 +190,7 @@ fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
     }
 }
 
-/// A refusal is an answer: the protocol owes it.
+/// A refusal is an answer: the protocol owes it. So is what is said of a process that has failed: its streams tell the reason.
 pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<String, Failure>) {
     match outcome {
         Ok(result) => record.answered(call, result),
@@ -200,5 +200,9 @@ pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<String, Failur
 }
 
 fn is_refusal(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused { .. } | Failure::IdTaken | Failure::NotWritten(_) | Failure::Superseded)
+    use Failure::{Contradiction, Gap, IdTaken, NotWritten, Refused, Superseded, Unwatched};
+    matches!(
+        failure,
+        Refused { .. } | IdTaken | NotWritten(_) | Superseded | Gap { .. } | Contradiction | Unwatched(_)
+    )
 }

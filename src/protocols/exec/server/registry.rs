@@ -28,6 +28,7 @@ pub(super) struct Shared {
     /// Something may be due earlier than was thought.
     pub(super) changed: Arc<Notify>,
     pub(super) connections: Arc<AtomicU64>,
+    pub(super) http_requests: Arc<AtomicU64>,
     /// What a defect never lets go.
     leaked: Mutex<Vec<Arc<Kept>>>,
 }
@@ -97,6 +98,7 @@ impl Shared {
             sessions: Mutex::default(),
             changed: Arc::default(),
             connections: Arc::default(),
+            http_requests: Arc::default(),
             leaked: Mutex::default(),
         }
     }

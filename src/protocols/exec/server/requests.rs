@@ -16,6 +16,7 @@ use super::refusal::Refusal;
 use super::registry::Kept;
 use super::session::Reading;
 use crate::process::{Command, INTERRUPT, Size, Stdio};
+use crate::protocols::exec::wire::http::HttpParams;
 use crate::protocols::exec::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams, TerminateResult, WriteParams,
     WriteResult,
@@ -34,6 +35,8 @@ pub(super) enum Asked {
     Answered(Message),
     /// It is set aside.
     Waits(Waiting),
+    /// It was sent on, and the answer comes with what comes back.
+    Fetched,
 }
 
 /// What a request waits for. It ends with its connection.
@@ -83,6 +86,7 @@ impl Conversation {
             method::WRITE => self.write(kept, id, read(params)?),
             method::SIGNAL => self.signal(kept, id, read(params)?),
             method::TERMINATE => self.terminate(kept, id, read(params)?),
+            method::HTTP_REQUEST => self.fetch(id, read(params)?),
             _ => Err(Refusal::UnknownMethod(method.chars().take(LONGEST_ID).collect())),
         }
     }
@@ -144,9 +148,19 @@ impl Conversation {
         Ok(answered(id, &TerminateResult { running }))
     }
 
+    fn fetch(&mut self, id: &RequestId, params: HttpParams) -> Result<Asked, Refusal> {
+        if params.request_id.len() > LONGEST_ID {
+            return Err(Refusal::Params(format!("a requestId has {LONGEST_ID} bytes at most")));
+        }
+        self.may_wait()?;
+        let most = self.shared.limits.http_body_bytes;
+        self.fetches.start(&self.shared.env.net, id.clone(), params, most)?;
+        Ok(Asked::Fetched)
+    }
+
     /// Whether one more request may be set aside.
     fn may_wait(&self) -> Result<(), Refusal> {
-        let full = self.waiting.len() >= self.shared.limits.waiting_requests;
+        let full = self.waiting.len() + self.fetches.len() >= self.shared.limits.waiting_requests;
         if full { Err(Refusal::TooMany("requests that wait")) } else { Ok(()) }
     }
 

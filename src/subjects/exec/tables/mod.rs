@@ -22,6 +22,7 @@ pub const CENSUS: &[Gauge] = &[
     ("retained-bytes", Census::most_retained_bytes),
     ("retained-chunks", Census::most_retained_chunks),
     ("waiting-input", Census::most_waiting_input),
+    ("http-requests", Census::http_requests),
 ];
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The server over connections in memory, on paused time, with processes that do what the test says.
 //!
-//! - here: the vocabulary. `handshake`, `processes`, `resume`: what is shown with it.
+//! - here: the vocabulary. `handshake`, `processes`, `resume`, `http`: what is shown with it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -14,13 +14,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::net::{Accept, BoxFuture, ConnId, Endpoint, Listener, Stream};
+use crate::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 use crate::process::{Child, Command, Exit, Input, KILL, Launch, Output};
 use crate::protocols::exec::limits::WireLimits;
 use crate::protocols::exec::link::{Heard, Link};
 use crate::protocols::exec::wire::{Message, RequestId};
 
 mod handshake;
+mod http;
 mod processes;
 mod resume;
 
@@ -205,11 +206,50 @@ impl Child for Launched {
     }
 }
 
+// -- other servers ------------------------------------------------------------------------------------------------------
+
+/// A network in which the test answers every connection that the server opens.
+#[derive(Clone, Default)]
+struct Web(Arc<(Mutex<VecDeque<(Endpoint, DuplexStream)>>, Notify)>);
+
+impl Web {
+    /// The next connection, and where to.
+    async fn visit(&self) -> (Endpoint, DuplexStream) {
+        loop {
+            if let Some(visit) = self.0.0.lock().unwrap().pop_front() {
+                return visit;
+            }
+            self.0.1.notified().await;
+        }
+    }
+}
+
+impl Connect for Web {
+    fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
+        Box::pin(async {
+            if to.host() == "nobody" {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let (near, far) = duplex(PIPE);
+            self.0.0.lock().unwrap().push_back((to.clone(), far));
+            self.0.1.notify_one();
+            Ok(Stream::new(near, ConnId(1000)))
+        })
+    }
+}
+
+impl Network for Web {
+    fn listen<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
+        Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+    }
+}
+
 // -- the server and its clients -----------------------------------------------------------------------------------------
 
 /// A server, and the machine that it runs on.
 struct House {
     machine: Machine,
+    web: Web,
     census: Census,
     door: mpsc::UnboundedSender<Stream>,
     connections: u64,
@@ -236,12 +276,13 @@ impl Accept for Listening {
 impl House {
     fn with(limits: ServerLimits) -> Self {
         let machine = Machine::default();
-        let env = Env { launch: Arc::new(machine.clone()), ..Env::real() };
+        let web = Web::default();
+        let env = Env { launch: Arc::new(machine.clone()), net: Arc::new(web.clone()), ..Env::real() };
         let server = Server::new(&env, limits);
         let census = server.census();
         let (door, accepted) = mpsc::unbounded_channel();
         let serving = tokio::spawn(server.serve(Box::new(Listening(accepted)) as Listener));
-        Self { machine, census, door, connections: 0, serving }
+        Self { machine, web, census, door, connections: 0, serving }
     }
 
     fn new() -> Self {
@@ -301,6 +342,11 @@ impl Peer {
     /// The handshake is over, and the server knows.
     async fn is_ready(&mut self) {
         self.say("initialized", json!({}));
+        self.is_heard().await;
+    }
+
+    /// The server has heard everything that was said.
+    async fn is_heard(&mut self) {
         self.call("process/terminate", json!({"processId": "nobody"})).await.unwrap();
     }
 
