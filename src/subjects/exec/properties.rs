@@ -7,6 +7,7 @@
 //! | `no_orphan` | the effect of a start, how it came out for its user, and the real end of what it started |
 //! | `lost_by_its_own_end` | the ends of connections, and the milestone that says that one was given up |
 //! | `answers_count` | the milestones of answers that were read, and of calls that were cut off |
+//! | `one_reason` | the reasons of what was asked of a client that had failed for good, and why it had |
 //! | `no_call_before_install` | the messages of calls, and the milestone that says that a generation is installed |
 //! | `reads_wait` | what a read may wait for, when that really was there, and when it was answered |
 //! | `ids_are_own` | what the user of a refused start had started before |
@@ -20,6 +21,7 @@ use super::reading::sum;
 use super::user::ABANDONED;
 use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence, Property};
+use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
 
 mod generations;
@@ -53,6 +55,11 @@ pub(super) const OWN: &[Property] = &[
         name: "answers_count",
         doc: "a call whose answer was read before its connection ended has been answered",
         check: generations::answers_count,
+    },
+    Property {
+        name: "one_reason",
+        doc: "whatever is asked of a client that has failed for good fails for the reason for which the client did",
+        check: one_reason,
     },
     Property {
         name: "no_call_before_install",
@@ -212,6 +219,43 @@ fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Broken> {
             "exec.client.sent" if !installed.contains_key(&key) => {
                 let sentence = format!("generation {generation} carried a call before it was installed (at {})", event.at);
                 found.push(broken("no_call_before_install", event.at, None, sentence));
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// Why a client failed for good, as the milestone says that tells of it.
+fn reason(name: &str, fields: &[(&'static str, FieldValue)]) -> Option<String> {
+    match name {
+        "exec.client.failed-deadline" => Some(Failure::RecoveryDeadline.to_string()),
+        "exec.client.failed-permanent" => fields.iter().find_map(|(field, value)| match value {
+            FieldValue::Text(why) if *field == "why" => Some(why.clone()),
+            _ => None,
+        }),
+        _ => None,
+    }
+}
+
+/// A host that dies has another client afterwards.
+fn one_reason(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let mut reasons: BTreeMap<&str, String> = BTreeMap::new();
+    let mut owed: BTreeMap<Call, String> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let host = event.host.as_ref().map_or("", |host| host.as_str());
+        match &event.what {
+            What::Milestone { name, fields } => reasons.extend(reason(name, fields).map(|reason| (host, reason))),
+            What::Died { .. } => drop(reasons.remove(host)),
+            What::Asked { call, .. } => owed.extend(reasons.get(host).map(|reason| (*call, reason.clone()))),
+            What::Failed { call, reason } => {
+                if let Some(first) = owed.get(call).filter(|first| *first != reason) {
+                    let sentence =
+                        format!("{call}: it failed ({reason}), though its client had failed before ({first}) (at {})", event.at);
+                    found.push(broken("one_reason", event.at, None, sentence));
+                }
             }
             _ => {}
         }

@@ -181,7 +181,11 @@ impl Task {
                         }
                         Err(_) => return Over::Malformed,
                     },
-                    Err(Lost::Silent) if crate::defect!(OldGenerationHeard) => link.listen_for_ever(),
+                    Err(Lost::Silent) if crate::defect!(OldGenerationHeard) || crate::defect!(RepliesMatchAcrossGenerations) => {
+                        // It is over for everybody, and what comes yet is listened to.
+                        self.report(Report::Over(Over::Lost(Lost::Silent))).await;
+                        link.listen_for_ever();
+                    }
                     Err(lost) => return Over::Lost(lost),
                 },
             }

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
 use super::{Connection, Core, Effect, Flying, Phase, Stage, Step};
 use crate::protocols::exec::client::command::Kind;
 use crate::protocols::exec::client::generation::{Generation, Over};
 use crate::protocols::exec::client::{Failure, State};
+use crate::protocols::exec::wire::process::StartResult;
 use crate::protocols::exec::wire::session::{InitializeParams, InitializeResult, Initialized};
 use crate::protocols::exec::wire::{ErrorBody, Message, code, method, read};
 use crate::resume::Recovery;
@@ -58,7 +59,8 @@ impl Core {
 
     /// Pauses, and tries again.
     fn retry(&mut self, recovery: Recovery, now: Instant) {
-        let recovery = if crate::defect!(DeadlinePerAttempt) { Recovery::begin(now, self.limits.recovery_deadline) } else { recovery };
+        let recovery =
+            if crate::defect!(DeadlinePerAttempt) { Recovery::begin(now, self.limits.recovery_deadline) } else { recovery };
         let pause = self.back_off.next(self.entropy.below(u64::MAX));
         let pause = if crate::defect!(NoBackOff) { std::time::Duration::from_millis(1) } else { pause };
         let until = if self.forgotten.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
@@ -221,7 +223,9 @@ impl Core {
         if self.current() != Some(generation) {
             return;
         }
-        let Phase::Recovering { recovery, step: Step::Attempting { progress: Progress::Ready, .. } } = &self.phase else { return };
+        let Phase::Recovering { recovery, step: Step::Attempting { progress: Progress::Ready, .. } } = &self.phase else {
+            return;
+        };
         if recovery.is_over(now) {
             return self.fail_deadline();
         }
@@ -289,7 +293,8 @@ impl Core {
             if let Some(process) = self.processes.get_mut(&key.id) {
                 process.stage = Stage::Running;
             }
-            return call.end(Ok(RawValue::NULL.to_owned()));
+            let started = StartResult { process_id: key.id.to_string() };
+            return call.end(Ok(to_raw_value(&started).expect("a name is JSON")));
         }
         self.processes.remove(&key.id);
         if !crate::defect!(AmbiguousStartKept) {
