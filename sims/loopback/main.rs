@@ -6,7 +6,7 @@
 //! machine is, and nothing is timed.
 //!
 //! - `proxy`: what stands between client and server. `stage`: both, and what a test says about them.
-//! - `cuts`, `processes`, `door`: what is shown with it. `programs`: the examples, as their users start them.
+//! - `cuts`, `processes`, `stdio`, `door`: what is shown with it. `programs`: the examples, as their users start them.
 #![cfg(unix)]
 
 mod cuts;
@@ -15,3 +15,4 @@ mod processes;
 mod programs;
 mod proxy;
 mod stage;
+mod stdio;
