@@ -19,18 +19,25 @@ fn main() {
     let once = std::env::args().any(|arg| arg == "--test") || !std::env::args().any(|arg| arg == "--bench");
     let (minute, empty) = (a_minute_of_numbers(), plan(Duration::from_millis(1)));
     let runs = if once { 1 } else { 500 };
-    let subject = subject();
+    let subject = subject("counter");
     let judged = || examine(Case { subject: &subject, plan: &minute, expect: &Expect::default() }, &unrepeated());
     report("60 virtual seconds, a number a second", runs, || drop(black_box(run(&subject, &minute, &Options::default()))));
     report("the same, judged", runs, || drop(black_box(judged())));
     report("a world in which nothing happens", runs, || drop(black_box(run(&subject, &empty, &Options::default()))));
+    #[cfg(feature = "exec")]
+    {
+        let (subject, minute) = (self::subject("exec"), a_minute_of_lines());
+        report("60 virtual seconds of exec, a line a second", runs, || {
+            drop(black_box(run(&subject, &minute, &Options::default())))
+        });
+    }
     if std::env::args().any(|arg| arg == "--grow") {
         grow(&subject, &minute, if once { 10 } else { 100_000 });
     }
 }
 
-fn subject() -> Arc<dyn Erased> {
-    reknit::subjects::built_in().into_iter().find(|subject| subject.name() == "counter").expect("counter is built in")
+fn subject(name: &str) -> Arc<dyn Erased> {
+    reknit::subjects::built_in().into_iter().find(|subject| subject.name() == name).expect("it is built in")
 }
 
 fn unrepeated() -> Checks {
@@ -41,15 +48,29 @@ fn plan(horizon: Duration) -> Plan {
     Plan { horizon, ..Plan::new("counter") }
 }
 
+fn operation(verb: &str, field: &str, value: &str) -> Step {
+    let mut fields = serde_json::Map::new();
+    fields.insert(field.to_owned(), value.into());
+    let operation = Operation { verb: verb.to_owned(), client: Host::client(1), fields };
+    Step { when: When::At(Duration::from_millis(100)), action: Action::Operation(operation) }
+}
+
 /// One client, one stream of 60 numbers, one a second.
 fn a_minute_of_numbers() -> Plan {
     let mut plan = plan(Duration::from_secs(60));
     let stream = serde_json::json!({ "s1": { "numbers": 60, "every": "1s" } });
     plan.setup.insert("stream".to_owned(), stream);
-    let mut fields = serde_json::Map::new();
-    fields.insert("stream".to_owned(), "s1".into());
-    let watch = Operation { verb: "watch".to_owned(), client: Host::client(1), fields };
-    plan.steps.push(Step { when: When::At(Duration::from_millis(100)), action: Action::Operation(watch) });
+    plan.steps.push(operation("watch", "stream", "s1"));
+    plan
+}
+
+/// One client, one process that prints 60 lines, one a second.
+#[cfg(feature = "exec")]
+fn a_minute_of_lines() -> Plan {
+    let mut plan = Plan { horizon: Duration::from_secs(60), ..Plan::new("exec") };
+    let process = serde_json::json!({ "p1": { "print": { "lines": 60, "every": "1s" } } });
+    plan.setup.insert("process".to_owned(), process);
+    plan.steps.push(operation("start", "process", "p1"));
     plan
 }
 

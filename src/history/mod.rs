@@ -228,6 +228,13 @@ pub enum What {
         /// How.
         ending: Ending,
     },
+    /// The user saw something of a stream that only a property of the subject's own can judge: `event 5 after event 3`.
+    Saw {
+        /// The stream.
+        stream: Stream,
+        /// What.
+        what: String,
+    },
     /// The user closed a stream or the client by an operation of its own: what ends by it is justified.
     GaveUp {
         /// The stream; all streams of this host where none is given.
@@ -498,6 +505,7 @@ impl What {
             | What::Ended { stream, .. }
             | What::Opened { stream, .. }
             | What::Delivered { stream, .. }
+            | What::Saw { stream, .. }
             | What::StreamEnded { stream, .. } => Some(stream),
             What::GaveUp { stream, .. } => stream.as_ref(),
             _ => None,

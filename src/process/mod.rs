@@ -103,7 +103,7 @@ pub type Output = Box<dyn AsyncRead + Send + Unpin>;
 
 /// The launcher's ends of what a process reads from and prints to, until they are taken.
 #[cfg(any(unix, feature = "sim"))]
-pub(crate) struct Ends {
+pub(crate) struct Streams {
     pub(crate) stdin: Option<Input>,
     pub(crate) stdout: Option<Output>,
     pub(crate) stderr: Option<Output>,

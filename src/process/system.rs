@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal as Number, WaitId, WaitIdOptions, kill_process
 use tokio::process as os;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Child, Command, Ends, Exit, Input, KILL, Launch, Output, Stdio, terminal};
+use super::{Child, Command, Exit, Input, KILL, Launch, Output, Stdio, Streams, terminal};
 use crate::net::BoxFuture;
 
 /// Processes of the operating system. They need a runtime with IO.
@@ -56,21 +56,21 @@ fn start(command: &Command) -> io::Result<Box<dyn Child>> {
         Stdio::Terminal(size) => terminal::start(builder, size),
     };
     drop(turn);
-    let (held, ends) = started.map_err(|error| explained(program, command, &error))?;
+    let (held, streams) = started.map_err(|error| explained(program, command, &error))?;
     let pid = held.id().and_then(|id| Pid::from_raw(id as i32)).expect("nobody has taken note of its end");
-    Ok(Box::new(Launched { pid, ends, exit: None, somebody_ended, _held: held }))
+    Ok(Box::new(Launched { pid, streams, exit: None, somebody_ended, _held: held }))
 }
 
-fn with_pipes(mut builder: os::Command, stdin: bool) -> io::Result<(os::Child, Ends)> {
+fn with_pipes(mut builder: os::Command, stdin: bool) -> io::Result<(os::Child, Streams)> {
     builder.process_group(0);
     builder.stdin(if stdin { Std::piped() } else { Std::null() }).stdout(Std::piped()).stderr(Std::piped());
     let mut held = builder.spawn()?;
-    let ends = Ends {
+    let streams = Streams {
         stdin: held.stdin.take().map(|pipe| Box::new(pipe) as Input),
         stdout: held.stdout.take().map(|pipe| Box::new(pipe) as Output),
         stderr: held.stderr.take().map(|pipe| Box::new(pipe) as Output),
     };
-    Ok((held, ends))
+    Ok((held, streams))
 }
 
 /// The system says only that something was not found.
@@ -83,7 +83,7 @@ fn explained(program: &str, command: &Command, error: &io::Error) -> io::Error {
 struct Launched {
     /// Its number, and that of its group.
     pid: Pid,
-    ends: Ends,
+    streams: Streams,
     /// How it ended, once that was seen.
     exit: Option<Exit>,
     /// Tells when any process that this program started has ended.
@@ -107,15 +107,15 @@ impl Child for Launched {
     }
 
     fn stdin(&mut self) -> Option<Input> {
-        self.ends.stdin.take()
+        self.streams.stdin.take()
     }
 
     fn stdout(&mut self) -> Option<Output> {
-        self.ends.stdout.take()
+        self.streams.stdout.take()
     }
 
     fn stderr(&mut self) -> Option<Output> {
-        self.ends.stderr.take()
+        self.streams.stderr.take()
     }
 
     fn signal(&mut self, number: i32) -> io::Result<()> {

@@ -11,15 +11,15 @@ use pty_process::OwnedReadPty;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process as os;
 
-use super::{Ends, Size};
+use super::{Size, Streams};
 
 /// Starts what was built, with a terminal of this size.
-pub(super) fn start(builder: os::Command, size: Size) -> io::Result<(os::Child, Ends)> {
+pub(super) fn start(builder: os::Command, size: Size) -> io::Result<(os::Child, Streams)> {
     let (pty, pts) = pty_process::open().map_err(plain)?;
     pty.resize(pty_process::Size::new(size.rows, size.columns)).map_err(plain)?;
     let held = pty_process::Command::from(builder).spawn(pts).map_err(plain)?;
     let (screen, keyboard) = pty.into_split();
-    Ok((held, Ends { stdin: Some(Box::new(keyboard)), stdout: Some(Box::new(Screen(screen))), stderr: None }))
+    Ok((held, Streams { stdin: Some(Box::new(keyboard)), stdout: Some(Box::new(Screen(screen))), stderr: None }))
 }
 
 /// The error beneath that of the library.

@@ -34,7 +34,7 @@ mod one_ending;
 pub mod path;
 mod stale_generation_inert;
 #[cfg(test)]
-mod told;
+pub(crate) mod told;
 pub mod view;
 
 use facts::Facts;
@@ -210,7 +210,7 @@ generic! {
     at_most_once::check as "at_most_once": "a mutating operation takes effect at most once, exactly once if acknowledged, in the order of issue";
     isolation::check as "isolation": "what happens to one stream, session or client harms no other";
     stale_generation_inert::check as "stale_generation_inert": "once a newer generation is installed, packets of an older one change nothing that the user sees";
-    no_residue::check as "no_residue": "when all is over, no task, socket, session, timer or buffer is left";
+    no_residue::check as "no_residue": "when all is over, no task, socket, process, session, timer or buffer is left, and nothing belongs to no host";
     bounded_work::check as "bounded_work": "connection attempts, frames and polls stay under the subject's bounds";
     bounded_memory::check as "bounded_memory": "retained bytes and queue lengths stay under the subject's bounds at all times";
 }

@@ -270,6 +270,7 @@ impl<'a> Teller<'a> {
                 let tone = if matches!(ending, Ending::Completed { .. }) { Tone::Good } else { Tone::Bad };
                 (tone, format!("{stream}: {}", say::ending(ending)))
             }
+            What::Saw { stream, what } => (Tone::Plain, format!("{stream}: {what}")),
             What::GaveUp { stream: Some(stream), call } => (Tone::Plain, format!("{stream}: closed by its user ({call})")),
             What::GaveUp { stream: None, call } => (Tone::Plain, format!("closed by its user ({call})")),
             What::Started => (Tone::Quiet, "started".into()),

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use super::Named;
 use crate::history::{Call, History, Stream, Time};
-use crate::property::Broken;
+use crate::property::{Broken, Evidence};
 use crate::schedule::{Mark, Trigger};
 use sight::{Sight, times};
 
 mod ends;
 mod idle;
+mod process;
 mod sight;
 
 pub use idle::Idle;
@@ -35,6 +36,8 @@ pub struct Expect {
     pub may_miss: BTreeSet<usize>,
     /// What must come out of streams, by name.
     pub streams: Named<ExpectStream>,
+    /// What must come of processes, by name.
+    pub processes: Named<ExpectProcess>,
     /// What must come of calls, by number.
     pub calls: std::collections::BTreeMap<u64, ExpectCall>,
 }
@@ -78,6 +81,33 @@ pub enum Output {
     None,
 }
 
+/// What must come of a process: of the stream of its name, and of those that are parts of it, as far as its user opened them.
+/// What is `None` may be anything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExpectProcess {
+    /// How all of it ended for its user: completed are a process that ended and pipes that were closed.
+    pub ends: Option<StreamEnds>,
+    /// How the process exited.
+    pub exit: Option<ProcessExit>,
+    /// A text that the reason of its failure contains.
+    pub reason: Option<String>,
+    /// How much of each part was delivered.
+    pub output: Option<Output>,
+    /// All of it ended for its user so long after the real end of the process and of its pipes, at most.
+    pub within: Option<Duration>,
+    /// Something of some part that was produced after this generation was connected was delivered over it or a later one.
+    pub live_from: Option<u64>,
+}
+
+/// How a process exited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessExit {
+    /// With this code.
+    Code(u8),
+    /// By a signal, whichever.
+    Signal,
+}
+
 /// What must come of a call. What is `None` may be anything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExpectCall {
@@ -104,6 +134,13 @@ pub enum CallEnds {
 pub(super) const STREAM_ENDS: [(&str, StreamEnds); 3] =
     [("completed", StreamEnds::Completed), ("failed", StreamEnds::Failed), ("open", StreamEnds::Open)];
 
+/// The endings of processes by their names in files.
+pub(super) const PROCESS_ENDS: [(&str, StreamEnds); 3] =
+    [("closed", StreamEnds::Completed), ("failed", StreamEnds::Failed), ("open", StreamEnds::Open)];
+
+/// The exits of processes that have no code, by their names in files.
+pub(super) const EXITS: [(&str, ProcessExit); 1] = [("signal", ProcessExit::Signal)];
+
 /// How much was delivered, by name.
 pub(super) const OUTPUTS: [(&str, Output); 3] = [("all", Output::All), ("prefix", Output::Prefix), ("none", Output::None)];
 
@@ -116,7 +153,8 @@ pub const EXPECT: &str = "expect";
 
 impl Expect {
     /// What did not come out of one run of a schedule.
-    pub fn unmet(&self, history: &History) -> Vec<Broken> {
+    pub fn unmet(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+        let history = evidence.history;
         let reaches = self.reaches.iter().filter(|sight| !sight.seen(history)).map(|sight| {
             let times = if sight.nth == 1 { String::new() } else { format!(" {} times", sight.nth) };
             broken(history.end, None, format!("{} was not reached{times}", sight.told()))
@@ -126,8 +164,9 @@ impl Expect {
             Some(broken(event.at, None, format!("{} was reached at {}, and must never be", sight.told(), event.at)))
         });
         let streams = self.streams.iter().flat_map(|(name, expect)| expect.unmet(&Stream::from(name.as_str()), history));
+        let processes = self.processes.iter().flat_map(|(name, expect)| expect.unmet(name, evidence));
         let calls = self.calls.iter().flat_map(|(call, expect)| expect.unmet(Call(*call), history));
-        reaches.chain(never).chain(streams).chain(calls).collect()
+        reaches.chain(never).chain(streams).chain(processes).chain(calls).collect()
     }
 }
 

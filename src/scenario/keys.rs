@@ -5,6 +5,13 @@
 
 use super::expect;
 
+mod swarm;
+
+pub use swarm::{
+    SWARM, SWARM_AIMED, SWARM_FAULTS, SWARM_HOSTS, SWARM_LIMITS, SWARM_OPERATIONS, SWARM_PUPPET, SWARM_SETUP, SWARM_WEIGHTS,
+    several,
+};
+
 /// A table of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
@@ -46,6 +53,8 @@ pub enum Form {
     True,
     /// One of these.
     OneOf(&'static [&'static str]),
+    /// A code of an exit, or one of these words.
+    CodeOr(&'static [&'static str]),
     /// Some of these.
     SomeOf(&'static [&'static str]),
     /// A milestone's name, or a table of [`AFTER`].
@@ -82,6 +91,7 @@ impl Form {
             Form::Durations => "a range: `\"1ms..20ms\"`".into(),
             Form::True => "`true`".into(),
             Form::OneOf(names) => format!("one of {}", ticked(names)),
+            Form::CodeOr(words) => format!("a code from 0 to 255, or {}", ticked(words)),
             Form::SomeOf(names) => format!("a list of {}", ticked(names)),
             Form::Mark => "a milestone's name, or a table".into(),
             Form::Marks => "a list of milestones' names, or of tables".into(),
@@ -122,9 +132,10 @@ pub const SECTIONS: &[&Section] = &[
     &AFTER,
     &EXPECT,
     &EXPECT_STREAM,
+    &EXPECT_PROCESS,
     &EXPECT_CALL,
     &SWARM,
-    &SWARM_COUNT,
+    &SWARM_HOSTS,
     &SWARM_LIMITS,
     &SWARM_SETUP,
     &SWARM_OPERATIONS,
@@ -212,6 +223,14 @@ pub const LIMITS: Section = Section {
     keys: &[],
 };
 
+pub(super) const SPEAKS: Key = key(
+    "speaks",
+    Form::OneOf(&names(&crate::schedule::puppet::SPEAKS)),
+    Some("bytes"),
+    "What its texts are on the wire: bytes as they are; or text messages of a WebSocket, one a text, which is opened before the \
+     script begins. Pings are answered where the script reads.",
+);
+
 /// `[puppet.HOST]`
 pub const PUPPET: Section = Section {
     title: "[puppet.HOST]",
@@ -223,6 +242,7 @@ pub const PUPPET: Section = Section {
             Some("as many as come"),
             "How many connections it accepts, or, in the place of a client, opens.",
         ),
+        SPEAKS,
         key(
             "script",
             Form::Tables("script"),
@@ -317,6 +337,7 @@ pub const EXPECT: Section = Section {
         key("breaks", Form::Text, Some("nothing may break"), "For a canary: the property that must break in at least one seed."),
         key("at-least", Form::Shares, Some("nothing"), "Of a swarm: milestones and points that this share of runs must reach."),
         key("stream", Form::Table("[expect.stream.NAME]"), Some("nothing"), "What must come out of streams."),
+        key("process", Form::Table("[expect.process.NAME]"), Some("nothing"), "What must come of processes."),
         key("call", Form::Table("[expect.call.N]"), Some("nothing"), "What must come of calls."),
     ],
 };
@@ -346,6 +367,49 @@ pub const EXPECT_STREAM: Section = Section {
     ],
 };
 
+/// `[expect.process.NAME]`
+pub const EXPECT_PROCESS: Section = Section {
+    title: "[expect.process.NAME]",
+    doc: "What the user of a client saw of the process of this name: of the stream of its name (`p1`), and of those that are \
+          parts of it (`p1/stdout`, `p1/stderr`, `p1/pty`), as far as they were opened. A name with more than letters, digits, \
+          `-` and `_` stands between quotes: `[expect.process.\"p1.2\"]`.",
+    keys: &[
+        key(
+            "ends",
+            Form::OneOf(&names(&expect::PROCESS_ENDS)),
+            Some("any way"),
+            "How all of it ended for its user: `closed` are a process that ended and pipes that were closed.",
+        ),
+        key(
+            "exit",
+            Form::CodeOr(&names(&expect::EXITS)),
+            Some("any"),
+            "The code of its exit; `signal` where a signal ended it, whichever. It must be `closed`.",
+        ),
+        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+        key(
+            "output",
+            Form::OneOf(&names(&expect::OUTPUTS)),
+            Some("any"),
+            "How much of what it really printed was delivered, of each part: `prefix` is a beginning of it, also all \
+             or nothing.",
+        ),
+        key(
+            "within",
+            Form::Duration,
+            Some("any time"),
+            "All of it ended for its user so long after the real end of the process and of its pipes, at most.",
+        ),
+        key(
+            "live-from",
+            Form::Number(1),
+            Some("any"),
+            "Something of some part that was produced after this generation was connected was delivered over it or a later \
+             one: not only what was missed.",
+        ),
+    ],
+};
+
 /// `[expect.call.N]`
 pub const EXPECT_CALL: Section = Section {
     title: "[expect.call.N]",
@@ -354,119 +418,5 @@ pub const EXPECT_CALL: Section = Section {
         key("ends", Form::OneOf(&names(&expect::CALL_ENDS)), Some("any way"), "How it ended for its user."),
         key("result", Form::Text, Some("any"), "The result, exactly. It must be `answered`."),
         key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
-    ],
-};
-
-/// `[swarm]`
-pub const SWARM: Section = Section {
-    title: "[swarm]",
-    doc: "Weights and ranges from which schedules are drawn, one for each seed. A plain value is fixed, `\"a..b\"` draws from \
-          a range with both its ends, and a list draws one of its entries: twice is twice as likely. What is left out is as in \
-          the swarm that is run where nobody wrote one: the subject's own values, every fault, limits that are now and then \
-          the least ones.",
-    keys: &[
-        key("runs", Form::Number(1), Some("100"), "How many schedules are drawn where nobody asks for another number."),
-        key("first-seed", Form::Number(0), Some("1"), "The seed of the first of them; the others follow it, one by one."),
-        key("horizon", Form::Duration, Some("3m"), "The horizon of every schedule."),
-        key(
-            "heal",
-            Form::Duration,
-            Some("60s"),
-            "The healed tail: no fault is in force in this last part before the horizon, and what is owed must arrive.",
-        ),
-        key("latency", Form::Ranges, Some("1ms..20ms"), "Ranges of one-way latency, one of which is in force in a run."),
-        key("asks", Form::Numbers(0), Some("1..8"), "How many operations the user of each client asks for."),
-        key("busy", Form::Times, Some("1s..30s"), "The part of the run, from its start, in which they are asked for."),
-        key("count", Form::Table("[swarm.count]"), Some("1..2 clients"), "How many there are of what."),
-        key("limits", Form::Table("[swarm.limits]"), Some("now and then the least sizes"), "Choices of limits."),
-        key("operations", Form::Table("[swarm.operations]"), Some("the subject's choice"), "The weights of operations."),
-        key("faults", Form::Table("[swarm.faults]"), Some("every fault"), "Which faults come, how many, aimed at what."),
-        key(
-            "puppet",
-            Form::Tables("[[swarm.puppet]]"),
-            Some("none"),
-            "Puppets that take the place of a host in a share of the runs.",
-        ),
-    ],
-};
-
-/// `[swarm.count]`
-pub const SWARM_COUNT: Section = Section {
-    title: "[swarm.count]",
-    doc: "How many there are. Besides `clients`, each of the subject's own tables has a key here: how many entries of it there \
-          are for each client, from 0; without it, `1..3`.",
-    keys: &[key("clients", Form::Numbers(1), Some("1..2"), "Client hosts.")],
-};
-
-/// `[swarm.limits]`
-pub const SWARM_LIMITS: Section = Section {
-    title: "[swarm.limits]",
-    doc: "Limits as in `[limits]`, each with a choice of values: `\"client.recovery-deadline\" = [\"25s\", \"25s\", \"3s\"]`. \
-          Those that are left out have their defaults.",
-    keys: &[],
-};
-
-/// A subject's own table.
-pub const SWARM_SETUP: Section = Section {
-    title: "[swarm.KEY]",
-    doc: "For each of the subject's own tables (`stream` for `[stream.s1]`), what stands in its entries. Values are choices; \
-          also ranges of durations (`\"0ms..200ms\"`) and sizes (`\"1B..64KiB\"`). A field that is there in a share of the \
-          cases is a table with a `chance`: `{ chance = 0.1, value = 7 }`, or, where it is a table itself, `{ chance = 0.1, \
-          after = \"0ms..40s\" }`.",
-    keys: &[],
-};
-
-/// `[swarm.operations]`
-pub const SWARM_OPERATIONS: Section = Section {
-    title: "[swarm.operations]",
-    doc: "For each operation, its weight: a number from 0. What is left out never comes. The subject draws the values of its \
-          fields.",
-    keys: &[],
-};
-
-/// `[swarm.faults]`
-pub const SWARM_FAULTS: Section = Section {
-    title: "[swarm.faults]",
-    doc: "Which faults come, how many, aimed at what.",
-    keys: &[
-        key("count", Form::Numbers(0), Some("0..6"), "How many faults a run has."),
-        key("kinds", Form::Numbers(0), Some("1..3"), "Of how many kinds: with a few kinds only, rare pairs get room."),
-        key("aimed", Form::Table("aimed"), Some("6 to 2 to 2"), "What they are aimed at."),
-        key("weights", Form::Table("[swarm.faults.weights]"), Some("every word, with usual weights"), "The words that come."),
-    ],
-};
-
-/// `aimed`
-pub const SWARM_AIMED: Section = Section {
-    title: "aimed",
-    doc: "The shares of faults that are aimed at a milestone, at a point and at a time: `{ milestone = 0.6, point = 0.2, time \
-          = 0.2 }`. Only their proportions count.",
-    keys: &[
-        key("milestone", Form::Weight, Some("0"), "After a milestone was reached."),
-        key("point", Form::Weight, Some("0"), "After a point was reached."),
-        key("time", Form::Weight, Some("0"), "At a time."),
-    ],
-};
-
-/// `[swarm.faults.weights]`
-pub const SWARM_WEIGHTS: Section = Section {
-    title: "[swarm.faults.weights]",
-    doc: "For each word of the fault table but `restart`, its weight: `reset = 3`, or a table with its `weight` and choices \
-          for its fields: `cut = { weight = 10, learns = { client = \"0ms..12s\", server = [\"0ms\", \"never\"] } }`. In \
-          `learns`, `client` is the end that opened the connection. `toward` is `\"client\"`, `\"server\"`, `\"both\"` or a \
-          list of these; `host` a host or a list of hosts; the `by` of a `clock-jump` has no sign, one half jumps back. A word \
-          that is left out never comes.",
-    keys: &[],
-};
-
-/// `[[swarm.puppet]]`
-pub const SWARM_PUPPET: Section = Section {
-    title: "[[swarm.puppet]]",
-    doc: "A puppet that takes the place of a host in a share of the runs.",
-    keys: &[
-        key("chance", Form::Share, None, "The share of the runs."),
-        key("host", Form::Text, None, "The host."),
-        key("connections", Form::Number(1), Some("as many as come"), "As in `[puppet.HOST]`."),
-        key("script", Form::Tables("script"), None, "As in `[puppet.HOST]`."),
     ],
 };

@@ -31,7 +31,7 @@ mod tests;
 mod verbs;
 mod write;
 
-pub use expect::{CallEnds, Expect, ExpectCall, ExpectStream, Idle, Output, StreamEnds, Tally};
+pub use expect::{CallEnds, Expect, ExpectCall, ExpectProcess, ExpectStream, Idle, Output, ProcessExit, StreamEnds, Tally};
 pub use mistake::Mistake;
 pub use parse::limits::read_limit;
 pub use reference::reference;

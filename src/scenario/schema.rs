@@ -57,7 +57,10 @@ impl Drawing<'_> {
             title if title == keys::STEP.title => self.verbs(),
             title if title == keys::LIMITS.title => limits(&|value| value),
             title if title == keys::SWARM.title => setup(&|_| json!({ "type": "object" })),
-            title if title == keys::SWARM_COUNT.title => setup(&|_| form(Form::Numbers(0))),
+            title if title == keys::SWARM_HOSTS.title => {
+                let tables = self.subjects.iter().flat_map(|subject| subject.setup());
+                tables.map(|(key, _)| (keys::several(key), form(Form::Numbers(0)))).collect()
+            }
             title if title == keys::SWARM_LIMITS.title => limits(&|_| json!(true)),
             title if title == keys::SWARM_OPERATIONS.title => {
                 let verbs = self.subjects.iter().flat_map(|subject| verbs(&**subject));
@@ -171,6 +174,7 @@ fn form(form: Form) -> Json {
         Form::Durations => json!({ "type": "string", "pattern": format!(r"^{one}(\.\.{one})?$") }),
         Form::True => json!({ "const": true }),
         Form::OneOf(names) => json!({ "enum": names }),
+        Form::CodeOr(words) => json!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 255 }, { "enum": words }] }),
         Form::SomeOf(names) => texts(json!({ "enum": names })),
         Form::Shares => json!({ "type": "object", "additionalProperties": self::form(Form::Share) }),
         Form::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),

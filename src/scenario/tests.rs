@@ -4,10 +4,12 @@ use std::path::Path;
 
 use super::*;
 
+mod drafts;
 mod expect;
 mod generated;
 mod good;
 mod mistakes;
+mod process;
 mod round_trip;
 pub(super) mod subject;
 

@@ -56,10 +56,16 @@ pub(super) fn fields(schema: &Json, root: &Json) -> Vec<FieldDoc> {
 }
 
 fn written(schema: &Json, root: &Json) -> String {
-    let schema = plain(schema, root);
-    if let Some(values) = schema.get("enum").and_then(Json::as_array) {
-        return format!("one of {}", values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", "));
-    }
+    let choices = alternatives(schema, root);
+    let words: Vec<_> =
+        choices.iter().filter_map(|choice| enumerated(choice)).flatten().map(|word| format!("`{word}`")).collect();
+    let words = (!words.is_empty()).then(|| format!("one of {}", words.join(", ")));
+    let kinds = choices.iter().filter(|choice| enumerated(choice).is_none()).map(|choice| written_alone(choice, root));
+    kinds.chain(words).collect::<Vec<_>>().join(" or ")
+}
+
+/// What is written where the schema allows one kind of value, and any of it.
+fn written_alone(schema: &Json, root: &Json) -> String {
     let inner = || fields(schema, root).iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ");
     match (types(schema).first(), schema.get("format").and_then(Json::as_str)) {
         (Some(&"string"), Some("duration")) => "a duration: `\"50ms\"`".into(),
@@ -108,6 +114,21 @@ pub(super) fn plain<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
     let choices = schema.get("anyOf").and_then(Json::as_array);
     let otherwise = choices.and_then(|choices| choices.iter().find(|choice| types(choice) != ["null"]));
     otherwise.map_or(schema, |otherwise| plain(otherwise, root))
+}
+
+/// What a schema allows one of, without references; null is nothing that a person writes.
+pub(super) fn alternatives<'s>(schema: &'s Json, root: &'s Json) -> Vec<&'s Json> {
+    let schema = resolved(schema, root);
+    let choices = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Json::as_array);
+    let Some(choices) = choices else { return vec![schema] };
+    let written = choices.iter().filter(|choice| types(choice) != ["null"]);
+    written.flat_map(|choice| alternatives(choice, root)).collect()
+}
+
+/// The values that a schema enumerates, if it does.
+pub(super) fn enumerated(schema: &Json) -> Option<&[Json]> {
+    let alone = schema.get("const").map(std::slice::from_ref);
+    schema.get("enum").and_then(Json::as_array).map(Vec::as_slice).or(alone)
 }
 
 /// A schema without references, so that it can stand in another one. A type that holds itself is cut off.

@@ -5,11 +5,12 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::expect::{CALL_ENDS, ExpectCall, ExpectStream, OUTPUTS, STREAM_ENDS};
-use super::{Body, ENGINES, Expect, FORMAT, ORDERS, Scenario, name_of};
+use super::expect::{CALL_ENDS, EXITS, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, PROCESS_ENDS, STREAM_ENDS};
+use super::{Body, ENGINES, Expect, FORMAT, ORDERS, ProcessExit, Scenario, name_of};
+use crate::schedule::puppet::SPEAKS;
 use crate::schedule::words::Value;
 use crate::schedule::{
-    Action, Fault, FieldValue, Learns, LimitValue, Mark, Operation, Plan, Puppet, PuppetStep, Step, Trigger, When, units,
+    Action, Fault, FieldValue, Learns, LimitValue, Mark, Operation, Plan, Puppet, PuppetStep, Speaks, Step, Trigger, When, units,
 };
 use crate::world::Engine;
 use inline::{Inline, key, text};
@@ -117,6 +118,9 @@ impl File {
         for (name, stream) in &expect.streams {
             self.section(&format!("[expect.stream.{}]", key(name)), expect_stream(stream));
         }
+        for (name, process) in &expect.processes {
+            self.section(&format!("[expect.process.{}]", key(name)), expect_process(process));
+        }
         for (number, call) in &expect.calls {
             self.section(&format!("[expect.call.{number}]"), expect_call(call));
         }
@@ -159,6 +163,8 @@ pub(super) fn limit(value: LimitValue) -> Inline {
 fn puppet(puppet: &Puppet) -> Pairs {
     let mut pairs = Vec::new();
     put_some(&mut pairs, "connections", puppet.connections.map(Inline::raw));
+    let speaks = SPEAKS.iter().find(|(_, speaks)| *speaks == puppet.speaks && *speaks != Speaks::default());
+    put_some(&mut pairs, "speaks", speaks.map(|(word, _)| text(word)));
     put(&mut pairs, "script", Inline::list(puppet.script.iter().map(line)).broken());
     pairs
 }
@@ -254,6 +260,21 @@ fn expect_stream(expect: &ExpectStream) -> Pairs {
     let mut pairs = Vec::new();
     put_some(&mut pairs, "ends", expect.ends.map(|ends| text(name_of(&STREAM_ENDS, &ends))));
     put_some(&mut pairs, "outcome", expect.outcome.as_deref().map(text));
+    put_some(&mut pairs, "reason", expect.reason.as_deref().map(text));
+    put_some(&mut pairs, "output", expect.output.map(|output| text(name_of(&OUTPUTS, &output))));
+    put_some(&mut pairs, "within", expect.within.map(Inline::duration));
+    put_some(&mut pairs, "live-from", expect.live_from.map(Inline::raw));
+    pairs
+}
+
+fn expect_process(expect: &ExpectProcess) -> Pairs {
+    let exit = |exit| match exit {
+        ProcessExit::Code(code) => Inline::raw(code),
+        ProcessExit::Signal => text(name_of(&EXITS, &exit)),
+    };
+    let mut pairs = Vec::new();
+    put_some(&mut pairs, "ends", expect.ends.map(|ends| text(name_of(&PROCESS_ENDS, &ends))));
+    put_some(&mut pairs, "exit", expect.exit.map(exit));
     put_some(&mut pairs, "reason", expect.reason.as_deref().map(text));
     put_some(&mut pairs, "output", expect.output.map(|output| text(name_of(&OUTPUTS, &output))));
     put_some(&mut pairs, "within", expect.within.map(Inline::duration));

@@ -74,6 +74,11 @@ impl Recorder {
         self.write(What::Failed { call, reason: reason.into() });
     }
 
+    /// The user saw something of a stream that a property of the subject's own judges.
+    pub fn saw(&self, stream: &Stream, what: impl Into<String>) {
+        self.write(What::Saw { stream: stream.clone(), what: what.into() });
+    }
+
     /// The user closed a stream (or, with `None`, the client) by a call of its own.
     pub fn gave_up(&self, stream: Option<&Stream>, call: Call) {
         self.write(What::GaveUp { stream: stream.cloned(), call });

@@ -8,10 +8,18 @@ use std::sync::Arc;
 use crate::subject::Erased;
 
 pub mod counter;
+#[cfg(feature = "exec")]
+pub mod exec;
 
 pub use counter::Counter;
+#[cfg(feature = "exec")]
+pub use exec::Exec;
 
 /// The subjects that reknit ships.
 pub fn built_in() -> Vec<Arc<dyn Erased>> {
-    vec![Arc::new(Counter)]
+    vec![
+        Arc::new(Counter),
+        #[cfg(feature = "exec")]
+        Arc::new(Exec),
+    ]
 }

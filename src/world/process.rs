@@ -1,4 +1,4 @@
-//! The simulated side of [`process`](crate::process): processes that play a [`Script`], and whose every byte is ground truth.
+//! The simulated side of [`process`]: processes that play a [`Script`], and whose every byte is ground truth.
 //!
 //! A server launches them through [`Launch`], by the name of a script in the place of a program. What they really write, what
 //! really reaches their standard input, and how they really end goes into the history, by their own hand: no word of the
@@ -194,7 +194,7 @@ struct Scripted {
     pid: u32,
     life: Arc<Life>,
     processes: Processes,
-    ends: process::Ends,
+    ends: process::Streams,
     exit: Waited,
 }
 

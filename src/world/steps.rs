@@ -322,6 +322,7 @@ fn is_of_user(entry: &What) -> bool {
             | What::Failed { .. }
             | What::Opened { .. }
             | What::Delivered { .. }
+            | What::Saw { .. }
             | What::StreamEnded { .. }
             | What::GaveUp { .. }
     )

@@ -61,6 +61,8 @@ pub struct ClientLimits {
     pub log_bytes: usize,
     /// How often a read is repeated that was refused for a reason that may pass.
     pub read_retries: u32,
+    /// How long a call may go without an answer, over all connections; what it asks the server to wait comes on top.
+    pub call_wait: Duration,
     /// How many calls may be in flight; those after them wait.
     pub calls: usize,
     /// How many pieces of one HTTP body may wait for its reader. A slower reader's body fails, alone.
@@ -86,6 +88,7 @@ impl Default for ClientLimits {
             log_events: 65_536,
             log_bytes: 4 << 20,
             read_retries: 5,
+            call_wait: Duration::from_secs(60),
             calls: 1024,
             body_frames: 256,
             body_bytes: 16 << 20,

@@ -115,6 +115,12 @@ impl Link {
         self.push(Frame::text(message.to_text()));
     }
 
+    /// Appends what may be no message, to see what the other end makes of it.
+    #[cfg(test)]
+    pub(super) fn send_text(&mut self, text: &str) {
+        self.push(Frame::text(text));
+    }
+
     /// Whether a sender should go on. If not, [`Heard::Room`] will come.
     pub(super) fn has_room(&mut self) -> bool {
         self.wants_room = self.outbox_bytes >= FULL_ENOUGH;
@@ -141,6 +147,12 @@ impl Link {
         });
         // Whether the peer heard them is no longer of interest.
         let _ = timeout(at_most, last_words).await;
+    }
+
+    /// Listens on as if the peer could never be silent.
+    pub(super) fn listen_for_ever(&mut self) {
+        self.limits = WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..self.limits };
+        self.next_ping = self.socket.get_ref().heard + EVER;
     }
 
     fn push(&mut self, frame: Frame) {
@@ -249,16 +261,32 @@ fn lost(error: &tungstenite::Error) -> Lost {
 }
 
 /// A stream that knows when its peer last gave a sign of life, and when it last took something.
+///
+/// A write that fails says nothing until all that had come before was read: the last answer of a peer that has gone counts, also
+/// where a pong was to be written first.
 struct Pulse {
     stream: Stream,
     heard: Instant,
     moved: Instant,
+    /// How a write failed.
+    broken: Option<io::ErrorKind>,
 }
 
 impl Pulse {
     fn new(stream: Stream) -> Self {
         let now = Instant::now();
-        Self { stream, heard: now, moved: now }
+        Self { stream, heard: now, moved: now, broken: None }
+    }
+
+    /// What was to be written goes nowhere, and whoever reads is told when there is nothing left to read.
+    fn break_down<T>(&mut self, polled: Poll<io::Result<T>>, done: T) -> Poll<io::Result<T>> {
+        match polled {
+            Poll::Ready(Err(error)) => {
+                self.broken = Some(error.kind());
+                Poll::Ready(Ok(done))
+            }
+            polled => polled,
+        }
     }
 }
 
@@ -269,21 +297,31 @@ impl AsyncRead for Pulse {
         if buf.filled().len() > before {
             self.heard = Instant::now();
         }
-        polled
+        match self.broken {
+            Some(how) if polled.is_pending() => Poll::Ready(Err(how.into())),
+            _ => polled,
+        }
     }
 }
 
 impl AsyncWrite for Pulse {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.broken.is_some() {
+            return Poll::Ready(Ok(buf.len()));
+        }
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
         if matches!(polled, Poll::Ready(Ok(_))) {
             self.moved = Instant::now();
         }
-        polled
+        self.break_down(polled, buf.len())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        if self.broken.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        self.break_down(polled, ())
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

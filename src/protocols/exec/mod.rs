@@ -10,6 +10,7 @@
 //! - `link`: one WebSocket, as both ends use it.
 //! - [`server`]: keeps sessions and processes.
 
+pub mod client;
 pub mod limits;
 // Both ends are built on it.
 #[allow(dead_code)]

@@ -10,20 +10,15 @@ impl ExpectStream {
     pub(super) fn unmet(&self, stream: &Stream, history: &History) -> Vec<Broken> {
         let seen = SeenStream::of(stream, history);
         if !seen.opened {
-            return vec![broken(history.end, Some(stream), format!("{stream}: it was never opened"))];
+            return vec![seen.unmet("it was never opened", history)];
         }
-        let at = seen.ended.map_or(history.end, |(at, _)| at);
         let sentences =
-            [self.ends_unmet(&seen), self.output_unmet(&seen), self.within_unmet(&seen), self.live_unmet(&seen, stream, history)];
-        sentences.into_iter().flatten().map(|sentence| broken(at, Some(stream), format!("{stream}: {sentence}"))).collect()
+            [self.ends_unmet(&seen), self.output_unmet(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
+        sentences.into_iter().flatten().map(|sentence| seen.unmet(sentence, history)).collect()
     }
 
-    fn ends_unmet(&self, seen: &SeenStream) -> Option<String> {
-        let told = match seen.ended {
-            None => "it is still open".into(),
-            Some((at, Ending::Completed { outcome })) => format!("it completed at {at} with `{outcome}`"),
-            Some((at, Ending::Failed { reason })) => format!("it failed at {at}: {reason}"),
-        };
+    pub(super) fn ends_unmet(&self, seen: &SeenStream<'_>) -> Option<String> {
+        let told = seen.told();
         let (ends, outcome, reason) = match seen.ended {
             None => (StreamEnds::Open, None, None),
             Some((_, Ending::Completed { outcome })) => (StreamEnds::Completed, Some(outcome), None),
@@ -41,7 +36,7 @@ impl ExpectStream {
         wrong_text(&self.outcome, outcome, &self.reason, reason).map(|wanted| format!("{told}, and must {wanted}"))
     }
 
-    fn output_unmet(&self, seen: &SeenStream) -> Option<String> {
+    pub(super) fn output_unmet(&self, seen: &SeenStream<'_>) -> Option<String> {
         let (produced, delivered) = (&seen.produced, &seen.delivered);
         let figures = format!("{} of {} bytes were delivered", delivered.len(), produced.len());
         match self.output? {
@@ -55,7 +50,7 @@ impl ExpectStream {
         }
     }
 
-    fn within_unmet(&self, seen: &SeenStream) -> Option<String> {
+    pub(super) fn within_unmet(&self, seen: &SeenStream<'_>) -> Option<String> {
         let within = self.within?;
         let limit = units::duration(within);
         match (seen.really_ended, seen.ended) {
@@ -69,14 +64,14 @@ impl ExpectStream {
         }
     }
 
-    fn live_unmet(&self, seen: &SeenStream, stream: &Stream, history: &History) -> Option<String> {
+    pub(super) fn live_unmet(&self, seen: &SeenStream<'_>, history: &History) -> Option<String> {
         let from = self.live_from?;
         let client = seen.client.as_ref()?;
         let carries = |conn: &&Connection| conn.client == *client && conn.generation.is_some_and(|generation| generation >= from);
         let unmet = || Some(format!("nothing was delivered live over generation {from} or a later one"));
         let Some(connected) = history.conns.iter().filter(carries).map(|conn| conn.opened).min() else { return unmet() };
         let mut delivered = 0;
-        let live = history.of_stream(stream).any(|(_, event)| {
+        let live = history.of_stream(seen.stream).any(|(_, event)| {
             let What::Delivered { bytes, generation, .. } = &event.what else { return false };
             delivered += bytes.len();
             generation.is_some_and(|generation| generation >= from) && seen.produced_at(delivered) >= Some(connected)
@@ -86,21 +81,24 @@ impl ExpectStream {
 }
 
 /// What a history says of a stream.
-struct SeenStream<'h> {
-    opened: bool,
+#[derive(Clone)]
+pub(super) struct SeenStream<'h> {
+    pub(super) stream: &'h Stream,
+    pub(super) opened: bool,
     /// The host whose user it was delivered to.
     client: Option<Host>,
-    produced: Vec<u8>,
+    pub(super) produced: Vec<u8>,
     /// When each item was produced, by the number of bytes up to its end.
     items: Vec<(usize, Time)>,
-    really_ended: Option<Time>,
+    pub(super) really_ended: Option<Time>,
     delivered: Vec<u8>,
-    ended: Option<(Time, &'h Ending)>,
+    pub(super) ended: Option<(Time, &'h Ending)>,
 }
 
 impl<'h> SeenStream<'h> {
-    fn of(stream: &'h Stream, history: &'h History) -> Self {
+    pub(super) fn of(stream: &'h Stream, history: &'h History) -> Self {
         let mut seen = Self {
+            stream,
             opened: false,
             client: None,
             produced: vec![],
@@ -126,6 +124,21 @@ impl<'h> SeenStream<'h> {
             }
         }
         seen
+    }
+
+    /// How it ended for its user, for a sentence.
+    pub(super) fn told(&self) -> String {
+        match self.ended {
+            None => "it is still open".into(),
+            Some((at, Ending::Completed { outcome })) => format!("it completed at {at} with `{outcome}`"),
+            Some((at, Ending::Failed { reason })) => format!("it failed at {at}: {reason}"),
+        }
+    }
+
+    /// Something that did not come out of it.
+    pub(super) fn unmet(&self, sentence: impl std::fmt::Display, history: &History) -> Broken {
+        let at = self.ended.map_or(history.end, |(at, _)| at);
+        broken(at, Some(self.stream), format!("{}: {sentence}", self.stream))
     }
 
     /// When the byte was produced that is the n-th, from 1.

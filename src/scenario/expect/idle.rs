@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 
 use crate::history::{History, What};
 use crate::scenario::{Body, Scenario};
+use crate::schedule::words::Value;
 use crate::schedule::{Action, Step, When};
+
+use super::sight::can_name;
 
 /// Which steps of a schedule did nothing in its runs so far. It keeps no history.
 #[derive(Clone, Debug)]
 pub struct Idle<'s> {
     runs: u64,
-    /// The steps that did nothing yet and must do something, by number, with what the world noted of each last.
+    /// The steps that did nothing yet and must do something, by number, with why each did nothing, the last time.
     steps: BTreeMap<usize, (&'s Step, Option<String>)>,
     lines: &'s [usize],
 }
@@ -36,11 +39,11 @@ impl<'s> Idle<'s> {
         });
         // A step that misses is carried out, and then noted.
         let last: BTreeMap<_, _> = stepped.collect();
-        for (step, note) in last {
-            match (note, self.steps.get_mut(&step)) {
-                (None, _) => drop(self.steps.remove(&step)),
-                (Some(note), Some((_, noted))) => *noted = Some(note.clone()),
-                (Some(_), None) => {}
+        for (number, note) in last {
+            let Some((step, noted)) = self.steps.get_mut(&number) else { continue };
+            match note.clone().or_else(|| aims_at_nothing(step, history)) {
+                None => drop(self.steps.remove(&number)),
+                why => *noted = why,
             }
         }
     }
@@ -48,9 +51,9 @@ impl<'s> Idle<'s> {
     /// The steps that did nothing, in sentences.
     pub fn unmet(&self) -> Vec<String> {
         let runs = if self.runs == 1 { String::new() } else { format!(" in any of {} runs", self.runs) };
-        let sentence = |(n, (step, note)): (&usize, &(&Step, Option<String>))| {
+        let sentence = |(n, (step, why)): (&usize, &(&Step, Option<String>))| {
             let line = self.lines.get(*n).map_or(String::new(), |line| format!(" in line {line}"));
-            let why = note.as_deref().unwrap_or(match step.when {
+            let why = why.as_deref().unwrap_or(match step.when {
                 When::After(_) => "what it waits for was not reached",
                 When::At(_) => "its time did not come",
             });
@@ -62,6 +65,17 @@ impl<'s> Idle<'s> {
         };
         self.steps.iter().map(sentence).collect()
     }
+}
+
+/// A fault that lasts waits for its connection: whether that ever came.
+fn aims_at_nothing(step: &Step, history: &History) -> Option<String> {
+    let Action::Fault(fault) = &step.action else { return None };
+    let conn = fault.fields().into_iter().find_map(|(_, value)| match value {
+        Value::Conn(conn) => Some(conn),
+        _ => None,
+    })?;
+    let came = history.conns.iter().any(|found| can_name(&conn, found));
+    (!came).then(|| format!("{conn} never came"))
 }
 
 fn verb(step: &Step) -> &str {

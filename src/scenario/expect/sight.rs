@@ -55,15 +55,21 @@ fn names(conn: &Conn, told: Option<&FieldValue>, at: Time, history: &History) ->
     let Some(FieldValue::Number(id)) = told else { return false };
     let Some(index) = usize::try_from(*id).ok().and_then(|id| id.checked_sub(1)) else { return false };
     let Some(found) = history.conns.get(index) else { return false };
+    can_name(conn, found)
+        && (conn.which != Which::Last
+            || !history.conns[index + 1..].iter().any(|later| can_name(conn, later) && later.opened <= at))
+}
+
+/// Whether a schedule's name of a connection names this one, at some time.
+pub(super) fn can_name(conn: &Conn, found: &Connection) -> bool {
     let kind = match &conn.label {
         Some(label) => format!("{}/{label}#", conn.host),
         None => format!("{}#", conn.host),
     };
-    let of_kind = |other: &Connection| other.name.starts_with(&kind);
-    of_kind(found)
+    found.name.starts_with(&kind)
         && match conn.which {
             Which::Number(_) => found.name == conn.to_string(),
             Which::Generation(generation) => found.generation == Some(generation),
-            Which::Last => !history.conns[index + 1..].iter().any(|later| of_kind(later) && later.opened <= at),
+            Which::Last => true,
         }
 }

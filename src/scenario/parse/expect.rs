@@ -1,14 +1,15 @@
 //! `[expect]`: what must come out.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::names::Names;
 use super::one_of;
 use super::trigger::{Delay, trigger};
-use crate::scenario::expect::{CALL_ENDS, OUTPUTS, STREAM_ENDS};
+use crate::scenario::expect::{CALL_ENDS, EXITS, OUTPUTS, PROCESS_ENDS, STREAM_ENDS};
 use crate::scenario::mistake::{Parsed, Wrong};
 use crate::scenario::reader::{Node, Table};
-use crate::scenario::{Body, CallEnds, Expect, ExpectCall, ExpectStream, StreamEnds, keys};
+use crate::scenario::{Body, CallEnds, Expect, ExpectCall, ExpectProcess, ExpectStream, Output, ProcessExit, StreamEnds, keys};
 use crate::schedule::{Mark, Trigger};
 
 /// What must come out of this body.
@@ -24,6 +25,9 @@ pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<
         streams: (named(&table, "stream")?.iter())
             .map(|entry| Ok((entry.label.to_owned(), stream(entry)?)))
             .collect::<Parsed<_>>()?,
+        processes: (named(&table, "process")?.iter())
+            .map(|entry| Ok((entry.label.to_owned(), process(entry)?)))
+            .collect::<Parsed<_>>()?,
         may_miss: BTreeSet::new(), // it stands in the steps
         calls: named(&table, "call")?.iter().map(|entry| Ok((number(entry)?, call(entry)?))).collect::<Parsed<_>>()?,
     })
@@ -33,7 +37,9 @@ pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<
 fn fits(table: &Table<'_>, body: &Body) -> Parsed<()> {
     let (strays, message): (&[&str], _) = match body {
         Body::Schedule(_) => (&["at-least"], "is for a swarm; write `reaches`, which holds for every seed"),
-        Body::Swarm(_) => (&["stream", "call", "breaks"], "is for a schedule: the streams and calls of a swarm are drawn"),
+        Body::Swarm(_) => {
+            (&["stream", "process", "call", "breaks"], "is for a schedule: the streams, processes and calls of a swarm are drawn")
+        }
     };
     match strays.iter().find_map(|key| table.get(key)) {
         Some(stray) => Err(Wrong { at: stray.key_at, message: format!("`{}` {message}", stray.label) }),
@@ -67,20 +73,57 @@ fn stream(node: &Node<'_>) -> Parsed<ExpectStream> {
     let ends = table.get("ends").map(|node| one_of(&node, &STREAM_ENDS)).transpose()?;
     goes_with(&table, "outcome", ends == Some(StreamEnds::Completed), "completed")?;
     goes_with(&table, "reason", ends == Some(StreamEnds::Failed), "failed")?;
-    if let (Some(StreamEnds::Open), Some(within)) = (ends, table.get("within")) {
-        return Err(Wrong {
-            at: within.key_at,
-            message: "`within` is about the end of a stream; leave it out where it stays open".into(),
-        });
-    }
     Ok(ExpectStream {
         ends,
         outcome: text(&table, "outcome")?,
         reason: text(&table, "reason")?,
-        output: table.get("output").map(|node| one_of(&node, &OUTPUTS)).transpose()?,
-        within: table.get("within").map(|node| node.duration()).transpose()?,
-        live_from: table.get("live-from").map(|node| node.number(1)).transpose()?,
+        output: output(&table)?,
+        within: within(&table, ends, "a stream")?,
+        live_from: live_from(&table)?,
     })
+}
+
+fn process(node: &Node<'_>) -> Parsed<ExpectProcess> {
+    let table = node.table(keys::EXPECT_PROCESS.names())?;
+    let ends = table.get("ends").map(|node| one_of(&node, &PROCESS_ENDS)).transpose()?;
+    goes_with(&table, "exit", ends == Some(StreamEnds::Completed), "closed")?;
+    goes_with(&table, "reason", ends == Some(StreamEnds::Failed), "failed")?;
+    Ok(ExpectProcess {
+        ends,
+        exit: table.get("exit").map(|node| exit(&node)).transpose()?,
+        reason: text(&table, "reason")?,
+        output: output(&table)?,
+        within: within(&table, ends, "a process")?,
+        live_from: live_from(&table)?,
+    })
+}
+
+/// A code, or a word that stands in its place.
+fn exit(node: &Node<'_>) -> Parsed<ProcessExit> {
+    if node.is_text() {
+        return one_of(node, &EXITS);
+    }
+    let code = node.number(0)?;
+    let most = u8::MAX;
+    u8::try_from(code).map(ProcessExit::Code).or_else(|_| node.wrong(format!("`{}` is at most {most}, not {code}", node.label)))
+}
+
+fn output(table: &Table<'_>) -> Parsed<Option<Output>> {
+    table.get("output").map(|node| one_of(&node, &OUTPUTS)).transpose()
+}
+
+fn within(table: &Table<'_>, ends: Option<StreamEnds>, whose: &str) -> Parsed<Option<Duration>> {
+    match table.get("within") {
+        Some(node) if ends == Some(StreamEnds::Open) => {
+            let message = format!("`within` is about the end of {whose}; leave it out where it stays open");
+            Err(Wrong { at: node.key_at, message })
+        }
+        node => node.map(|node| node.duration()).transpose(),
+    }
+}
+
+fn live_from(table: &Table<'_>) -> Parsed<Option<u64>> {
+    table.get("live-from").map(|node| node.number(1)).transpose()
 }
 
 fn call(node: &Node<'_>) -> Parsed<ExpectCall> {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::one_of;
 use crate::scenario::keys;
 use crate::scenario::mistake::{Parsed, Wrong, ticked};
 use crate::scenario::reader::{Node, Table};
-use crate::schedule::{Puppet, PuppetStep};
+use crate::schedule::puppet::SPEAKS;
+use crate::schedule::{Puppet, PuppetStep, Speaks};
 
 /// A puppet.
 pub fn puppet(node: &Node<'_>) -> Parsed<Puppet> {
@@ -17,6 +19,7 @@ pub fn parts(table: &Table<'_>) -> Parsed<Puppet> {
     let script = table.need("script", "a list of tables like `{ expect = \"hello\" }`")?;
     Ok(Puppet {
         connections: table.get("connections").map(|node| node.number(1)).transpose()?,
+        speaks: table.get("speaks").map_or(Ok(Speaks::default()), |node| one_of(&node, &SPEAKS))?,
         script: script.list("a list of tables")?.iter().map(line).collect::<Parsed<_>>()?,
     })
 }

@@ -9,16 +9,19 @@ use serde_json::Value as Json;
 
 use crate::scenario::mistake::{Parsed, Wrong, unknown};
 use crate::scenario::reader::{Node, Table};
-use crate::scenario::verbs::{resolved, told, types};
+use crate::scenario::verbs::{alternatives, enumerated, resolved, told, types};
 
 /// Checks a value against a schema. References lead into `root`; a table may also have the keys of `besides`.
 pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Parsed<()> {
     let Json::Object(_) = schema else { return Ok(()) };
     let schema = resolved(schema, root);
-    if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Json::as_array) {
-        return any(node, choices, root, besides);
+    match alternatives(schema, root).as_slice() {
+        [alone] if std::ptr::eq(*alone, schema) => {}
+        choices => return any(node, choices, root, besides),
     }
-    one_of(node, schema)?;
+    if let Some(values) = enumerated(schema) {
+        one_of(node, values)?;
+    }
     match types(schema).as_slice() {
         [] => Ok(()),
         types if types.iter().any(|of| is(node, of)) => inside(node, schema, root, besides),
@@ -26,15 +29,20 @@ pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> P
     }
 }
 
-/// One of the alternatives must do. If none does, the one that was understood furthest says why.
-fn any(node: &Node<'_>, choices: &[Json], root: &Json, besides: &[&str]) -> Parsed<()> {
+/// One of the alternatives must do. If none does, a word is compared with all the words that would; of the rest, the one that was
+/// understood furthest says why.
+fn any(node: &Node<'_>, choices: &[&Json], root: &Json, besides: &[&str]) -> Parsed<()> {
     let mut furthest = None;
-    for choice in choices.iter().filter(|choice| types(choice) != ["null"]) {
+    for choice in choices {
         match check(node, choice, root, besides) {
             Ok(()) => return Ok(()),
             Err(wrong) if furthest.as_ref().is_none_or(|best: &Wrong| wrong.at > best.at) => furthest = Some(wrong),
             Err(_) => {}
         }
+    }
+    let words: Vec<_> = choices.iter().filter_map(|choice| enumerated(choice)).flatten().cloned().collect();
+    if node.is_text() && !words.is_empty() {
+        return one_of(node, &words);
     }
     furthest.map_or(Ok(()), Err)
 }
@@ -51,10 +59,8 @@ fn is(node: &Node<'_>, of: &str) -> bool {
     }
 }
 
-/// The value is one of those that the schema enumerates, if it does.
-fn one_of(node: &Node<'_>, schema: &Json) -> Parsed<()> {
-    let alone = schema.get("const").map(std::slice::from_ref);
-    let Some(values) = schema.get("enum").and_then(Json::as_array).map(Vec::as_slice).or(alone) else { return Ok(()) };
+/// The value is one of these.
+fn one_of(node: &Node<'_>, values: &[Json]) -> Parsed<()> {
     if values.contains(&node.json()?) {
         return Ok(());
     }
@@ -79,7 +85,11 @@ fn inside(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Pars
             _ => Ok(()),
         };
     }
-    let Some(number) = node.json()?.as_f64() else { return Ok(()) };
+    node.json()?.as_f64().map_or(Ok(()), |number| bounded(node, number, schema))
+}
+
+/// A number is within the bounds of the schema.
+pub fn bounded(node: &Node<'_>, number: f64, schema: &Json) -> Parsed<()> {
     let bound = |key| schema.get(key).and_then(Json::as_f64);
     match (bound("minimum"), bound("maximum")) {
         (Some(least), _) if number < least => node.wrong(format!("`{}` is at least {least}, not {number}", node.label)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::names::Names;
 use super::{latency, limits, number, one_of, puppet, template, within};
-use crate::scenario::keys::{self, Section};
+use crate::scenario::keys;
 use crate::scenario::mistake::{Parsed, Wrong};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::verbs;
@@ -58,11 +58,6 @@ pub fn profile(
     })
 }
 
-/// A table of a section that may be left out, and has other keys, too.
-fn section<'a>(table: &Table<'a>, key: &str, section: &Section, besides: &[&str]) -> Parsed<Option<Table<'a>>> {
-    table.get(key).map(|node| node.table(section.names().chain(besides.iter().copied()))).transpose()
-}
-
 /// The most client hosts that a swarm can draw.
 pub fn most_clients(node: &Node<'_>) -> Parsed<u32> {
     let choice = clients(node)?.unwrap_or(Choice::Range(1, 2));
@@ -74,8 +69,8 @@ pub fn most_clients(node: &Node<'_>) -> Parsed<u32> {
 }
 
 fn clients(node: &Node<'_>) -> Parsed<Option<Choice<u64>>> {
-    let Some(count) = node.free_table()?.get("count") else { return Ok(None) };
-    let Some(clients) = count.free_table()?.get("clients") else { return Ok(None) };
+    let Some(hosts) = node.free_table()?.get("hosts") else { return Ok(None) };
+    let Some(clients) = hosts.free_table()?.get("clients") else { return Ok(None) };
     choice(&clients, "a number like `2`, or a range like `\"1..3\"`", &|node| node.number(1), &read_number).map(Some)
 }
 
@@ -110,7 +105,7 @@ where
     one(node).map(Choice::Fixed)
 }
 
-fn read_number(text: &str) -> Result<u64, String> {
+pub(super) fn read_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is no whole number"))
 }
 
@@ -151,12 +146,13 @@ fn entries(
     setup: &[(&'static str, schemars::Schema)],
     mut without: BTreeMap<String, Entries>,
 ) -> Parsed<BTreeMap<String, Entries>> {
-    let own: Vec<_> = setup.iter().map(|(key, _)| *key).collect();
-    let counts = section(table, "count", &keys::SWARM_COUNT, &own)?;
-    for (key, schema) in setup {
+    let counts: Vec<_> = setup.iter().map(|(key, _)| keys::several(key)).collect();
+    let known = keys::SWARM_HOSTS.names().chain(counts.iter().map(String::as_str));
+    let hosts = table.get("hosts").map(|node| node.table(known)).transpose()?;
+    for ((key, schema), count) in setup.iter().zip(&counts) {
         let Some(entries) = without.get_mut(*key) else { continue };
-        if let Some(counts) = &counts {
-            entries.count = numbers(counts, key, 0, entries.count.clone())?;
+        if let Some(hosts) = &hosts {
+            entries.count = numbers(hosts, count, 0, entries.count.clone())?;
         }
         if let Some(node) = table.get(key) {
             entries.template = template::entry(&node, schema.as_value())?;

@@ -1,11 +1,15 @@
 //! `[swarm.KEY]`: choices in the subject's own tables.
+//!
+//! What may stand there is what the table's schema says of one entry, and choices of that: a range only where the schema wants what it
+//! is a range of.
 
 use serde_json::Value as Json;
 
 use super::shape;
+use super::swarm::read_number;
 use crate::scenario::mistake::Parsed;
 use crate::scenario::reader::Node;
-use crate::scenario::verbs::plain;
+use crate::scenario::verbs::{alternatives, enumerated, plain, types};
 use crate::schedule::profile::Template;
 use crate::schedule::units;
 
@@ -15,7 +19,7 @@ pub fn entry(node: &Node<'_>, schema: &Json) -> Parsed<Template> {
 }
 
 fn template(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
-    if node.is_list() {
+    if node.is_list() && !is_itself(node, schema, root) {
         let list = node.list("a list")?;
         if list.is_empty() {
             return node.wrong(format!("`{}` has nothing to choose from; write at least one value", node.label));
@@ -25,11 +29,17 @@ fn template(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
     if node.is_table() {
         return maybe(node, schema, root);
     }
-    if let Some(range) = node.text().ok().and_then(range) {
+    if let Some(range) = range(node, schema, root)? {
         return Ok(range);
     }
     shape::check(node, schema, root, &[])?;
     node.json().map(Template::Fixed)
+}
+
+/// Whether a list is one value, and no choice: the schema wants a list, and this is no list of such.
+fn is_itself(node: &Node<'_>, schema: &Json, root: &Json) -> bool {
+    let choice = |list: Vec<Node<'_>>| !list.is_empty() && list.iter().all(Node::is_list);
+    types(plain(schema, root)).contains(&"array") && !node.list("a list").is_ok_and(choice)
 }
 
 /// A table, or a value that is there in a share of the cases.
@@ -60,14 +70,39 @@ fn fields(node: &Node<'_>, schema: &Json, root: &Json, with_chance: bool) -> Par
     entries.map(field).collect::<Parsed<_>>().map(Template::Table)
 }
 
-/// A range of numbers, durations or sizes; any other text is itself.
-fn range(text: &str) -> Option<Template> {
-    if !text.contains("..") {
-        return None;
+/// A range of what the schema wants; any other text is itself.
+fn range(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Option<Template>> {
+    let Some(text) = node.text().ok().filter(|text| text.contains("..")) else { return Ok(None) };
+    let ranges = alternatives(schema, root).into_iter().filter_map(|choice| range_of(node, text, choice));
+    match ranges.reduce(Result::or) {
+        Some(Err(wrong)) if shape::check(node, schema, root, &[]).is_err() => Err(wrong),
+        found => Ok(found.and_then(Result::ok)),
     }
-    let numbers = units::read_range(text, |end| end.parse::<u64>());
-    let numbers = numbers.map(|(low, high)| Template::Numbers(low, high));
-    let durations = || units::read_range(text, units::read_duration).map(|(low, high)| Template::Durations(low, high));
-    let sizes = || units::read_range(text, units::read_size).map(|(low, high)| Template::Sizes(low, high));
-    numbers.or_else(|_| durations()).or_else(|_| sizes()).ok()
+}
+
+/// A range of numbers, durations or sizes, if that is what the schema wants. One that says nothing takes them all.
+fn range_of(node: &Node<'_>, text: &str, schema: &Json) -> Option<Parsed<Template>> {
+    let numbers = || {
+        let (low, high) = units::read_range(text, read_number).or_else(|error| node.wrong(error))?;
+        [low, high].into_iter().try_for_each(|end| shape::bounded(node, end as f64, schema))?;
+        Ok(Template::Numbers(low, high))
+    };
+    let durations = || {
+        let range = units::read_range(text, units::read_duration).or_else(|error| node.wrong(error));
+        range.map(|(low, high)| Template::Durations(low, high))
+    };
+    let sizes = || {
+        let range = units::read_range(text, units::read_size).or_else(|error| node.wrong(error));
+        range.map(|(low, high)| Template::Sizes(low, high))
+    };
+    let of = types(schema);
+    match schema.get("format").and_then(Json::as_str) {
+        Some("duration") => Some(durations()),
+        Some("size") => Some(sizes()),
+        _ if of.contains(&"integer") || of.contains(&"number") => Some(numbers()),
+        _ if of.is_empty() && enumerated(schema).is_none() => {
+            numbers().or_else(|_| durations()).or_else(|_| sizes()).ok().map(Ok)
+        }
+        _ => None,
+    }
 }

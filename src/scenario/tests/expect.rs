@@ -5,23 +5,41 @@ use std::time::Duration;
 
 use super::*;
 use crate::history::{Call, Class, ConnIndex, Connection, Ending, Event, History, Stream, Time, What};
+use crate::property::{Broken, Evidence, Promise};
 use crate::schedule::{FieldValue, Host, Operation};
 
 const CONNECTED: &str = "ferry.client.connected";
 
-/// A history that grows: one client, and whatever is said to happen.
-#[derive(Default)]
-struct Told(History);
+/// A history that grows: one client, and whatever is said to happen to a stream.
+pub(super) struct Told {
+    history: History,
+    stream: Stream,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { history: History::default(), stream: p1() }
+    }
+}
 
 impl Told {
+    /// What is told from here on happens to this stream.
+    pub(super) fn of(self, stream: &str) -> Self {
+        Self { stream: stream.into(), ..self }
+    }
+
+    fn stream(&self) -> Stream {
+        self.stream.clone()
+    }
+
     fn event(mut self, at: u64, what: What) -> Self {
-        self.0.events.push(Event { at: Time(at), host: Some(Host::client(1)), what });
-        self.0.end = Time(at);
+        self.history.events.push(Event { at: Time(at), host: Some(Host::client(1)), what });
+        self.history.end = Time(at);
         self
     }
 
     /// Connection n of the client, which carries generation n.
-    fn connected(mut self, at: u64, n: u64) -> Self {
+    pub(super) fn connected(mut self, at: u64, n: u64) -> Self {
         let conn = Connection {
             name: format!("client#{n}"),
             client: Host::client(1),
@@ -30,8 +48,8 @@ impl Told {
             opened: Time(at),
             over: (None, None),
         };
-        self.0.conns.push(conn);
-        *self.0.milestones.entry(CONNECTED).or_default() += 1;
+        self.history.conns.push(conn);
+        *self.history.milestones.entry(CONNECTED).or_default() += 1;
         let fields: Arc<[_]> = [("generation", FieldValue::Number(n)), ("conn", FieldValue::Number(n))].into();
         self.event(at, What::ConnOpened { conn: ConnIndex(n as usize - 1) })
             .event(at, What::Milestone { name: CONNECTED, fields })
@@ -42,28 +60,40 @@ impl Told {
         self.event(at, What::Asked { call: Call(call), operation, class: Class::Durable })
     }
 
-    fn opened(self, at: u64) -> Self {
-        self.event(at, What::Opened { stream: p1(), call: Call(1) })
+    pub(super) fn opened(self, at: u64) -> Self {
+        let stream = self.stream();
+        self.event(at, What::Opened { stream, call: Call(1) })
     }
 
-    fn produced(self, at: u64, item: &'static str) -> Self {
-        self.event(at, What::Produced { stream: p1(), bytes: item.into() })
+    pub(super) fn produced(self, at: u64, item: &'static str) -> Self {
+        let stream = self.stream();
+        self.event(at, What::Produced { stream, bytes: item.into() })
     }
 
-    fn delivered(self, at: u64, item: &'static str, generation: u64) -> Self {
-        self.event(at, What::Delivered { stream: p1(), bytes: item.into(), generation: Some(generation) })
+    pub(super) fn delivered(self, at: u64, item: &'static str, generation: u64) -> Self {
+        let stream = self.stream();
+        self.event(at, What::Delivered { stream, bytes: item.into(), generation: Some(generation) })
     }
 
-    fn really_ended(self, at: u64) -> Self {
-        self.event(at, What::Ended { stream: p1(), outcome: "exit 7".into() })
+    pub(super) fn really_ended(self, at: u64) -> Self {
+        let stream = self.stream();
+        self.event(at, What::Ended { stream, outcome: "exit 7".into() })
     }
 
-    fn completed(self, at: u64, outcome: &str) -> Self {
-        self.event(at, What::StreamEnded { stream: p1(), ending: Ending::Completed { outcome: outcome.into() } })
+    /// Everybody who held this pipe has gone.
+    pub(super) fn closed(self, at: u64) -> Self {
+        let stream = self.stream();
+        self.event(at, What::Ended { stream, outcome: "closed".into() })
     }
 
-    fn failed(self, at: u64, reason: &str) -> Self {
-        self.event(at, What::StreamEnded { stream: p1(), ending: Ending::Failed { reason: reason.into() } })
+    pub(super) fn completed(self, at: u64, outcome: &str) -> Self {
+        let stream = self.stream();
+        self.event(at, What::StreamEnded { stream, ending: Ending::Completed { outcome: outcome.into() } })
+    }
+
+    pub(super) fn failed(self, at: u64, reason: &str) -> Self {
+        let stream = self.stream();
+        self.event(at, What::StreamEnded { stream, ending: Ending::Failed { reason: reason.into() } })
     }
 }
 
@@ -83,9 +113,18 @@ fn good() -> Told {
         .completed(1050, "exit 7")
 }
 
+/// What did not come out, where the subject promises that a stream has parts.
+fn broken(expect: &Expect, told: &Told) -> Vec<Broken> {
+    let promise = Promise { parts: &["/stdout", "/stderr", "/pty"], ..Promise::default() };
+    let plan = Plan::new("ferry");
+    let history = &told.history;
+    expect.unmet(&Evidence { plan: &plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None })
+}
+
 /// The sentences of what did not come out, under an `[expect]` that begins with this text.
-fn unmet(expect: &str, told: &Told) -> Vec<String> {
-    after_head(&format!("[expect]\n{expect}")).expect.unmet(&told.0).into_iter().map(|broken| broken.sentence).collect()
+pub(super) fn unmet(expect: &str, told: &Told) -> Vec<String> {
+    let expect = after_head(&format!("[expect]\n{expect}")).expect;
+    broken(&expect, told).into_iter().map(|broken| broken.sentence).collect()
 }
 
 #[test]
@@ -197,27 +236,28 @@ fn a_call_ended_otherwise() {
 #[test]
 fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
     let expect = after_head("[expect.stream.p1]\nends = \"failed\"").expect;
-    let broken = expect.unmet(&good().0);
+    let broken = broken(&expect, &good());
     assert_eq!(
         (broken[0].property, broken[0].at, broken[0].stream.clone()),
         ("expect", Time::from(Duration::from_millis(1050)), Some(p1()))
     );
 }
 
-/// A schedule of two steps, and what came of its runs: for each, what was noted of the steps that were carried out.
+/// A schedule of two steps, and what came of its runs of two connections: for each, what was noted of the steps that were carried
+/// out.
 fn idle(second: &str, runs: &[&[(usize, Option<&str>)]]) -> Vec<String> {
     let first = "[[step]]\nat = \"1s\"\ndrop-handle = {}\n";
     let scenario = after_head(&format!("{first}\n[[step]]\n{second}\n"));
     let mut idle = Idle::new(&scenario);
     for run in runs {
-        let mut told = Told::default();
+        let mut told = Told::default().connected(0, 1).connected(1, 2);
         for (step, note) in *run {
             told = told.event(1, What::Stepped { step: *step, note: None });
             if let Some(note) = note {
                 told = told.event(1, What::Stepped { step: *step, note: Some((*note).to_owned()) });
             }
         }
-        idle.add(&told.0);
+        idle.add(&told.history);
     }
     idle.unmet()
 }
@@ -244,7 +284,21 @@ fn a_step_that_did_nothing_in_any_run_is_named_with_its_line() {
 #[test]
 fn one_run_in_which_a_step_did_something_is_enough() {
     let missed = (1, Some("there is no client#5 yet"));
-    assert_eq!(idle(RESET, &[&[(0, None), missed], &[(0, None), (1, None)], &[(0, None), missed]]), Vec::<String>::new());
+    let reset = RESET.replace("client#5", "client#2");
+    assert_eq!(idle(&reset, &[&[(0, None), missed], &[(0, None), (1, None)], &[(0, None), missed]]), Vec::<String>::new());
+}
+
+#[test]
+fn a_fault_that_waits_for_a_connection_that_never_comes_does_nothing() {
+    let stall = |conn: &str| {
+        let step = format!("at = \"2s\"\nstall = {{ conn = \"{conn}\", toward = \"client\" }}");
+        idle(&step, &[&[(0, None), (1, None)]])
+    };
+    assert_eq!(
+        stall("client#3"),
+        ["step 2 in line 8, `stall`, did nothing: client#3 never came; a step that may do so says `may-miss = true`"]
+    );
+    assert_eq!(["client#2", "client:gen2", "client#last"].map(|conn| stall(conn).len()), [0; 3]);
 }
 
 #[test]
@@ -255,7 +309,7 @@ fn a_step_that_may_miss_is_not_asked_for() {
 #[test]
 fn a_swarm_is_asked_over_all_its_runs_together() {
     let swarm = |expect: &str| after_head(&format!("[swarm]\n[expect]\n{expect}")).expect;
-    let (once, never) = (Told::default().connected(0, 1).0, Told::default().0);
+    let (once, never) = (Told::default().connected(0, 1).history, Told::default().history);
     let over = |expect: &str| {
         let expect = swarm(expect);
         let mut tally = Tally::new(&expect);

@@ -68,5 +68,6 @@ fn the_schema_knows_the_names_of_the_subjects() {
     assert_eq!(at("/properties/process/additionalProperties/properties/exit/type"), "integer");
     assert_eq!(at("/properties/limits/properties/client.event-queue/default"), 128);
     assert_eq!(at("/properties/expect/properties/stream/additionalProperties/properties/output/enum/1"), "prefix");
+    assert_eq!(at("/properties/expect/properties/process/additionalProperties/properties/exit/anyOf/1/enum/0"), "signal");
     assert!(!schema.to_string().contains("$ref"), "nothing refers to what is not there");
 }

@@ -136,9 +136,9 @@ first-seed = 5
 horizon    = "3m"
 heal       = "60s"
 
-[swarm.count]
-clients = "1..2"
-process = "1..4"                # for each client
+[swarm.hosts]
+clients   = "1..2"
+processes = "1..4"              # for each client
 
 [swarm.limits]
 "client.recovery-deadline" = ["25s", "25s", "3s"]

@@ -183,6 +183,28 @@ const BROKEN: &[(&str, &str)] = &[
         "f.toml:5:8: `closed` is nothing that `ends` can be; known: `completed`, `failed`, `open`",
     ),
     ("[expect.stream.p1]\nends = \"failed\"\noutcome = \"x\"", r#"f.toml:6:1: `outcome` goes with `ends = "completed"` only"#),
+    (
+        "[expect.process.p1]\nends = \"completed\"",
+        "f.toml:5:8: `completed` is nothing that `ends` can be; known: `closed`, `failed`, `open`",
+    ),
+    ("[expect.process.p1]\nexti = 7", "f.toml:5:1: `exti` is no key of `p1`; did you mean `exit`?"),
+    ("[expect.process.p1]\nexit = 7", r#"f.toml:5:1: `exit` goes with `ends = "closed"` only"#),
+    ("[expect.process.p1]\nends = \"closed\"\nexit = 256", "f.toml:6:8: `exit` is at most 255, not 256"),
+    ("[expect.process.p1]\nends = \"closed\"\nexit = -1", "f.toml:6:8: `exit` must be a whole number from 0, not -1"),
+    (
+        "[expect.process.p1]\nends = \"closed\"\nexit = \"singal\"",
+        "f.toml:6:8: `singal` is nothing that `exit` can be; did you mean `signal`?",
+    ),
+    ("[expect.process.p1]\nends = \"closed\"\nreason = \"x\"", r#"f.toml:6:1: `reason` goes with `ends = "failed"` only"#),
+    (
+        "[expect.process.p1]\nends = \"open\"\nwithin = \"1s\"",
+        "f.toml:6:1: `within` is about the end of a process; leave it out where it stays open",
+    ),
+    ("[expect.process.p1]\nlive-from = 0", "f.toml:5:13: `live-from` must be a whole number from 1, not 0"),
+    (
+        "[expect.process.p1.2]\nends = \"open\"",
+        "f.toml:4:20: `2` is no key of `p1`; known: `ends`, `exit`, `reason`, `output`, `within`, `live-from`",
+    ),
     ("[expect.call.x]\nends = \"open\"", "f.toml:4:14: `x` is no call; calls are numbered from 1, in the order of asking"),
     // -- swarms
     ("[swarm]\nrunns = 1", "f.toml:5:1: `runns` is no key of `swarm`; did you mean `runs`?"),
@@ -201,7 +223,11 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[swarm]\n[expect.stream.p1]\nends=\"open\"",
-        "f.toml:5:9: `stream` is for a schedule: the streams and calls of a swarm are drawn",
+        "f.toml:5:9: `stream` is for a schedule: the streams, processes and calls of a swarm are drawn",
+    ),
+    (
+        "[swarm]\n[expect.process.p1]\nends=\"open\"",
+        "f.toml:5:9: `process` is for a schedule: the streams, processes and calls of a swarm are drawn",
     ),
     (
         "[swarm]\n[expect]\nat-least = { \"ferry.client.connected\" = 1.5 }",

@@ -10,7 +10,7 @@ use super::*;
 use crate::schedule::profile::{Choice, Entries, Kind, Shape, Template};
 use crate::schedule::words::{Fields, Kind as FieldKind, Need, Value, WORDS};
 use crate::schedule::{
-    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Step, Trigger,
+    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Speaks, Step, Trigger,
     When, Which,
 };
 
@@ -116,8 +116,9 @@ fn puppet() -> impl Strategy<Value = Puppet> {
         duration().prop_map(|lasts| PuppetStep::Wait { lasts }),
         select(vec![PuppetStep::Drain, PuppetStep::Close, PuppetStep::Reset]),
     ];
-    (proptest::option::of(1..9u64), proptest::collection::vec(line, 0..4))
-        .prop_map(|(connections, script)| Puppet { connections, script })
+    let speaks = select(vec![Speaks::Bytes, Speaks::WebSocket]);
+    (proptest::option::of(1..9u64), speaks, proptest::collection::vec(line, 0..4))
+        .prop_map(|(connections, speaks, script)| Puppet { connections, speaks, script })
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
@@ -173,16 +174,29 @@ fn expect() -> impl Strategy<Value = Expect> {
         duration().prop_map(|within| ExpectStream { within: Some(within), output: Some(Output::Prefix), ..Default::default() }),
         (1..9u64).prop_map(|from| ExpectStream { ends: Some(StreamEnds::Open), live_from: Some(from), ..Default::default() }),
     ];
+    let exit = prop_oneof![any::<u8>().prop_map(ProcessExit::Code), Just(ProcessExit::Signal)];
+    let process = prop_oneof![
+        exit.prop_map(|exit| ExpectProcess { ends: Some(StreamEnds::Completed), exit: Some(exit), ..Default::default() }),
+        (any::<String>(), duration()).prop_map(|(reason, within)| ExpectProcess {
+            ends: Some(StreamEnds::Failed),
+            reason: Some(reason),
+            within: Some(within),
+            ..Default::default()
+        }),
+        (1..9u64).prop_map(|from| ExpectProcess { live_from: Some(from), output: Some(Output::All), ..Default::default() }),
+    ];
+    let processes = proptest::collection::btree_map(any::<String>(), process, 0..3);
     let call = any::<String>().prop_map(|reason| ExpectCall {
         ends: Some(CallEnds::Failed),
         reason: Some(reason),
         ..Default::default()
     });
     let streams = proptest::collection::btree_map(any::<String>(), stream, 0..3);
-    (sights(), sights(), any::<bool>(), streams, proptest::collection::btree_map(1..99u64, call, 0..2)).prop_map(
-        |(reaches, never, canary, streams, calls)| {
+    let calls = proptest::collection::btree_map(1..99u64, call, 0..2);
+    (sights(), sights(), any::<bool>(), streams, processes, calls).prop_map(
+        |(reaches, never, canary, streams, processes, calls)| {
             let breaks = canary.then(|| "ferry_whole".to_owned());
-            Expect { reaches, never, breaks, streams, calls, ..Expect::default() }
+            Expect { reaches, never, breaks, streams, processes, calls, ..Expect::default() }
         },
     )
 }

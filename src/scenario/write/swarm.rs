@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::inline::{Inline, key, text};
 use super::{File, Pairs, latency, learns, limit, puppet, put, put_some};
+use crate::scenario::keys::several;
 use crate::scenario::{TOWARD, name_of, parse};
 use crate::schedule::profile::{Choice, Faults, Kind, Profile, Shape, Template};
 use crate::schedule::words::Word;
@@ -29,8 +30,8 @@ impl File {
         put(&mut head, "busy", durations(&profile.busy));
         self.section("[swarm]", head);
 
-        let counts = profile.setup.iter().map(|(name, entries)| (key(name), numbers(&entries.count)));
-        self.section("[swarm.count]", [("clients".to_owned(), numbers(&profile.clients))].into_iter().chain(counts).collect());
+        let counts = profile.setup.iter().map(|(name, entries)| (key(&several(name)), numbers(&entries.count)));
+        self.section("[swarm.hosts]", [("clients".to_owned(), numbers(&profile.clients))].into_iter().chain(counts).collect());
         self.section("[swarm.limits]", profile.limits.iter().map(|(name, value)| (key(name), limits(value))).collect());
         for (name, entries) in &profile.setup {
             let Template::Table(fields) = &entries.template else { continue };

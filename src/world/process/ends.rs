@@ -13,7 +13,7 @@ use super::PIPE;
 use super::calls::Lines;
 use super::script::Print;
 use crate::history::Stream;
-use crate::process::{Ends, Stdio};
+use crate::process::{Stdio, Streams};
 use crate::subject::Recorder;
 
 /// What ends the input of a terminal: Ctrl-D.
@@ -28,10 +28,10 @@ pub(super) struct Far {
 }
 
 /// What was asked for: the launcher's ends, and the process's. Where nobody is to write to it, its input has ended already.
-pub(super) fn ends(stdio: Stdio) -> (Ends, Far) {
+pub(super) fn ends(stdio: Stdio) -> (Streams, Far) {
     let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] = std::array::from_fn(|_| duplex(PIPE));
     let terminal = matches!(stdio, Stdio::Terminal(_));
-    let near = Ends {
+    let near = Streams {
         stdin: (stdio != Stdio::Pipes { stdin: false }).then(|| Box::new(stdin) as _),
         stdout: Some(Box::new(stdout)),
         stderr: (!terminal).then(|| Box::new(stderr) as _),

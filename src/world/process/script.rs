@@ -19,6 +19,7 @@ pub struct Script {
     /// How it ends, once it has printed everything.
     pub end: End,
     /// Somebody whom it started holds its pipes for so long after its end, and then prints a last line to its standard output.
+    /// On a terminal, only where they ignore signal 1.
     pub late_output: Option<Duration>,
     /// The signals that it ignores, 9 excepted; every other one ends it.
     pub ignores: Vec<i32>,

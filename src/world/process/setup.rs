@@ -15,9 +15,10 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::KILL;
 use super::script::{End, Print, Script, Stdin};
-use crate::schedule::{Plan, units};
+use crate::process::KILL;
+use crate::schedule::Plan;
+use crate::schedule::units::{Size, Span};
 
 /// The key of the table: `process`, of `[process.p1]`.
 pub const TABLE: &str = "process";
@@ -40,7 +41,7 @@ pub struct Setup {
     pub stderr: Option<Lines>,
     /// What it does with its standard input.
     pub stdin: Input,
-    /// The code with which it exits when it has printed everything; `"signal"` where it dies of signal 9 instead; `"never"` where it
+    /// The code with which it exits when it has printed everything; `"signal"` where it dies of signal 9; `"never"` where it
     /// stays until somebody ends it.
     pub exit: Ends,
     /// Whether somebody whom it started holds its pipes after its end.
@@ -58,13 +59,11 @@ pub struct Lines {
     /// How many.
     pub lines: u64,
     /// How long before each of them; not at all where it is left out.
-    #[serde(default, with = "duration")]
-    #[schemars(with = "String", extend("format" = "duration"))]
-    pub every: Duration,
+    #[serde(default)]
+    pub every: Span,
     /// How many bytes each has, its end included; as many as its text needs where it is left out.
-    #[serde(default, with = "size", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "size"))]
-    pub bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
 }
 
 /// What a process does with its standard input.
@@ -85,9 +84,7 @@ pub enum Input {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Late {
     /// How long after its end.
-    #[serde(with = "duration")]
-    #[schemars(with = "String", extend("format" = "duration"))]
-    pub after: Duration,
+    pub after: Span,
 }
 
 /// How a process ends: a code (`7`), `"signal"` or `"never"`.
@@ -152,35 +149,9 @@ impl JsonSchema for Ends {
     }
 }
 
-/// Durations as a person writes them: `50ms`.
-mod duration {
-    use super::{Deserialize, Duration, units};
-
-    pub fn serialize<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&units::duration(*duration))
-    }
-
-    pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        units::read_duration(&String::deserialize(from)?).map_err(serde::de::Error::custom)
-    }
-}
-
-/// Sizes as a person writes them: `64KiB`.
-mod size {
-    use super::{Deserialize, units};
-
-    pub fn serialize<S: serde::Serializer>(size: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&units::size(size.unwrap_or_default()))
-    }
-
-    pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-        units::read_size(&String::deserialize(from)?).map(Some).map_err(serde::de::Error::custom)
-    }
-}
-
 impl From<Lines> for Print {
     fn from(Lines { lines, every, bytes }: Lines) -> Self {
-        Self { lines, every, bytes }
+        Self { lines, every: every.0, bytes: bytes.map(|bytes| bytes.0) }
     }
 }
 
@@ -195,7 +166,7 @@ impl From<&Setup> for Script {
                 Input::Ignore => Stdin::Ignores,
             },
             end: setup.exit.0,
-            late_output: setup.late_output.map(|late| late.after),
+            late_output: setup.late_output.map(|late| late.after.0),
             ignores: setup.ignores.iter().map(|number| i32::from(*number)).collect(),
         }
     }
@@ -217,7 +188,7 @@ pub fn scripts(plan: &Plan) -> Result<Option<BTreeMap<String, Script>>, String> 
 }
 
 fn prints(lines: u64, every_ms: u64, code: i32) -> Setup {
-    let print = Lines { lines, every: Duration::from_millis(every_ms), bytes: None };
+    let print = Lines { lines, every: Span(Duration::from_millis(every_ms)), bytes: None };
     Setup { print: Some(print), exit: Ends(End::Code(code)), ..Setup::default() }
 }
 

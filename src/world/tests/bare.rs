@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-use crate::history::{Class, Event, History, Side, Stream as Name, What};
+use crate::history::{Event, History, Side, Stream as Name, What};
 use crate::net::{Endpoint, Stream};
 use crate::property::{Evidence, GENERIC, Promise, Work};
-use crate::schedule::{Action, Fault, Limit, Limits, Orphans, Plan, Trigger, When};
-use crate::subject::{Dissector, Erased, HostContext, Lines, Message, MilestoneDoc, Operated, Operations, Root, Subject};
+use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When};
+use crate::subject::{Dissector, Erased, HostContext, Lines, Message, Nothing, Operated, Root, Subject};
 use crate::world::{Options, process, run};
 
 /// A root.
@@ -25,21 +23,6 @@ pub struct Bare {
     drive: Play,
 }
 
-/// What its user can ask for: nothing.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Nothing {}
-
-impl Operations for Nothing {
-    fn class(&self) -> Class {
-        match *self {}
-    }
-
-    fn strategy(_: &Plan) -> proptest::strategy::BoxedStrategy<Self> {
-        unreachable!("there is nothing to draw")
-    }
-}
-
 impl Subject for Bare {
     type Operation = Nothing;
 
@@ -49,14 +32,6 @@ impl Subject for Bare {
 
     fn about(&self) -> &'static str {
         "two roots"
-    }
-
-    fn limits(&self) -> &'static [Limit] {
-        &[]
-    }
-
-    fn milestones(&self) -> &'static [MilestoneDoc] {
-        &[]
     }
 
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {

@@ -129,7 +129,7 @@ fn a_puppet_plays_a_server() {
         PuppetStep::Wait { lasts: secs(1) },
         PuppetStep::Reset,
     ];
-    plan.puppets.insert("server".into(), Puppet { connections: Some(1), script });
+    plan.puppets.insert("server".into(), Puppet { connections: Some(1), script, ..Puppet::default() });
     let subject = bare(echo, |host| async move {
         let mut stream = connect(&host).await;
         stream.write_all(b"hello").await.unwrap();
@@ -149,7 +149,7 @@ fn a_puppet_plays_a_client() {
         PuppetStep::Expect { text: "one".into() },
         PuppetStep::Close,
     ];
-    plan.puppets.insert("client".into(), Puppet { connections: Some(2), script });
+    plan.puppets.insert("client".into(), Puppet { connections: Some(2), script, ..Puppet::default() });
     assert_eq!(said(&history(&bare(echo, come_again), &plan), false), ["server: 1 eof", "server: 2 eof"]);
 }
 

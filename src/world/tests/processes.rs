@@ -9,7 +9,8 @@ use tokio::time::sleep;
 use super::*;
 use crate::history::{History, What};
 use crate::process::{Child, Command, Stdio};
-use crate::scenario::Scenario;
+use crate::scenario::{Body, Scenario};
+use crate::schedule::keyed::keyed;
 use crate::schedule::{Fault, Orphans, Plan};
 use crate::subject::{Erased, HostContext};
 use crate::world::{Engine, Options, RunError, process, run};
@@ -122,18 +123,15 @@ fn a_swarm_draws_what_processes_do() {
         [swarm]
         runs = 20
 
-        [swarm.count]
-        process = "1..4"
-
         [swarm.process]
         print = { lines = "0..400", every = "0ms..200ms", bytes = ["1B", "80B", "64KiB"] }
         exit = [0, 7, "signal", "never"]
         late-output = { chance = 0.1, after = "0ms..40s" }
     "#;
-    let subject = bare(keeps, absent);
-    for plan in Scenario::parse(file, "a.toml", &[subject]).unwrap().plans() {
-        let scripts = process::scripts(&plan).unwrap().unwrap();
-        assert!((1..=4).contains(&scripts.len()) && scripts.contains_key("p1"), "{scripts:?}");
+    let Body::Swarm(swarm) = Scenario::parse(file, "a.toml", &[bare(keeps, absent)]).unwrap().body else { panic!("a swarm") };
+    for n in 0..100 {
+        let entry = swarm.setup[process::TABLE].template.draw(&mut keyed(1, "entry", &[n])).unwrap();
+        assert_eq!(process::scripts(&with_process(entry, [])).unwrap().unwrap().len(), 1);
     }
 }
 

@@ -46,6 +46,11 @@ impl Census {
         self.0.upgrade().map_or(0, |shared| shared.connections.load(Ordering::Relaxed))
     }
 
+    /// HTTP requests that are under way.
+    pub fn http_requests(&self) -> u64 {
+        self.0.upgrade().map_or(0, |shared| shared.http_requests.load(Ordering::Relaxed))
+    }
+
     /// Processes that are known, closed ones included.
     pub fn processes(&self) -> u64 {
         self.sum(|_| 1)

@@ -4,7 +4,7 @@
 //! behind it but later writes to the same process; all that was set aside ends with the connection. While the client does not
 //! read its answers, its next requests are not looked at.
 //!
-//! Answers go first, then events, and of these one of each process in turn.
+//! Answers go first, then events, of each process one in turn, and between them what comes back of HTTP requests.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::door::{Entered, enter};
+use super::fetch::Fetches;
 use super::log::{Event, What};
 use super::process::ProcessId;
 use super::refusal::Refusal;
@@ -79,6 +80,8 @@ pub(super) struct Conversation {
     backlog_bytes: usize,
     /// What was set aside, in order.
     pub(super) waiting: Vec<(RequestId, Waiting)>,
+    /// The HTTP requests that were sent on.
+    pub(super) fetches: Fetches,
 }
 
 /// Serves one connection until it is over.
@@ -99,6 +102,7 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
 
 impl Conversation {
     fn new(shared: Arc<Shared>, link: Link, conn: ConnId, deadline: Instant) -> Self {
+        let fetches = Fetches::new(&shared.http_requests);
         Self {
             shared,
             link,
@@ -109,6 +113,7 @@ impl Conversation {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             waiting: Vec::new(),
+            fetches,
         }
     }
 
@@ -128,7 +133,7 @@ impl Conversation {
             self.hear_backlog().await?;
         }
         self.send_events()?;
-        let due = self.due();
+        let (due, room) = (self.due(), self.link.has_room());
         tokio::select! {
             biased;
             heard = self.link.next() => match heard? {
@@ -136,6 +141,7 @@ impl Conversation {
                 Heard::Room => {}
             },
             () = self.wake.notified() => {}
+            message = self.fetches.next(), if room => self.link.send(&message),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
         let late = !matches!(self.stage, Stage::Ready(_)) && self.deadline <= Instant::now();
@@ -216,6 +222,7 @@ impl Conversation {
         match asked {
             Ok(Asked::Answered(message)) => self.link.send(&message),
             Ok(Asked::Waits(waiting)) => self.waiting.push((id, waiting)),
+            Ok(Asked::Fetched) => {}
             Err(refusal) => self.link.send(&refusal.answer(id)),
         }
         Ok(())
@@ -271,17 +278,23 @@ impl Conversation {
         kept.core().check(self.conn).map_err(|_| Over::Resumed)
     }
 
-    /// Sends events, as far as there is room; returns whether these were all.
+    /// Sends events, and what comes back of HTTP requests, one in turn, as far as there is room; returns whether these were all.
     fn send_events(&mut self) -> Result<bool, Over> {
         let (Stage::Attached(kept) | Stage::Ready(kept)) = &self.stage else { return Ok(true) };
         let kept = kept.clone();
         while self.link.has_room() {
             let pulled = kept.core().pull(self.conn).map_err(|_| Over::Resumed)?;
-            let Some((process, event)) = pulled else { return Ok(true) };
-            if event.what == What::Closed {
-                kept.changed(); // from now on the process is kept for its retention
+            let fetched = self.fetches.try_next();
+            if pulled.is_none() && fetched.is_none() {
+                return Ok(true);
             }
-            self.link.send(&notification(&process, event));
+            if let Some((process, event)) = pulled {
+                if event.what == What::Closed {
+                    kept.changed(); // from now on the process is kept for its retention
+                }
+                self.link.send(&notification(&process, event));
+            }
+            fetched.into_iter().for_each(|message| self.link.send(&message));
         }
         Ok(false)
     }
@@ -309,7 +322,8 @@ impl Conversation {
     }
 
     async fn end(self, over: Over) {
-        let Self { shared, link, conn, stage, .. } = self;
+        let Self { shared, link, conn, stage, fetches, .. } = self;
+        fetches.end(); // what belongs to the connection ends with it, whatever the session does
         tracing::debug!(?over, conn = conn.0, "connection over");
         match over {
             Over::Lost(Lost::Silent) => crate::milestone!("exec.server.silent", conn = conn.0),

@@ -4,6 +4,7 @@
 //!   and everything that changes in one step with that. All of them without clock, socket or task.
 //! - `life`: the task of one process. `registry`: the sessions, and when each is over.
 //! - `door`: HTTP, until a connection is a WebSocket. `connection`: one connection, one task. `requests`: what clients ask for.
+//!   `fetch`: the HTTP requests that they have sent from here.
 //!
 //! A connection pulls what it sends from its session, along a cursor a process, so that a client which reads slowly stops its
 //! own processes, and nobody else. Tasks are owned: those of connections by [`Server::serve`], those of processes by their
@@ -33,6 +34,7 @@ use crate::net::Listener;
 mod census;
 mod connection;
 mod door;
+mod fetch;
 mod life;
 mod log;
 mod process;
@@ -52,10 +54,6 @@ use registry::Shared;
 
 /// How many bytes of output one event holds at most.
 pub const CHUNK: usize = 8 * 1024;
-
-/// The signals that a server sends.
-const INTERRUPT: i32 = 2;
-const KILL: i32 = 9;
 
 /// How long the server waits after it could not accept a connection: whatever is short then (files, memory) stays short for a
 /// moment.

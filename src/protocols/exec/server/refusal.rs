@@ -28,6 +28,8 @@ pub(super) enum Refusal {
     StartCancelled,
     #[error("the process could not be started: {0}")]
     StartFailed(String),
+    #[error("the request failed: {0}")]
+    HttpFailed(String),
     #[error("unknown method {0}")]
     UnknownMethod(String),
     #[error("invalid parameters: {0}")]
@@ -47,7 +49,7 @@ impl Refusal {
             Self::UnknownProcess(_) | Self::Starting(_) | Self::Duplicate(_) | Self::StartCancelled => code::INVALID_REQUEST,
             Self::UnknownMethod(_) => code::UNKNOWN_METHOD,
             Self::Params(_) => code::INVALID_PARAMS,
-            Self::StartFailed(_) | Self::TooMany(_) => code::INTERNAL,
+            Self::StartFailed(_) | Self::HttpFailed(_) | Self::TooMany(_) => code::INTERNAL,
         }
     }
 

@@ -17,6 +17,9 @@ use crate::net::ConnId;
 use crate::protocols::exec::limits::ServerLimits;
 use crate::resume::Refused;
 
+/// How much of an id that nobody has is repeated.
+const LONGEST_ID: usize = 64;
+
 /// What all connections share.
 pub(super) struct Shared {
     pub(super) env: Env,
@@ -25,6 +28,7 @@ pub(super) struct Shared {
     /// Something may be due earlier than was thought.
     pub(super) changed: Arc<Notify>,
     pub(super) connections: Arc<AtomicU64>,
+    pub(super) http_requests: Arc<AtomicU64>,
     /// What a defect never lets go.
     leaked: Mutex<Vec<Arc<Kept>>>,
 }
@@ -94,6 +98,7 @@ impl Shared {
             sessions: Mutex::default(),
             changed: Arc::default(),
             connections: Arc::default(),
+            http_requests: Arc::default(),
             leaked: Mutex::default(),
         }
     }
@@ -127,7 +132,9 @@ impl Shared {
     /// The whole of it under the lock of all sessions: nobody else can attach to one that is being let go.
     fn resume(&self, id: String, by: ConnId, wake: &Arc<Notify>) -> Result<Arc<Kept>, Refusal> {
         let mut sessions = self.sessions();
-        let Some(kept) = sessions.get(&id).cloned() else { return Err(Refusal::UnknownSession(id)) };
+        let Some(kept) = sessions.get(&id).cloned() else {
+            return Err(Refusal::UnknownSession(id.chars().take(LONGEST_ID).collect()));
+        };
         let attached = kept.core().attach(by, wake.clone(), Instant::now());
         match attached {
             Ok(()) => Ok(kept),

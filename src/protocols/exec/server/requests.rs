@@ -9,14 +9,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::INTERRUPT;
 use super::connection::{Conversation, Over};
 use super::life::Birth;
 use super::process::{ProcessId, StartId};
 use super::refusal::Refusal;
 use super::registry::Kept;
 use super::session::Reading;
-use crate::process::{Command, Size, Stdio};
+use crate::process::{Command, INTERRUPT, Size, Stdio};
+use crate::protocols::exec::wire::http::HttpParams;
 use crate::protocols::exec::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams, TerminateResult, WriteParams,
     WriteResult,
@@ -35,6 +35,8 @@ pub(super) enum Asked {
     Answered(Message),
     /// It is set aside.
     Waits(Waiting),
+    /// It was sent on, and the answer comes with what comes back.
+    Fetched,
 }
 
 /// What a request waits for. It ends with its connection.
@@ -84,6 +86,7 @@ impl Conversation {
             method::WRITE => self.write(kept, id, read(params)?),
             method::SIGNAL => self.signal(kept, id, read(params)?),
             method::TERMINATE => self.terminate(kept, id, read(params)?),
+            method::HTTP_REQUEST => self.fetch(id, read(params)?),
             _ => Err(Refusal::UnknownMethod(method.chars().take(LONGEST_ID).collect())),
         }
     }
@@ -145,9 +148,19 @@ impl Conversation {
         Ok(answered(id, &TerminateResult { running }))
     }
 
+    fn fetch(&mut self, id: &RequestId, params: HttpParams) -> Result<Asked, Refusal> {
+        if params.request_id.len() > LONGEST_ID {
+            return Err(Refusal::Params(format!("a requestId has {LONGEST_ID} bytes at most")));
+        }
+        self.may_wait()?;
+        let most = self.shared.limits.http_body_bytes;
+        self.fetches.start(&self.shared.env.net, id.clone(), params, most)?;
+        Ok(Asked::Fetched)
+    }
+
     /// Whether one more request may be set aside.
     fn may_wait(&self) -> Result<(), Refusal> {
-        let full = self.waiting.len() >= self.shared.limits.waiting_requests;
+        let full = self.waiting.len() + self.fetches.len() >= self.shared.limits.waiting_requests;
         if full { Err(Refusal::TooMany("requests that wait")) } else { Ok(()) }
     }
 
@@ -221,10 +234,7 @@ fn process_id(id: &str) -> Result<ProcessId, Refusal> {
 /// What is to be launched.
 fn command(params: StartParams) -> Result<Command, Refusal> {
     let cwd = directory(params.cwd)?;
-    let stdio = match params.tty {
-        true => Stdio::Terminal(Size::default()),
-        false => Stdio::Pipes { stdin: params.pipe_stdin },
-    };
+    let stdio = if params.tty { Stdio::Terminal(Size::default()) } else { Stdio::Pipes { stdin: params.pipe_stdin } };
     Ok(Command { argv: params.argv, arg0: params.arg0, cwd, env: params.env.into_iter().collect(), stdio })
 }
 

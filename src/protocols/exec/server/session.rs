@@ -13,8 +13,9 @@
 //! number is in the answer of a read, or is sent after it, or both; never neither.
 //!
 //! While somebody is attached, nothing is lost that was not sent: a process is not read from (and so stops, when its pipe is
-//! full) while too many of its events wait, or while its next chunk would make one go that was not sent. After a resume that
-//! holds also for what was kept from before, until it was read, or until the grace is over. A detach releases everything.
+//! full) when too many of its events wait, or when its next chunk would make one go that was not sent, until there is room
+//! for half as much. After a resume that holds also for what was kept from before, until it was read, or until the grace is
+//! over. A detach releases everything.
 //!
 //! # How long a closed process is kept
 //! For the retention (30 s), counted from the later of its close and the last attach, while somebody is attached; as long as
@@ -29,10 +30,10 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::KILL;
 use super::process::{Process, ProcessId, Run, StartId};
 use super::refusal::Refusal;
 use crate::net::ConnId;
+use crate::process::KILL;
 use crate::protocols::exec::limits::ServerLimits;
 use crate::resume::{Attachment, Refused};
 
@@ -135,7 +136,7 @@ impl Session {
             if crate::defect!(PausedForEver) {
                 return own;
             }
-            self.processes.values_mut().for_each(Process::resume);
+            self.processes.values().for_each(Process::resume);
         }
         own
     }

@@ -147,15 +147,25 @@ impl Message {
     }
 }
 
-/// At least as many values as a JSON text holds, without reading it: each but the first follows a comma, a colon or a bracket.
+/// How many values a JSON text holds, without reading it: itself, one behind each colon, and in an array one more than it has
+/// commas. Of what is no JSON, some number that is not far off.
 fn values(text: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (1, false, false);
+    let mut arrays = Vec::new(); // of what is open, whether it is an array
     for byte in text {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
-            b',' | b':' | b'[' | b'{' if !quoted => count += 1,
+            _ if quoted => {}
+            b'{' => arrays.push(false),
+            b'[' => {
+                arrays.push(true);
+                count += 1;
+            }
+            b'}' | b']' => drop(arrays.pop()),
+            b':' => count += 1,
+            b',' if arrays.last() == Some(&true) => count += 1,
             _ => {}
         }
     }
@@ -263,6 +273,10 @@ mod tests {
         let with = |values: usize| format!(r#"{{"id":1,"result":[{}0]}}"#, "0,".repeat(values));
         assert!(Message::parse(with(262_000).as_bytes()).is_ok());
         assert!(Message::parse(with(262_144).as_bytes()).is_err());
+        let chunk = r#"{"seq":12345,"stream":"stdout","chunk":"YQ=="}"#;
+        let chunks = |count| format!(r#"{{"id":1,"result":{{"chunks":[{}]}}}}"#, vec![chunk; count].join(","));
+        assert!(Message::parse(chunks(50_000).as_bytes()).is_ok(), "as many as a server keeps have four values each");
+        assert!(Message::parse(chunks(66_000).as_bytes()).is_err());
         let text = format!(r#"{{"id":1,"result":"{}"}}"#, ",\\\"[".repeat(262_144));
         assert!(Message::parse(text.as_bytes()).is_ok(), "what stands in a string is no value");
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Session;
 use crate::net::ConnId;
-use crate::protocols::exec::server::KILL;
+use crate::process::KILL;
 use crate::protocols::exec::server::log::Event;
 use crate::protocols::exec::server::process::{Process, ProcessId, Run, Stage, StartId};
 use crate::protocols::exec::server::refusal::Refusal;
@@ -100,7 +100,7 @@ impl Session {
         self.check(by)?;
         let Some(process) = self.processes.get_mut(id) else { return Ok(false) };
         if process.stage == Stage::Starting {
-            if crate::defect!(TerminateIgnoresStarting) {
+            if crate::defect!(TerminateIgnoresStarting) || crate::defect!(StartDiesWithConnection) {
                 return Ok(false);
             }
             let start = process.start;
@@ -125,7 +125,7 @@ impl Session {
         let found = owed.cursors.range((behind, Unbounded)).find_map(&mut find);
         let Some((id, event)) = found.or_else(|| owed.cursors.iter().find_map(find)) else { return Ok(None) };
         owed.turn = Some(id.clone());
-        let process = self.processes.get_mut(&id).expect("it was found there");
+        let process = self.processes.get(&id).expect("it was found there");
         owed.cursors.insert(id.clone(), event.seq + 1);
         process.resume();
         if process.closed() && event.seq + 1 == process.log.next() {

@@ -47,26 +47,28 @@ impl Session {
         }
     }
 
-    /// Whether a process may be read from now.
+    /// Whether a process may be read from now. One that had to wait has to find room for half of what there may be.
     pub(in super::super) fn room(&mut self, run: &Run, now: Instant) -> Room {
-        let (limits, attachment) = (self.limits, &self.attachment);
-        let Some(process) = self.processes.get_mut(&run.id).filter(|process| process.start == run.start) else {
-            return Room::Gone;
+        let Some(process) = self.processes.get(&run.id).filter(|process| process.start == run.start) else { return Room::Gone };
+        let (paused, next) = (process.paused, process.log.next());
+        let (room, until) = match self.attachment.owed() {
+            None => (!(paused && crate::defect!(PausedForEver)), None),
+            Some(owed) => {
+                let unsent = next - owed.cursors.get(&run.id).copied().unwrap_or(next);
+                let most = self.limits.outbound_queue as u64;
+                let queued = if paused { unsent > most / 2 } else { unsent >= most };
+                let goes = process.log.would_go(if paused { CHUNK.max(self.limits.retained_bytes / 2) } else { CHUNK });
+                let loses = owed.needed(&run.id, now).is_some_and(|needed| goes >= Some(needed));
+                (!queued && !loses || crate::defect!(UnsentIsEvicted), (now < owed.grace).then_some(owed.grace))
+            }
         };
-        let Some(owed) = attachment.owed() else {
-            return if process.paused { Room::NotYet(None) } else { Room::Yes };
-        };
-        let cursor = owed.cursors.get(&run.id).copied().unwrap_or_else(|| process.log.next());
-        let unsent = process.log.next().saturating_sub(cursor);
-        let goes = process.log.would_go(CHUNK);
-        let loses = owed.needed(&run.id, now).is_some_and(|needed| goes >= Some(needed));
-        if unsent < limits.outbound_queue as u64 && !loses || crate::defect!(UnsentIsEvicted) {
-            return Room::Yes;
-        }
-        if !std::mem::replace(&mut process.paused, true) {
+        if !room && !paused {
             crate::milestone!("exec.process.paused", process = run.id.as_str());
         }
-        Room::NotYet((now < owed.grace).then_some(owed.grace))
+        if let Some(process) = self.of(run) {
+            process.paused = !room;
+        }
+        if room { Room::Yes } else { Room::NotYet(until) }
     }
 
     /// A process printed something.
@@ -93,8 +95,10 @@ impl Session {
             Ok(exit) => (exit_code(exit), None),
             Err(error) => (-1, Some(format!("the process could not be waited for: {error}"))),
         };
-        crate::milestone!("exec.process.exited", process = run.id.as_str(), code = i64::from(code));
-        self.changed(run, |process| process.exited(code, failure, now));
+        self.changed(run, |process| {
+            crate::milestone!("exec.process.exited", process = run.id.as_str(), code = i64::from(code), seq = process.log.next());
+            process.exited(code, failure, now);
+        });
     }
 
     fn changed(&mut self, run: &Run, change: impl FnOnce(&mut Process)) {

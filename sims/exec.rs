@@ -1,0 +1,3 @@
+//! The suite of the built-in subject `exec`: every file under `scenarios/exec`, and what they show together.
+
+reknit::tests!(reknit::subjects::Exec);

@@ -1,0 +1,78 @@
+//! What the user's handles say to the driver.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::Failure;
+use super::log::Log;
+
+/// A process as the client knows it: its id on the wire, and a number of our own, for an id can be used again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) id: Arc<str>,
+    pub(super) serial: u64,
+}
+
+/// What the driver is asked for.
+pub(super) enum Command {
+    /// Asks the server for something.
+    Call(Call),
+    /// Nobody holds the process any more.
+    Release(Key),
+    /// Whoever started the process has gone before it had it.
+    Abandon(Key),
+    /// Ends everything.
+    Close {
+        /// Told when it is done.
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// The channel of commands. It is unbounded, so that a handle can be let go from a `drop`; calls are bounded by permits, and
+/// the rest by the handles that there are.
+pub(super) type Commands = mpsc::UnboundedSender<Command>;
+
+/// What becomes of a call when its connection dies, after it was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Changes nothing, and is sent again.
+    Read,
+    /// Is sent again under the same id, if the limits say so.
+    Write,
+    /// Starts a process: the call fails, and whatever was started is ended.
+    Start,
+    /// Opens the body of this number: the call fails, and so does the body.
+    Body(u64),
+    /// The call fails.
+    Other,
+}
+
+/// A request, and who waits for its answer.
+pub(super) struct Call {
+    pub(super) kind: Kind,
+    pub(super) method: &'static str,
+    pub(super) params: Box<RawValue>,
+    /// The process that it is about, with its log.
+    pub(super) process: Option<(Key, Arc<Log>)>,
+    /// When it has waited too long.
+    pub(super) until: Instant,
+    pub(super) answer: oneshot::Sender<Result<Box<RawValue>, Failure>>,
+    /// How often the server answered that its transport is closed.
+    pub(super) refusals: u32,
+}
+
+impl Call {
+    /// Ends it.
+    pub(super) fn end(self, outcome: Result<Box<RawValue>, Failure>) {
+        // Who no longer waits is told nothing.
+        let _ = self.answer.send(outcome);
+    }
+
+    /// Whether nobody waits for it any more, and nothing has to be known of its outcome.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.answer.is_closed() && self.kind != Kind::Start
+    }
+}

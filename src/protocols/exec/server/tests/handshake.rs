@@ -1,0 +1,117 @@
+//! Until a client has a session, and what ends a connection.
+
+use super::*;
+
+/// What the server answers to some HTTP.
+async fn http(house: &mut House, request: &str) -> String {
+    let mut stream = house.knock();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4096];
+    let count = stream.read(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer[..count]).lines().next().unwrap_or("closed").to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_door_answers_http() {
+    let mut house = House::new();
+    let websocket =
+        "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n";
+    for (request, status) in [
+        ("GET /readyz HTTP/1.1\r\n\r\n".to_owned(), "HTTP/1.1 200 OK"),
+        ("GET /other HTTP/1.1\r\n\r\n".to_owned(), "HTTP/1.1 404 Not Found"),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "HTTP/1.1 426 Upgrade Required"),
+        (format!("POST / HTTP/1.1\r\n{websocket}\r\n"), "HTTP/1.1 426 Upgrade Required"),
+        (format!("GET / HTTP/1.1\r\n{websocket}\r\n"), "HTTP/1.1 101 Switching Protocols"),
+        (format!("GET / HTTP/1.1\r\nOrigin: http://a.page\r\n{websocket}\r\n"), "HTTP/1.1 403 Forbidden"),
+        ("GET /readyz HTTP/1.1\r\nOrigin: null\r\n\r\n".to_owned(), "HTTP/1.1 403 Forbidden"),
+        ("\u{0}\u{1}\u{2}\r\n\r\n".to_owned(), "HTTP/1.1 400 Bad Request"),
+    ] {
+        assert_eq!(http(&mut house, &request).await, status, "{request}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_say_who_it_is_is_let_go_at_the_deadline() {
+    let mut house = House::new();
+    let mut mute = house.knock();
+    let mut shy = house.peer().await;
+    let began = Instant::now();
+    assert_eq!(mute.read(&mut [0; 9]).await.unwrap(), 0);
+    assert!(shy.is_closed().await);
+    assert_eq!(began.elapsed(), ServerLimits::default().handshake_deadline);
+    sleep(ms(2000)).await;
+    assert_eq!(house.census.connections(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_answered_before_the_handshake_is_over() {
+    let mut house = House::new();
+    let mut peer = house.peer().await;
+    let read = json!({"processId": "p1"});
+    let early = peer.call("process/read", read.clone()).await.unwrap_err();
+    peer.call("initialize", json!({"clientName": "test"})).await.unwrap();
+    let late = peer.call("process/read", read.clone()).await.unwrap_err();
+    let twice = peer.call("initialize", json!({"clientName": "test"})).await.unwrap_err();
+    assert_eq!((early.0, late.0, twice.0), (-32600, -32600, -32600));
+    assert!(early.1 != late.1 && late.1 != twice.1);
+    peer.say("initialized", json!({}));
+    assert_eq!(peer.call("process/read", read).await.unwrap_err().1, "unknown process id p1");
+    assert_eq!(peer.call("initialize", json!({"clientName": "test"})).await.unwrap_err(), twice);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_failed_may_be_tried_again() {
+    let mut house = House::new();
+    let mut peer = house.peer().await;
+    assert_eq!(peer.call("initialize", json!({})).await.unwrap_err().0, -32602);
+    let unknown = json!({"clientName": "test", "resumeSessionId": "x".repeat(99_999)});
+    let (code, text) = peer.call("initialize", unknown).await.unwrap_err();
+    assert!(code == -32600 && text.starts_with("unknown session id x") && text.len() < 200);
+    let answer = peer.call("initialize", json!({"clientName": "test", "resumeSessionId": null})).await.unwrap();
+    let id = answer["sessionId"].as_str().unwrap();
+    assert!(id.len() == 36 && id.as_bytes()[14] == b'4' && b"89ab".contains(&id.as_bytes()[19]), "{id}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_messages_are_answered_and_forgotten() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    for malformed in ["{", "[]", r#"{"id":1}"#, r#"{"id":1.5,"method":"m"}"#] {
+        peer.link.send_text(malformed);
+        let (code, _) = peer.answer(-1).await.unwrap_err();
+        assert_eq!(code, -32600);
+    }
+    let (code, text) = peer.call("fs/readFile", json!({"path": "/etc/passwd"})).await.unwrap_err();
+    assert_eq!((code, text.as_str()), (-32601, "unknown method fs/readFile"));
+    for (method, params) in [
+        ("process/read", json!({"processId": 7})),
+        ("process/read", json!({"processId": "x".repeat(257)})),
+        ("process/read", json!({"processId": "p1", "afterSeq": -1})),
+        ("process/start", json!({"processId": "p1", "argv": [], "cwd": "/"})),
+        ("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "file://elsewhere/"})),
+        ("process/write", json!({"processId": "p1", "chunk": "a"})),
+        ("process/write", write("p1", "", "a")),
+        ("process/signal", json!({"processId": "p1", "signal": "hangup"})),
+    ] {
+        assert_eq!(peer.call(method, params).await.unwrap_err().0, -32602, "{method}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_client_says_ends_the_connection_and_not_the_session() {
+    let mut house = House::new();
+    let mut early = house.peer().await;
+    early.say("initialized", json!({}));
+    assert!(early.is_closed().await);
+
+    let (mut peer, session) = house.client().await;
+    peer.say("process/unknown", json!({}));
+    assert!(peer.is_closed().await);
+    let mut peer = house.resume(&session).await.unwrap();
+    peer.link.send(&Message::response(RequestId::Number(1), &json!({})));
+    assert!(peer.is_closed().await);
+    let mut peer = house.resume(&session).await.unwrap();
+    peer.say("initialized", json!({}));
+    assert!(peer.is_closed().await, "once is enough");
+    house.resume(&session).await.unwrap();
+}

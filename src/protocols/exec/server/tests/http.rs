@@ -1,0 +1,171 @@
+//! HTTP requests that a client has sent from where the server is.
+
+use super::*;
+
+fn get(id: &str, url: &str, streams: bool) -> Value {
+    json!({"method": "GET", "url": url, "headers": [{"name": "X-A", "value": "b"}], "requestId": id, "streamResponse": streams})
+}
+
+/// Asks, and makes sure that it was heard.
+async fn ask(peer: &mut Peer, params: Value) -> i64 {
+    let id = peer.ask("http/request", params);
+    peer.is_heard().await;
+    id
+}
+
+/// Reads the head of a request.
+async fn head(stream: &mut DuplexStream) -> String {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        text.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(text).unwrap()
+}
+
+/// The next piece of a body: its number, its bytes, whether it is the last.
+async fn piece(peer: &mut Peer) -> (u64, String, bool) {
+    let (method, said) = peer.event().await;
+    assert_eq!((method.as_str(), &said["requestId"]), ("http/request/bodyDelta", &json!("http-1")));
+    assert_eq!(said.get("error"), None);
+    (said["seq"].as_u64().unwrap(), text(&said["deltaBase64"]), said["done"].as_bool().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_streamed_comes_whole() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    let id = ask(
+        &mut peer,
+        json!({"method": "POST", "url": "http://a:81/b?c", "bodyBase64": "aGk=", "requestId": "http-1", "streamResponse": false}),
+    )
+    .await;
+    let (to, mut site) = house.web.visit().await;
+    assert_eq!((to.to_string().as_str(), to.label()), ("a:81", Some("http")));
+    assert_eq!(head(&mut site).await, "POST /b?c HTTP/1.1\r\nhost: a:81\r\ncontent-length: 2\r\n\r\n");
+    site.write_all(b"HTTP/1.1 404 Not Found\r\nX-B: c\r\nContent-Length: 4\r\n\r\nnone").await.unwrap();
+    let answer = peer.answer(id).await.unwrap();
+    let headers = json!([{"name": "x-b", "value": "c"}, {"name": "content-length", "value": "4"}]);
+    assert_eq!(answer, json!({"status": 404, "headers": headers, "bodyBase64": "bm9uZQ=="}));
+    sleep(ms(1)).await;
+    assert_eq!(house.census.http_requests(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_body_comes_in_pieces_after_the_answer() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    let id = ask(&mut peer, get("http-1", "http://a/", true)).await;
+    let (_, mut site) = house.web.visit().await;
+    assert_eq!(head(&mut site).await, "GET / HTTP/1.1\r\nx-a: b\r\nhost: a\r\n\r\n");
+    site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\none").await.unwrap();
+    assert!(peer.hear().await);
+    assert!(peer.told.is_empty(), "the answer comes first");
+    assert_eq!(peer.answer(id).await.unwrap()["bodyBase64"], "");
+    assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), false));
+    site.write_all(b"two").await.unwrap();
+    assert_eq!(piece(&mut peer).await, (2, "two".to_owned(), true), "the last piece carries bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_unknown_length_ends_with_an_empty_piece() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    ask(&mut peer, get("http-1", "http://a/", true)).await;
+    let (_, mut site) = house.web.visit().await;
+    head(&mut site).await;
+    site.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n").await.unwrap();
+    assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), false));
+    site.write_all(b"0\r\n\r\n").await.unwrap();
+    assert_eq!(piece(&mut peer).await, (2, String::new(), true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_cut_says_so() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    ask(&mut peer, get("http-1", "http://a/", true)).await;
+    let (_, mut site) = house.web.visit().await;
+    head(&mut site).await;
+    site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\none").await.unwrap();
+    assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), false));
+    drop(site);
+    let (_, last) = peer.event().await;
+    assert_eq!((&last["seq"], &last["done"]), (&json!(2), &json!(true)));
+    assert!(last["error"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_says_why_and_leaves_the_id_free() {
+    let mut house = House::with(ServerLimits { http_body_bytes: 3, ..ServerLimits::default() });
+    let (mut peer, _) = house.client().await;
+    assert_eq!(peer.call("http/request", get("http-1", "https://a/", true)).await.unwrap_err().0, -32602);
+    assert_eq!(peer.call("http/request", get("http-1", "http://nobody/", true)).await.unwrap_err().0, -32603);
+    let mut late = get("http-1", "http://a/", true);
+    late["timeoutMs"] = json!(500);
+    let began = Instant::now();
+    assert_eq!(peer.call("http/request", late).await, Err((-32603, "the request failed: it took too long".into())));
+    assert_eq!(began.elapsed(), ms(500));
+    house.web.visit().await;
+    let long = ask(&mut peer, get("http-1", "http://a/", false)).await;
+    let (_, mut site) = house.web.visit().await;
+    head(&mut site).await;
+    site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour").await.unwrap();
+    assert_eq!(peer.answer(long).await.unwrap_err().1, "the request failed: the body has more than 3 bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_is_taken_as_long_as_its_body_comes() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    ask(&mut peer, get("http-1", "http://a/", true)).await;
+    let (_, mut site) = house.web.visit().await;
+    assert_eq!(peer.call("http/request", get("http-1", "http://a/", true)).await.unwrap_err().0, -32602);
+    head(&mut site).await;
+    site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none").await.unwrap();
+    assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), true));
+    let again = ask(&mut peer, get("http-1", "http://a/", true)).await;
+    let (_, mut site) = house.web.visit().await;
+    head(&mut site).await;
+    site.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+    assert_eq!(peer.answer(again).await.unwrap()["status"], 204);
+    assert_eq!(piece(&mut peer).await, (1, String::new(), true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_die_with_their_connection_and_not_with_others() {
+    let mut house = House::new();
+    let ((mut one, _), (mut two, _)) = (house.client().await, house.client().await);
+    ask(&mut one, get("http-1", "http://a/", true)).await;
+    let (_, mut of_one) = house.web.visit().await;
+    let answer = ask(&mut two, get("http-1", "http://a/", true)).await;
+    let (_, mut of_two) = house.web.visit().await;
+    head(&mut of_one).await;
+    of_one.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\none").await.unwrap();
+    assert_eq!(piece(&mut one).await.1, "one");
+    drop(one);
+    sleep(ms(1)).await;
+    assert_eq!(of_one.read(&mut [0; 9]).await.unwrap(), 0, "its connection is closed");
+    assert_eq!(house.census.http_requests(), 1);
+    head(&mut of_two).await;
+    of_two.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+    assert_eq!(two.answer(answer).await.unwrap()["status"], 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_nobody_takes_is_not_read() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    ask(&mut peer, get("http-1", "http://a/", true)).await;
+    let (_, mut site) = house.web.visit().await;
+    head(&mut site).await;
+    site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4000000\r\n\r\n").await.unwrap();
+    let all = tokio::spawn(async move { site.write_all(&vec![b'x'; 4_000_000]).await });
+    sleep(ms(1000)).await; // and the client reads nothing
+    assert!(!all.is_finished());
+    let (mut total, mut done) = (0, false);
+    while !done {
+        let (_, bytes, last) = piece(&mut peer).await;
+        (total, done) = (total + bytes.len(), last);
+    }
+    assert_eq!(total, 4_000_000);
+}

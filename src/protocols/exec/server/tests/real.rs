@@ -1,0 +1,74 @@
+//! Real sockets, real processes: what connections in memory cannot show.
+
+use super::*;
+
+/// A server on loopback, and where it is.
+async fn serve() -> (Env, Endpoint, Census, JoinHandle<()>) {
+    let env = Env::real();
+    let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
+    let at = listener.endpoint();
+    let server = Server::new(&env, ServerLimits::default());
+    let census = server.census();
+    (env, at, census, tokio::spawn(server.serve(listener)))
+}
+
+async fn connect(env: &Env, at: &Endpoint, session: Option<&str>) -> (Peer, String) {
+    let stream = env.net.connect(at).await.unwrap();
+    let link = Link::connect(stream, "server", WireLimits::default()).await.unwrap();
+    let mut peer = Peer { link, asked: 0, answers: BTreeMap::new(), told: VecDeque::new() };
+    let session = loop {
+        let asked = json!({"clientName": "test", "resumeSessionId": session});
+        match peer.call("initialize", asked).await {
+            Ok(answer) => break answer["sessionId"].as_str().unwrap().to_owned(),
+            Err((-32010, _)) => tokio::task::yield_now().await, // the server has not read the end of the old connection yet
+            Err(error) => panic!("{error:?}"),
+        }
+    };
+    peer.is_ready().await;
+    (peer, session)
+}
+
+fn shell(process: &str, script: &str) -> Value {
+    json!({"processId": process, "argv": ["sh", "-c", script], "cwd": "/", "env": {"PATH": "/bin:/usr/bin"}, "pipeStdin": true})
+}
+
+/// Reads until the process is closed.
+async fn all(peer: &mut Peer, process: &str) -> Value {
+    loop {
+        let next = peer.call("process/read", json!({"processId": process, "afterSeq": 0})).await.unwrap();
+        if next["closed"] == true {
+            return next;
+        }
+        let after = next["nextSeq"].as_u64().unwrap() - 1;
+        peer.call("process/read", json!({"processId": process, "afterSeq": after, "waitMs": 10_000})).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_shell_outlives_its_connection() {
+    let (env, at, census, _serving) = serve().await;
+    let (mut peer, session) = connect(&env, &at, None).await;
+    peer.call("process/start", shell("p1", "echo before; read line; echo \"$line\" >&2; (sleep 0.1; echo late) & exit 7"))
+        .await
+        .unwrap();
+    assert_eq!(peer.line().await, "output p1:1 before");
+    drop(peer);
+    let (mut peer, again) = connect(&env, &at, Some(&session)).await;
+    assert_eq!(again, session);
+    peer.call("process/write", write("p1", "1", "during\n")).await.unwrap();
+    let read = all(&mut peer, "p1").await;
+    assert!(printed(&read).contains("during\n") && printed(&read).contains("late\n"), "{}", printed(&read));
+    assert_eq!(read["exitCode"], 7);
+    assert_eq!(census.open_processes(), 0);
+}
+
+#[tokio::test]
+async fn terminate_kills_all_that_a_shell_started() {
+    let (env, at, _, _serving) = serve().await;
+    let (mut peer, _) = connect(&env, &at, None).await;
+    peer.call("process/start", shell("p1", "sleep 1000 & echo started; wait")).await.unwrap();
+    assert_eq!(peer.line().await, "output p1:1 started");
+    assert_eq!(peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(), json!({"running": true}));
+    let read = all(&mut peer, "p1").await;
+    assert_eq!((&read["exitCode"], &read["closed"]), (&json!(137), &json!(true)), "nobody holds its pipes any more");
+}

@@ -1,0 +1,221 @@
+//! Connections that are lost, and sessions that are not.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_session_and_its_processes_outlive_a_connection() {
+    let mut house = House::new();
+    let (mut peer, session) = house.client().await;
+    peer.start("p1", "sh").await;
+    let actor = house.machine.actor("sh");
+    actor.prints("before").await;
+    assert_eq!(peer.line().await, "output p1:1 before");
+    drop(peer);
+    sleep(ms(10)).await;
+    actor.prints("during").await;
+    let mut peer = house.resume(&session).await.unwrap();
+    actor.prints("after").await;
+    assert_eq!(peer.line().await, "output p1:3 after");
+    assert_eq!(printed(&peer.read("p1").await), "beforeduringafter");
+    peer.call("process/write", write("p1", "1", "hi")).await.unwrap();
+    assert_eq!(actor.reads(2).await, "hi");
+    actor.ends(7);
+    assert_eq!((peer.line().await, peer.line().await), ("exited p1:4 7".to_owned(), "closed p1:5".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exit_during_an_outage_is_found_at_its_place() {
+    let mut house = House::new();
+    let (mut peer, session) = house.client().await;
+    peer.start("p1", "sh").await;
+    drop(peer);
+    sleep(ms(10)).await;
+    let actor = house.machine.actor("sh");
+    actor.prints("last words").await;
+    sleep(ms(10)).await;
+    actor.ends(3);
+    sleep(ms(20_000)).await;
+    let mut peer = house.resume(&session).await.unwrap();
+    let read = peer.read("p1").await;
+    assert_eq!((printed(&read).as_str(), &read["nextSeq"], &read["closed"]), ("last words", &json!(4), &json!(true)));
+    assert!(timeout(ms(1000), peer.event()).await.is_err(), "it is not told a second time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_attached_is_not_driven_out() {
+    let mut house = House::new();
+    let (mut peer, session) = house.client().await;
+    assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32010));
+    assert_eq!(house.resume("unknown").await.map(|_| ()), Err(-32600));
+    peer.start("p1", "sh").await;
+    drop(peer);
+    sleep(ms(1)).await;
+    house.resume(&session).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_is_dead_is_noticed_by_its_silence() {
+    let mut house = House::new();
+    let (peer, session) = house.client().await;
+    sleep(ms(15_990)).await; // nobody polls the peer: it answers no ping
+    assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32010));
+    sleep(ms(20)).await;
+    house.resume(&session).await.unwrap();
+    drop(peer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_does_not_delay_a_detach() {
+    let mut house = House::new();
+    let (mut peer, session) = house.client().await;
+    peer.start("p1", "sh").await;
+    peer.ask("process/read", json!({"processId": "p1", "waitMs": 5000}));
+    assert!(timeout(ms(100), peer.hear()).await.is_err());
+    drop(peer);
+    sleep(ms(1)).await;
+    let mut peer = house.resume(&session).await.unwrap();
+    house.machine.actor("sh").prints("x").await;
+    assert_eq!(peer.line().await, "output p1:1 x");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_over_after_its_lifetime_alone_and_its_processes_are_killed() {
+    let mut house = House::new();
+    let (mut peer, session) = house.client().await;
+    peer.start("p1", "sh").await;
+    drop(peer);
+    sleep(ms(1)).await;
+    assert_eq!((house.census.sessions(), house.census.detached(), house.machine.alive()), (1, 1, 1));
+    sleep(ServerLimits::default().detached_lifetime).await;
+    assert_eq!((house.census.sessions(), house.machine.alive()), (0, 0));
+    assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timer_of_an_earlier_outage_harms_no_later_attachment() {
+    let mut house = House::new();
+    let (peer, session) = house.client().await;
+    drop(peer);
+    sleep(ms(29_000)).await;
+    let peer = house.resume(&session).await.unwrap();
+    sleep(ms(500)).await;
+    drop(peer);
+    sleep(ms(29_000)).await;
+    house.resume(&session).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disconnect_in_the_middle_of_a_launch_leaves_a_process_that_can_be_found() {
+    let mut house = House::new();
+    let (mut peer, session) = house.client().await;
+    peer.ask("process/start", start("p1", "slow"));
+    assert!(timeout(ms(10), peer.hear()).await.is_err());
+    drop(peer);
+    sleep(ms(10)).await;
+    house.machine.gate.notify_one();
+    sleep(ms(10)).await;
+    let mut peer = house.resume(&session).await.unwrap();
+    house.machine.actor("slow").prints("x").await;
+    assert_eq!(peer.line().await, "output p1:1 x");
+    assert_eq!(peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(), json!({"running": true}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_in_the_middle_of_a_launch_leaves_no_child() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    peer.ask("process/start", start("p1", "slow"));
+    assert!(timeout(ms(10), peer.hear()).await.is_err());
+    drop(peer);
+    sleep(ms(31_000)).await;
+    house.machine.gate.notify_one();
+    sleep(ms(10)).await;
+    assert_eq!((house.machine.alive(), house.census.processes()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_held_back_goes_on_when_its_reader_is_lost() {
+    let mut house = House::with(ServerLimits { outbound_queue: 4, ..ServerLimits::default() });
+    let (mut peer, session) = house.client().await;
+    peer.start("p1", "yes").await;
+    house.machine.actor("yes").floods();
+    sleep(ms(1000)).await;
+    let held = house.census.most_retained_bytes();
+    sleep(ms(1000)).await;
+    assert_eq!(house.census.most_retained_bytes(), held, "the client reads nothing");
+    drop(peer);
+    sleep(ms(1000)).await;
+    assert!(house.census.most_retained_bytes() > held);
+    sleep(ms(10)).await;
+    let mut peer = house.resume(&session).await.unwrap();
+    let read = peer.read("p1").await;
+    assert_eq!(
+        read["chunks"].as_array().unwrap().last().unwrap()["seq"].as_u64().unwrap() + 1,
+        read["nextSeq"].as_u64().unwrap()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_repeated_after_an_outage_is_written_once() {
+    let mut house = House::new();
+    let (mut peer, session) = house.client().await;
+    peer.start("p1", "sh").await;
+    peer.ask("process/write", write("p1", "w-1", "once"));
+    assert!(peer.hear().await);
+    drop(peer);
+    sleep(ms(10)).await;
+    let mut peer = house.resume(&session).await.unwrap();
+    for (id, text) in [("w-1", "once"), ("w-2", "more")] {
+        assert_eq!(peer.call("process/write", write("p1", id, text)).await.unwrap(), json!({"status": "accepted"}));
+    }
+    assert_eq!(house.machine.actor("sh").reads(8).await, "oncemore");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_do_not_see_each_other() {
+    let mut house = House::new();
+    let ((mut one, _), (mut two, _)) = (house.client().await, house.client().await);
+    one.start("p1", "sh").await;
+    two.start("p1", "cat").await;
+    house.machine.actor("sh").prints("for one").await;
+    house.machine.actor("cat").prints("for two").await;
+    assert_eq!((one.line().await, two.line().await), ("output p1:1 for one".to_owned(), "output p1:1 for two".to_owned()));
+    two.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
+    assert!(house.machine.actor("sh").signals().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_as_many_sessions_as_may_be() {
+    let mut house = House::with(ServerLimits { sessions: 1, ..ServerLimits::default() });
+    let (_one, _) = house.client().await;
+    let mut two = house.peer().await;
+    assert_eq!(two.call("initialize", json!({"clientName": "two"})).await, Err((-32603, "too many sessions".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_processes_are_forgotten_and_nothing_stays() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    peer.start("p1", "sh").await;
+    house.machine.actor("sh").ends(0);
+    peer.line().await;
+    peer.line().await;
+    let still_there = async { while peer.hear().await {} };
+    assert!(timeout(ms(29_990), still_there).await.is_err());
+    assert_eq!((house.census.processes(), house.census.open_processes()), (1, 0));
+    assert!(timeout(ms(20), async { while peer.hear().await {} }).await.is_err());
+    assert_eq!(house.census.processes(), 0);
+    peer.start("p1", "sh").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_drops_the_server_kills_everything() {
+    let mut house = House::new();
+    let (mut peer, _) = house.client().await;
+    peer.start("p1", "sh").await;
+    peer.ask("process/start", start("p2", "slow"));
+    assert!(timeout(ms(10), peer.hear()).await.is_err());
+    house.serving.abort();
+    assert!(peer.is_closed().await);
+    assert_eq!((house.machine.alive(), house.census.sessions(), house.census.connections()), (0, 0, 0));
+}

@@ -1,0 +1,130 @@
+//! What came of a process: of a whole, and of all its parts.
+//!
+//! The process `p1` is the stream `p1`, whose outcome is `exit 7` or `signal 9`. What it prints are parts of it, `p1/stdout`,
+//! `p1/stderr` or `p1/pty`, whose outcome is `closed`. The subject's promise says which streams are parts of which
+//! ([`Promise::whole`](crate::property::Promise::whole)): what a process reads is none. Each stream is judged as an
+//! [`ExpectStream`]; here is only what it means for all of them together.
+//!
+//! What its user did not open is not judged, but that it must have been opened at all.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::ends::SeenStream;
+use super::{ExpectProcess, ExpectStream, Output, ProcessExit, StreamEnds};
+use crate::history::{Ending, History, Stream, Time};
+use crate::property::{Broken, Evidence};
+
+/// The outcome of a pipe or terminal whose last holder has gone.
+const CLOSED: &str = "closed";
+
+impl ExpectProcess {
+    /// What did not come of the process of this name.
+    pub(super) fn unmet(&self, name: &str, evidence: &Evidence<'_>) -> Vec<Broken> {
+        let (whole, history) = (Stream::from(name), evidence.history);
+        let seen = SeenProcess::of(&whole, evidence);
+        if seen.opened().next().is_none() || self.exit.is_some() && !seen.whole.opened {
+            return vec![seen.whole.unmet("it was never opened", history)];
+        }
+        let each = seen.opened().flat_map(|stream| {
+            let sentences = [self.ends_unmet(stream, &whole), self.as_stream().output_unmet(stream)];
+            sentences.into_iter().flatten().map(|sentence| stream.unmet(sentence, history))
+        });
+        let together = [self.nothing_opened(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
+        each.chain(together.into_iter().flatten().map(|sentence| seen.whole.unmet(sentence, history))).collect()
+    }
+
+    /// What holds for each of its streams, but for the outcome.
+    fn as_stream(&self) -> ExpectStream {
+        let Self { ends, reason, output, within, live_from, .. } = self.clone();
+        ExpectStream { ends, outcome: None, reason, output, within, live_from }
+    }
+
+    fn ends_unmet(&self, stream: &SeenStream<'_>, whole: &Stream) -> Option<String> {
+        if stream.stream == whole {
+            return self.as_stream().ends_unmet(stream).or_else(|| self.exit_unmet(stream));
+        }
+        let outcome = (self.ends == Some(StreamEnds::Completed)).then(|| CLOSED.to_owned());
+        ExpectStream { outcome, ..self.as_stream() }.ends_unmet(stream)
+    }
+
+    fn exit_unmet(&self, whole: &SeenStream<'_>) -> Option<String> {
+        let exit = self.exit?;
+        let fits = matches!(whole.ended, Some((_, Ending::Completed { outcome })) if exit.is(outcome));
+        (!fits).then(|| format!("{}, and must end with {exit}", whole.told()))
+    }
+
+    /// Without a part that was opened, all of nothing was delivered.
+    fn nothing_opened(&self, seen: &SeenProcess<'_>) -> Option<String> {
+        let opened = seen.parts.iter().any(|part| part.opened);
+        let printed = seen.parts.iter().any(|part| !part.produced.is_empty());
+        let missed = self.output == Some(Output::All) && printed && !opened;
+        missed.then(|| "no part of it was opened, and all that it printed must be delivered".into())
+    }
+
+    fn within_unmet(&self, seen: &SeenProcess<'_>) -> Option<String> {
+        self.as_stream().within_unmet(&seen.together())
+    }
+
+    /// One part that was delivered live is enough: the others may have nothing to say.
+    fn live_unmet(&self, seen: &SeenProcess<'_>, history: &History) -> Option<String> {
+        let each = seen.opened().map(|stream| self.as_stream().live_unmet(stream, history));
+        each.collect::<Option<Vec<_>>>()?.into_iter().next()
+    }
+}
+
+impl ProcessExit {
+    fn is(self, outcome: &str) -> bool {
+        match self {
+            ProcessExit::Code(code) => outcome == format!("exit {code}"),
+            ProcessExit::Signal => outcome.starts_with("signal "),
+        }
+    }
+}
+
+impl fmt::Display for ProcessExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProcessExit::Code(code) => write!(f, "`exit {code}`"),
+            ProcessExit::Signal => f.write_str("a signal"),
+        }
+    }
+}
+
+/// What a history says of a process.
+struct SeenProcess<'h> {
+    whole: SeenStream<'h>,
+    /// Those of its parts of which the history says anything.
+    parts: Vec<SeenStream<'h>>,
+}
+
+impl<'h> SeenProcess<'h> {
+    fn of(whole: &'h Stream, evidence: &Evidence<'h>) -> Self {
+        let history = evidence.history;
+        let streams = history.events.iter().filter_map(|event| event.what.stream());
+        let parts: BTreeSet<_> =
+            streams.filter(|stream| *stream != whole && evidence.promise.whole(stream) == &*whole.0).collect();
+        let parts = parts.into_iter().map(|part| SeenStream::of(part, history)).collect();
+        Self { whole: SeenStream::of(whole, history), parts }
+    }
+
+    /// Those of its streams that its user opened.
+    fn opened(&self) -> impl Iterator<Item = &SeenStream<'h>> {
+        std::iter::once(&self.whole).chain(&self.parts).filter(|stream| stream.opened)
+    }
+
+    /// All of it as one stream, which ends with the last of them.
+    fn together(&self) -> SeenStream<'h> {
+        let ended = self.opened().map(|stream| stream.ended).collect::<Option<Vec<_>>>();
+        let last = ended.into_iter().flatten().max_by_key(|(at, _)| *at);
+        let mut together = self.whole.clone();
+        (together.really_ended, together.ended) = (self.really_ended(), last);
+        together
+    }
+
+    /// When it had really ended, and everybody had gone who held one of its pipes.
+    fn really_ended(&self) -> Option<Time> {
+        let pipes = self.parts.iter().filter(|part| part.really_ended.is_some() || !part.produced.is_empty());
+        pipes.map(|pipe| pipe.really_ended).try_fold(self.whole.really_ended?, |last, end| Some(last.max(end?)))
+    }
+}

@@ -1,0 +1,128 @@
+//! Follows the events of a process to their end, and records what comes.
+
+use crate::history::{Call, Ending, Stream};
+use crate::protocols::exec::client::{Event, Failure, Process};
+use crate::protocols::exec::wire::process::OutputStream;
+use crate::subject::Recorder;
+
+/// The endings of the names of streams that are parts of a process.
+pub(super) const PARTS: &[&str] = &["/stdout", "/stderr", "/pty"];
+
+/// How the user says at which number it saw the exit.
+pub(super) const EXIT_AT: &str = "exit as event ";
+
+/// What the history calls a process and its output.
+#[derive(Clone)]
+pub(super) struct Parts {
+    whole: Stream,
+    output: Vec<(OutputStream, Stream)>,
+}
+
+impl Parts {
+    pub(super) fn new(name: &str, tty: bool) -> Self {
+        let streams: &[OutputStream] = if tty { &[OutputStream::Pty] } else { &[OutputStream::Stdout, OutputStream::Stderr] };
+        let part = |stream: &OutputStream| (*stream, part(name, *stream));
+        Self { whole: Stream::from(name), output: streams.iter().map(part).collect() }
+    }
+
+    /// The process itself: it has an outcome, and no bytes.
+    pub(super) fn whole(&self) -> &Stream {
+        &self.whole
+    }
+
+    /// The process, and what it prints.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Stream> {
+        std::iter::once(&self.whole).chain(self.output.iter().map(|(_, name)| name))
+    }
+
+    fn end(&self, record: &Recorder, ending: impl Fn(bool) -> Ending) {
+        for part in self.all() {
+            record.stream_ended(part, ending(*part == self.whole));
+        }
+    }
+}
+
+/// The name of what a process prints there.
+pub(super) fn part(name: &str, stream: OutputStream) -> Stream {
+    Stream::from(format!("{name}/{}", stream.name()).as_str())
+}
+
+/// Records the events of a process to the last one, and then asks for its ending once more.
+///
+/// Whoever begins late may be told that it is too slow: that is its own doing.
+pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, call: Call) {
+    let mut events = process.events();
+    let (mut last, mut exit) = (0, None);
+    while let Some(event) = events.next().await {
+        let seq = match &event {
+            Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } => Some(*seq),
+            Event::Failed(_) => None,
+        };
+        if let Some(seq) = seq {
+            if seq != last + 1 {
+                record.saw(&parts.whole, format!("event {seq} after event {last}"));
+            }
+            last = seq;
+        }
+        match event {
+            Event::Output { stream, bytes, via, .. } => {
+                record.delivered(&part(&parts.whole.0, stream), bytes, Some(via.generation));
+            }
+            Event::Exited { code, .. } if exit.is_some() => record.saw(&parts.whole, format!("exit {code} after its exit")),
+            Event::Exited { code, seq, .. } => {
+                record.saw(&parts.whole, format!("{EXIT_AT}{seq}"));
+                exit = Some(code);
+            }
+            Event::Closed { .. } => {
+                let outcome = exit.map_or_else(|| "closed without an exit".to_owned(), outcome);
+                let ending = |whole| Ending::Completed { outcome: if whole { outcome.clone() } else { "closed".into() } };
+                parts.end(&record, ending);
+                if let Some(failure) = process.failure() {
+                    parts.end(&record, |_| failed(&failure));
+                }
+            }
+            Event::Failed(failure) => {
+                if let Failure::Gap { next, .. } = failure
+                    && next != last + 1
+                {
+                    record.saw(&parts.whole, format!("a gap from event {next} on after event {last}"));
+                }
+                if failure == Failure::Lagged && last == 0 {
+                    parts.all().for_each(|part| record.gave_up(Some(part), call));
+                }
+                parts.end(&record, |_| failed(&failure));
+                let again = process.failure().filter(|_| failure != Failure::Lagged);
+                parts.end(&record, |_| failed(again.as_ref().unwrap_or(&failure)));
+            }
+        }
+    }
+}
+
+fn failed(failure: &Failure) -> Ending {
+    Ending::Failed { reason: failure.to_string() }
+}
+
+/// An end as the truth tells it: on the wire, the end by a signal is a code, as shells have it.
+fn outcome(code: i32) -> String {
+    match code.checked_sub(128) {
+        Some(signal @ 1..=31) => format!("signal {signal}"),
+        _ => format!("exit {code}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_by_a_signal_is_told_as_the_truth_tells_it() {
+        assert_eq!([7, 128, 137].map(outcome), ["exit 7", "exit 128", "signal 9"]);
+    }
+
+    #[test]
+    fn a_process_has_two_pipes_or_a_terminal() {
+        let names = |tty| Parts::new("p1", tty).all().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(false), ["p1", "p1/stdout", "p1/stderr"]);
+        assert_eq!(names(true), ["p1", "p1/pty"]);
+    }
+}

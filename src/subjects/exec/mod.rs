@@ -1,0 +1,150 @@
+//! `exec` in a world: the glue of [`protocols::exec`](crate::protocols::exec).
+//!
+//! - [`operations`]: what a user can ask for. What processes really do stands in `[process.NAME]`
+//!   ([`world::process`](crate::world::process)).
+//! - `user`: the user of a client, who records what came of it; `follow`, `reading`: what it hears and reads of a process.
+//! - `properties`: what must hold on top of the generic properties.
+//! - [`limits`], [`tables`]: limits, milestones, points, defects, rules. `label`: what messages are called.
+//!
+//! In the history a process `p1` is the stream `p1`, whose outcome is its exit, and what it prints are its parts `p1/stdout`,
+//! `p1/stderr`, or `p1/pty`. They share one retention, and fail together. A second start on the same host is `p1.2`; those of
+//! the second client are `client2/p1`.
+
+use std::time::Duration;
+
+use crate::history::Side;
+use crate::net::Endpoint;
+use crate::property::{Promise, Property, Retention, Work};
+use crate::protocols::exec::client::Client;
+use crate::protocols::exec::limits::ServerLimits;
+use crate::protocols::exec::server::{CHUNK, Server};
+use crate::schedule::{Limit, Limits};
+use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
+use crate::world::process;
+
+mod follow;
+mod label;
+pub mod limits;
+pub mod operations;
+mod properties;
+mod reading;
+pub mod tables;
+mod user;
+
+use operations::Operation;
+
+/// The exec-server protocol.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exec;
+
+/// Where the server listens.
+const PORT: u16 = 80;
+
+impl Subject for Exec {
+    type Operation = Operation;
+
+    fn name(&self) -> &'static str {
+        "exec"
+    }
+
+    fn about(&self) -> &'static str {
+        "commands on another machine, that survive the connection they were started over: codex exec-server's protocol"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        limits::LIMITS
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        tables::MILESTONES
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        tables::POINTS
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        tables::DEFECTS
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        tables::RULES
+    }
+
+    fn generation_milestone(&self) -> Option<&'static str> {
+        Some("exec.client.connected")
+    }
+
+    fn port(&self) -> u16 {
+        PORT
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        vec![(process::TABLE, process::schema())]
+    }
+
+    async fn serve(&self, host: HostContext) {
+        let at = Endpoint::tcp(host.name.as_str(), PORT);
+        let listener = match host.env.net.listen(&at).await {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
+        };
+        let server = Server::new(&host.env, limits::server_limits(&host.limits));
+        for (name, count) in tables::CENSUS {
+            let census = server.census();
+            host.record.gauge(name, move || count(&census));
+        }
+        server.serve(listener).await;
+    }
+
+    async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
+        let server = Endpoint::tcp("server", PORT);
+        let client = Client::start(&host.env, server, limits::client_limits(&host.limits));
+        user::User::new(host, client).run(operations).await;
+    }
+
+    fn promise(&self, limits: &Limits) -> Promise {
+        let client = limits::client_limits(limits);
+        let server = limits::server_limits(limits);
+        let detection = client.wire.ping_interval + client.wire.pong_deadline;
+        Promise {
+            detection,
+            recovery: client.recovery_deadline,
+            attempt: client.connect_timeout + client.initialize_timeout,
+            round_trips: 5, // SYN, upgrade, initialize, read, and a page more
+            // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
+            back_off: client.back_off_max + client.connect_timeout / 2,
+            session: server.detached_lifetime,
+            retention: Retention { items: Some(server.retained_chunks as u64), bytes: Some(server.retained_bytes as u64) },
+            parts: follow::PARTS,
+            closed_retention: closed_retention(&server),
+            work: Work { attempts: 15, frames: 400, polls: 200 },
+            memory: vec![
+                ("retained-bytes", server.retained_bytes.max(CHUNK) as u64),
+                ("retained-chunks", server.retained_chunks as u64),
+                ("waiting-input", (server.stdin_bytes + server.wire.message_bytes) as u64),
+                ("sessions", server.sessions as u64),
+                ("held-back-events", client.reorder_events as u64),
+                ("held-back-bytes", client.reorder_bytes as u64),
+            ],
+            settle: detection + server.detached_lifetime + server.closed_retention + Duration::from_secs(5),
+        }
+    }
+
+    fn properties(&self) -> &'static [Property] {
+        properties::OWN
+    }
+
+    fn dissector(&self, _: Side) -> Box<dyn Dissector> {
+        Box::new(WebSocket::new(label::label))
+    }
+}
+
+/// How long a closed process can be caught up with: as long as its session lives. Its clock stands still while nobody is
+/// attached, and begins anew with each connection. Only where the server hardly notices in time that a connection is dead, it can
+/// be forgotten under that.
+fn closed_retention(server: &ServerLimits) -> Duration {
+    let detection = server.wire.ping_interval + server.wire.pong_deadline;
+    let kept = server.closed_retention;
+    if kept >= detection + Duration::from_secs(5) { Promise::default().closed_retention } else { kept }
+}

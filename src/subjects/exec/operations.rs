@@ -1,0 +1,165 @@
+//! What the user of an exec client can ask for: plain data.
+//!
+//! `p1` is an entry of `[process.p1]`, which says what the process really does.
+
+use std::time::Duration;
+
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+use proptest::sample::select;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::history::Class;
+use crate::schedule::Plan;
+use crate::schedule::units::{Size, Span};
+use crate::subject::Operations;
+
+/// What the user of a client can ask for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Operation {
+    /// Starts a process, and follows its events from the first on. Started again on the same host, its record is `p1.2`.
+    #[serde(rename_all = "kebab-case")]
+    Start {
+        /// The process: an entry of `[process.NAME]`.
+        process: String,
+        /// Whether it gets a terminal in the place of pipes.
+        #[serde(default, skip_serializing_if = "is_false")]
+        tty: bool,
+        /// How long after its start the user begins to look at its events; at once where it is left out.
+        #[serde(default, skip_serializing_if = "Span::is_zero")]
+        looks_after: Span,
+        /// How long the user waits for the start before it thinks better of it; as long as it takes where it is left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        patience: Option<Span>,
+    },
+    /// Asks for what a process has printed after an event, and waits for it if there is nothing yet.
+    #[serde(rename_all = "kebab-case")]
+    Read {
+        /// The process.
+        process: String,
+        /// The number of the event.
+        #[serde(default)]
+        after: u64,
+        /// No more bytes than this, but one chunk at least.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_bytes: Option<Size>,
+        /// How long to wait.
+        #[serde(default, skip_serializing_if = "Span::is_zero")]
+        wait: Span,
+    },
+    /// Reads all that a process prints, page after page, until it is told to be closed.
+    #[serde(rename_all = "kebab-case")]
+    ReadAll {
+        /// The process.
+        process: String,
+        /// How many bytes a page has, at most.
+        page: Size,
+        /// How long the user goes on.
+        wait: Span,
+    },
+    /// Writes a line to the standard input of a process.
+    #[serde(rename_all = "kebab-case")]
+    Write {
+        /// The process.
+        process: String,
+        /// How long the line is; as long as it must be where it is left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<Size>,
+    },
+    /// Interrupts a process.
+    #[serde(rename_all = "kebab-case")]
+    Interrupt {
+        /// The process.
+        process: String,
+    },
+    /// Kills a process.
+    #[serde(rename_all = "kebab-case")]
+    Terminate {
+        /// The process.
+        process: String,
+    },
+    /// Drops the handle of a process, and what follows it. The process runs on.
+    #[serde(rename_all = "kebab-case")]
+    DropHandle {
+        /// The process.
+        process: String,
+    },
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Operations for Operation {
+    fn class(&self) -> Class {
+        match self {
+            Self::Read { .. } | Self::ReadAll { .. } | Self::DropHandle { .. } => Class::Durable,
+            _ => Class::InFlight,
+        }
+    }
+
+    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
+        let process = select(declared(plan, "process", "p1")).boxed();
+        let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)].prop_map(|ms| Span(Duration::from_millis(ms)));
+        let wait = select(vec![0, 100, 5_000]).prop_map(|ms| Span(Duration::from_millis(ms)));
+        let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
+        let page = select(vec![1, 500, 65_536]).prop_map(Size);
+        let bytes = prop_oneof![4 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
+        let patience = prop_oneof![8 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(Span(Duration::from_millis(ms))))];
+        let start = (process.clone(), prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
+        let read = (process.clone(), 0..50_u64, max_bytes, wait);
+        prop_oneof![
+            5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }),
+            5 => (process.clone(), bytes).prop_map(|(process, bytes)| Self::Write { process, bytes }),
+            2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }),
+            1 => (process.clone(), page).prop_map(|(process, page)| {
+                Self::ReadAll { process, page, wait: Span(Duration::from_secs(20)) }
+            }),
+            1 => (process, any::<u8>()).prop_map(|(process, which)| match which % 4 {
+                0 => Self::Interrupt { process },
+                1 | 2 => Self::Terminate { process },
+                _ => Self::DropHandle { process },
+            }),
+        ]
+        .boxed()
+    }
+}
+
+/// The names that a table of the plan declares; one that every world has a default for, where there are none.
+fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
+    let entries = plan.setup.get(table).and_then(|entries| entries.as_object());
+    let names: Vec<String> = entries.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    if names.is_empty() { vec![otherwise.to_owned()] } else { names }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn operations_are_read_as_they_are_written_in_a_file() {
+        for value in [
+            json!({ "start": { "process": "p1" } }),
+            json!({ "start": { "process": "p1", "tty": true, "looks-after": "3s", "patience": "10ms" } }),
+            json!({ "read": { "process": "p1", "after": 3, "max-bytes": "1B", "wait": "5s" } }),
+            json!({ "read-all": { "process": "p1", "page": "64KiB", "wait": "20s" } }),
+            json!({ "write": { "process": "p1" } }),
+            json!({ "interrupt": { "process": "p1" } }),
+            json!({ "terminate": { "process": "p1" } }),
+            json!({ "drop-handle": { "process": "p1" } }),
+        ] {
+            let operation: Operation = serde_json::from_value(value.clone()).unwrap();
+            assert_eq!(serde_json::to_value(operation).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn mistakes_say_what_would_be_right() {
+        let mistake = |value| serde_json::from_value::<Operation>(value).unwrap_err().to_string();
+        assert!(mistake(json!({ "read": { "process": "p1", "wait": "1us" } })).contains("`1us` is no duration"));
+        assert!(mistake(json!({ "start": { "process": "p1", "speed": 1 } })).contains("unknown field `speed`"));
+    }
+}

@@ -1,0 +1,81 @@
+//! What a user reads who does not subscribe: pages, and what they come to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::follow::part;
+use crate::history::{Digest, Stream};
+use crate::protocols::exec::client::{Failure, Process};
+use crate::protocols::exec::wire::process::{OutputStream, ReadResult};
+
+/// How long one read of many waits, at most.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// An answer in one line: `chunks 3 to 7, next 9, exit 0, closed`.
+pub(super) fn told(read: &ReadResult) -> String {
+    let mut told = match (read.chunks.first(), read.chunks.last()) {
+        (Some(first), Some(last)) => format!("chunks {} to {}", first.seq, last.seq),
+        _ => "nothing".to_owned(),
+    };
+    told.push_str(&format!(", next {}", read.next_seq));
+    if let Some(code) = read.exit_code.filter(|_| read.exited) {
+        told.push_str(&format!(", exit {code}"));
+    }
+    if read.closed {
+        told.push_str(", closed");
+    }
+    told
+}
+
+/// Reads page after page until the process is closed, or until `wait` has passed. Says what came to how much:
+/// `closed: p1/stdout 340 bytes 0f3a…, p1/stderr 0 bytes …`.
+pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duration) -> Result<String, Failure> {
+    let until = Instant::now() + wait;
+    let mut read: BTreeMap<OutputStream, Vec<u8>> = BTreeMap::new();
+    let mut last = 0;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let (asked, may_wait) = (Instant::now(), left.min(WAIT));
+        let answer = process.read(last, Some(page), may_wait).await?;
+        if says_nothing_new(&answer, last) && asked.elapsed() < may_wait {
+            return Ok(format!("wrong: a read after event {last} that may wait was answered at once, with nothing new"));
+        }
+        if let Some(first) = answer.chunks.first().filter(|_| last == 0 && answer.chunks[0].seq > 1) {
+            return Ok(format!("refused: what was before event {} is no longer there", first.seq));
+        }
+        for chunk in &answer.chunks {
+            if chunk.seq <= last {
+                return Ok(format!("wrong: event {} after event {last}", chunk.seq));
+            }
+            last = chunk.seq;
+            read.entry(chunk.stream).or_default().extend_from_slice(&chunk.chunk.0);
+        }
+        if answer.closed {
+            return Ok(format!("closed: {}", sums(&name, &read)));
+        }
+        // Exit and close have numbers, too.
+        last = last.max(answer.next_seq.saturating_sub(1));
+        if left.is_zero() {
+            return Ok("open".to_owned());
+        }
+    }
+}
+
+/// Whether an answer tells of no event after this one.
+fn says_nothing_new(answer: &ReadResult, after: u64) -> bool {
+    answer.chunks.is_empty() && !answer.closed && answer.next_seq <= after + 1
+}
+
+fn sums(name: &Stream, read: &BTreeMap<OutputStream, Vec<u8>>) -> String {
+    let sum = |(stream, bytes): (&OutputStream, &Vec<u8>)| sum(&part(&name.0, *stream), bytes);
+    read.iter().map(sum).collect::<Vec<_>>().join(", ")
+}
+
+/// What bytes of a stream come to.
+pub(super) fn sum(stream: &Stream, bytes: &[u8]) -> String {
+    let mut digest = Digest::default();
+    digest.bytes(bytes);
+    format!("{stream} {} bytes {digest}", bytes.len())
+}

@@ -1,0 +1,62 @@
+//! The tables and the product know the same names.
+
+use std::path::Path;
+
+use super::*;
+
+/// All of the product's code.
+fn product() -> String {
+    fn read(path: &Path, all: &mut String) {
+        if path.is_dir() {
+            let mut entries: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+            entries.sort();
+            entries.iter().filter(|path| !path.ends_with("tests") && !path.ends_with("tests.rs")).for_each(|path| read(path, all));
+        } else {
+            all.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+    let mut all = String::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/protocols/exec"), &mut all);
+    all
+}
+
+fn named(product: &str, before: &str, end: char) -> Vec<String> {
+    let names = product.split(before).skip(1).filter_map(|rest| rest.split(end).next()).map(|name| name.trim().to_owned());
+    let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn sorted(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn the_tables_and_the_product_know_the_same_names() {
+    let product = product();
+    let marks = |before| named(&product, before, '"');
+    assert_eq!(marks("milestone!(\""), sorted(MILESTONES.iter().map(|row| row.name)));
+    assert_eq!(marks("point!(\""), sorted(POINTS.iter().map(|row| row.name)));
+    assert_eq!(named(&product, "defect!(", ')'), sorted(DEFECTS.iter().map(|row| row.rust)));
+}
+
+#[test]
+fn names_in_files_are_the_rust_names_in_kebab_case() {
+    for defect in DEFECTS {
+        let kebab: String = defect.rust.chars().fold(String::new(), |name, c| match c.is_ascii_uppercase() {
+            true if name.is_empty() => c.to_ascii_lowercase().to_string(),
+            true => format!("{name}-{}", c.to_ascii_lowercase()),
+            false => format!("{name}{c}"),
+        });
+        assert_eq!(kebab, defect.name);
+    }
+}
+
+#[test]
+fn a_point_of_a_defect_names_one_that_there_is() {
+    let known = |name: &str| DEFECTS.iter().any(|row| row.name == name);
+    assert!(POINTS.iter().filter_map(|row| row.defect).all(known));
+}

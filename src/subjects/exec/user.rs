@@ -1,0 +1,213 @@
+//! The user of a simulated client: does what the schedule asks for, and records what comes of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::follow::{self, Parts};
+use super::operations::Operation;
+use super::{reading, tables};
+use crate::history::{Call, Stream};
+use crate::protocols::exec::client::{Client, Failure, Process};
+use crate::protocols::exec::wire::process::{Signal, StartParams};
+use crate::subject::{HostContext, Operated, Recorder};
+use crate::world::process::calls;
+
+/// The answer to a start that its user did not wait for: whether it takes effect is open.
+pub(super) const ABANDONED: &str = "queued: given up";
+
+/// How long a client may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The user of one client.
+pub(super) struct User {
+    host: HostContext,
+    client: Arc<Client>,
+    started: Started,
+    /// What is under way.
+    busy: JoinSet<()>,
+}
+
+/// Of each process: how often it was started, and the newest one that runs, with what follows it.
+#[derive(Clone, Default)]
+struct Started(Arc<Mutex<BTreeMap<String, Newest>>>);
+
+#[derive(Default)]
+struct Newest {
+    times: u64,
+    held: Option<Held>,
+}
+
+/// A process that was started.
+struct Held {
+    process: Process,
+    parts: Parts,
+    /// Follows its events until this is dropped.
+    _following: JoinSet<()>,
+}
+
+impl Started {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Newest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest handle, with the name of its record.
+    fn handle(&self, process: &str) -> Option<(Process, Stream)> {
+        let all = self.all();
+        let held = all.get(process)?.held.as_ref()?;
+        Some((held.process.clone(), held.parts.whole().clone()))
+    }
+}
+
+impl User {
+    pub(super) fn new(host: HostContext, client: Client) -> Self {
+        let client = Arc::new(client);
+        for (name, count) in tables::CLIENT_CENSUS {
+            let client = Arc::downgrade(&client);
+            host.record.gauge(name, move || client.upgrade().map_or(0, |client| count(&client.census())));
+        }
+        Self { host, client, started: Started::default(), busy: JoinSet::new() }
+    }
+
+    /// Performs operations as they come, then closes the client.
+    pub(super) async fn run(mut self, mut operations: Operated<Operation>) {
+        loop {
+            tokio::select! {
+                biased;
+                next = operations.next() => match next {
+                    Some((call, operation)) => self.perform(call, operation),
+                    None => break,
+                },
+                Some(_) = self.busy.join_next() => {}
+            }
+        }
+        let goodbye = async {
+            self.client.close().await;
+            while self.busy.join_next().await.is_some() {}
+        };
+        if timeout(GOODBYE, goodbye).await.is_err() {
+            tracing::warn!("the client took too long to close");
+        }
+    }
+
+    fn perform(&mut self, call: Call, operation: Operation) {
+        match operation {
+            Operation::Start { process, tty, looks_after, patience } => {
+                self.start(call, process, tty, looks_after.0, patience.map_or(Duration::MAX, |span| span.0));
+            }
+            Operation::Read { process, after, max_bytes, wait } => self.with(call, &process, move |process, _| async move {
+                let read = process.read(after, max_bytes.map(|size| size.0), wait.0).await;
+                read.map(|read| reading::told(&read))
+            }),
+            Operation::ReadAll { process, page, wait } => {
+                self.with(call, &process, move |process, record| reading::all(process, record, page.0, wait.0));
+            }
+            Operation::Write { process, bytes } => {
+                let line = calls::line(call, bytes.map_or(0, |size| size.0 as usize));
+                self.with(call, &process, move |process, _| async move {
+                    process.write(line).await.map(|()| "queued: accepted".to_owned())
+                });
+            }
+            Operation::Interrupt { process } => self.with(call, &process, |process, _| async move {
+                process.signal(Signal::Interrupt).await.map(|()| "sent".to_owned())
+            }),
+            Operation::Terminate { process } => self.with(call, &process, |process, _| async move {
+                process.terminate().await.map(|running| format!("running: {running}"))
+            }),
+            Operation::DropHandle { process } => self.drop_handle(call, &process),
+        }
+    }
+
+    /// Does something with the newest handle of a process.
+    fn with<F>(&mut self, call: Call, process: &str, act: impl FnOnce(Process, Stream) -> F)
+    where
+        F: Future<Output = Result<String, Failure>> + Send + 'static,
+    {
+        let record = self.host.record.clone();
+        match self.started.handle(process) {
+            Some((process, name)) => {
+                let acting = act(process, name);
+                self.busy.spawn(async move { tell(&record, call, acting.await) });
+            }
+            None => record.answered(call, "refused: it was not started"),
+        }
+    }
+
+    fn start(&mut self, call: Call, process: String, tty: bool, looks_after: Duration, patience: Duration) {
+        let times = {
+            let mut all = self.started.all();
+            let newest = all.entry(process.clone()).or_default();
+            newest.times += 1;
+            newest.times
+        };
+        let name = record_name(self.host.name.as_str(), &process, times);
+        let (client, record, started) = (self.client.clone(), self.host.record.clone(), self.started.clone());
+        let spec = spec(call, &process, &name, tty);
+        self.busy.spawn(async move {
+            match timeout(patience, client.launch(spec)).await {
+                Err(_) => record.answered(call, ABANDONED),
+                Ok(Ok(handle)) => {
+                    let parts = Parts::new(&name, tty);
+                    parts.all().for_each(|part| record.opened(part, call));
+                    let mut following = JoinSet::new();
+                    let (events, copy) = (handle.clone(), parts.clone());
+                    following.spawn(async move {
+                        sleep(looks_after).await;
+                        follow::follow(events, copy, record, call).await;
+                    });
+                    let held = Held { process: handle, parts, _following: following };
+                    started.all().entry(process).or_default().held = Some(held);
+                }
+                Ok(Err(failure)) => tell(&record, call, Err(failure)),
+            }
+        });
+    }
+
+    fn drop_handle(&mut self, call: Call, process: &str) {
+        let held = self.started.all().get_mut(process).and_then(|newest| newest.held.take());
+        let Some(held) = held else { return self.host.record.answered(call, "refused: it was not started") };
+        held.parts.all().for_each(|part| self.host.record.gave_up(Some(part), call));
+        drop(held);
+        self.host.record.answered(call, "dropped");
+    }
+}
+
+/// The name of the record of the n-th start of a process on a host: one process and one user each.
+fn record_name(host: &str, process: &str, nth: u64) -> String {
+    let owner = if host == "client" { String::new() } else { format!("{host}/") };
+    let start = if nth == 1 { String::new() } else { format!(".{nth}") };
+    format!("{owner}{process}{start}")
+}
+
+fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
+    let env = [(calls::NAME, name.to_owned()), (calls::CALL, call.0.to_string())];
+    StartParams {
+        process_id: process.to_owned(),
+        argv: vec![process.to_owned()],
+        cwd: "/".to_owned(),
+        env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        tty,
+        pipe_stdin: true,
+        arg0: None,
+    }
+}
+
+/// A refusal is an answer: the protocol owes it. So is what is said of a process that has failed: its streams tell the reason.
+pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<String, Failure>) {
+    match outcome {
+        Ok(result) => record.answered(call, result),
+        Err(failure) if is_refusal(&failure) => record.answered(call, format!("refused: {failure}")),
+        Err(failure) => record.failed(call, failure.to_string()),
+    }
+}
+
+fn is_refusal(failure: &Failure) -> bool {
+    use Failure::{Contradiction, Gap, IdTaken, NotWritten, Refused, Superseded, Unwatched};
+    matches!(
+        failure,
+        Refused { .. } | IdTaken | NotWritten(_) | Superseded | Gap { .. } | Contradiction | Unwatched(_)
+    )
+}
