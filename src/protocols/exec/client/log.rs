@@ -132,7 +132,7 @@ impl Log {
     }
 
     /// What stands at this place, if anything does yet.
-    fn at(&self, place: usize) -> Option<Event> {
+    pub(super) fn at(&self, place: usize) -> Option<Event> {
         let kept = self.kept();
         match place.checked_sub(kept.gone) {
             Some(index) => kept.events.get(index).cloned(),

@@ -54,7 +54,7 @@ mod log;
 mod process;
 mod stdio;
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests;
 
 pub use failure::Failure;

@@ -199,8 +199,7 @@ impl Core {
         let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &mut self.phase else { return };
         let Progress::CatchingUp { owed, answered, .. } = progress else { return };
         if let Some(id) = id {
-            owed.remove(id);
-            *answered = true;
+            *answered |= owed.remove(id);
         }
         let next = owed.first().cloned();
         match next {

@@ -104,8 +104,7 @@ impl Core {
             self.forgotten.starts += u32::from(crate::defect!(StartCountLeaks));
             return;
         }
-        if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial)
-            && !crate::defect!(UnclaimedStartKept)
+        if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial) && !crate::defect!(UnclaimedStartKept)
         {
             self.processes.remove(&key.id);
             self.endings.put(key.id.clone());
@@ -262,11 +261,12 @@ impl Core {
         if !self.is_initialized() {
             return;
         }
+        // A process whose read fails is to be ended, too: reads come first.
+        self.tend_readings(now);
         for id in self.endings.take_due(now) {
             let params = TerminateParams { process_id: id.to_string() };
             self.request(method::TERMINATE, &params, Flying::Ending(id));
         }
-        self.tend_readings(now);
     }
 
     /// Calls that have waited too long fail.

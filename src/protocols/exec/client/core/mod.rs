@@ -35,7 +35,7 @@ mod live;
 pub(super) mod process;
 mod reading;
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests;
 
 /// What the driver is to do.
@@ -77,6 +77,15 @@ struct Forgotten {
     calls: Vec<Call>,
     /// Starts that were counted as in flight, and are so for ever.
     starts: u32,
+}
+
+impl Drop for Core {
+    /// Whoever still listens to a process, or waits for a call, is told that nothing more will come.
+    fn drop(&mut self) {
+        if !matches!(self.phase, Phase::Failed(_)) {
+            self.fail(Failure::Closed);
+        }
+    }
 }
 
 enum Phase {
@@ -220,8 +229,9 @@ impl Core {
     /// The connection that there is, installed or not.
     fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.phase {
-            Phase::Connected { connection, .. }
-            | Phase::Recovering { step: Step::Attempting { connection, .. }, .. } => Some(connection),
+            Phase::Connected { connection, .. } | Phase::Recovering { step: Step::Attempting { connection, .. }, .. } => {
+                Some(connection)
+            }
             _ => None,
         }
     }

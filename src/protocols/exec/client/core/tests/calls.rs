@@ -1,0 +1,172 @@
+//! What becomes of calls: while there is no connection, when one dies, and when nobody waits for them any more.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn calls_wait_for_a_connection_and_go_out_in_the_order_of_asking() {
+    let (mut lab, [p1]) = Lab::running(["p1"]);
+    lab.cut();
+    let _answers = ["process/write", "process/signal", "process/read"].map(|method| lab.ask(Kind::Other, method, Some(&p1)));
+    assert!(lab.asked_nothing());
+    lab.shake_hands();
+    let id = lab.asked_to_read("p1", 0);
+    lab.reply(id, &answer(&[], 1, None, false));
+    for method in ["process/write", "process/signal", "process/read"] {
+        lab.asked(method);
+    }
+    assert!(lab.asked_nothing());
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_flight_reads_are_repeated_and_everything_else_fails() {
+    let (mut lab, [p1]) = Lab::running(["p1"]);
+    let mut read = lab.ask(Kind::Read, "process/read", Some(&p1));
+    let mut others = [Kind::Write, Kind::Other].map(|kind| lab.ask(kind, "process/any", Some(&p1)));
+    let (_, params) = lab.asked("process/read");
+    lab.cut();
+    for answer in &mut others {
+        assert_eq!(ended(answer), Some(Err(Failure::ConnectionLost)));
+    }
+    lab.shake_hands();
+    let id = lab.asked_to_read("p1", 0);
+    lab.reply(id, &answer(&[], 1, None, false));
+    let (id, again) = lab.asked("process/read");
+    assert_eq!(again, params, "the same again");
+    assert!(lab.asked_nothing(), "and nothing else");
+    lab.reply(id, &json!(1));
+    assert_eq!(ended(&mut read), Some(Ok("1".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_flight_writes_are_repeated_in_order_where_the_limits_say_so() {
+    let mut lab = Lab::with(ClientLimits { retry_writes: true, ..ClientLimits::default() });
+    lab.shake_hands();
+    let _answers = ["process/write", "b", "c"].map(|method| lab.ask(Kind::Write, method, None));
+    lab.asked("process/write");
+    lab.cut();
+    let _later = lab.ask(Kind::Write, "d", None);
+    lab.shake_hands();
+    for method in ["process/write", "b", "c", "d"] {
+        lab.asked(method);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_was_read_before_the_end_wins() {
+    let mut lab = Lab::connected();
+    let mut answer = lab.ask(Kind::Other, "process/signal", None);
+    let (id, _) = lab.asked("process/signal");
+    lab.reply(id, &json!({}));
+    lab.cut();
+    assert_eq!(ended(&mut answer), Some(Ok("{}".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told_to_who_asked() {
+    let mut lab = Lab::connected();
+    let mut answer = lab.ask(Kind::Other, "process/signal", None);
+    let (id, _) = lab.asked("process/signal");
+    lab.refuse(id, code::INVALID_REQUEST, "unknown process id p1");
+    let refused = Failure::Refused { code: code::INVALID_REQUEST, message: "unknown process id p1".into() };
+    assert_eq!((ended(&mut answer), lab.state()), (Some(Err(refused)), State::Connected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_transport_ends_the_connection_and_is_not_asked_in_a_loop() {
+    let mut lab = Lab::connected();
+    let mut answer = lab.ask(Kind::Read, "process/read", None);
+    let begin = lab.now;
+    let mut asked = 0;
+    while ended(&mut answer).is_none() {
+        if lab.wire.is_some() && lab.asked_nothing() {
+            lab.shake_hands();
+        }
+        if lab.state() == State::Connected {
+            let (id, _) = lab.asked("process/read");
+            asked += 1;
+            lab.refuse(id, code::TRANSPORT_CLOSED, "JSON-RPC transport closed");
+            assert_eq!(lab.state(), State::Recovering);
+            if asked > 5 {
+                continue;
+            }
+        }
+        lab.pass(millis(1));
+    }
+    assert_eq!(asked, 6, "once, and as often again as the limits say");
+    assert!(lab.now - begin > millis(700), "with pauses");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_another_connection_has_is_one_recovery_and_no_end_of_processes() {
+    let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
+    lab.cut();
+    lab.shake_hands();
+    let id = lab.asked_to_read("p1", 0);
+    lab.refuse(id, code::INVALID_REQUEST, "session has been resumed by another connection");
+    assert_eq!((lab.wire, lab.state()), (None, State::Recovering));
+    lab.pass(millis(25_000));
+    for process in [p1, p2] {
+        assert_eq!(process.told(), "failed: no connection within the recovery deadline");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_fails_in_time_and_the_connection_does_not() {
+    let mut lab = Lab::connected();
+    let mut answer = lab.ask(Kind::Read, "process/read", None);
+    lab.pass(millis(59_999));
+    assert_eq!(ended(&mut answer), None);
+    lab.pass(millis(1));
+    assert_eq!((ended(&mut answer), lab.state()), (Some(Err(Failure::Unanswered)), State::Connected));
+    let (id, _) = lab.asked("process/read");
+    lab.reply(id, &json!({}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_nobody_waits_for_do_not_fill_the_tables() {
+    let mut lab = Lab::with(ClientLimits { calls: 4, ..ClientLimits::default() });
+    for _ in 0..100 {
+        drop(lab.ask(Kind::Read, "process/read", None));
+    }
+    assert!(lab.core.census().calls <= 4, "waiting ones: {}", lab.core.census().calls);
+    lab.shake_hands();
+    assert!(lab.asked_nothing(), "they are not even sent");
+    for _ in 0..100 {
+        drop(lab.ask(Kind::Read, "process/read", None));
+    }
+    assert!(lab.core.census().calls <= 4, "in flight: {}", lab.core.census().calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_of_a_process_that_failed_fails_the_same_way_and_asks_nothing() {
+    let (mut lab, [p1]) = Lab::running(["p1"]);
+    lab.hear(Lab::closed("p1", 5));
+    lab.hear(Lab::output("p1", 6, "x"));
+    assert_eq!(p1.log.failure(), Some(Failure::Contradiction));
+    lab.asked("process/terminate");
+    let mut answer = lab.ask(Kind::Read, "process/read", Some(&p1));
+    assert_eq!((ended(&mut answer), lab.asked_nothing()), (Some(Err(Failure::Contradiction)), true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_the_server_are_refused_and_unknown_notifications_skipped() {
+    let mut lab = Lab::connected();
+    lab.hear(Lab::told("network/policyDecision", &json!({ "any": 1 })));
+    lab.hear(Report::Message(Message::request(9, "network/policy", &json!({}))));
+    let sent = lab.sent.pop_front();
+    assert!(
+        matches!(&sent, Some(Message::Error { id: RequestId::Number(9), error }) if error.code == code::UNKNOWN_METHOD),
+        "{sent:?}"
+    );
+    lab.hear(Report::Message(Message::error(RequestId::Number(-1), code::INVALID_REQUEST, "malformed")));
+    lab.hear(Report::Message(Message::response(RequestId::Text("x".into()), &json!({}))));
+    assert_eq!(lab.state(), State::Connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_that_makes_no_sense_ends_the_connection_and_is_recovered_from() {
+    let mut lab = Lab::connected();
+    lab.pass(millis(1000));
+    lab.hear(Lab::told("process/output", &json!({ "processId": "p1", "seq": -1 })));
+    assert_eq!((lab.state(), lab.opened), (State::Recovering, 2));
+}
