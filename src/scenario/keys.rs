@@ -224,6 +224,13 @@ const SPEAKS: Key = key(
      script begins. Pings are answered where the script reads.",
 );
 
+const AGAIN: Key = key(
+    "again",
+    Form::Tables("script"),
+    Some("the same"),
+    "What it does on the connections after the first, where that is something else.",
+);
+
 /// `[puppet.HOST]`
 pub const PUPPET: Section = Section {
     title: "[puppet.HOST]",
@@ -242,6 +249,7 @@ pub const PUPPET: Section = Section {
             None,
             "What it does on a connection, in order; after it, it closes the connection.",
         ),
+        AGAIN,
     ],
 };
 
@@ -536,5 +544,6 @@ pub const SWARM_PUPPET: Section = Section {
         key("connections", Form::Number(1), Some("as many as come"), "As in `[puppet.HOST]`."),
         SPEAKS,
         key("script", Form::Tables("script"), None, "As in `[puppet.HOST]`."),
+        AGAIN,
     ],
 };
