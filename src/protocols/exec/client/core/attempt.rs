@@ -58,7 +58,8 @@ impl Core {
 
     /// Pauses, and tries again.
     fn retry(&mut self, recovery: Recovery, now: Instant) {
-        let recovery = if crate::defect!(DeadlinePerAttempt) { Recovery::begin(now, self.limits.recovery_deadline) } else { recovery };
+        let recovery =
+            if crate::defect!(DeadlinePerAttempt) { Recovery::begin(now, self.limits.recovery_deadline) } else { recovery };
         let pause = self.back_off.next(self.entropy.below(u64::MAX));
         let pause = if crate::defect!(NoBackOff) { std::time::Duration::from_millis(1) } else { pause };
         let until = if self.forgotten.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
@@ -89,6 +90,10 @@ impl Core {
     }
 
     fn attempt(&mut self, recovery: Recovery, now: Instant) {
+        if crate::defect!(HttpUnsentFails) {
+            let unsent = self.calls.take(|call| matches!(call.kind, Kind::Body(_)));
+            unsent.into_iter().for_each(|call| call.end(Err(Failure::ConnectionLost)));
+        }
         self.attempts += 1;
         let generation = Generation { number: self.installed + 1, attempt: self.attempts };
         let connection = Connection::new(generation);
@@ -221,7 +226,9 @@ impl Core {
         if self.current() != Some(generation) {
             return;
         }
-        let Phase::Recovering { recovery, step: Step::Attempting { progress: Progress::Ready, .. } } = &self.phase else { return };
+        let Phase::Recovering { recovery, step: Step::Attempting { progress: Progress::Ready, .. } } = &self.phase else {
+            return;
+        };
         if recovery.is_over(now) {
             return self.fail_deadline();
         }
@@ -262,6 +269,7 @@ impl Core {
     fn let_down(&mut self, flying: Vec<Flying>) {
         self.processes.values_mut().for_each(super::Process::connection_lost);
         self.endings.connection_lost();
+        self.bodies.connection_lost();
         for flying in flying {
             let Flying::Call(ticket, call) = flying else { continue };
             let again = match call.kind {
