@@ -6,15 +6,20 @@
 //! | `reads_are_true` | what a page-wise read came to, and what the process really printed |
 //! | `no_orphan` | the effect of a start, how it came out for its user, and the real end of what it started |
 //! | `no_call_before_install` | the messages of calls, and the milestone that says that a generation is installed |
+//! | `http_fails_truly` | why requests and bodies failed, and when the connections of their client were over |
+//! | `response_before_body` | the milestone that says that a piece came before its answer |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::reading::sum;
 use super::user::ABANDONED;
+use super::web;
 use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence, Property};
 use crate::schedule::FieldValue;
+
+mod http;
 
 /// The properties.
 pub(super) const OWN: &[Property] = &[
@@ -37,6 +42,16 @@ pub(super) const OWN: &[Property] = &[
         name: "no_call_before_install",
         doc: "a generation carries no call of the user's before it is installed",
         check: no_call_before_install,
+    },
+    Property {
+        name: "http_fails_truly",
+        doc: "an HTTP request or body fails with a lost connection only where that was its own, and for a missing piece never",
+        check: http::fail_truly,
+    },
+    Property {
+        name: "response_before_body",
+        doc: "the answer to an HTTP request comes before the first piece of its body",
+        check: http::response_before_body,
     },
 ];
 
@@ -113,7 +128,9 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::StreamEnded { stream, ending: Ending::Failed { reason } } if reason.starts_with("gap") => {
                 failed.entry(&stream.0).or_insert(event.at);
             }
-            What::Effect { call, target } if !target.ends_with("/stdin") => drop(started.insert(*call, (target, event.at))),
+            What::Effect { call, target } if !target.ends_with("/stdin") && !target.ends_with(web::EFFECT) => {
+                drop(started.insert(*call, (target, event.at)))
+            }
             What::Ended { stream, .. } => drop(ended.insert(&stream.0)),
             What::Died { .. } => return Vec::new(), // with the server die its processes; a dead client cleans nothing up
             _ => {}
