@@ -198,7 +198,7 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
                 failed.entry(&stream.0).or_insert(event.at);
             }
             What::Effect { call, target } if !target.ends_with("/stdin") && !target.ends_with(web::EFFECT) => {
-                { started.insert(*call, (target, event.at)); }
+                started.insert(*call, (target, event.at));
             }
             What::Ended { stream, .. } => drop(ended.insert(&stream.0)),
             What::Died { .. } => return Vec::new(), // with the server die its processes; a dead client cleans nothing up
