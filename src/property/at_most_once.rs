@@ -1,7 +1,7 @@
 //! `at_most_once`: a mutating operation takes effect at most once, and exactly once if it was acknowledged; effects on one target
 //! come in the order of issue.
 //!
-//! An operation is taken for mutating if one of its verb took effect in the run. An answer that begins with `refused`
+//! An operation is taken for mutating if one of its verb took effect in the run. Opening a stream acknowledges. An answer that begins with `refused`
 //! or `queued` acknowledges nothing. The calls of two hosts have no order among each other. Call 0 stands for an effect whose call the
 //! outside world cannot tell.
 
@@ -64,6 +64,15 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
             _ => {}
         }
     }
+    let mut told = BTreeSet::new();
+    for view in &facts.views {
+        let Some((call, at)) = view.opened.and_then(|(_, at, call)| Some((facts.call(call)?, at))) else { continue };
+        let is_lost = mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call);
+        if is_lost && told.insert(call.call) {
+            let moment = moment(None, at);
+            broken.other(at, format!("{}: it opened {}, but never took effect {moment}", call.name(), view.stream));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +118,13 @@ mod tests {
         );
         adds().answered(2, 130, "refused: no such counter").holds("at_most_once");
         adds().answered(2, 130, "queued: the reader may be gone").holds("at_most_once");
+    }
+
+    #[test]
+    fn what_opened_a_stream_took_effect() {
+        let told = history().opened("s1", 1, 0).effect(1, 5, "s1").opened("s2", 2, 10);
+        assert_eq!(told.breaks("at_most_once"), ["call 2 (watch): it opened s2, but never took effect (at 0.010 s)"]);
+        told.effect(2, 15, "s2").holds("at_most_once");
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod one_ending;
 pub mod path;
 mod stale_generation_inert;
 #[cfg(test)]
-mod told;
+pub(crate) mod told;
 pub mod view;
 
 use facts::Facts;

@@ -111,7 +111,7 @@ impl Told {
         self.end(ms)
     }
 
-    fn user(self, ms: u64, what: What) -> Self {
+    pub fn user(self, ms: u64, what: What) -> Self {
         let by = self.by.clone();
         self.entry(ms, Some(by.as_str()), what)
     }

@@ -223,6 +223,21 @@ pub const LIMITS: Section = Section {
     keys: &[],
 };
 
+pub(super) const SPEAKS: Key = key(
+    "speaks",
+    Form::OneOf(&names(&crate::schedule::puppet::SPEAKS)),
+    Some("bytes"),
+    "What its texts are on the wire: bytes as they are; or text messages of a WebSocket, one a text, which is opened before the \
+     script begins. Pings are answered where the script reads.",
+);
+
+pub(super) const AGAIN: Key = key(
+    "again",
+    Form::Tables("script"),
+    Some("the same"),
+    "What it does on the connections after the first, where that is something else.",
+);
+
 /// `[puppet.HOST]`
 pub const PUPPET: Section = Section {
     title: "[puppet.HOST]",
@@ -234,12 +249,14 @@ pub const PUPPET: Section = Section {
             Some("as many as come"),
             "How many connections it accepts, or, in the place of a client, opens.",
         ),
+        SPEAKS,
         key(
             "script",
             Form::Tables("script"),
             None,
             "What it does on a connection, in order; after it, it closes the connection.",
         ),
+        AGAIN,
     ],
 };
 

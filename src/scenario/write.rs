@@ -7,9 +7,10 @@ use serde_json::{Map, Value as Json};
 
 use super::expect::{CALL_ENDS, EXITS, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, PROCESS_ENDS, STREAM_ENDS};
 use super::{Body, ENGINES, Expect, FORMAT, ORDERS, ProcessExit, Scenario, name_of};
+use crate::schedule::puppet::SPEAKS;
 use crate::schedule::words::Value;
 use crate::schedule::{
-    Action, Fault, FieldValue, Learns, LimitValue, Mark, Operation, Plan, Puppet, PuppetStep, Step, Trigger, When, units,
+    Action, Fault, FieldValue, Learns, LimitValue, Mark, Operation, Plan, Puppet, PuppetStep, Speaks, Step, Trigger, When, units,
 };
 use crate::world::Engine;
 use inline::{Inline, key, text};
@@ -162,7 +163,11 @@ pub(super) fn limit(value: LimitValue) -> Inline {
 fn puppet(puppet: &Puppet) -> Pairs {
     let mut pairs = Vec::new();
     put_some(&mut pairs, "connections", puppet.connections.map(Inline::raw));
-    put(&mut pairs, "script", Inline::list(puppet.script.iter().map(line)).broken());
+    let speaks = SPEAKS.iter().find(|(_, speaks)| *speaks == puppet.speaks && *speaks != Speaks::default());
+    put_some(&mut pairs, "speaks", speaks.map(|(word, _)| text(word)));
+    let lines = |script: &[PuppetStep]| Inline::list(script.iter().map(line)).broken();
+    put(&mut pairs, "script", lines(&puppet.script));
+    put_some(&mut pairs, "again", puppet.again.as_deref().map(lines));
     pairs
 }
 

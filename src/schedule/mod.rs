@@ -28,7 +28,7 @@ pub use fault::{Count, Fault, HoldEnd, Learns, Orphans, Place, SlowBy};
 pub use limits::{Limit, LimitValue, Limits};
 pub use names::{Conn, Host, Which};
 pub use profile::{Choice, Profile};
-pub use puppet::{Puppet, PuppetStep};
+pub use puppet::{Puppet, PuppetStep, Speaks};
 pub use trigger::{FieldValue, Mark, Trigger};
 
 /// All that determines a run: subject + limits + schedule + seed, and the few choices that go with them.

@@ -9,9 +9,34 @@ use std::time::Duration;
 pub struct Puppet {
     /// How many connections it opens or accepts; the script is played once on each. `None`: as many as come.
     pub connections: Option<u64>,
+    /// What its texts are on the wire.
+    pub speaks: Speaks,
     /// What it does on a connection, in order. When it is through, it closes the connection.
     pub script: Vec<PuppetStep>,
+    /// What it does on the connections after the first, where that is something else.
+    pub again: Option<Vec<PuppetStep>>,
 }
+
+impl Puppet {
+    /// What it does on a connection, counted from 1.
+    pub fn script_of(&self, number: u64) -> &[PuppetStep] {
+        self.again.as_ref().filter(|_| number > 1).unwrap_or(&self.script)
+    }
+}
+
+/// What the texts of a script are on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Speaks {
+    /// Bytes, as they are.
+    #[default]
+    Bytes,
+    /// Text messages of a WebSocket, one a text. It is opened before the script begins, pings are answered as long as the script
+    /// reads, and what is expected is looked for in the texts that came, one behind the other.
+    WebSocket,
+}
+
+/// The words for what a puppet speaks.
+pub const SPEAKS: [(&str, Speaks); 2] = [("bytes", Speaks::Bytes), ("websocket", Speaks::WebSocket)];
 
 /// One line of a puppet's script.
 #[derive(Clone, Debug, PartialEq)]

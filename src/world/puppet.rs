@@ -3,12 +3,14 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use self::peer::Peer;
 use crate::net::{Endpoint, Net, Stream};
 use crate::schedule::{Puppet, PuppetStep};
+
+mod peer;
 
 /// How long a puppet client waits before it connects again, and before it tries again where it could not.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -19,8 +21,12 @@ pub(super) async fn serve(net: Net, at: Endpoint, puppet: Puppet, reset: fn(&Str
     let mut playing = JoinSet::new();
     for number in 1..=puppet.connections.unwrap_or(u64::MAX) {
         let Ok(stream) = listener.accept().await else { return };
-        let script = puppet.script.clone();
-        playing.spawn(async move { play(stream, &script, number, reset).await });
+        let puppet = puppet.clone();
+        playing.spawn(async move {
+            if let Ok(peer) = Peer::accepted(stream, puppet.speaks).await {
+                play(peer, puppet.script_of(number), number, reset).await;
+            }
+        });
         while playing.try_join_next().is_some() {}
     }
     drop(listener);
@@ -36,31 +42,33 @@ pub(super) async fn connect(net: Net, to: Endpoint, puppet: Puppet, reset: fn(&S
                 Err(_) => sleep(PAUSE).await,
             }
         };
-        play(stream, &puppet.script, number, reset).await;
+        if let Ok(peer) = Peer::connected(stream, puppet.speaks).await {
+            play(peer, puppet.script_of(number), number, reset).await;
+        }
         sleep(PAUSE).await;
     }
 }
 
 /// Plays the script on one connection; an error of the connection ends it.
-async fn play(mut stream: Stream, script: &[PuppetStep], number: u64, reset: fn(&Stream)) {
+async fn play(mut peer: Peer, script: &[PuppetStep], number: u64, reset: fn(&Stream)) {
     let mut read = Vec::new();
     for step in script {
-        if act(&mut stream, step, number, &mut read, reset).await.is_err() {
+        if act(&mut peer, step, number, &mut read, reset).await.is_err() {
             return;
         }
     }
 }
 
-async fn act(stream: &mut Stream, step: &PuppetStep, number: u64, read: &mut Vec<u8>, reset: fn(&Stream)) -> io::Result<()> {
+async fn act(peer: &mut Peer, step: &PuppetStep, number: u64, read: &mut Vec<u8>, reset: fn(&Stream)) -> io::Result<()> {
     match step {
-        PuppetStep::Expect { text } => expect(stream, text.as_bytes(), read).await,
+        PuppetStep::Expect { text } => expect(peer, text.as_bytes(), read).await,
         PuppetStep::Send { text, times, every } => {
             for n in 1..=*times {
                 if n > 1 {
                     sleep(*every).await;
                 }
                 let text = text.replace("{n}", &n.to_string()).replace("{conn}", &number.to_string());
-                stream.write_all(text.as_bytes()).await?;
+                peer.say(text).await?;
             }
             Ok(())
         }
@@ -69,27 +77,28 @@ async fn act(stream: &mut Stream, step: &PuppetStep, number: u64, read: &mut Vec
             Ok(())
         }
         PuppetStep::Drain => {
-            let mut buffer = [0; 4096];
-            while stream.read(&mut buffer).await? > 0 {}
+            while peer.hear(read).await? > 0 {
+                read.clear();
+            }
             Ok(())
         }
         PuppetStep::Close => Err(io::ErrorKind::ConnectionAborted.into()),
         PuppetStep::Reset => {
-            reset(stream);
+            reset(peer.stream());
             Err(io::ErrorKind::ConnectionReset.into())
         }
     }
 }
 
 /// Reads until `wanted` has come, and takes what was read up to and with it.
-async fn expect(stream: &mut Stream, wanted: &[u8], read: &mut Vec<u8>) -> io::Result<()> {
+async fn expect(peer: &mut Peer, wanted: &[u8], read: &mut Vec<u8>) -> io::Result<()> {
     loop {
         let found = read.windows(wanted.len().max(1)).position(|window| window == wanted);
         if wanted.is_empty() || found.is_some() {
             read.drain(..found.unwrap_or(0) + wanted.len());
             return Ok(());
         }
-        if stream.read_buf(read).await? == 0 {
+        if peer.hear(read).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }

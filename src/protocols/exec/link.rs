@@ -261,16 +261,32 @@ fn lost(error: &tungstenite::Error) -> Lost {
 }
 
 /// A stream that knows when its peer last gave a sign of life, and when it last took something.
+///
+/// A write that fails says nothing until all that had come before was read: the last answer of a peer that has gone counts, also
+/// where a pong was to be written first.
 struct Pulse {
     stream: Stream,
     heard: Instant,
     moved: Instant,
+    /// How a write failed.
+    broken: Option<io::ErrorKind>,
 }
 
 impl Pulse {
     fn new(stream: Stream) -> Self {
         let now = Instant::now();
-        Self { stream, heard: now, moved: now }
+        Self { stream, heard: now, moved: now, broken: None }
+    }
+
+    /// What was to be written goes nowhere, and whoever reads is told when there is nothing left to read.
+    fn break_down<T>(&mut self, polled: Poll<io::Result<T>>, done: T) -> Poll<io::Result<T>> {
+        match polled {
+            Poll::Ready(Err(error)) => {
+                self.broken = Some(error.kind());
+                Poll::Ready(Ok(done))
+            }
+            polled => polled,
+        }
     }
 }
 
@@ -281,21 +297,31 @@ impl AsyncRead for Pulse {
         if buf.filled().len() > before {
             self.heard = Instant::now();
         }
-        polled
+        match self.broken {
+            Some(how) if polled.is_pending() => Poll::Ready(Err(how.into())),
+            _ => polled,
+        }
     }
 }
 
 impl AsyncWrite for Pulse {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.broken.is_some() {
+            return Poll::Ready(Ok(buf.len()));
+        }
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
         if matches!(polled, Poll::Ready(Ok(_))) {
             self.moved = Instant::now();
         }
-        polled
+        self.break_down(polled, buf.len())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        if self.broken.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        self.break_down(polled, ())
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,6 +1,6 @@
 //! The keys of `[swarm]`, and of all that stands below it.
 
-use super::{Form, Section, key};
+use super::{AGAIN, Form, SPEAKS, Section, key};
 
 /// `[swarm]`
 pub const SWARM: Section = Section {
@@ -122,6 +122,8 @@ pub const SWARM_PUPPET: Section = Section {
         key("chance", Form::Share, None, "The share of the runs."),
         key("host", Form::Text, None, "The host."),
         key("connections", Form::Number(1), Some("as many as come"), "As in `[puppet.HOST]`."),
+        SPEAKS,
         key("script", Form::Tables("script"), None, "As in `[puppet.HOST]`."),
+        AGAIN,
     ],
 };

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::one_of;
 use crate::scenario::keys;
 use crate::scenario::mistake::{Parsed, Wrong, ticked};
 use crate::scenario::reader::{Node, Table};
-use crate::schedule::{Puppet, PuppetStep};
+use crate::schedule::puppet::SPEAKS;
+use crate::schedule::{Puppet, PuppetStep, Speaks};
 
 /// A puppet.
 pub fn puppet(node: &Node<'_>) -> Parsed<Puppet> {
@@ -15,9 +17,12 @@ pub fn puppet(node: &Node<'_>) -> Parsed<Puppet> {
 /// A puppet whose keys stand in a table that may have others.
 pub fn parts(table: &Table<'_>) -> Parsed<Puppet> {
     let script = table.need("script", "a list of tables like `{ expect = \"hello\" }`")?;
+    let lines = |node: &Node<'_>| node.list("a list of tables")?.iter().map(line).collect::<Parsed<Vec<_>>>();
     Ok(Puppet {
         connections: table.get("connections").map(|node| node.number(1)).transpose()?,
-        script: script.list("a list of tables")?.iter().map(line).collect::<Parsed<_>>()?,
+        speaks: table.get("speaks").map_or(Ok(Speaks::default()), |node| one_of(&node, &SPEAKS))?,
+        script: lines(&script)?,
+        again: table.get("again").map(|node| lines(&node)).transpose()?,
     })
 }
 

@@ -10,8 +10,8 @@ use super::*;
 use crate::schedule::profile::{Choice, Entries, Kind, Shape, Template};
 use crate::schedule::words::{Fields, Kind as FieldKind, Need, Value, WORDS};
 use crate::schedule::{
-    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Step, Trigger,
-    When, Which,
+    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Speaks, Step,
+    Trigger, When, Which,
 };
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -116,8 +116,10 @@ fn puppet() -> impl Strategy<Value = Puppet> {
         duration().prop_map(|lasts| PuppetStep::Wait { lasts }),
         select(vec![PuppetStep::Drain, PuppetStep::Close, PuppetStep::Reset]),
     ];
-    (proptest::option::of(1..9u64), proptest::collection::vec(line, 0..4))
-        .prop_map(|(connections, script)| Puppet { connections, script })
+    let speaks = select(vec![Speaks::Bytes, Speaks::WebSocket]);
+    let script = proptest::collection::vec(line, 0..4);
+    (proptest::option::of(1..9u64), speaks, script.clone(), proptest::option::of(script))
+        .prop_map(|(connections, speaks, script, again)| Puppet { connections, speaks, script, again })
 }
 
 fn limits() -> impl Strategy<Value = Limits> {

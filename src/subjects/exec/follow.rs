@@ -8,6 +8,9 @@ use crate::subject::Recorder;
 /// The endings of the names of streams that are parts of a process.
 pub(super) const PARTS: &[&str] = &["/stdout", "/stderr", "/pty"];
 
+/// How the user says at which number it saw the exit.
+pub(super) const EXIT_AT: &str = "exit as event ";
+
 /// What the history calls a process and its output.
 #[derive(Clone)]
 pub(super) struct Parts {
@@ -66,7 +69,10 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
                 record.delivered(&part(&parts.whole.0, stream), bytes, Some(via.generation));
             }
             Event::Exited { code, .. } if exit.is_some() => record.saw(&parts.whole, format!("exit {code} after its exit")),
-            Event::Exited { code, .. } => exit = Some(code),
+            Event::Exited { code, seq, .. } => {
+                record.saw(&parts.whole, format!("{EXIT_AT}{seq}"));
+                exit = Some(code);
+            }
             Event::Closed { .. } => {
                 let outcome = exit.map_or_else(|| "closed without an exit".to_owned(), outcome);
                 let ending = |whole| Ending::Completed { outcome: if whole { outcome.clone() } else { "closed".into() } };
@@ -76,6 +82,11 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
                 }
             }
             Event::Failed(failure) => {
+                if let Failure::Gap { next, .. } = failure
+                    && next != last + 1
+                {
+                    record.saw(&parts.whole, format!("a gap from event {next} on after event {last}"));
+                }
                 if failure == Failure::Lagged && last == 0 {
                     parts.all().for_each(|part| record.gave_up(Some(part), call));
                 }

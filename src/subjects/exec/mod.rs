@@ -16,6 +16,7 @@ use crate::history::Side;
 use crate::net::Endpoint;
 use crate::property::{Promise, Property, Retention, Work};
 use crate::protocols::exec::client::Client;
+use crate::protocols::exec::limits::ServerLimits;
 use crate::protocols::exec::server::{CHUNK, Server};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
@@ -116,13 +117,15 @@ impl Subject for Exec {
             session: server.detached_lifetime,
             retention: Retention { items: Some(server.retained_chunks as u64), bytes: Some(server.retained_bytes as u64) },
             parts: follow::PARTS,
-            closed_retention: server.closed_retention,
+            closed_retention: closed_retention(&server),
             work: Work { attempts: 15, frames: 400, polls: 200 },
             memory: vec![
                 ("retained-bytes", server.retained_bytes.max(CHUNK) as u64),
                 ("retained-chunks", server.retained_chunks as u64),
                 ("waiting-input", (server.stdin_bytes + server.wire.message_bytes) as u64),
                 ("sessions", server.sessions as u64),
+                ("held-back-events", client.reorder_events as u64),
+                ("held-back-bytes", client.reorder_bytes as u64),
             ],
             settle: detection + server.detached_lifetime + server.closed_retention + Duration::from_secs(5),
         }
@@ -135,4 +138,13 @@ impl Subject for Exec {
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {
         Box::new(WebSocket::new(label::label))
     }
+}
+
+/// How long a closed process can be caught up with: as long as its session lives. Its clock stands still while nobody is
+/// attached, and begins anew with each connection. Only where the server hardly notices in time that a connection is dead, it can
+/// be forgotten under that.
+fn closed_retention(server: &ServerLimits) -> Duration {
+    let detection = server.wire.ping_interval + server.wire.pong_deadline;
+    let kept = server.closed_retention;
+    if kept >= detection + Duration::from_secs(5) { Promise::default().closed_retention } else { kept }
 }

@@ -2,19 +2,32 @@
 //!
 //! | property | what it is computed from |
 //! |---|---|
-//! | `in_sequence` | what the user saw: each event has the number after the one before it |
+//! | `in_sequence` | what the user saw: each event has the number after the one before it, and the exit that of the server's |
 //! | `reads_are_true` | what a page-wise read came to, and what the process really printed |
 //! | `no_orphan` | the effect of a start, how it came out for its user, and the real end of what it started |
+//! | `lost_by_its_own_end` | the ends of connections, and the milestone that says that one was given up |
+//! | `answers_count` | the milestones of answers that were read, and of calls that were cut off |
+//! | `one_reason` | the reasons of what was asked of a client that had failed for good, and why it had |
 //! | `no_call_before_install` | the messages of calls, and the milestone that says that a generation is installed |
+//! | `reads_wait` | what a read may wait for, when that really was there, and when it was answered |
+//! | `ids_are_own` | what the user of a refused start had started before |
+//! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session was the cause |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::follow;
 use super::reading::sum;
 use super::user::ABANDONED;
 use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence, Property};
+use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
+
+mod generations;
+mod served;
+#[cfg(test)]
+mod tests;
 
 /// The properties.
 pub(super) const OWN: &[Property] = &[
@@ -34,9 +47,39 @@ pub(super) const OWN: &[Property] = &[
         check: no_orphan,
     },
     Property {
+        name: "lost_by_its_own_end",
+        doc: "an installed connection is given up when it is over, or when the server says so; never for another one's end",
+        check: generations::lost_by_its_own_end,
+    },
+    Property {
+        name: "answers_count",
+        doc: "a call whose answer was read before its connection ended has been answered",
+        check: generations::answers_count,
+    },
+    Property {
+        name: "one_reason",
+        doc: "whatever is asked of a client that has failed for good fails for the reason for which the client did",
+        check: one_reason,
+    },
+    Property {
         name: "no_call_before_install",
         doc: "a generation carries no call of the user's before it is installed",
         check: no_call_before_install,
+    },
+    Property {
+        name: "reads_wait",
+        doc: "a read that may wait is answered when there is something new: not before, and not only at its deadline",
+        check: served::reads_wait,
+    },
+    Property {
+        name: "ids_are_own",
+        doc: "an id of a process is taken only for whoever started one of that id",
+        check: served::ids_are_own,
+    },
+    Property {
+        name: "ends_as_it_wants",
+        doc: "a process is killed only where its user wants it, or does not have it any more",
+        check: served::ends_as_it_wants,
     },
 ];
 
@@ -50,14 +93,41 @@ fn judged<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Event> {
     evidence.history.events.iter().take_while(move |event| event.at <= until)
 }
 
+/// What the user saw is wrong, but for an exit in its place.
 fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let saw = judged(evidence).filter_map(|event| match &event.what {
-        What::Saw { stream, what } => {
-            Some(broken("in_sequence", event.at, Some(stream), format!("{stream}: {what} (at {})", event.at)))
+    let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Milestone { name: "exec.process.exited", fields } => exits.extend(exited(fields)),
+            What::Saw { stream, what } => {
+                let place = what.strip_prefix(follow::EXIT_AT).and_then(|seq| seq.parse().ok());
+                let in_place = place.is_some_and(|seq| exits.contains(&(process_of(stream).to_owned(), seq)));
+                if !(in_place || place.is_some() && has_puppet(evidence)) {
+                    found.push(broken("in_sequence", event.at, Some(stream), format!("{stream}: {what} (at {})", event.at)));
+                }
+            }
+            _ => {}
         }
+    }
+    found.truncate(5);
+    found
+}
+
+/// The process that exited, and the number of its exit, as the server says.
+fn exited(fields: &[(&'static str, FieldValue)]) -> Option<(String, u64)> {
+    let field = |wanted| fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value);
+    match (field("process")?, field("seq")?) {
+        (FieldValue::Text(process), FieldValue::Number(seq)) => Some((process.clone(), *seq)),
         _ => None,
-    });
-    saw.take(5).collect()
+    }
+}
+
+/// What a process is called on the wire whose record has this name: `p1` of `client2/p1.2`.
+fn process_of(record: &Stream) -> &str {
+    let start = record.0.rsplit('/').next().unwrap_or_default();
+    let counted = start.rsplit_once('.').filter(|(_, nth)| nth.bytes().all(|digit| digit.is_ascii_digit()));
+    counted.map_or(start, |(process, _)| process)
 }
 
 /// What a puppet answers has no truth.
@@ -149,6 +219,43 @@ fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Broken> {
             "exec.client.sent" if !installed.contains_key(&key) => {
                 let sentence = format!("generation {generation} carried a call before it was installed (at {})", event.at);
                 found.push(broken("no_call_before_install", event.at, None, sentence));
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// Why a client failed for good, as the milestone says that tells of it.
+fn reason(name: &str, fields: &[(&'static str, FieldValue)]) -> Option<String> {
+    match name {
+        "exec.client.failed-deadline" => Some(Failure::RecoveryDeadline.to_string()),
+        "exec.client.failed-permanent" => fields.iter().find_map(|(field, value)| match value {
+            FieldValue::Text(why) if *field == "why" => Some(why.clone()),
+            _ => None,
+        }),
+        _ => None,
+    }
+}
+
+/// A host that dies has another client afterwards.
+fn one_reason(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let mut reasons: BTreeMap<&str, String> = BTreeMap::new();
+    let mut owed: BTreeMap<Call, String> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let host = event.host.as_ref().map_or("", |host| host.as_str());
+        match &event.what {
+            What::Milestone { name, fields } => reasons.extend(reason(name, fields).map(|reason| (host, reason))),
+            What::Died { .. } => drop(reasons.remove(host)),
+            What::Asked { call, .. } => owed.extend(reasons.get(host).map(|reason| (*call, reason.clone()))),
+            What::Failed { call, reason } => {
+                if let Some(first) = owed.get(call).filter(|first| *first != reason) {
+                    let sentence =
+                        format!("{call}: it failed ({reason}), though its client had failed before ({first}) (at {})", event.at);
+                    found.push(broken("one_reason", event.at, None, sentence));
+                }
             }
             _ => {}
         }

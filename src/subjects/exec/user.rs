@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::follow::{self, Parts};
 use super::operations::Operation;
-use super::reading;
+use super::{reading, tables};
 use crate::history::{Call, Stream};
 use crate::protocols::exec::client::{Client, Failure, Process};
 use crate::protocols::exec::wire::process::{Signal, StartParams};
@@ -64,7 +64,12 @@ impl Started {
 
 impl User {
     pub(super) fn new(host: HostContext, client: Client) -> Self {
-        Self { host, client: Arc::new(client), started: Started::default(), busy: JoinSet::new() }
+        let client = Arc::new(client);
+        for (name, count) in tables::CLIENT_CENSUS {
+            let client = Arc::downgrade(&client);
+            host.record.gauge(name, move || client.upgrade().map_or(0, |client| count(&client.census())));
+        }
+        Self { host, client, started: Started::default(), busy: JoinSet::new() }
     }
 
     /// Performs operations as they come, then closes the client.

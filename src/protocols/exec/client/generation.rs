@@ -17,7 +17,7 @@ use crate::Env;
 use crate::net::Endpoint;
 use crate::protocols::exec::limits::ClientLimits;
 use crate::protocols::exec::link::{Heard, Link, Lost};
-use crate::protocols::exec::wire::{Message, method};
+use crate::protocols::exec::wire::{Message, RequestId, method};
 
 /// Which connection of a client something is about.
 ///
@@ -175,15 +175,27 @@ impl Task {
                     Ok(Heard::Room) => {}
                     Ok(Heard::Frame(frame)) => match Message::parse(&frame) {
                         Ok(message) => {
+                            self.tell(&message, link.id());
                             self.count(&message);
                             self.report(Report::Message(message)).await;
                         }
                         Err(_) => return Over::Malformed,
                     },
-                    Err(Lost::Silent) if crate::defect!(OldGenerationHeard) => link.listen_for_ever(),
+                    Err(Lost::Silent) if crate::defect!(OldGenerationHeard) || crate::defect!(RepliesMatchAcrossGenerations) => {
+                        // It is over for everybody, and what comes yet is listened to.
+                        self.report(Report::Over(Over::Lost(Lost::Silent))).await;
+                        link.listen_for_ever();
+                    }
                     Err(lost) => return Over::Lost(lost),
                 },
             }
+        }
+    }
+
+    /// An answer that was read counts, however soon the connection ends.
+    fn tell(&self, message: &Message, conn: u64) {
+        if let Message::Response { id: RequestId::Number(id), .. } | Message::Error { id: RequestId::Number(id), .. } = message {
+            crate::milestone!("exec.client.heard", conn, id = *id);
         }
     }
 

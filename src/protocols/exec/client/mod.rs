@@ -2,6 +2,7 @@
 //!
 //! - [`Client`]: what a user holds. Dropping it ends its tasks; [`Client::close`] ends the connection in order, too.
 //! - [`Process`]: a process on the server; [`Events`]: what it tells. Both stay valid over lost connections.
+//! - [`Stdio`]: its input and output as a byte stream.
 //! - `core`: every decision, without clock, socket or task. `driver`: the task around it.
 //! - `generation`: one connection, with a task of its own.
 //! - `line`, `command`: the way from the handles to the driver. `log`: what a process has told.
@@ -51,6 +52,7 @@ mod generation;
 mod line;
 mod log;
 mod process;
+mod stdio;
 
 #[cfg(any())]
 mod tests;
@@ -58,6 +60,7 @@ mod tests;
 pub use failure::Failure;
 pub use log::{Event, Events, Via};
 pub use process::Process;
+pub use stdio::Stdio;
 
 /// Whether a client has a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -89,6 +89,19 @@ async fn a_silent_peer_is_pinged_after_8_s_and_dead_after_16() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_came_before_the_end_is_heard_though_nothing_can_be_written_any_more() {
+    let (mut link, mut peer) = raw().await;
+    let text = note("the last words").to_text();
+    // A ping, which wants a pong, and a message behind it.
+    peer.write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.unwrap();
+    peer.write_all(&[0x81, 0x80 | text.len() as u8, 0, 0, 0, 0]).await.unwrap();
+    peer.write_all(text.as_bytes()).await.unwrap();
+    drop(peer);
+    assert_eq!(link.next().await, Ok(frame("the last words")));
+    assert!(link.next().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn any_byte_is_a_sign_of_life() {
     let (mut link, mut peer) = raw().await;
     let start = Instant::now();

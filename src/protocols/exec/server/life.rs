@@ -50,12 +50,10 @@ impl Birth {
     async fn stay_with(&self, mut child: Box<dyn Child>) {
         let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
         let streams = usize::from(stdout.is_some()) + usize::from(stderr.is_some());
-        let started = self.with(|session, run| {
-            if crate::defect!(StartDiesWithConnection) && session.attached_by() != Some(self.asked) {
-                return None;
-            }
-            session.started(run, streams, stdin.is_some())
-        });
+        if crate::defect!(StartDiesWithConnection) && self.with(|session, _| session.attached_by()) != Some(Some(self.asked)) {
+            return pending().await; // whoever launched it has gone, and nobody knows what was launched
+        }
+        let started = self.with(|session, run| session.started(run, streams, stdin.is_some()));
         let Some(Some(stir)) = started else {
             crate::milestone!("exec.process.start-cancelled", process = self.run.id.as_str());
             if crate::defect!(LateChildKept) {

@@ -1,5 +1,6 @@
 //! The tables of `exec`: milestones and points, defects, rules, census.
 
+use crate::protocols::exec::client;
 use crate::protocols::exec::server::Census;
 
 mod defects;
@@ -23,6 +24,15 @@ pub const CENSUS: &[Gauge] = &[
     ("retained-chunks", Census::most_retained_chunks),
     ("waiting-input", Census::most_waiting_input),
     ("http-requests", Census::http_requests),
+];
+
+/// What a client is asked to count.
+pub const CLIENT_CENSUS: &[(&str, fn(&client::Census) -> u64)] = &[
+    ("calls", |census| census.calls as u64),
+    ("followed-processes", |census| census.processes as u64),
+    ("endings", |census| census.endings as u64),
+    ("held-back-events", |census| census.held_back_events as u64),
+    ("held-back-bytes", |census| census.held_back_bytes as u64),
 ];
 
 #[cfg(test)]

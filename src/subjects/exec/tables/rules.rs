@@ -89,6 +89,7 @@ pub const RULES: &[Rule] = &[
     rule("exec.malformed-ends-generation", "a client that hears what is no message gives the connection up, and recovers", "facts, framing"),
     rule("exec.unknown-method", "an unknown method is answered with -32601", "facts, error codes"),
     rule("exec.unexpected-closes", "an unknown notification, or an answer that nobody asked for, ends a connection of the server's", "facts, framing"),
+    rule("exec.unclaimed-start-ended", "a start whose caller went away, before or after its answer came, leaves no process behind", "facts, 29 and 48"),
     rule("exec.start-cancelled", "what is ended while it is being started is killed when it is there, and its start is refused", "facts, 49"),
     rule("exec.terminate-kills", "terminate kills a process and all that it started, and its output is still delivered", "facts, process methods"),
 ];

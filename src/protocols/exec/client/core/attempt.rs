@@ -4,16 +4,17 @@
 //! hands, and catches up with what every process told meanwhile. Only a connection that has done all of that is installed,
 //! and only if it still lives.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
 use super::{Connection, Core, Effect, Flying, Phase, Stage, Step};
 use crate::protocols::exec::client::command::Kind;
 use crate::protocols::exec::client::generation::{Generation, Over};
 use crate::protocols::exec::client::{Failure, State};
+use crate::protocols::exec::wire::process::StartResult;
 use crate::protocols::exec::wire::session::{InitializeParams, InitializeResult, Initialized};
 use crate::protocols::exec::wire::{ErrorBody, Message, code, method, read};
 use crate::resume::Recovery;
@@ -58,7 +59,8 @@ impl Core {
 
     /// Pauses, and tries again.
     fn retry(&mut self, recovery: Recovery, now: Instant) {
-        let recovery = if crate::defect!(DeadlinePerAttempt) { Recovery::begin(now, self.limits.recovery_deadline) } else { recovery };
+        let recovery =
+            if crate::defect!(DeadlinePerAttempt) { Recovery::begin(now, self.limits.recovery_deadline) } else { recovery };
         let pause = self.back_off.next(self.entropy.below(u64::MAX));
         let pause = if crate::defect!(NoBackOff) { std::time::Duration::from_millis(1) } else { pause };
         let until = if self.forgotten.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
@@ -102,8 +104,8 @@ impl Core {
         let Phase::Recovering { recovery, step: Step::Attempting { connection, .. } } = &mut self.phase else { return };
         let (recovery, generation, conn) = (*recovery, connection.generation, connection.conn);
         crate::milestone!("exec.client.attempt-failed", generation = generation.number, conn, why = %over);
-        let flying: Vec<Flying> = connection.drain().collect();
-        self.let_down(flying);
+        let flying = connection.drain();
+        self.let_down(conn, flying);
         self.effects.push_back(Effect::Close(generation));
         self.retry(recovery, now);
     }
@@ -221,7 +223,9 @@ impl Core {
         if self.current() != Some(generation) {
             return;
         }
-        let Phase::Recovering { recovery, step: Step::Attempting { progress: Progress::Ready, .. } } = &self.phase else { return };
+        let Phase::Recovering { recovery, step: Step::Attempting { progress: Progress::Ready, .. } } = &self.phase else {
+            return;
+        };
         if recovery.is_over(now) {
             return self.fail_deadline();
         }
@@ -248,9 +252,9 @@ impl Core {
         }
         let (generation, conn) = (connection.generation, connection.conn);
         crate::milestone!("exec.client.lost", generation = generation.number, conn, why = %over);
-        let flying: Vec<Flying> = connection.drain().collect();
+        let flying = connection.drain();
         self.back_off.lived(now.saturating_duration_since(*since));
-        self.let_down(flying);
+        self.let_down(conn, flying);
         self.effects.push_back(Effect::Close(generation));
         if crate::defect!(GivesUpAtFirstCut) {
             return self.fail_permanent(Failure::ConnectionLost);
@@ -259,11 +263,12 @@ impl Core {
     }
 
     /// What was in flight on a connection that is over: what changes nothing is sent again, the rest fails.
-    fn let_down(&mut self, flying: Vec<Flying>) {
+    fn let_down(&mut self, conn: u64, flying: BTreeMap<i64, Flying>) {
         self.processes.values_mut().for_each(super::Process::connection_lost);
         self.endings.connection_lost();
-        for flying in flying {
+        for (id, flying) in flying {
             let Flying::Call(ticket, call) = flying else { continue };
+            crate::milestone!("exec.client.cut-off", conn, id, method = call.method);
             let again = match call.kind {
                 Kind::Read => true,
                 Kind::Write => self.limits.retry_writes,
@@ -288,7 +293,8 @@ impl Core {
             if let Some(process) = self.processes.get_mut(&key.id) {
                 process.stage = Stage::Running;
             }
-            return call.end(Ok(RawValue::NULL.to_owned()));
+            let started = StartResult { process_id: key.id.to_string() };
+            return call.end(Ok(to_raw_value(&started).expect("a name is JSON")));
         }
         self.processes.remove(&key.id);
         if !crate::defect!(AmbiguousStartKept) {

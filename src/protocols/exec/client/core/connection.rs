@@ -66,9 +66,9 @@ impl Connection {
         if let RequestId::Number(id) = id { self.flying.remove(id) } else { None }
     }
 
-    /// Everything that is in flight, in the order in which it was sent; nothing is, after this.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Flying> + use<> {
-        std::mem::take(&mut self.flying).into_values()
+    /// Everything that is in flight, by its ids, in the order in which it was sent; nothing is, after this.
+    pub(super) fn drain(&mut self) -> BTreeMap<i64, Flying> {
+        std::mem::take(&mut self.flying)
     }
 
     /// How many calls of the user's are in flight.

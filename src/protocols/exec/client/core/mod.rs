@@ -272,7 +272,7 @@ impl Core {
             self.effects.push_back(Effect::Close(generation));
         }
         if let Some(connection) = self.connection() {
-            for flying in connection.drain() {
+            for flying in connection.drain().into_values() {
                 if let Flying::Call(_, call) = flying {
                     call.end(Err(failure.clone()));
                 }

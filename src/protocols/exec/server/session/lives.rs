@@ -95,8 +95,10 @@ impl Session {
             Ok(exit) => (exit_code(exit), None),
             Err(error) => (-1, Some(format!("the process could not be waited for: {error}"))),
         };
-        crate::milestone!("exec.process.exited", process = run.id.as_str(), code = i64::from(code));
-        self.changed(run, |process| process.exited(code, failure, now));
+        self.changed(run, |process| {
+            crate::milestone!("exec.process.exited", process = run.id.as_str(), code = i64::from(code), seq = process.log.next());
+            process.exited(code, failure, now);
+        });
     }
 
     fn changed(&mut self, run: &Run, change: impl FnOnce(&mut Process)) {

@@ -1,0 +1,155 @@
+//! Connections that are lost while a process lives.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use reknit::protocols::exec::client::{Failure, State, Via};
+use reknit::protocols::exec::limits::{ClientLimits, WireLimits};
+use tokio::time::timeout;
+
+use super::proxy::Weather;
+use super::stage::{NEVER, Stage, lives, until};
+
+/// Ends that notice quickly that nothing comes.
+fn alert(wire: &mut WireLimits) {
+    (wire.ping_interval, wire.pong_deadline) = (Duration::from_millis(700), Duration::from_millis(700));
+}
+
+/// Once by a reset, once in order, once because nothing moves any more. What the shell prints before, during and after each
+/// arrives once and in order, from one process; what waits during the outage is answered after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shell_survives_three_outages_and_nothing_of_it_is_lost() {
+    let patient = |client: &mut ClientLimits| {
+        alert(&mut client.wire);
+        client.retry_writes = true;
+    };
+    let stage = Stage::with(patient, |server| alert(&mut server.wire)).await;
+    let script = "echo $$
+        for n in 1 2 3; do
+            echo before-$n $$; await lost-$n
+            echo during-$n $$; touch printed-$n; await found-$n
+            echo after-$n $$; read word; echo heard $word $$
+        done
+        exit 7";
+    let mut shell = stage.shell("shell", script).await;
+    let pid = shell.number().await;
+    for (n, weather) in [(1, Weather::Resets), (2, Weather::Closes), (3, Weather::Still)] {
+        assert_eq!(shell.line().await, format!("before-{n} {pid}"));
+        stage.outage(weather).await;
+        stage.folder.touch(&format!("lost-{n}"));
+        stage.folder.touched(&format!("printed-{n}")).await;
+        let process = shell.process.clone();
+        let mut read = pin!(process.read(shell.seq, None, Duration::from_secs(30)));
+        let waits = poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending())).await;
+        assert!(waits, "there is nobody who could answer");
+
+        stage.heals().await;
+        let read = timeout(NEVER, read).await.expect("an answer").unwrap();
+        let bytes: Vec<u8> = read.chunks.iter().flat_map(|chunk| chunk.chunk.0.to_vec()).collect();
+        assert!(bytes.starts_with(format!("during-{n} {pid}\n").as_bytes()), "{read:?}");
+        stage.folder.touch(&format!("found-{n}"));
+        assert_eq!(shell.line().await, format!("during-{n} {pid}"));
+        assert_eq!(shell.line().await, format!("after-{n} {pid}"));
+        shell.hears(&format!("word-{n}")).await;
+        assert_eq!(shell.line().await, format!("heard word-{n} {pid}"));
+    }
+    assert_eq!(shell.exits().await, 7);
+    shell.closes().await;
+}
+
+/// A network that stands still for a moment is not a lost connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_that_nobody_notices_changes_nothing() {
+    let stage = Stage::new().await;
+    let mut shell = stage.shell("shell", "echo $$; await go; echo during; touch printed").await;
+    shell.number().await;
+    stage.proxy.turns(Weather::Still).await;
+    stage.folder.touch("go");
+    stage.folder.touched("printed").await;
+    stage.proxy.turns(Weather::Fair).await;
+    let (_, _, via) = shell.output().await;
+    assert_eq!(via, Via { generation: 1, live: true });
+    assert_eq!(shell.line().await, "during");
+    assert_eq!(shell.exits().await, 0);
+    shell.closes().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_cut_under_two_processes_harms_neither() {
+    let stage = Stage::new().await;
+    let script = |name: &str, code: u32| {
+        format!(
+            "echo {name} before; await lost
+            for n in 1 2 3 4 5; do echo {name} $n; done; touch {name}; await found
+            echo {name} after; exit {code}"
+        )
+    };
+    let mut shells = [stage.shell("a", &script("a", 3)).await, stage.shell("b", &script("b", 4)).await];
+    for (shell, name) in shells.iter_mut().zip(["a", "b"]) {
+        assert_eq!(shell.line().await, format!("{name} before"));
+    }
+    stage.outage(Weather::Resets).await;
+    stage.folder.touch("lost");
+    stage.folder.touched("a").await;
+    stage.folder.touched("b").await;
+    stage.heals().await;
+    stage.folder.touch("found");
+    for ((shell, name), code) in shells.iter_mut().zip(["a", "b"]).zip([3, 4]) {
+        for word in ["1", "2", "3", "4", "5", "after"] {
+            assert_eq!(shell.line().await, format!("{name} {word}"));
+        }
+        assert_eq!(shell.exits().await, code);
+        shell.closes().await;
+    }
+}
+
+/// All three things that are told of its end are read afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_ends_during_the_outage_is_told_whole() {
+    let stage = Stage::new().await;
+    let mut shell = stage.shell("shell", "echo here; await lost; echo last words; exit 3").await;
+    assert_eq!(shell.line().await, "here");
+    stage.outage(Weather::Resets).await;
+    stage.folder.touch("lost");
+    until("it has ended", || stage.census.open_processes() == 0).await;
+    stage.heals().await;
+    assert_eq!(shell.line().await, "last words");
+    assert_eq!(shell.exits().await, 3);
+    shell.closes().await;
+}
+
+/// The exit of a process is not the end of its output: somebody whom it started goes on, over a cut.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grandchild_prints_after_the_exit_and_after_the_cut() {
+    let stage = Stage::new().await;
+    let mut shell = stage.shell("shell", "(await lost; echo late; await found; echo later) & echo early; exit 4").await;
+    assert_eq!(shell.line().await, "early");
+    assert_eq!(shell.exits().await, 4);
+    stage.outage(Weather::Resets).await;
+    stage.folder.touch("lost");
+    stage.heals().await;
+    assert_eq!(shell.line().await, "late");
+    stage.folder.touch("found");
+    assert_eq!(shell.line().await, "later");
+    shell.closes().await;
+}
+
+/// The server keeps a session for as long as it says, and nothing of it longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_nobody_comes_back_to_is_ended_with_all_that_it_started() {
+    let stage = Stage::with(|_| {}, |server| server.detached_lifetime = Duration::from_millis(200)).await;
+    let mut shell = stage.shell("shell", "sleep 600 & echo $!; echo $$; wait").await;
+    let (grandchild, child) = (shell.number().await, shell.number().await);
+    assert!(lives(grandchild) && lives(child));
+    stage.outage(Weather::Resets).await;
+    until("the session is over", || stage.census.sessions() == 0).await;
+    until("they are dead", || !lives(grandchild) && !lives(child)).await;
+
+    stage.proxy.turns(Weather::Fair).await;
+    stage.client_is(State::Failed).await;
+    let failure = shell.fails().await;
+    assert!(matches!(failure, Failure::SessionLost(_)), "{failure:?}");
+    assert_eq!(shell.process.write("anybody?").await, Err(failure));
+}

@@ -1,0 +1,76 @@
+//! Real processes behind a real server.
+
+use reknit::protocols::exec::wire::process::{OutputStream, Signal};
+
+use super::proxy::Weather;
+use super::stage::{Stage, lives, until};
+
+/// It sees a terminal, which repeats what is typed; a cut does not hang it up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_on_a_terminal_survives_a_cut() {
+    let stage = Stage::new().await;
+    let script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; read word; echo got $word; exit 5";
+    let mut shell = stage.shell_on_terminal("shell", script).await;
+    assert_eq!(shell.line().await, "terminal");
+    stage.outage(Weather::Resets).await;
+    stage.heals().await;
+    shell.hears("word").await;
+    assert_eq!(shell.line().await, "word");
+    assert_eq!(shell.line().await, "got word");
+    assert_eq!(shell.exits().await, 5);
+    shell.closes().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_says_what_it_came_out_of() {
+    let stage = Stage::new().await;
+    let mut shell = stage.shell("shell", "echo complaint >&2; await heard; echo answer").await;
+    for (stream, text) in [(OutputStream::Stderr, "complaint"), (OutputStream::Stdout, "answer")] {
+        let (told, bytes, _) = shell.output().await;
+        assert_eq!((told, &*bytes), (stream, format!("{text}\n").as_bytes()));
+        assert_eq!(shell.line().await, text);
+        stage.folder.touch("heard");
+    }
+    assert_eq!(shell.exits().await, 0);
+    shell.closes().await;
+}
+
+/// More than any buffer on the way holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_arrives_whole_over_a_cut_in_its_middle() {
+    let stage = Stage::new().await;
+    let mut shell = stage.shell("shell", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done").await;
+    for n in 0..20_000 {
+        assert_eq!(shell.line().await, format!("line {n}"));
+        if n == 5_000 {
+            stage.proxy.cut().await;
+        }
+    }
+    assert_eq!(shell.exits().await, 0);
+    shell.closes().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_reaches_a_process_that_may_answer_it() {
+    let stage = Stage::new().await;
+    let mut shell = stage.shell("shell", "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.01; done").await;
+    assert_eq!(shell.line().await, "ready");
+    shell.process.signal(Signal::Interrupt).await.unwrap();
+    assert_eq!(shell.line().await, "interrupted");
+    assert_eq!(shell.exits().await, 9);
+    shell.closes().await;
+}
+
+/// Its output can end only when the grandchild is dead, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn terminate_kills_a_process_and_those_whom_it_started() {
+    let stage = Stage::new().await;
+    let mut shell = stage.shell("shell", "trap '' TERM INT; sleep 600 & echo $!; echo $$; wait; wait").await;
+    let (grandchild, child) = (shell.number().await, shell.number().await);
+    assert!(lives(grandchild) && lives(child));
+    assert_eq!(shell.process.terminate().await, Ok(true));
+    assert_ne!(shell.exits().await, 0);
+    shell.closes().await;
+    until("they are dead", || !lives(grandchild) && !lives(child)).await;
+    assert_eq!(shell.process.terminate().await, Ok(false));
+}

@@ -1,0 +1,152 @@
+//! The examples `exec_server` and `exec_client`, as their users start them.
+//!
+//! `cargo test` builds them. Where one target alone is asked for, `cargo build --examples` does.
+
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+
+use reknit::net::Endpoint;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::proxy::{Proxy, Weather};
+use super::stage::{AWAIT, Folder, NEVER, lives, until};
+
+/// Cargo puts examples beside the folder of tests.
+fn example(name: &str) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let path: PathBuf = test.ancestors().nth(2).unwrap().join("examples").join(name);
+    assert!(path.exists(), "{} is not built: cargo build --examples", path.display());
+    let mut command = Command::new(path);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// A program that runs.
+struct Program {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: Lines<BufReader<ChildStderr>>,
+}
+
+impl Program {
+    fn start(name: &str, args: &[&str]) -> Self {
+        let mut child = example(name).args(args).spawn().unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { child, stdin, stdout, stderr }
+    }
+
+    /// The next line that it prints; `None` at the end.
+    async fn prints(&mut self) -> Option<String> {
+        timeout(NEVER, self.stdout.next_line()).await.expect("a line").unwrap()
+    }
+
+    /// The next line that it complains.
+    async fn complains(&mut self) -> Option<String> {
+        timeout(NEVER, self.stderr.next_line()).await.expect("a line").unwrap()
+    }
+
+    async fn ends(&mut self) -> ExitStatus {
+        timeout(NEVER, self.child.wait()).await.expect("an end").unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id().unwrap() as i32).unwrap(), signal).unwrap();
+    }
+}
+
+/// A server as a program, with a proxy before it.
+async fn server() -> (Program, Proxy) {
+    let mut server = Program::start("exec_server", &[]);
+    let url = server.prints().await.unwrap();
+    let (host, port) = url.strip_prefix("ws://").unwrap().rsplit_once(':').unwrap();
+    let proxy = Proxy::before(Endpoint::tcp(host, port.parse().unwrap())).await;
+    (server, proxy)
+}
+
+/// A client as a program, with a shell in `folder`.
+fn client(proxy: &Proxy, folder: &Folder, script: &str) -> Program {
+    let script = format!("cd {}\n{AWAIT}{script}", folder.0.display());
+    Program::start("exec_client", &[&format!("ws://{}", proxy.endpoint()), "--", "/bin/sh", "-c", &script])
+}
+
+#[tokio::test]
+async fn a_command_survives_a_cut_and_its_user_is_told() {
+    let (_server, proxy) = server().await;
+    let folder = Folder::new();
+    let script = "echo before; await lost; echo during; touch printed; read word; echo got $word; echo oh >&2; exit 7";
+    let mut client = client(&proxy, &folder, script);
+    assert_eq!(client.prints().await.as_deref(), Some("before"));
+    proxy.turns(Weather::Resets).await;
+    let told = client.complains().await;
+    assert_eq!(told.as_deref(), Some("exec_client: the connection is lost; trying to get it back"));
+    folder.touch("lost");
+    folder.touched("printed").await;
+    proxy.turns(Weather::Fair).await;
+    assert_eq!(client.complains().await.as_deref(), Some("exec_client: the connection is back"));
+    assert_eq!(client.prints().await.as_deref(), Some("during"));
+    client.stdin.write_all(b"word\n").await.unwrap();
+    assert_eq!(client.prints().await.as_deref(), Some("got word"));
+    assert_eq!(client.complains().await.as_deref(), Some("oh"));
+    assert_eq!(client.prints().await, None);
+    assert_eq!(client.ends().await.code(), Some(7));
+}
+
+/// Ctrl-C is for the command: its status is that of the program.
+#[tokio::test]
+async fn ctrl_c_interrupts_the_command() {
+    let (_server, proxy) = server().await;
+    let mut client = client(&proxy, &Folder::new(), "trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done");
+    assert_eq!(client.prints().await.as_deref(), Some("ready"));
+    client.signal(Signal::INT);
+    assert_eq!(client.ends().await.code(), Some(9));
+}
+
+#[tokio::test]
+async fn a_server_that_is_asked_to_end_leaves_nothing_behind() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let (mut server, proxy) = server().await;
+        let mut client = client(&proxy, &Folder::new(), "sleep 600 & echo $!; echo $$; wait");
+        let grandchild = client.prints().await.unwrap().parse().unwrap();
+        let child = client.prints().await.unwrap().parse().unwrap();
+        assert!(lives(grandchild) && lives(child));
+        server.signal(signal);
+        assert!(server.ends().await.success());
+        until("they are dead", || !lives(grandchild) && !lives(child)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_started_is_told() {
+    let (_server, proxy) = server().await;
+    let mut client = Program::start("exec_client", &[&format!("ws://{}", proxy.endpoint()), "--", "no-such-program"]);
+    let told = client.complains().await.unwrap();
+    assert!(told.contains("no-such-program"), "{told}");
+    assert_eq!(client.ends().await.code(), Some(255));
+}
+
+#[tokio::test]
+async fn arguments_that_make_no_sense_are_told_in_one_line() {
+    let url = "ws://127.0.0.1:1";
+    let mistakes: [(&str, &[&str]); 8] = [
+        ("exec_server", &["--listen"]),
+        ("exec_server", &["--listen", "http://127.0.0.1:0"]),
+        ("exec_server", &["--listen", url, "more"]),
+        ("exec_server", &["--port", "7"]),
+        ("exec_client", &[]),
+        ("exec_client", &[url, "ls"]),
+        ("exec_client", &[url, "--"]),
+        ("exec_client", &["127.0.0.1:1", "--", "ls"]),
+    ];
+    for (name, args) in mistakes {
+        let done = timeout(NEVER, example(name).args(args).output()).await.unwrap().unwrap();
+        let told = String::from_utf8(done.stderr).unwrap();
+        assert_eq!((done.status.code(), told.lines().count(), done.stdout.len()), (Some(2), 1, 0), "{name} {args:?}: {told}");
+        assert!(told.starts_with("usage: "), "{told}");
+    }
+}

@@ -1,0 +1,111 @@
+//! What stands between client and server: it carries bytes, and breaks connections as bad networks do.
+
+use std::io;
+
+use reknit::net::Endpoint;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How the network is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weather {
+    /// Everything is carried.
+    Fair,
+    /// Every connection is reset, and every new one.
+    Resets,
+    /// Every connection is closed in order, and every new one.
+    Closes,
+    /// Nothing is carried, and nothing is lost: it arrives when the weather is fair.
+    Still,
+}
+
+impl Weather {
+    fn ends_connections(&self) -> bool {
+        matches!(self, Self::Resets | Self::Closes)
+    }
+}
+
+/// A proxy before one server. The weather is fair at first.
+pub struct Proxy {
+    at: Endpoint,
+    weather: watch::Sender<Weather>,
+    /// How many connections it carries.
+    carried: watch::Receiver<usize>,
+    _task: JoinSet<()>,
+}
+
+impl Proxy {
+    pub async fn before(server: Endpoint) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = Endpoint::tcp("127.0.0.1", listener.local_addr().unwrap().port());
+        let (weather, forecast) = watch::channel(Weather::Fair);
+        let (count, carried) = watch::channel(0);
+        let mut task = JoinSet::new();
+        task.spawn(accept(listener, server, forecast, count));
+        Self { at, weather, carried, _task: task }
+    }
+
+    /// Where a client finds it.
+    pub fn endpoint(&self) -> Endpoint {
+        self.at.clone()
+    }
+
+    /// Changes the weather. Where it ends connections, all that there were have ended afterwards.
+    pub async fn turns(&self, weather: Weather) {
+        self.weather.send_replace(weather);
+        if weather.ends_connections() {
+            self.carried.clone().wait_for(|carried| *carried == 0).await.unwrap();
+        }
+    }
+
+    /// Resets every connection that there is. New ones are carried.
+    pub async fn cut(&self) {
+        self.turns(Weather::Resets).await;
+        self.turns(Weather::Fair).await;
+    }
+}
+
+async fn accept(listener: TcpListener, server: Endpoint, weather: watch::Receiver<Weather>, carried: watch::Sender<usize>) {
+    let mut pairs = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(_) = pairs.join_next() => {}
+            accepted = listener.accept() => drop(pairs.spawn(pair(accepted.unwrap().0, server.clone(), weather.clone()))),
+        }
+        carried.send_replace(pairs.len());
+    }
+}
+
+/// One connection of a client, and that to the server behind it.
+async fn pair(mut near: TcpStream, server: Endpoint, mut weather: watch::Receiver<Weather>) {
+    let Ok(mut far) = TcpStream::connect((server.host(), server.port())).await else { return };
+    near.set_nodelay(true).unwrap();
+    far.set_nodelay(true).unwrap();
+    let ((near_in, near_out), (far_in, far_out)) = (near.split(), far.split());
+    let (there, back) = (weather.clone(), weather.clone());
+    let resets = tokio::select! {
+        biased;
+        storm = weather.wait_for(Weather::ends_connections) => storm.is_ok_and(|storm| *storm == Weather::Resets),
+        over = async { tokio::try_join!(carry(near_in, far_out, there), carry(far_in, near_out, back)) } => over.is_err(),
+    };
+    if resets {
+        near.set_zero_linger().unwrap();
+        far.set_zero_linger().unwrap();
+    }
+}
+
+async fn carry(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut weather: watch::Receiver<Weather>) -> io::Result<()> {
+    let mut bytes = vec![0; 16 * 1024];
+    loop {
+        let count = from.read(&mut bytes).await?;
+        weather.wait_for(|weather| *weather != Weather::Still).await.map_err(io::Error::other)?;
+        match count {
+            0 => return to.shutdown().await,
+            count => to.write_all(&bytes[..count]).await?,
+        }
+    }
+}

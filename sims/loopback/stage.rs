@@ -1,0 +1,250 @@
+//! The vocabulary: a server, a client, the proxy between them, and shells that wait for the test and make it wait.
+//!
+//! A shell and its test agree on who is next by files: `touch` and `await` here, [`Stage::touch`] and [`Stage::touched`] there.
+//! That works during an outage, too, and nobody has to guess how long something takes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reknit::Env;
+use reknit::net::Endpoint;
+use reknit::protocols::exec::client::{Client, Event, Events, Failure, Process, State, Via};
+use reknit::protocols::exec::limits::{ClientLimits, ServerLimits};
+use reknit::protocols::exec::wire::process::{OutputStream, StartParams};
+use reknit::protocols::exec::{Census, Server};
+use rustix::process::{Pid, test_kill_process};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::proxy::{Proxy, Weather};
+
+/// So long nothing here takes, on however slow a machine.
+pub const NEVER: Duration = Duration::from_secs(60);
+
+/// What `await` is in every shell.
+pub const AWAIT: &str = "await() { while [ ! -e \"$1\" ]; do sleep 0.01; done; }\n";
+
+/// A folder of one test's own.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("reknit-loopback-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    /// Lets go on whoever awaits this.
+    pub fn touch(&self, name: &str) {
+        fs::write(self.0.join(name), "").unwrap();
+    }
+
+    /// Waits until somebody has touched this.
+    pub async fn touched(&self, name: &str) {
+        let path = self.0.join(name);
+        until(name, || path.exists()).await;
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, holds: impl Fn() -> bool) {
+    let held = async {
+        while !holds() {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(NEVER, held).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// Whether there is such a process. One that has ended, and whose parent has not taken note of it, does not live.
+pub fn lives(pid: u32) -> bool {
+    let zombie = fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    test_kill_process(Pid::from_raw(pid as i32).unwrap()).is_ok() && !zombie
+}
+
+/// A client and a server with a proxy between them.
+pub struct Stage {
+    pub proxy: Proxy,
+    pub client: Client,
+    pub census: Census,
+    pub server: Endpoint,
+    pub folder: Folder,
+    _server: JoinSet<()>,
+}
+
+impl Stage {
+    pub async fn new() -> Self {
+        Self::with(|_| {}, |_| {}).await
+    }
+
+    pub async fn with(client: impl FnOnce(&mut ClientLimits), server: impl FnOnce(&mut ServerLimits)) -> Self {
+        let env = Env::real();
+        let (mut ours, mut theirs) = (ClientLimits::default(), ServerLimits::default());
+        ours.back_off_max = Duration::from_millis(100);
+        client(&mut ours);
+        server(&mut theirs);
+        let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
+        let server = listener.endpoint();
+        let house = Server::new(&env, theirs);
+        let census = house.census();
+        let mut serving = JoinSet::new();
+        serving.spawn(house.serve(listener));
+        let proxy = Proxy::before(server.clone()).await;
+        let client = Client::start(&env, proxy.endpoint(), ours);
+        Self { proxy, client, census, server, folder: Folder::new(), _server: serving }
+    }
+
+    /// Starts a shell in the folder of the test.
+    pub async fn shell(&self, id: &str, script: &str) -> Shell {
+        self.start(id, script, false).await
+    }
+
+    /// The same, with a terminal.
+    pub async fn shell_on_terminal(&self, id: &str, script: &str) -> Shell {
+        self.start(id, script, true).await
+    }
+
+    async fn start(&self, id: &str, script: &str, tty: bool) -> Shell {
+        let spec = StartParams {
+            process_id: id.to_owned(),
+            argv: vec!["/bin/sh".into(), "-c".into(), format!("{AWAIT}{script}")],
+            cwd: self.folder.0.display().to_string(),
+            env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
+            tty,
+            pipe_stdin: true,
+            arg0: None,
+        };
+        let process = timeout(NEVER, self.client.launch(spec)).await.expect("an answer").unwrap();
+        let events = process.events();
+        Shell { process, events, seq: 0, heard: Vec::new(), exit: None, closed: false }
+    }
+
+    /// Waits until the client is in this state.
+    pub async fn client_is(&self, state: State) {
+        let mut states = self.client.watch_state();
+        let reached = timeout(NEVER, states.wait_for(|now| *now == state)).await;
+        reached.unwrap_or_else(|_| panic!("never {state:?}")).unwrap();
+    }
+
+    /// The connection is lost in this weather, which stays; the client knows of it.
+    pub async fn outage(&self, weather: Weather) {
+        self.proxy.turns(weather).await;
+        self.client_is(State::Recovering).await;
+    }
+
+    /// The weather is fair, and the client has a connection again.
+    pub async fn heals(&self) {
+        self.proxy.turns(Weather::Fair).await;
+        self.client_is(State::Connected).await;
+    }
+}
+
+/// A process, and what was heard of it.
+///
+/// Its exit may be told before the last that it printed: that is in a pipe still. Its close is told last.
+pub struct Shell {
+    pub process: Process,
+    events: Events,
+    /// The number of the last event that was heard.
+    pub seq: u64,
+    /// What it printed, and was not asked for yet.
+    heard: Vec<u8>,
+    exit: Option<i32>,
+    closed: bool,
+}
+
+impl Shell {
+    /// The next event. None is missing before it, and none comes twice.
+    async fn event(&mut self) -> Event {
+        let event = timeout(NEVER, self.events.next()).await.expect("something more is told").expect("it has not ended");
+        if let Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } = event {
+            assert_eq!(seq, self.seq + 1, "{event:?}");
+            self.seq = seq;
+        }
+        match &event {
+            Event::Output { bytes, .. } => self.heard.extend_from_slice(bytes),
+            Event::Exited { code, .. } => assert_eq!(self.exit.replace(*code), None, "it exits once"),
+            Event::Closed { .. } => self.closed = true,
+            Event::Failed(_) => {}
+        }
+        event
+    }
+
+    /// Something more that is not its failure.
+    async fn go_on(&mut self) {
+        match self.event().await {
+            Event::Failed(failure) => panic!("{failure}, after {:?}", String::from_utf8_lossy(&self.heard)),
+            _ => assert!(!self.closed || self.exit.is_some(), "it exits before it closes"),
+        }
+    }
+
+    /// The next piece of its output, as it is told; it is a part of the next lines, too.
+    pub async fn output(&mut self) -> (OutputStream, Bytes, Via) {
+        loop {
+            match self.event().await {
+                Event::Output { stream, bytes, via, .. } => return (stream, bytes, via),
+                Event::Exited { .. } => {}
+                other => panic!("{other:?} in the place of output"),
+            }
+        }
+    }
+
+    /// The next line of its output.
+    pub async fn line(&mut self) -> String {
+        loop {
+            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let line = String::from_utf8(self.heard.drain(..=end).collect()).unwrap();
+                return line.trim_end_matches(['\r', '\n']).to_owned();
+            }
+            self.go_on().await;
+        }
+    }
+
+    /// Its next line is a number.
+    pub async fn number(&mut self) -> u32 {
+        self.line().await.parse().unwrap()
+    }
+
+    /// It exits; answers the code.
+    pub async fn exits(&mut self) -> i32 {
+        loop {
+            match self.exit {
+                Some(code) => return code,
+                None => self.go_on().await,
+            }
+        }
+    }
+
+    /// Its output ends, all of it was asked for, and nothing follows.
+    pub async fn closes(&mut self) {
+        while !self.closed {
+            self.go_on().await;
+        }
+        assert_eq!(String::from_utf8_lossy(&self.heard), "");
+        assert_eq!(self.events.next().await, None);
+    }
+
+    /// It fails, and nothing follows; answers why.
+    pub async fn fails(&mut self) -> Failure {
+        let event = self.event().await;
+        let Event::Failed(failure) = event else { panic!("{event:?} in the place of a failure") };
+        assert_eq!(self.events.next().await, None);
+        failure
+    }
+
+    /// Types a line for it.
+    pub async fn hears(&self, line: &str) {
+        timeout(NEVER, self.process.write(format!("{line}\n"))).await.expect("an answer").unwrap();
+    }
+}

@@ -1,0 +1,79 @@
+//! What a client may make of the end of a connection: judged by what the network saw of it, and by what was read from it.
+//!
+//! Users hardly notice when a client gives a good connection up, or throws an answer away that it has: it recovers, and a call in
+//! flight may fail with its connection. So these look at what product code says of its connections.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{broken, judged};
+use crate::history::{Event, Side, What};
+use crate::property::{Broken, Evidence};
+use crate::schedule::FieldValue;
+
+/// Why a client gives up a connection that lives.
+const LIVES: [&str; 2] = ["the server calls it closed", "the server sent what is no message"];
+
+/// An event of a client's that is about one of its connections.
+struct Told<'a> {
+    name: &'a str,
+    conn: u64,
+    fields: &'a [(&'static str, FieldValue)],
+}
+
+impl<'a> Told<'a> {
+    fn of(event: &'a Event) -> Option<Self> {
+        let What::Milestone { name, fields } = &event.what else { return None };
+        let told = Self { name, conn: 0, fields };
+        match told.field("conn")? {
+            FieldValue::Number(conn) => Some(Self { conn: *conn, ..told }),
+            FieldValue::Text(_) => None,
+        }
+    }
+
+    fn field(&self, wanted: &str) -> Option<&'a FieldValue> {
+        self.fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value)
+    }
+
+    /// Whether it says that a connection was given up that lives.
+    fn gives_up_the_living(&self) -> bool {
+        matches!(self.field("why"), Some(FieldValue::Text(why)) if LIVES.contains(&why.as_str()))
+    }
+}
+
+/// An installed connection is given up when it is over, or when the server says so; never for what became of another one.
+pub(super) fn lost_by_its_own_end(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let mut over = BTreeSet::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        if let What::ConnOver { conn, side: Side::Client, .. } = event.what {
+            over.insert(conn.0 as u64 + 1); // product code counts from 1
+        }
+        let Some(told) = Told::of(event).filter(|told| told.name == "exec.client.lost") else { continue };
+        if !told.gives_up_the_living() && !over.contains(&told.conn) {
+            let sentence = format!("connection {} was given up for lost, and was not over (at {})", told.conn, event.at);
+            found.push(broken("lost_by_its_own_end", event.at, None, sentence));
+        }
+    }
+    found
+}
+
+/// What was read of a connection before its end has happened: no call counts as cut off whose answer was there.
+pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let mut heard: BTreeMap<u64, BTreeSet<&FieldValue>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let Some(told) = Told::of(event) else { continue };
+        match (told.name, told.field("id")) {
+            ("exec.client.heard", Some(id)) => drop(heard.entry(told.conn).or_default().insert(id)),
+            // What stands behind the word that ended it does not count any more.
+            ("exec.client.lost", _) if told.gives_up_the_living() => drop(heard.remove(&told.conn)),
+            ("exec.client.cut-off", Some(id)) if heard.get(&told.conn).is_some_and(|heard| heard.contains(id)) => {
+                let sentence =
+                    format!("request {id} of connection {} was answered, and counts as cut off (at {})", told.conn, event.at);
+                found.push(broken("answers_count", event.at, None, sentence));
+            }
+            _ => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,193 @@
+//! What a server owes to each of its users, whatever becomes of connections.
+//!
+//! - A read that may wait is answered when there is something new: not before, and not only at its deadline.
+//! - An id of a process is taken only for its own session.
+//! - A process ends as it wants to, unless its user had it ended, or its user's session is over.
+//!
+//! Where the truth is not known to the millisecond, these judge in favour of the subject: an event that a read waits for is known
+//! by its time only where it is the first of all, or the last.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::follow::PARTS;
+use super::super::user::ABANDONED;
+use super::{broken, has_puppet, judged};
+use crate::history::{Call, Ending, Event, Stream, Time, What};
+use crate::property::{Broken, Evidence};
+use crate::schedule::Operation;
+use crate::world::process::TABLE;
+
+/// Who asked for what, and when.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    at: Time,
+    host: &'a str,
+    operation: &'a Operation,
+}
+
+impl<'a> Asked<'a> {
+    fn of(event: &'a Event) -> Option<(Call, Self)> {
+        let What::Asked { call, operation, .. } = &event.what else { return None };
+        Some((*call, Self { at: event.at, host: event.host.as_ref()?.as_str(), operation }))
+    }
+
+    fn verb(&self) -> &'a str {
+        &self.operation.verb
+    }
+
+    fn process(&self) -> Option<&'a str> {
+        self.operation.fields.get("process")?.as_str()
+    }
+
+    fn wait(&self) -> Duration {
+        let wait = self.operation.fields.get("wait").and_then(|wait| wait.as_str());
+        wait.and_then(|wait| humantime::parse_duration(wait).ok()).unwrap_or_default()
+    }
+
+    fn after(&self) -> u64 {
+        self.operation.fields.get("after").and_then(|after| after.as_u64()).unwrap_or(0)
+    }
+
+    /// Whether both are about what one host calls by this name.
+    fn is_about_the_process_of(&self, other: &Self) -> bool {
+        self.host == other.host && self.process() == other.process()
+    }
+}
+
+/// The whole that a stream belongs to.
+fn whole(stream: &Stream) -> &str {
+    PARTS.iter().find_map(|part| stream.0.strip_suffix(part)).unwrap_or(&stream.0)
+}
+
+/// What is known of the processes at a moment.
+#[derive(Default)]
+struct Known<'a> {
+    asked: BTreeMap<Call, Asked<'a>>,
+    /// The newest start that came to something, by host and process, with the name of its record.
+    newest: BTreeMap<(&'a str, &'a str), &'a str>,
+    /// When each first printed something.
+    first: BTreeMap<&'a str, Time>,
+    /// When each really ended, its output included.
+    last: BTreeMap<&'a str, Time>,
+    /// When something last happened to the network or to a host, and how many faults are in force.
+    trouble: Time,
+    in_force: usize,
+}
+
+impl<'a> Known<'a> {
+    fn learn(&mut self, event: &'a Event) {
+        match &event.what {
+            What::Asked { .. } => self.asked.extend(Asked::of(event)),
+            What::Opened { stream, call } => {
+                if let Some(start) = self.asked.get(call)
+                    && let Some(process) = start.process()
+                {
+                    self.newest.insert((start.host, process), whole(stream));
+                }
+            }
+            What::Produced { stream, .. } => drop(self.first.entry(whole(stream)).or_insert(event.at)),
+            What::Ended { stream, .. } => drop(self.last.insert(whole(stream), event.at)),
+            What::FaultBegan { .. } => (self.trouble, self.in_force) = (event.at, self.in_force + 1),
+            What::FaultEnded { .. } => (self.trouble, self.in_force) = (event.at, self.in_force.saturating_sub(1)),
+            What::Died { .. } | What::Started => self.trouble = event.at,
+            _ => {}
+        }
+    }
+
+    /// Since when a read has an answer for certain.
+    fn due(&self, read: &Asked<'_>) -> Option<Time> {
+        let record = self.newest.get(&(read.host, read.process()?))?;
+        let known = if read.after() == 0 { self.first.get(record) } else { self.last.get(record) };
+        known.map(|at| read.at.max(*at))
+    }
+}
+
+pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if has_puppet(evidence) {
+        return Vec::new();
+    }
+    let promise = evidence.promise;
+    let allowance = promise.detection * 2 + promise.recovery + promise.attempt + Duration::from_secs(1);
+    let mut known = Known::default();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        known.learn(event);
+        let What::Answered { call, result } = &event.what else { continue };
+        let Some(read) = known.asked.get(call).filter(|asked| asked.verb() == "read" && !asked.wait().is_zero()) else {
+            continue;
+        };
+        if event.at < read.at + read.wait() && says_nothing_new(result, read.after()) {
+            let sentence =
+                format!("{call}: it was answered before its wait was over, with nothing new ({result}; at {})", event.at);
+            found.push(broken("reads_wait", event.at, None, sentence));
+        }
+        let Some(due) = known.due(read).filter(|_| known.in_force == 0) else { continue };
+        if event.at > due.max(known.trouble) + allowance {
+            let sentence =
+                format!("{call}: it was answered at {} only, though there had been something new since {due}", event.at);
+            found.push(broken("reads_wait", event.at, None, sentence));
+        }
+    }
+    found
+}
+
+/// Whether an answer (`nothing, next 9`) tells of no event after this one.
+fn says_nothing_new(result: &str, after: u64) -> bool {
+    let next = result.strip_prefix("nothing, next ").and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
+    next.is_some_and(|next| next <= after + 1) && !result.ends_with("closed")
+}
+
+pub(super) fn ids_are_own(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence).filter(|_| !has_puppet(evidence)) {
+        asked.extend(Asked::of(event));
+        let What::Answered { call, result } = &event.what else { continue };
+        let Some(start) = asked.get(call).filter(|asked| asked.verb() == "start" && result.contains(" is taken")) else {
+            continue;
+        };
+        let mut earlier = asked.range(..*call).map(|(_, earlier)| earlier);
+        if !earlier.any(|earlier| earlier.verb() == "start" && earlier.is_about_the_process_of(start)) {
+            let sentence = format!("{call}: its user had no process of this id ({result}; at {})", event.at);
+            found.push(broken("ids_are_own", event.at, None, sentence));
+        }
+    }
+    found
+}
+
+pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
+    let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
+    let mut unwanted: Vec<Call> = Vec::new();
+    let mut failed: Vec<&str> = Vec::new();
+    for event in judged(evidence).filter(|_| evidence.plan.puppets.is_empty()) {
+        asked.extend(Asked::of(event));
+        match &event.what {
+            What::Effect { call, target } => drop(starts.insert(target, *call)),
+            What::Failed { call, .. } => unwanted.push(*call),
+            What::Answered { call, result } if result == ABANDONED || result.starts_with("refused") => unwanted.push(*call),
+            What::StreamEnded { stream, ending: Ending::Failed { .. } } => failed.push(whole(stream)),
+            // With a server or a session die its processes.
+            What::Died { .. } | What::Milestone { name: "exec.server.expired", .. } => return Vec::new(),
+            What::Ended { stream, outcome } if outcome.starts_with("signal") => {
+                let Some(call) = starts.get(&*stream.0) else { continue };
+                let Some(start) = asked.get(call).filter(|start| !wants_a_signal(evidence, start)) else { continue };
+                let mut ends = asked.values().filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
+                let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
+                if !is_asked_for && !unwanted.contains(call) && !failed.contains(&&*stream.0) {
+                    let sentence = format!("{stream}: it ended with {outcome}, and nobody had it ended (at {})", event.at);
+                    return vec![broken("ends_as_it_wants", event.at, Some(stream), sentence)];
+                }
+            }
+            _ => {}
+        }
+    }
+    Vec::new()
+}
+
+/// Whether a process ends by a signal of its own.
+fn wants_a_signal(evidence: &Evidence<'_>, start: &Asked<'_>) -> bool {
+    let entry = start.process().and_then(|process| evidence.plan.setup.get(TABLE)?.get(process));
+    entry.and_then(|entry| entry.get("exit")).is_some_and(|exit| exit == "signal")
+}

@@ -1,0 +1,100 @@
+//! What a server owes to its users, over runs told by hand.
+
+use serde_json::json;
+
+use super::served::{ends_as_it_wants, ids_are_own, reads_wait};
+use crate::history::{Call, Class, What};
+use crate::property::told::{Told, history};
+use crate::property::{Broken, Evidence};
+
+/// Detection twice, recovery, an attempt and 1 s, under the promise of these runs.
+const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
+
+/// `p1` was started by call 1, printed a line at 1 s, and lives.
+fn started() -> Told {
+    let opened = What::Opened { stream: "p1".into(), call: Call(1) };
+    start(1, 100).effect(1, 110, "p1").user(120, opened).produced("p1/stdout", 1_000, "a")
+}
+
+fn start(call: u64, ms: u64) -> Told {
+    history().asked_as(call, ms, Class::InFlight, "start", r#"{"process":"p1"}"#)
+}
+
+fn read(told: Told, ms: u64, after: u64) -> Told {
+    told.asked_as(2, ms, Class::Durable, "read", &json!({ "process": "p1", "after": after, "wait": "2m" }).to_string())
+}
+
+fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Broken>) -> Vec<String> {
+    told.with(|evidence| property(evidence).into_iter().map(|broken| broken.sentence).collect())
+}
+
+#[test]
+fn a_read_is_answered_when_there_is_something_new() {
+    let told = read(started(), 500, 0);
+    assert!(breaks(&told.clone().answered(2, 1_040, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert!(breaks(&told.clone().answered(2, 1_000 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert_eq!(
+        breaks(&told.answered(2, 1_001 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait),
+        ["call 2: it was answered at 64.001 s only, though there had been something new since 1.000 s"]
+    );
+}
+
+#[test]
+fn a_read_behind_an_event_is_judged_by_the_close() {
+    let told = read(started(), 2_000, 1);
+    assert!(breaks(&told.clone().answered(2, 110_000, "chunks 2 to 2, next 3"), reads_wait).is_empty(), "who knows since when");
+    let told = told.ended("p1", 3_000, "exit 0").ended("p1/stdout", 4_000, "closed");
+    assert_eq!(breaks(&told.answered(2, 110_000, "nothing, next 4, exit 0, closed"), reads_wait).len(), 1);
+}
+
+#[test]
+fn what_happens_to_the_network_excuses_a_late_answer() {
+    let told = read(started(), 500, 0).kills(30_000, 31_000);
+    assert!(breaks(&told.clone().answered(2, 31_000 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert_eq!(breaks(&told.answered(2, 31_001 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait).len(), 1);
+}
+
+#[test]
+fn a_read_is_not_answered_with_nothing_before_its_wait_is_over() {
+    let told = read(started(), 2_000, 1);
+    assert!(breaks(&told.clone().answered(2, 122_000, "nothing, next 2"), reads_wait).is_empty());
+    assert!(breaks(&told.clone().answered(2, 2_020, "nothing, next 3, exit 0"), reads_wait).is_empty(), "the exit is news");
+    assert_eq!(
+        breaks(&told.answered(2, 2_020, "nothing, next 2"), reads_wait),
+        ["call 2: it was answered before its wait was over, with nothing new (nothing, next 2; at 2.020 s)"]
+    );
+}
+
+#[test]
+fn an_id_is_taken_only_for_whoever_has_it() {
+    let refused = "refused: the server refused: process id p1 is taken (-32600)";
+    assert_eq!(
+        breaks(&start(1, 0).answered(1, 20, refused), ids_are_own),
+        [format!("call 1: its user had no process of this id ({refused}; at 0.020 s)")]
+    );
+    let again = |told: Told| told.asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#).answered(2, 2_020, refused);
+    assert!(breaks(&again(started()), ids_are_own).is_empty());
+    assert_eq!(breaks(&again(started().by("client2")), ids_are_own).len(), 1);
+}
+
+#[test]
+fn a_process_is_killed_by_its_user_only() {
+    assert!(breaks(&started().ended("p1", 3_000, "exit 0"), ends_as_it_wants).is_empty());
+    let killed = |told: Told| told.ended("p1", 3_000, "signal 9");
+    assert_eq!(
+        breaks(&killed(started()), ends_as_it_wants),
+        ["p1: it ended with signal 9, and nobody had it ended (at 3.000 s)"]
+    );
+    let terminated = started().asked_as(2, 2_000, Class::InFlight, "terminate", r#"{"process":"p1"}"#);
+    assert!(breaks(&killed(terminated), ends_as_it_wants).is_empty());
+    assert!(breaks(&killed(started().failed(1, 2_000, "lost")), ends_as_it_wants).is_empty());
+    assert!(breaks(&killed(started().broke("p1", 2_000, "gap")), ends_as_it_wants).is_empty());
+    assert!(breaks(&killed(started().died("server", 2_000)), ends_as_it_wants).is_empty());
+}
+
+#[test]
+fn a_process_may_kill_itself() {
+    let mut told = started().ended("p1", 3_000, "signal 9");
+    told.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
+    assert!(breaks(&told, ends_as_it_wants).is_empty());
+}
