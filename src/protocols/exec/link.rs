@@ -6,7 +6,8 @@
 //! sessions or of what messages say, and starts no task.
 //!
 //! WebSocket's own ping and pong are the beat: any byte from the peer is a sign of life, silence brings a ping, and more
-//! silence is death. A peer that never pings, as some do, is pinged; one that pings is answered.
+//! silence is death. A peer that never pings, as some do, is pinged; one that pings is answered. Silence of our own brings a ping,
+//! too: the peer's may stand behind a long message that is on its way, and it must hear of us before we can answer it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -226,7 +227,7 @@ impl Link {
         if self.stuck_at().is_some_and(|at| at <= now) {
             return Poll::Ready(Err(Lost::Stuck));
         }
-        self.next_ping = self.next_ping.max(self.socket.get_ref().heard + self.limits.ping_interval);
+        self.next_ping = self.next_ping.max(self.socket.get_ref().quiet_since() + self.limits.ping_interval);
         if self.next_ping <= now {
             self.next_ping = now + self.limits.ping_interval;
             if !crate::defect!(KeepaliveLost) {
@@ -287,6 +288,11 @@ impl Pulse {
             }
             polled => polled,
         }
+    }
+
+    /// Since when one of the two has said nothing.
+    fn quiet_since(&self) -> Instant {
+        self.heard.min(self.moved)
     }
 }
 
