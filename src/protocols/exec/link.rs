@@ -168,7 +168,7 @@ impl Link {
         }
         loop {
             self.write(cx)?;
-            if self.wants_room && self.outbox_bytes < FULL_ENOUGH {
+            if self.wants_room && self.outbox_bytes < FULL_ENOUGH && !self.is_broken() {
                 self.wants_room = false;
                 return Poll::Ready(Ok(Heard::Room));
             }
@@ -194,6 +194,9 @@ impl Link {
             let len = frame.len();
             let Poll::Ready(ready) = Pin::new(&mut self.socket).poll_ready(cx) else { return Ok(()) };
             ready.map_err(|error| lost(&error))?;
+            if self.is_broken() {
+                return Ok(()); // what is left goes nowhere, and makes no room
+            }
             let Some(frame) = self.outbox.pop_front() else { return Ok(()) };
             self.outbox_bytes -= len;
             Pin::new(&mut self.socket).start_send(frame).map_err(|error| lost(&error))?;
@@ -205,6 +208,11 @@ impl Link {
             self.unwritten = None;
         }
         Ok(())
+    }
+
+    /// Whether nothing can be written any more; there may be something left to read.
+    fn is_broken(&self) -> bool {
+        self.socket.get_ref().broken.is_some()
     }
 
     /// When the peer is taken for dead, if it says nothing until then.
