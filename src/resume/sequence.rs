@@ -89,11 +89,11 @@ impl<T> Sequence<T> {
         if seq == self.next() { Taken::Kept } else { self.let_go() }
     }
 
-    /// Lets the furthest items go until the bounds are kept.
+    /// Lets the furthest items go until the bounds are kept, but never the next one.
     fn let_go(&mut self) -> Taken {
-        let mut taken = Taken::Kept;
+        let (mut taken, next) = (Taken::Kept, self.next());
         while self.pending.len() > self.bounds.items || self.weight > self.bounds.weight {
-            let Some(furthest) = self.pending.last_entry() else { break };
+            let Some(furthest) = self.pending.last_entry().filter(|entry| *entry.key() != next) else { break };
             self.weight -= furthest.remove().1;
             taken = Taken::Dropped;
         }
