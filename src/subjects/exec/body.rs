@@ -40,9 +40,14 @@ pub(super) struct Manner {
     pub(super) drops_after: Option<u64>,
 }
 
+/// How much longer than it takes to be made a body may take. Nobody else notices where its server has lost its power: the protocol
+/// has a deadline for a body only where its user gives one.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Asks for it, and records it piece by piece, to its end.
 pub(super) async fn watch(client: &Client, wanted: &Wanted, manner: Manner) -> Result<(), Failure> {
-    let streaming = client.http_stream(HttpRequest::get(&wanted.url)).await?;
+    let timeout = Some(wanted.setup.lasts() + PATIENCE);
+    let streaming = client.http_stream(HttpRequest { timeout, ..HttpRequest::get(&wanted.url) }).await?;
     wanted.record.opened(&wanted.stream, wanted.call);
     wanted.follow(streaming.body, manner).await;
     Ok(())

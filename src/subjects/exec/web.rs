@@ -38,6 +38,9 @@ pub(super) const COMPLETE: &str = "complete";
 /// How a body ends that its server broke off.
 pub(super) const BROKEN_OFF: &str = "broken off";
 
+/// Longer than any run.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// What ends the target of the effect that a request has.
 pub(super) const EFFECT: &str = "/request";
 
@@ -84,6 +87,11 @@ impl WebSetup {
     /// How many bytes the body has.
     pub(super) fn length(&self) -> u64 {
         self.pieces.saturating_mul(self.bytes.0)
+    }
+
+    /// How long it takes to be made, at most a day.
+    pub(super) fn lasts(&self) -> Duration {
+        self.every.0.saturating_mul(u32::try_from(self.pieces).unwrap_or(u32::MAX)).min(A_DAY)
     }
 
     fn is_sized(&self) -> bool {
