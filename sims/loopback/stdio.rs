@@ -18,7 +18,7 @@ fn failure(error: &std::io::Error) -> &Failure {
 /// Both directions are busy at each cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_written_is_read_once_and_in_order_over_three_cuts() {
-    const LINES: usize = 3000;
+    const LINES: usize = 400;
     let stage = Stage::with(|client| client.retry_writes = true, |_| {}).await;
     let shell = stage.shell("cat", "exec cat").await;
     let (read, mut write) = split(Stdio::new(shell.process.clone()));

@@ -231,6 +231,13 @@ pub(super) const SPEAKS: Key = key(
      script begins. Pings are answered where the script reads.",
 );
 
+pub(super) const AGAIN: Key = key(
+    "again",
+    Form::Tables("script"),
+    Some("the same"),
+    "What it does on the connections after the first, where that is something else.",
+);
+
 /// `[puppet.HOST]`
 pub const PUPPET: Section = Section {
     title: "[puppet.HOST]",
@@ -249,6 +256,7 @@ pub const PUPPET: Section = Section {
             None,
             "What it does on a connection, in order; after it, it closes the connection.",
         ),
+        AGAIN,
     ],
 };
 

@@ -165,7 +165,9 @@ fn puppet(puppet: &Puppet) -> Pairs {
     put_some(&mut pairs, "connections", puppet.connections.map(Inline::raw));
     let speaks = SPEAKS.iter().find(|(_, speaks)| *speaks == puppet.speaks && *speaks != Speaks::default());
     put_some(&mut pairs, "speaks", speaks.map(|(word, _)| text(word)));
-    put(&mut pairs, "script", Inline::list(puppet.script.iter().map(line)).broken());
+    let lines = |script: &[PuppetStep]| Inline::list(script.iter().map(line)).broken();
+    put(&mut pairs, "script", lines(&puppet.script));
+    put_some(&mut pairs, "again", puppet.again.as_deref().map(lines));
     pairs
 }
 

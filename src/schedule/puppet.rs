@@ -13,6 +13,15 @@ pub struct Puppet {
     pub speaks: Speaks,
     /// What it does on a connection, in order. When it is through, it closes the connection.
     pub script: Vec<PuppetStep>,
+    /// What it does on the connections after the first, where that is something else.
+    pub again: Option<Vec<PuppetStep>>,
+}
+
+impl Puppet {
+    /// What it does on a connection, counted from 1.
+    pub fn script_of(&self, number: u64) -> &[PuppetStep] {
+        self.again.as_ref().filter(|_| number > 1).unwrap_or(&self.script)
+    }
 }
 
 /// What the texts of a script are on the wire.

@@ -24,7 +24,7 @@ pub(super) async fn serve(net: Net, at: Endpoint, puppet: Puppet, reset: fn(&Str
         let puppet = puppet.clone();
         playing.spawn(async move {
             if let Ok(peer) = Peer::accepted(stream, puppet.speaks).await {
-                play(peer, &puppet.script, number, reset).await;
+                play(peer, puppet.script_of(number), number, reset).await;
             }
         });
         while playing.try_join_next().is_some() {}
@@ -43,7 +43,7 @@ pub(super) async fn connect(net: Net, to: Endpoint, puppet: Puppet, reset: fn(&S
             }
         };
         if let Ok(peer) = Peer::connected(stream, puppet.speaks).await {
-            play(peer, &puppet.script, number, reset).await;
+            play(peer, puppet.script_of(number), number, reset).await;
         }
         sleep(PAUSE).await;
     }

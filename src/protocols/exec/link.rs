@@ -6,7 +6,8 @@
 //! sessions or of what messages say, and starts no task.
 //!
 //! WebSocket's own ping and pong are the beat: any byte from the peer is a sign of life, silence brings a ping, and more
-//! silence is death. A peer that never pings, as some do, is pinged; one that pings is answered.
+//! silence is death. A peer that never pings, as some do, is pinged; one that pings is answered. Silence of our own brings a ping,
+//! too: the peer's may stand behind a long message that is on its way, and it must hear of us before we can answer it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -167,7 +168,7 @@ impl Link {
         }
         loop {
             self.write(cx)?;
-            if self.wants_room && self.outbox_bytes < FULL_ENOUGH {
+            if self.wants_room && self.outbox_bytes < FULL_ENOUGH && !self.is_broken() {
                 self.wants_room = false;
                 return Poll::Ready(Ok(Heard::Room));
             }
@@ -193,6 +194,9 @@ impl Link {
             let len = frame.len();
             let Poll::Ready(ready) = Pin::new(&mut self.socket).poll_ready(cx) else { return Ok(()) };
             ready.map_err(|error| lost(&error))?;
+            if self.is_broken() {
+                return Ok(()); // what is left goes nowhere, and makes no room
+            }
             let Some(frame) = self.outbox.pop_front() else { return Ok(()) };
             self.outbox_bytes -= len;
             Pin::new(&mut self.socket).start_send(frame).map_err(|error| lost(&error))?;
@@ -204,6 +208,11 @@ impl Link {
             self.unwritten = None;
         }
         Ok(())
+    }
+
+    /// Whether nothing can be written any more; there may be something left to read.
+    fn is_broken(&self) -> bool {
+        self.socket.get_ref().broken.is_some()
     }
 
     /// When the peer is taken for dead, if it says nothing until then.
@@ -226,7 +235,7 @@ impl Link {
         if self.stuck_at().is_some_and(|at| at <= now) {
             return Poll::Ready(Err(Lost::Stuck));
         }
-        self.next_ping = self.next_ping.max(self.socket.get_ref().heard + self.limits.ping_interval);
+        self.next_ping = self.next_ping.max(self.socket.get_ref().quiet_since() + self.limits.ping_interval);
         if self.next_ping <= now {
             self.next_ping = now + self.limits.ping_interval;
             if !crate::defect!(KeepaliveLost) {
@@ -287,6 +296,11 @@ impl Pulse {
             }
             polled => polled,
         }
+    }
+
+    /// Since when one of the two has said nothing.
+    fn quiet_since(&self) -> Instant {
+        self.heard.min(self.moved)
     }
 }
 

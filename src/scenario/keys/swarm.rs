@@ -1,6 +1,6 @@
 //! The keys of `[swarm]`, and of all that stands below it.
 
-use super::{Form, SPEAKS, Section, key};
+use super::{AGAIN, Form, SPEAKS, Section, key};
 
 /// `[swarm]`
 pub const SWARM: Section = Section {
@@ -124,5 +124,6 @@ pub const SWARM_PUPPET: Section = Section {
         key("connections", Form::Number(1), Some("as many as come"), "As in `[puppet.HOST]`."),
         SPEAKS,
         key("script", Form::Tables("script"), None, "As in `[puppet.HOST]`."),
+        AGAIN,
     ],
 };

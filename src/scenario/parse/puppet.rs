@@ -17,10 +17,12 @@ pub fn puppet(node: &Node<'_>) -> Parsed<Puppet> {
 /// A puppet whose keys stand in a table that may have others.
 pub fn parts(table: &Table<'_>) -> Parsed<Puppet> {
     let script = table.need("script", "a list of tables like `{ expect = \"hello\" }`")?;
+    let lines = |node: &Node<'_>| node.list("a list of tables")?.iter().map(line).collect::<Parsed<Vec<_>>>();
     Ok(Puppet {
         connections: table.get("connections").map(|node| node.number(1)).transpose()?,
         speaks: table.get("speaks").map_or(Ok(Speaks::default()), |node| one_of(&node, &SPEAKS))?,
-        script: script.list("a list of tables")?.iter().map(line).collect::<Parsed<_>>()?,
+        script: lines(&script)?,
+        again: table.get("again").map(|node| lines(&node)).transpose()?,
     })
 }
 

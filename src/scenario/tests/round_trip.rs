@@ -10,8 +10,8 @@ use super::*;
 use crate::schedule::profile::{Choice, Entries, Kind, Shape, Template};
 use crate::schedule::words::{Fields, Kind as FieldKind, Need, Value, WORDS};
 use crate::schedule::{
-    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Speaks, Step, Trigger,
-    When, Which,
+    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Speaks, Step,
+    Trigger, When, Which,
 };
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -117,8 +117,9 @@ fn puppet() -> impl Strategy<Value = Puppet> {
         select(vec![PuppetStep::Drain, PuppetStep::Close, PuppetStep::Reset]),
     ];
     let speaks = select(vec![Speaks::Bytes, Speaks::WebSocket]);
-    (proptest::option::of(1..9u64), speaks, proptest::collection::vec(line, 0..4))
-        .prop_map(|(connections, speaks, script)| Puppet { connections, speaks, script })
+    let script = proptest::collection::vec(line, 0..4);
+    (proptest::option::of(1..9u64), speaks, script.clone(), proptest::option::of(script))
+        .prop_map(|(connections, speaks, script, again)| Puppet { connections, speaks, script, again })
 }
 
 fn limits() -> impl Strategy<Value = Limits> {

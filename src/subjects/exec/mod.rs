@@ -3,12 +3,13 @@
 //! - [`operations`]: what a user can ask for. What processes really do stands in `[process.NAME]`
 //!   ([`world::process`](crate::world::process)).
 //! - `user`: the user of a client, who records what came of it; `follow`, `reading`: what it hears and reads of a process.
+//! - `web`: the HTTP server behind the exec server, on a host of its own; `body`: what a user hears of it.
 //! - `properties`: what must hold on top of the generic properties.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, rules. `label`: what messages are called.
 //!
 //! In the history a process `p1` is the stream `p1`, whose outcome is its exit, and what it prints are its parts `p1/stdout`,
 //! `p1/stderr`, or `p1/pty`. They share one retention, and fail together. A second start on the same host is `p1.2`; those of
-//! the second client are `client2/p1`.
+//! the second client are `client2/p1`. The HTTP body that call 7 asked for is the stream `h7`.
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
 use crate::world::process;
 
+mod body;
 mod follow;
 mod label;
 pub mod limits;
@@ -30,6 +32,7 @@ mod properties;
 mod reading;
 pub mod tables;
 mod user;
+pub mod web;
 
 use operations::Operation;
 
@@ -79,11 +82,18 @@ impl Subject for Exec {
         PORT
     }
 
+    fn servers(&self) -> &'static [&'static str] {
+        &["server", web::HOST]
+    }
+
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
-        vec![(process::TABLE, process::schema())]
+        vec![(process::TABLE, process::schema()), (web::TABLE, schemars::schema_for!(web::WebSetup))]
     }
 
     async fn serve(&self, host: HostContext) {
+        if host.name.as_str() == web::HOST {
+            return web::serve(host, PORT).await;
+        }
         let at = Endpoint::tcp(host.name.as_str(), PORT);
         let listener = match host.env.net.listen(&at).await {
             Ok(listener) => listener,

@@ -1,6 +1,7 @@
 //! What the user of an exec client can ask for: plain data.
 //!
-//! `p1` is an entry of `[process.p1]`, which says what the process really does.
+//! `p1` is an entry of `[process.p1]`, which says what the process really does; `b1` one of `[web.b1]`, which says what the HTTP
+//! server behind the exec server answers.
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use proptest::sample::select;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::web;
 use crate::history::Class;
 use crate::schedule::Plan;
 use crate::schedule::units::{Size, Span};
@@ -85,6 +87,24 @@ pub enum Operation {
         /// The process.
         process: String,
     },
+    /// Has the server send an HTTP request, and waits for the whole answer.
+    #[serde(rename_all = "kebab-case")]
+    Http {
+        /// What is asked for: an entry of `[web.NAME]`.
+        body: String,
+    },
+    /// The same, with a body that comes piece by piece. Its record is `h7`, after the number of the call.
+    #[serde(rename_all = "kebab-case")]
+    HttpStream {
+        /// What is asked for: an entry of `[web.NAME]`.
+        body: String,
+        /// How long the user pauses after each piece; not at all where it is left out.
+        #[serde(default, skip_serializing_if = "Span::is_zero")]
+        pause: Span,
+        /// After how many pieces the user drops the body; never where it is left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        drops_after: Option<u64>,
+    },
 }
 
 fn is_false(value: &bool) -> bool {
@@ -95,6 +115,7 @@ impl Operations for Operation {
     fn class(&self) -> Class {
         match self {
             Self::Read { .. } | Self::ReadAll { .. } | Self::DropHandle { .. } => Class::Durable,
+            Self::HttpStream { .. } => Class::Bound,
             _ => Class::InFlight,
         }
     }
@@ -106,9 +127,14 @@ impl Operations for Operation {
         let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
         let bytes = prop_oneof![4 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
-        let patience = prop_oneof![8 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(Span(Duration::from_millis(ms))))];
+        let patience =
+            prop_oneof![8 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(Span(Duration::from_millis(ms))))];
         let start = (process.clone(), prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
         let read = (process.clone(), 0..50_u64, max_bytes, wait);
+        let body = select(declared(plan, web::TABLE, "b1")).boxed();
+        let pause = prop_oneof![3 => Just(0), 1 => Just(50)].prop_map(|ms| Span(Duration::from_millis(ms)));
+        let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
+        let streamed = (body.clone(), pause, drops_after);
         prop_oneof![
             5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }),
             5 => (process.clone(), bytes).prop_map(|(process, bytes)| Self::Write { process, bytes }),
@@ -121,6 +147,8 @@ impl Operations for Operation {
                 1 | 2 => Self::Terminate { process },
                 _ => Self::DropHandle { process },
             }),
+            1 => body.prop_map(|body| Self::Http { body }),
+            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }),
         ]
         .boxed()
     }
@@ -150,6 +178,8 @@ mod tests {
             json!({ "interrupt": { "process": "p1" } }),
             json!({ "terminate": { "process": "p1" } }),
             json!({ "drop-handle": { "process": "p1" } }),
+            json!({ "http": { "body": "b1" } }),
+            json!({ "http-stream": { "body": "b1", "pause": "1s", "drops-after": 3 } }),
         ] {
             let operation: Operation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);

@@ -12,6 +12,8 @@
 //! | `reads_wait` | what a read may wait for, when that really was there, and when it was answered |
 //! | `ids_are_own` | what the user of a refused start had started before |
 //! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session was the cause |
+//! | `http_fails_truly` | why requests and bodies failed, and when the connections of their client were over |
+//! | `response_before_body` | the milestone that says that a piece came before its answer |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,12 +21,14 @@ use std::time::Duration;
 use super::follow;
 use super::reading::sum;
 use super::user::ABANDONED;
+use super::web;
 use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence, Property};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
 
 mod generations;
+mod http;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -80,6 +84,16 @@ pub(super) const OWN: &[Property] = &[
         name: "ends_as_it_wants",
         doc: "a process is killed only where its user wants it, or does not have it any more",
         check: served::ends_as_it_wants,
+    },
+    Property {
+        name: "http_fails_truly",
+        doc: "an HTTP request or body fails with a lost connection only where that was its own, and for a missing piece never",
+        check: http::fail_truly,
+    },
+    Property {
+        name: "response_before_body",
+        doc: "the answer to an HTTP request comes before the first piece of its body",
+        check: http::response_before_body,
     },
 ];
 
@@ -183,7 +197,9 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::StreamEnded { stream, ending: Ending::Failed { reason } } if reason.starts_with("gap") => {
                 failed.entry(&stream.0).or_insert(event.at);
             }
-            What::Effect { call, target } if !target.ends_with("/stdin") => drop(started.insert(*call, (target, event.at))),
+            What::Effect { call, target } if !target.ends_with("/stdin") && !target.ends_with(web::EFFECT) => {
+                started.insert(*call, (target, event.at));
+            }
             What::Ended { stream, .. } => drop(ended.insert(&stream.0)),
             What::Died { .. } => return Vec::new(), // with the server die its processes; a dead client cleans nothing up
             _ => {}

@@ -34,7 +34,7 @@ pub(super) fn told(read: &ReadResult) -> String {
 pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duration) -> Result<String, Failure> {
     let until = Instant::now() + wait;
     let mut read: BTreeMap<OutputStream, Vec<u8>> = BTreeMap::new();
-    let mut last = 0;
+    let (mut last, mut chunk, mut skipped) = (0, 0, 0);
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let (asked, may_wait) = (Instant::now(), left.min(WAIT));
@@ -42,18 +42,21 @@ pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duratio
         if says_nothing_new(&answer, last) && asked.elapsed() < may_wait {
             return Ok(format!("wrong: a read after event {last} that may wait was answered at once, with nothing new"));
         }
-        if let Some(first) = answer.chunks.first().filter(|_| last == 0 && answer.chunks[0].seq > 1) {
-            return Ok(format!("refused: what was before event {} is no longer there", first.seq));
-        }
-        for chunk in &answer.chunks {
-            if chunk.seq <= last {
-                return Ok(format!("wrong: event {} after event {last}", chunk.seq));
+        for found in &answer.chunks {
+            if found.seq <= last {
+                return Ok(format!("wrong: event {} after event {last}", found.seq));
             }
-            last = chunk.seq;
-            read.entry(chunk.stream).or_default().extend_from_slice(&chunk.chunk.0);
+            skipped += found.seq - chunk - 1;
+            (last, chunk) = (found.seq, found.seq);
+            read.entry(found.stream).or_default().extend_from_slice(&found.chunk.0);
         }
         if answer.closed {
-            return Ok(format!("closed: {}", sums(&name, &read)));
+            // Behind the last chunk come exit and close, or the close alone: then the exit is one of those that were skipped.
+            let exit_before = answer.next_seq <= chunk + 2;
+            return Ok(match skipped.saturating_sub(u64::from(exit_before)) {
+                0 => format!("closed: {}", sums(&name, &read)),
+                gone => format!("refused: {gone} chunks are no longer there"),
+            });
         }
         // Exit and close have numbers, too.
         last = last.max(answer.next_seq.saturating_sub(1));

@@ -7,8 +7,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::body::{self, Manner, Wanted};
 use super::follow::{self, Parts};
 use super::operations::Operation;
+use super::web::{self, WebSetup};
 use super::{reading, tables};
 use crate::history::{Call, Stream};
 use crate::protocols::exec::client::{Client, Failure, Process};
@@ -118,7 +120,28 @@ impl User {
                 process.terminate().await.map(|running| format!("running: {running}"))
             }),
             Operation::DropHandle { process } => self.drop_handle(call, &process),
+            Operation::Http { body } => {
+                let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
+                self.busy.spawn(async move { tell(&wanted.record, call, body::whole(&client, &wanted).await) });
+            }
+            Operation::HttpStream { body, pause, drops_after } => {
+                let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
+                let manner = Manner { pause: pause.0, drops_after };
+                self.busy.spawn(async move {
+                    if let Err(failure) = body::watch(&client, &wanted, manner).await {
+                        tell(&wanted.record, call, Err(failure));
+                    }
+                });
+            }
         }
+    }
+
+    /// A body of the HTTP server's, as a call asks for it.
+    fn wanted(&self, call: Call, body: &str) -> Wanted {
+        let stream = Stream::from(record_name(self.host.name.as_str(), &format!("h{}", call.0), 1).as_str());
+        let url = web::url(super::PORT, body, &stream, call);
+        let setup = WebSetup::declared(&self.host.plan, body);
+        Wanted { call, stream, url, setup, record: self.host.record.clone() }
     }
 
     /// Does something with the newest handle of a process.
@@ -206,8 +229,5 @@ pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<String, Failur
 
 fn is_refusal(failure: &Failure) -> bool {
     use Failure::{Contradiction, Gap, IdTaken, NotWritten, Refused, Superseded, Unwatched};
-    matches!(
-        failure,
-        Refused { .. } | IdTaken | NotWritten(_) | Superseded | Gap { .. } | Contradiction | Unwatched(_)
-    )
+    matches!(failure, Refused { .. } | IdTaken | NotWritten(_) | Superseded | Gap { .. } | Contradiction | Unwatched(_))
 }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use futures_util::{SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::Message;
 
 use super::*;
 use crate::history::What;
-use crate::schedule::{Fault, Puppet, PuppetStep};
+use crate::schedule::{Fault, Puppet, PuppetStep, Speaks};
 use crate::subject::HostContext;
 
 fn secs(n: u64) -> Duration {
@@ -151,6 +154,24 @@ fn a_puppet_plays_a_client() {
     ];
     plan.puppets.insert("client".into(), Puppet { connections: Some(2), script, ..Puppet::default() });
     assert_eq!(said(&history(&bare(echo, come_again), &plan), false), ["server: 1 eof", "server: 2 eof"]);
+}
+
+#[test]
+fn a_puppet_speaks_in_messages_of_a_websocket_and_something_else_the_second_time() {
+    let mut plan = plan([]);
+    let send = |text: &str| PuppetStep::Send { text: text.into(), times: 1, every: Duration::ZERO };
+    let script = vec![send("one"), PuppetStep::Expect { text: "eno".into() }, PuppetStep::Close];
+    let again = Some(vec![send("two on {conn}"), PuppetStep::Drain]);
+    plan.puppets.insert("server".into(), Puppet { connections: Some(2), speaks: Speaks::WebSocket, script, again });
+    let subject = bare(echo, |host| async move {
+        for answer in ["eno", "owt"] {
+            let (mut socket, _) = client_async("ws://server/", connect(&host).await).await.unwrap();
+            let heard = socket.next().await.unwrap().unwrap();
+            say(&host, heard.into_text().unwrap().to_string());
+            socket.send(Message::text(answer)).await.unwrap();
+        }
+    });
+    assert_eq!(said(&history(&subject, &plan), false), ["client: one", "client: two on 2"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Failure;
+use super::body::Feed;
 use super::log::Log;
 
 /// A process as the client knows it: its id on the wire, and a number of our own, for an id can be used again.
@@ -24,6 +25,8 @@ pub(super) enum Command {
     Release(Key),
     /// Whoever started the process has gone before it had it.
     Abandon(Key),
+    /// Nobody reads the HTTP body of this number any more.
+    Forget(u64),
     /// Ends everything.
     Close {
         /// Told when it is done.
@@ -44,8 +47,8 @@ pub(super) enum Kind {
     Write,
     /// Starts a process: the call fails, and whatever was started is ended.
     Start,
-    /// Opens the body of this number: the call fails, and so does the body.
-    Body(u64),
+    /// Opens a body: the call fails, and so does the body.
+    Body(Feed),
     /// The call fails.
     Other,
 }

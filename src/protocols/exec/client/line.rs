@@ -31,6 +31,7 @@ struct Shared {
     prefix: String,
     writes: AtomicU64,
     serials: AtomicU64,
+    http: AtomicU64,
 }
 
 impl Line {
@@ -39,7 +40,8 @@ impl Line {
         entropy.fill(&mut random);
         let prefix = format!("{:032x}", u128::from_le_bytes(random));
         let permits = Semaphore::new(limits.calls.clamp(1, Semaphore::MAX_PERMITS));
-        let shared = Shared { permits, prefix, writes: AtomicU64::new(0), serials: AtomicU64::new(0) };
+        let (writes, serials, http) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Shared { permits, prefix, writes, serials, http };
         Self { commands, limits, shared: Arc::new(shared) }
     }
 
@@ -47,6 +49,11 @@ impl Line {
     pub(super) fn write_id(&self) -> String {
         let n = self.shared.writes.fetch_add(1, Ordering::Relaxed) + 1;
         if crate::defect!(WriteIdsFromOne) { n.to_string() } else { format!("{}-{n}", self.shared.prefix) }
+    }
+
+    /// A new number for an HTTP request: none is used twice, over whatever connections.
+    pub(super) fn http_number(&self) -> u64 {
+        self.shared.http.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// A new process of this id, with its log.

@@ -3,6 +3,7 @@
 //! - [`Client`]: what a user holds. Dropping it ends its tasks; [`Client::close`] ends the connection in order, too.
 //! - [`Process`]: a process on the server; [`Events`]: what it tells. Both stay valid over lost connections.
 //! - [`Stdio`]: its input and output as a byte stream.
+//! - [`Client::http`]: requests that the server sends from where it is; [`Body`]: what comes of one, as long as its connection lives.
 //! - `core`: every decision, without clock, socket or task. `driver`: the task around it.
 //! - `generation`: one connection, with a task of its own.
 //! - `line`, `command`: the way from the handles to the driver. `log`: what a process has told.
@@ -20,6 +21,8 @@
 //! | `write` | waits | fails; with `retry_writes` it is sent again under the same id, and written once |
 //! | `start` | waits | fails; what was started is ended, and its id is taken until then |
 //! | `signal`, `terminate` | wait | fail |
+//! | `http`, `http_stream` | wait | fail |
+//! | a body | | fails at once |
 //!
 //! # Where it does better than the client that it is compatible with
 //!
@@ -44,11 +47,13 @@ use super::wire::process::{StartParams, StartResult};
 use crate::Env;
 use crate::net::Endpoint;
 
+mod body;
 mod command;
 mod core;
 mod driver;
 mod failure;
 mod generation;
+mod http;
 mod line;
 mod log;
 mod process;
@@ -57,7 +62,9 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 
+pub use body::Body;
 pub use failure::Failure;
+pub use http::{HttpRequest, Response, Streaming};
 pub use log::{Event, Events, Via};
 pub use process::Process;
 pub use stdio::Stdio;
@@ -82,6 +89,8 @@ pub struct Census {
     pub processes: usize,
     /// Processes that are to be ended on the server, and are not yet.
     pub endings: usize,
+    /// HTTP bodies that are still to come.
+    pub bodies: usize,
     /// Early events that wait for a lower number: the most of any process.
     pub held_back_events: usize,
     /// Their bytes: the most of any process.

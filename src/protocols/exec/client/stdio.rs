@@ -20,7 +20,9 @@ const PIECE: usize = 64 * 1024;
 /// [`Process::events`] is there. The stream ends when the process has exited and nobody holds its output any more.
 ///
 /// What was written has reached the server when a flush succeeds; of what was not flushed, the last piece may be lost with this
-/// handle. The protocol has no word for the end of an input: a shutdown flushes, and the process reads on.
+/// handle. Each write is a round trip: many small ones are better put together, by a [`BufWriter`](tokio::io::BufWriter).
+///
+/// The protocol has no word for the end of an input: a shutdown flushes, and the process reads on.
 /// [`Process::terminate`] ends it. A process that was started without `pipe_stdin` cannot be written to.
 ///
 /// # When a connection is lost
@@ -32,6 +34,7 @@ const PIECE: usize = 64 * 1024;
 /// # Errors
 ///
 /// They carry a [`Failure`], and stay the same however often one asks. `BrokenPipe`: the process does not read, or is over.
+/// [`Failure::Unanswered`]: it has not read for as long as `call_wait`, and the server's buffer for it is full.
 /// A reader who is slower than the client's log is long is told so ([`Failure::Lagged`]): nothing holds the process up.
 pub struct Stdio {
     process: Process,

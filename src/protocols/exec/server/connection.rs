@@ -195,16 +195,14 @@ impl Conversation {
     }
 
     fn notified(&mut self, method: &str) -> Result<(), Over> {
-        let stage = std::mem::replace(&mut self.stage, Stage::Fresh);
-        self.stage = match stage {
-            Stage::Attached(kept) if method == method::INITIALIZED => Stage::Ready(kept),
-            Stage::Fresh if method == method::INITIALIZED => return Err(Over::Broke("initialized before initialize")),
-            stage => {
-                self.stage = stage;
-                return Err(Over::Broke("an unknown notification"));
+        match &self.stage {
+            Stage::Attached(kept) if method == method::INITIALIZED => {
+                self.stage = Stage::Ready(kept.clone());
+                Ok(())
             }
-        };
-        Ok(())
+            Stage::Fresh if method == method::INITIALIZED => Err(Over::Broke("initialized before initialize")),
+            _ => Err(Over::Broke("an unknown notification")),
+        }
     }
 
     async fn request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>) -> Result<(), Over> {

@@ -73,11 +73,16 @@ impl Kept {
         self.changed.notify_one();
     }
 
-    /// Gives a process a task to live in.
-    pub(super) fn bear(&self, birth: Birth) {
+    /// How many processes live, or are being launched, those included whose start was cancelled.
+    pub(super) fn alive(&self) -> usize {
         let mut lives = self.lives();
         while lives.try_join_next().is_some() {} // those who ended leave nothing behind
-        lives.spawn(birth.live());
+        lives.len()
+    }
+
+    /// Gives a process a task to live in.
+    pub(super) fn bear(&self, birth: Birth) {
+        self.lives().spawn(birth.live());
     }
 
     /// Kills all processes, and lets go of everything.

@@ -97,6 +97,9 @@ impl Conversation {
             return Err(Refusal::Params("argv must not be empty".into()));
         }
         self.may_wait()?;
+        if kept.alive() >= self.shared.limits.processes {
+            return Err(Refusal::TooMany("processes"));
+        }
         if crate::defect!(ProcessIdsGlobal) && self.shared.anybody_has(&process) {
             return Err(Refusal::Duplicate(process));
         }

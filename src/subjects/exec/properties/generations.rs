@@ -64,7 +64,9 @@ pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
     for event in judged(evidence) {
         let Some(told) = Told::of(event) else { continue };
         match (told.name, told.field("id")) {
-            ("exec.client.heard", Some(id)) => drop(heard.entry(told.conn).or_default().insert(id)),
+            ("exec.client.heard", Some(id)) => {
+                heard.entry(told.conn).or_default().insert(id);
+            }
             // What stands behind the word that ended it does not count any more.
             ("exec.client.lost", _) if told.gives_up_the_living() => drop(heard.remove(&told.conn)),
             ("exec.client.cut-off", Some(id)) if heard.get(&told.conn).is_some_and(|heard| heard.contains(id)) => {
@@ -76,4 +78,70 @@ pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{ConnEnd, ConnIndex, History, Time};
+    use crate::property::Promise;
+    use crate::schedule::Plan;
+
+    fn told(name: &'static str, conn: u64, more: (&'static str, FieldValue)) -> What {
+        What::Milestone { name, fields: [("conn", FieldValue::Number(conn)), more].into() }
+    }
+
+    fn lost(conn: u64, why: &str) -> What {
+        told("exec.client.lost", conn, ("why", FieldValue::Text(why.into())))
+    }
+
+    fn heard(conn: u64, id: u64) -> What {
+        told("exec.client.heard", conn, ("id", FieldValue::Number(id)))
+    }
+
+    fn cut_off(conn: u64, id: u64) -> What {
+        told("exec.client.cut-off", conn, ("id", FieldValue::Number(id)))
+    }
+
+    /// The client's end of the connection that product code knows by this number is over.
+    fn over(conn: usize) -> What {
+        What::ConnOver { conn: ConnIndex(conn - 1), side: Side::Client, how: ConnEnd::Eof }
+    }
+
+    fn judge(check: fn(&Evidence<'_>) -> Vec<Broken>, entries: impl IntoIterator<Item = What>) -> Vec<String> {
+        let events = entries.into_iter().map(|what| Event { at: Time(5), host: None, what }).collect();
+        let history = History { events, ..History::default() };
+        let (plan, promise) = (Plan::new("exec"), Promise::default());
+        let servers = &["server"];
+        let evidence = Evidence { plan: &plan, history: &history, promise: &promise, milestones: &[], servers, twin: None };
+        check(&evidence).into_iter().map(|broken| broken.sentence).collect()
+    }
+
+    #[test]
+    fn a_connection_that_is_over_is_lost_and_no_other_one() {
+        let of = |entries| judge(lost_by_its_own_end, entries);
+        assert_eq!(of([over(1), lost(1, "closed by the peer")]), [""; 0]);
+        let wrong = ["connection 2 was given up for lost, and was not over (at 0.005 s)"];
+        assert_eq!(of([over(1), lost(2, "closed by the peer")]), wrong);
+        assert_eq!(of([lost(2, "silent"), over(2)]), wrong, "it was over only afterwards");
+    }
+
+    #[test]
+    fn a_server_may_say_that_a_connection_is_lost() {
+        assert_eq!(judge(lost_by_its_own_end, LIVES.map(|why| lost(1, why))), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_answered_is_not_cut_off() {
+        let of = |entries| judge(answers_count, entries);
+        let wrong = ["request 3 of connection 1 was answered, and counts as cut off (at 0.005 s)"];
+        assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 3)]), wrong);
+        assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 4)]), [""; 0]);
+        assert_eq!(of([heard(1, 3), lost(2, "dead"), cut_off(2, 3)]), [""; 0], "ids count anew on each connection");
+    }
+
+    #[test]
+    fn what_stands_behind_the_word_that_ends_a_connection_does_not_count() {
+        assert_eq!(judge(answers_count, [heard(1, 3), lost(1, LIVES[0]), cut_off(1, 3)]), [""; 0]);
+    }
 }

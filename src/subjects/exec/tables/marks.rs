@@ -36,6 +36,8 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.client.late-message", &["generation"], "a message came of a generation that is not the current one"),
     milestone("exec.client.late-close", &["generation"], "a generation ended that is not the current one"),
     milestone("exec.client.unanswered", &["method"], "a call waited too long"),
+    milestone("exec.client.body-failed", &["body", "why"], "an HTTP body ended before its end"),
+    only("http-body-before-response", milestone("exec.client.body-early", &["body", "seq"], "a piece of an HTTP body came before its answer")),
     milestone("exec.server.attached", &["conn", "resumed"], "a connection was attached to a session"),
     milestone("exec.server.detached", &["conn"], "the attached connection of a session is over"),
     milestone("exec.server.expired", &[], "a session was without a connection for too long"),

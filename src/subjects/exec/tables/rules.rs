@@ -92,4 +92,12 @@ pub const RULES: &[Rule] = &[
     rule("exec.unclaimed-start-ended", "a start whose caller went away, before or after its answer came, leaves no process behind", "facts, 29 and 48"),
     rule("exec.start-cancelled", "what is ended while it is being started is killed when it is there, and its start is refused", "facts, 49"),
     rule("exec.terminate-kills", "terminate kills a process and all that it started, and its output is still delivered", "facts, process methods"),
+    // -- HTTP requests
+    rule("exec.body-dies-with-connection", "an HTTP body belongs to the connection that it was asked for over, and fails with it, at once, at both ends", "facts, HTTP streaming and client recovery"),
+    rule("exec.body-during-recovery", "an HTTP request that is asked for during a recovery is sent after it, and has nothing to do with the loss before it", "facts, 59"),
+    rule("exec.body-pieces-in-order", "the pieces of a body come as 1, 2, 3, …, and the last one's bytes count, too", "facts, 30"),
+    rule("exec.body-honest-end", "a body that breaks off is told apart from one that is complete", "facts, 59"),
+    rule("exec.response-before-body", "the answer to an HTTP request comes before the first piece of its body", "facts, 30"),
+    rule("exec.slow-body-fails-alone", "a body whose reader lets more than 256 pieces or 16 MiB wait fails, alone", "facts, 30"),
+    rule("exec.http-not-replayed", "an HTTP request that was in flight at a cut fails, and is not sent again", DETAILS),
 ];

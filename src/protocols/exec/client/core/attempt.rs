@@ -91,6 +91,10 @@ impl Core {
     }
 
     fn attempt(&mut self, recovery: Recovery, now: Instant) {
+        if crate::defect!(HttpUnsentFails) {
+            let unsent = self.calls.take(|call| matches!(call.kind, Kind::Body(_)));
+            unsent.into_iter().for_each(|call| call.end(Err(Failure::ConnectionLost)));
+        }
         self.attempts += 1;
         let generation = Generation { number: self.installed + 1, attempt: self.attempts };
         let connection = Connection::new(generation);
@@ -265,6 +269,7 @@ impl Core {
     fn let_down(&mut self, conn: u64, flying: BTreeMap<i64, Flying>) {
         self.processes.values_mut().for_each(super::Process::connection_lost);
         self.endings.connection_lost();
+        self.bodies.connection_lost();
         for (id, flying) in flying {
             let Flying::Call(ticket, call) = flying else { continue };
             crate::milestone!("exec.client.cut-off", conn, id, method = call.method);

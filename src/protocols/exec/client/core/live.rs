@@ -79,7 +79,9 @@ impl Core {
         if let Some(connection) = self.connection() {
             let (generation, conn) = (connection.generation.number, connection.conn);
             crate::milestone!("exec.client.sent", generation, conn, method = call.method);
+            let feed = if let Kind::Body(feed) = &call.kind { Some(feed.clone()) } else { None };
             let message = connection.call(ticket, call);
+            feed.into_iter().for_each(|feed| self.bodies.put(feed));
             self.send(message);
         }
     }
@@ -163,7 +165,12 @@ impl Core {
             Flying::Reading(key) => self.read_answered(&key, outcome, now),
             Flying::Ending(id) => self.ending_answered(&id, outcome.err(), now),
             Flying::Call(_, call) if call.kind == Kind::Start => self.start_answered(call, outcome),
-            Flying::Call(_, call) => call.end(outcome.map_err(Failure::from)),
+            Flying::Call(_, call) => {
+                if let Kind::Body(feed) = &call.kind {
+                    self.bodies.answered(feed, outcome.is_ok());
+                }
+                call.end(outcome.map_err(Failure::from));
+            }
         }
     }
 
@@ -212,6 +219,11 @@ impl Core {
             method::CLOSED => {
                 let Closed { process_id, seq } = read(params)?;
                 self.process_told(&process_id, seq, What::Closed, now);
+            }
+            method::HTTP_BODY => {
+                if self.bodies.hear(read(params)?).is_err() {
+                    self.lost(Over::GivenUp, now);
+                }
             }
             // Later servers tell more.
             _ => {}

@@ -5,6 +5,7 @@
 //!
 //! - `attempt`: from a lost connection to an installed one. `live`: what an installed one is used for.
 //! - `connection`: what is in flight on one connection. `calls`: what waits for one.
+//! - `bodies`: the HTTP bodies that come over one connection.
 //! - `process`: the events of one process, put in order. `reading`: the reads that fill holes. `endings`: what is left of
 //!   processes on the server, and has to be ended there.
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::bodies::Bodies;
 use self::calls::Calls;
 use self::connection::{Connection, Flying};
 use self::endings::Endings;
@@ -28,6 +30,7 @@ use crate::protocols::exec::wire::Message;
 use crate::resume::{BackOff, Bounds, Recovery};
 
 mod attempt;
+mod bodies;
 mod calls;
 mod connection;
 mod endings;
@@ -66,6 +69,7 @@ pub(super) struct Core {
     calls: Calls,
     processes: BTreeMap<Arc<str>, Process>,
     endings: Endings,
+    bodies: Bodies,
     effects: VecDeque<Effect>,
     forgotten: Forgotten,
 }
@@ -120,6 +124,7 @@ impl Core {
             calls: Calls::default(),
             processes: BTreeMap::new(),
             endings: Endings::default(),
+            bodies: Bodies::default(),
             effects: VecDeque::new(),
             forgotten: Forgotten::default(),
         };
@@ -174,6 +179,7 @@ impl Core {
             Command::Call(call) => self.call(call),
             Command::Release(key) => self.release(&key, now),
             Command::Abandon(key) => self.abandon(&key, now),
+            Command::Forget(body) => self.bodies.forget(body),
             Command::Close { done } => {
                 self.fail(Failure::Closed);
                 return Some(done);
@@ -289,6 +295,7 @@ impl Core {
             }
         }
         self.calls.fail_all(&failure);
+        self.bodies.fail_all(&failure);
         std::mem::take(&mut self.processes).into_values().for_each(|mut process| process.fail(failure.clone()));
         self.endings.clear();
         self.phase = Phase::Failed(failure);
@@ -306,6 +313,7 @@ impl Core {
             calls: self.calls.len() + in_flight,
             processes: self.processes.len(),
             endings: self.endings.len(),
+            bodies: self.bodies.len(),
             held_back_events: held_back.clone().map(|(events, _)| events).max().unwrap_or(0),
             held_back_bytes: held_back.map(|(_, bytes)| bytes).max().unwrap_or(0),
         }

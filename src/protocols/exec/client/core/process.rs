@@ -208,7 +208,8 @@ impl Process {
             }
         }
         if answer.closed {
-            if self.sequence.get(last).is_some_and(|(what, _)| *what != What::Closed) {
+            let other = self.sequence.get(last).is_some_and(|(what, _)| *what != What::Closed);
+            if other || self.sequence.seen() > last {
                 return Err(Failure::Contradiction);
             }
             found.push((last, What::Closed));

@@ -212,16 +212,23 @@ impl Child for Launched {
 
 /// A network in which the test answers every connection that the server opens.
 #[derive(Clone, Default)]
-struct Web(Arc<(Mutex<VecDeque<(Endpoint, DuplexStream)>>, Notify)>);
+struct Web(Arc<Visits>);
+
+/// The connections that were opened and not answered yet.
+#[derive(Default)]
+struct Visits {
+    waiting: Mutex<VecDeque<(Endpoint, DuplexStream)>>,
+    came: Notify,
+}
 
 impl Web {
     /// The next connection, and where to.
     async fn visit(&self) -> (Endpoint, DuplexStream) {
         loop {
-            if let Some(visit) = self.0.0.lock().unwrap().pop_front() {
+            if let Some(visit) = self.0.waiting.lock().unwrap().pop_front() {
                 return visit;
             }
-            self.0.1.notified().await;
+            self.0.came.notified().await;
         }
     }
 }
@@ -233,8 +240,8 @@ impl Connect for Web {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
             let (near, far) = duplex(PIPE);
-            self.0.0.lock().unwrap().push_back((to.clone(), far));
-            self.0.1.notify_one();
+            self.0.waiting.lock().unwrap().push_back((to.clone(), far));
+            self.0.came.notify_one();
             Ok(Stream::new(near, ConnId(1000)))
         })
     }

@@ -217,6 +217,21 @@ async fn requests_that_wait_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn launches_that_were_cancelled_count_until_they_are_over() {
+    let mut house = House::with(ServerLimits { processes: 2, ..ServerLimits::default() });
+    let (mut peer, _) = house.client().await;
+    for _ in 0..2 {
+        let slow = peer.ask("process/start", start("p1", "slow"));
+        peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
+        assert_eq!(peer.answer(slow).await.unwrap_err().1, "start was cancelled");
+    }
+    assert_eq!(peer.call("process/start", start("p1", "sh")).await, Err((-32603, "too many processes".into())));
+    house.machine.gate.notify_one();
+    sleep(ms(1)).await;
+    peer.start("p1", "sh").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_long_answers_are_given_as_fast_as_the_client_reads_them() {
     let wire = WireLimits { outbox_bytes: 512 * 1024, ..WireLimits::default() };
     let mut house = House::with(ServerLimits { wire, ..ServerLimits::default() });

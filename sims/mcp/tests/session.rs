@@ -1,0 +1,87 @@
+//! A user's story: an MCP server runs on another machine, as a child of an exec server; its client speaks to it through an exec
+//! client, and knows nothing of the network between. Connections are lost; the session is not, and every call is answered.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reknit::Env;
+use reknit::net::Endpoint;
+use reknit::protocols::exec::Server;
+use reknit::protocols::exec::client::{Client, State, Stdio};
+use reknit::protocols::exec::limits::{ClientLimits, ServerLimits};
+use reknit::protocols::exec::wire::process::StartParams;
+use rmcp::model::CallToolRequestParams;
+use rmcp::service::{RunningService, ServiceError};
+use rmcp::{RoleClient, ServiceExt};
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+#[path = "../../loopback/proxy.rs"]
+#[allow(dead_code)] // what the tests over there do with it besides
+mod proxy;
+
+use proxy::{Proxy, Weather};
+
+/// So long nothing here takes, on however slow a machine.
+const NEVER: Duration = Duration::from_secs(60);
+
+type Session = RunningService<RoleClient, ()>;
+
+/// What a call is answered with.
+async fn call(session: &Session, params: CallToolRequestParams) -> Result<String, ServiceError> {
+    let result = timeout(NEVER, session.call_tool(params)).await.expect("an answer")?;
+    Ok(result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.as_str()).collect())
+}
+
+async fn echo(session: &Session, text: &str) -> String {
+    let arguments = json!({ "text": text }).as_object().cloned().unwrap();
+    call(session, CallToolRequestParams::new("echo").with_arguments(arguments)).await.unwrap()
+}
+
+async fn count(session: &Session) -> u64 {
+    call(session, CallToolRequestParams::new("count")).await.unwrap().parse().unwrap()
+}
+
+/// Forty calls side by side are under way at each cut, requests and answers; one more begins while there is no connection. Each
+/// is answered, and took effect once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_mcp_session_survives_three_cuts_and_every_call_is_answered() {
+    let env = Env::real();
+    let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
+    let proxy = Proxy::before(listener.endpoint()).await;
+    let mut serving = JoinSet::new();
+    serving.spawn(Server::new(&env, ServerLimits::default()).serve(listener));
+    // What is in flight at a cut is written once, and not lost.
+    let client = Client::start(&env, proxy.endpoint(), ClientLimits { retry_writes: true, ..ClientLimits::default() });
+    let argv = vec![env!("CARGO_BIN_EXE_exec_mcp").to_owned()];
+    let spec = StartParams { process_id: "mcp".into(), argv, cwd: "/".into(), pipe_stdin: true, ..StartParams::default() };
+    let process = client.launch(spec).await.unwrap();
+    let session = timeout(NEVER, ().serve(Stdio::new(process.clone()))).await.expect("a session").unwrap();
+
+    let mut counted = 0;
+    for (outage, weather) in [Weather::Resets, Weather::Closes, Weather::Resets].into_iter().enumerate() {
+        let calls = join_all((0..40).map(|_| count(&session)));
+        let cut = async {
+            proxy.turns(weather).await;
+            client.watch_state().wait_for(|state| *state == State::Recovering).await.unwrap();
+            let text = format!("asked in outage {outage}");
+            let mut asked = pin!(echo(&session, &text));
+            let waits = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await;
+            assert!(waits, "there is nobody who could answer");
+            proxy.turns(Weather::Fair).await;
+            assert_eq!(asked.await, text);
+        };
+        let (mut counts, ()) = tokio::join!(calls, cut);
+        counts.sort_unstable();
+        assert_eq!(counts, (counted + 1..=counted + 40).collect::<Vec<_>>());
+        counted += 40;
+    }
+    assert_eq!(session.list_all_tools().await.unwrap().len(), 2, "it is the same session");
+    assert_eq!(count(&session).await, counted + 1, "and the same process");
+    session.cancel().await.unwrap();
+    assert_eq!(process.terminate().await, Ok(true));
+}

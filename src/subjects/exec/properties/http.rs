@@ -1,0 +1,76 @@
+//! What must hold of HTTP requests and their bodies.
+
+use std::collections::BTreeMap;
+
+use super::{broken, has_puppet, judged};
+use crate::history::{Call, Ending, Event, Stream, Time, What};
+use crate::property::{Broken, Evidence};
+use crate::protocols::exec::client::Failure;
+
+/// A request of a user's.
+struct Asked<'a> {
+    at: Time,
+    host: Option<&'a str>,
+}
+
+/// A request or a body fails as lost only where a generation of its client was over between its asking and its failing: what had
+/// not gone out has lost nothing. And an honest server leaves no piece out.
+pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if has_puppet(evidence) {
+        return Vec::new();
+    }
+    let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
+    let mut opened: BTreeMap<&Stream, Call> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Asked { call, operation, .. } if operation.verb.starts_with("http") => {
+                asked.insert(*call, Asked { at: event.at, host: host(event) });
+            }
+            What::Opened { stream, call } => drop(opened.insert(stream, *call)),
+            What::Failed { call, reason } => {
+                let wrong = asked.get(call).and_then(|asked| untrue(evidence, asked, event.at, reason));
+                found.extend(wrong.map(|wrong| told(event.at, None, format!("{call}: {wrong}"))));
+            }
+            What::StreamEnded { stream, ending: Ending::Failed { reason } } => {
+                let asked = opened.get(stream).and_then(|call| asked.get(call));
+                let wrong = asked.and_then(|asked| untrue(evidence, asked, event.at, reason));
+                found.extend(wrong.map(|wrong| told(event.at, Some(stream), format!("{stream}: {wrong}"))));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn host(event: &Event) -> Option<&str> {
+    event.host.as_ref().map(|host| host.as_str())
+}
+
+fn told(at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
+    broken("http_fails_truly", at, stream, format!("{sentence} (at {at})"))
+}
+
+/// What is not true of a reason.
+fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &str) -> Option<String> {
+    let is = |failure: Failure| reason == failure.to_string();
+    let own = evidence.history.conns.iter().filter(|conn| Some(conn.client.as_str()) == asked.host && conn.generation.is_some());
+    let mut overs = own.filter_map(|conn| conn.over.0);
+    if is(Failure::BodyGap) {
+        Some("it failed for a missing piece, and the server had left none out".to_owned())
+    } else if is(Failure::ConnectionLost) && !overs.any(|over| (asked.at..=at).contains(&over)) {
+        Some("it failed with a lost connection, and none that could have carried it was over since it was asked for".to_owned())
+    } else {
+        None
+    }
+}
+
+/// The client tells of a piece that came before the answer: an honest server sends none.
+pub(super) fn response_before_body(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let early = judged(evidence).filter(|event| matches!(event.what, What::Milestone { name: "exec.client.body-early", .. }));
+    let early = early.filter(|_| !has_puppet(evidence)).map(|event| {
+        let sentence = format!("a piece of an HTTP body came before the answer that it belongs to (at {})", event.at);
+        broken("response_before_body", event.at, None, sentence)
+    });
+    early.take(5).collect()
+}

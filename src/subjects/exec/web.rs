@@ -1,0 +1,200 @@
+//! The HTTP server behind a simulated exec server: `GET /b1?as=h7&call=7` answers with the body that `[web.b1]` describes. What it
+//! sends is the stream `h7`, and that it was asked at all the effect of call 7.
+
+use std::convert::Infallible;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream as Pieces;
+use futures_util::stream::unfold;
+use http_body_util::StreamBody;
+use hyper::body::{Frame, Incoming};
+use hyper::header::CONTENT_LENGTH;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::history::{Call, Stream};
+use crate::net::Endpoint;
+use crate::schedule::Plan;
+use crate::schedule::units::{Size, Span};
+use crate::subject::{HostContext, Recorder};
+
+/// The host that it runs on.
+pub(super) const HOST: &str = "web";
+
+/// The key of its table: `web`, of `[web.b1]`.
+pub const TABLE: &str = "web";
+
+/// How a body ends of which everything was sent.
+pub(super) const COMPLETE: &str = "complete";
+
+/// How a body ends that its server broke off.
+pub(super) const BROKEN_OFF: &str = "broken off";
+
+/// Longer than any run.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What ends the target of the effect that a request has.
+pub(super) const EFFECT: &str = "/request";
+
+/// What the HTTP server answers: an entry of `[web.NAME]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(example = some(3, 100), example = some(30, 50), example = some(200, 5), example = unsized_(20, 20))]
+pub struct WebSetup {
+    /// How many pieces the body has.
+    pub pieces: u64,
+    /// How long before each of them.
+    pub every: Span,
+    /// How many bytes each has.
+    pub bytes: Size,
+    /// Whether the answer says how long the body is. Then its last piece is known to be the last.
+    pub sized: bool,
+    /// Whether the server breaks off after the last piece in the place of ending the body.
+    pub breaks_off: bool,
+}
+
+impl Default for WebSetup {
+    fn default() -> Self {
+        some(5, 100)
+    }
+}
+
+fn some(pieces: u64, every_ms: u64) -> WebSetup {
+    let every = Span(Duration::from_millis(every_ms));
+    WebSetup { pieces, every, bytes: Size(100), sized: true, breaks_off: false }
+}
+
+fn unsized_(pieces: u64, every_ms: u64) -> WebSetup {
+    WebSetup { sized: false, ..some(pieces, every_ms) }
+}
+
+impl WebSetup {
+    /// The body of this name, as the plan declares it.
+    pub(super) fn declared(plan: &Plan, body: &str) -> Self {
+        let table = plan.setup.get(TABLE).and_then(|bodies| bodies.get(body));
+        let read = |table: &serde_json::Value| serde_json::from_value(table.clone()).expect("tables are checked before a run");
+        table.map(read).unwrap_or_default()
+    }
+
+    /// How many bytes the body has.
+    pub(super) fn length(&self) -> u64 {
+        self.pieces.saturating_mul(self.bytes.0)
+    }
+
+    /// How long it takes to be made, at most a day.
+    pub(super) fn lasts(&self) -> Duration {
+        self.every.0.saturating_mul(u32::try_from(self.pieces).unwrap_or(u32::MAX)).min(A_DAY)
+    }
+
+    fn is_sized(&self) -> bool {
+        self.sized && !self.breaks_off
+    }
+}
+
+/// Where a body is, whose record has this name, for a call.
+pub(super) fn url(port: u16, body: &str, record: &Stream, call: Call) -> String {
+    format!("http://{HOST}:{port}/{body}?as={record}&call={}", call.0)
+}
+
+/// Serves until it is dropped.
+pub(super) async fn serve(host: HostContext, port: u16) {
+    let at = Endpoint::tcp(host.name.as_str(), port);
+    let mut listener = match host.env.net.listen(&at).await {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
+    };
+    let mut conns = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(_) = conns.join_next() => {}
+            Ok(stream) = listener.accept() => {
+                let host = host.clone();
+                let answer = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(answer(&host, &request))));
+                let mut http = http1::Builder::new();
+                http.auto_date_header(false).header_read_timeout(None).keep_alive(false);
+                conns.spawn(async move { drop(http.serve_connection(TokioIo::new(stream), answer).await) });
+            }
+        }
+    }
+}
+
+type Piece = io::Result<Frame<Bytes>>;
+
+fn answer(host: &HostContext, request: &Request<Incoming>) -> Response<StreamBody<impl Pieces<Item = Piece> + Send + use<>>> {
+    let (body, query) = (request.uri().path().trim_start_matches('/'), request.uri().query().unwrap_or_default());
+    let field = |key: &str| query.split('&').find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
+    let stream = Stream::from(field("as").unwrap_or(body));
+    if let Some(call) = field("call").and_then(|call| call.parse().ok()) {
+        host.record.effect(Call(call), format!("{stream}{EFFECT}"));
+    }
+    let setup = WebSetup::declared(&host.plan, body);
+    let mut response = Response::builder();
+    if setup.is_sized() {
+        response = response.header(CONTENT_LENGTH, setup.length());
+    }
+    let making = Making::new(setup, stream, host.record.clone());
+    response.body(StreamBody::new(unfold(making, Making::next))).expect("a length is a header's value")
+}
+
+/// A body that is being made.
+struct Making {
+    setup: WebSetup,
+    made: u64,
+    record: Recorder,
+    stream: Stream,
+    over: bool,
+}
+
+impl Making {
+    fn new(setup: WebSetup, stream: Stream, record: Recorder) -> Self {
+        let mut making = Self { setup, made: 0, record, stream, over: false };
+        making.end_if_known();
+        making
+    }
+
+    /// Where its length is known, it ends with its last piece, and nobody asks for more.
+    fn end_if_known(&mut self) {
+        if self.setup.is_sized() && self.made == self.setup.pieces {
+            self.over = true;
+            self.record.ended(&self.stream, COMPLETE);
+        }
+    }
+
+    async fn next(mut self) -> Option<(Piece, Self)> {
+        if self.over {
+            return None;
+        }
+        sleep(self.setup.every.0).await;
+        if self.made == self.setup.pieces {
+            self.over = true;
+            let breaks_off = self.setup.breaks_off;
+            self.record.ended(&self.stream, if breaks_off { BROKEN_OFF } else { COMPLETE });
+            return breaks_off.then(|| (Err(io::ErrorKind::BrokenPipe.into()), self));
+        }
+        self.made += 1;
+        let mut text = format!("{} {}", self.made, self.stream).into_bytes();
+        text.resize(usize::try_from(self.setup.bytes.0).unwrap_or(usize::MAX), b'.');
+        let bytes = Bytes::from(text);
+        self.record.produced(&self.stream, bytes.clone());
+        self.end_if_known();
+        Some((Ok(Frame::data(bytes)), self))
+    }
+}
+
+/// Who asked is gone.
+impl Drop for Making {
+    fn drop(&mut self) {
+        if !self.over {
+            self.record.ended(&self.stream, format!("stopped after {}", self.made));
+        }
+    }
+}
