@@ -182,6 +182,11 @@ fn untrue(sums: &str, truth: &BTreeMap<&Stream, Vec<u8>>) -> Option<String> {
     })
 }
 
+/// Whether an effect on this is the start of a process.
+fn is_start(target: &str) -> bool {
+    !target.ends_with("/stdin") && !target.ends_with(web::EFFECT)
+}
+
 fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
     // As long as the client may still be looking for a connection, and the server for it; and a moment to use that.
     let promise = evidence.promise;
@@ -197,7 +202,7 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::StreamEnded { stream, ending: Ending::Failed { reason } } if reason.starts_with("gap") => {
                 failed.entry(&stream.0).or_insert(event.at);
             }
-            What::Effect { call, target } if !target.ends_with("/stdin") && !target.ends_with(web::EFFECT) => {
+            What::Effect { call, target } if is_start(target) => {
                 started.insert(*call, (target, event.at));
             }
             What::Ended { stream, .. } => drop(ended.insert(&stream.0)),

@@ -12,6 +12,7 @@ use crate::protocols::exec::client::Failure;
 use crate::protocols::exec::client::command::{Call, Key, Kind};
 use crate::protocols::exec::client::generation::Over;
 use crate::protocols::exec::client::log::Via;
+use crate::protocols::exec::wire::http::BodyDelta;
 use crate::protocols::exec::wire::process::{Closed, Exited, Output, TerminateParams};
 use crate::protocols::exec::wire::{ErrorBody, Message, code, method, read};
 use crate::resume::Taken;
@@ -220,15 +221,17 @@ impl Core {
                 let Closed { process_id, seq } = read(params)?;
                 self.process_told(&process_id, seq, What::Closed, now);
             }
-            method::HTTP_BODY => {
-                if self.bodies.hear(read(params)?).is_err() {
-                    self.lost(Over::GivenUp, now);
-                }
-            }
+            method::HTTP_BODY => self.body_told(read(params)?, now),
             // Later servers tell more.
             _ => {}
         }
         Ok(())
+    }
+
+    fn body_told(&mut self, delta: BodyDelta, now: Instant) {
+        if self.bodies.hear(delta).is_err() {
+            self.lost(Over::GivenUp, now);
+        }
     }
 
     fn process_told(&mut self, id: &str, seq: u64, what: What, now: Instant) {
