@@ -109,7 +109,10 @@ impl Driver {
             self.core.found_dead(generation, Instant::now());
         }
         let command = match command {
-            Command::Call(call) if dead.is_some() && crate::defect!(CallAfterDrain) => return Ok(self.core.forget(call)),
+            Command::Call(call) if dead.is_some() && crate::defect!(CallAfterDrain) => {
+                self.core.forget(call);
+                return Ok(());
+            }
             command => command,
         };
         match self.core.ask(command, Instant::now()) {
@@ -152,9 +155,7 @@ impl Driver {
     async fn say_farewell(&mut self) {
         let Some(wire) = self.wire.take() else { return };
         wire.finish();
-        let over = async {
-            while self.reports.recv().await.is_some_and(|(_, report)| !matches!(report, Report::Over(_))) {}
-        };
+        let over = async { while self.reports.recv().await.is_some_and(|(_, report)| !matches!(report, Report::Over(_))) {} };
         // A server that does not answer is let go without.
         let _ = timeout(FAREWELL, over).await;
     }

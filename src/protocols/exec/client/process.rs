@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::Failure;
 use super::command::{Command, Key, Kind};
 use super::line::Line;
 use super::log::{Events, Log};
-use super::Failure;
 use crate::protocols::exec::wire::method;
 use crate::protocols::exec::wire::process::{
     ReadParams, ReadResult, Signal, SignalParams, SignalResult, TerminateParams, TerminateResult, WriteParams, WriteResult,
@@ -120,6 +120,8 @@ impl Process {
         wait: Duration,
     ) -> Result<R, Failure> {
         let process = (self.0.key.clone(), self.0.log.clone());
-        self.0.line.call(kind, method, params, Some(process), wait).await
+        let outcome = self.0.line.call(kind, method, params, Some(process), wait).await;
+        // A client that is gone answers nobody; why the process failed before is known here.
+        outcome.map_err(|failure| if failure == Failure::Closed { self.failure().unwrap_or(failure) } else { failure })
     }
 }

@@ -308,6 +308,8 @@ async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_late
     assert_eq!(process.write("late").await, Err(Failure::RecoveryDeadline), "and for the same reason ever after");
     assert_eq!(heard(process.events()).await, "1=last words failed: no connection within the recovery deadline");
     assert!(lab.attempts() < 60, "attempts back off: {}", lab.attempts());
+    drop(lab);
+    assert_eq!(process.terminate().await, Err(Failure::RecoveryDeadline), "also when the client is gone");
 }
 
 #[tokio::test(start_paused = true)]

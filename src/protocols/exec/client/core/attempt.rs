@@ -190,6 +190,9 @@ impl Core {
         if let Progress::Initializing { early, .. } = before {
             early.into_iter().for_each(|message| self.message(message, now));
         }
+        if !self.is_initialized() {
+            return; // one of them made no sense: the connection was given up
+        }
         let at_once = if crate::defect!(CatchesUpOneByOne) { 1 } else { usize::MAX };
         owed.iter().take(at_once).for_each(|id| self.read_on(id, now));
         if crate::defect!(CallsBeforeInstall) {

@@ -143,7 +143,7 @@ impl Process {
         }
         let weight = what.weight();
         let taken = self.sequence.insert(seq, (what, via), weight);
-        self.publish(now);
+        self.publish(now)?;
         Ok(taken)
     }
 
@@ -158,12 +158,22 @@ impl Process {
     }
 
     /// Lets go out what is next.
-    fn publish(&mut self, now: Instant) {
+    ///
+    /// # Errors
+    /// [`Failure::Contradiction`] at a close without an exit before it.
+    fn publish(&mut self, now: Instant) -> Result<(), Failure> {
         while let Some((seq, (what, via))) = self.sequence.pop() {
+            if what == What::Closed && !self.exited {
+                return Err(Failure::Contradiction);
+            }
             self.tell(seq, what, via);
         }
         let behind = !self.closed && self.sequence.is_behind();
+        if !behind && self.behind_since.is_some() {
+            self.tries = 0; // the hole was filled; the next one is another
+        }
         self.behind_since = behind.then(|| self.behind_since.unwrap_or(now));
+        Ok(())
     }
 
     fn tell(&mut self, seq: u64, what: What, via: Via) {
@@ -188,7 +198,7 @@ impl Process {
             let weight = what.weight();
             // In order, each goes out before the next comes in: the bounds hold only what comes behind a hole, and there is none.
             self.sequence.insert(seq, (what, via), weight);
-            self.publish(now);
+            self.publish(now)?;
         }
         Ok(())
     }
@@ -214,7 +224,8 @@ impl Process {
             }
             found.push((last, What::Closed));
         }
-        let exit = (answer.exited && !self.knows_exit()).then(|| What::Exited(answer.exit_code.unwrap_or(-1)));
+        // What is closed has exited.
+        let exit = ((answer.exited || answer.closed) && !self.knows_exit()).then(|| What::Exited(answer.exit_code.unwrap_or(-1)));
         self.fill(&mut found, exit, last)?;
         Ok(found)
     }

@@ -123,7 +123,11 @@ impl Core {
     /// it was let go here; otherwise it may be on its way, and is waited for.
     fn look_again(&mut self, id: &str, dropped: bool, now: Instant) {
         let retries = self.limits.read_retries;
-        let Some(process) = self.processes.get_mut(id).filter(|process| process.behind_since.is_some()) else { return };
+        let Some(process) = self.processes.get_mut(id) else { return };
+        if process.behind_since.is_none() {
+            process.tries = 0;
+            return;
+        }
         process.tries += 1;
         if process.tries > retries {
             let gap = Failure::Gap { next: process.published() + 1, last: process.seen() };

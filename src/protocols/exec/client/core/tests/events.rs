@@ -172,6 +172,22 @@ async fn a_number_that_no_read_ever_brings_is_a_gap_after_a_few() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn holes_that_were_filled_do_not_add_up_to_a_gap() {
+    let (mut lab, [p1]) = Lab::running(["p1"]);
+    for hole in 0..20 {
+        let seq = 2 * hole + 1;
+        lab.hear(Lab::output("p1", seq + 1, "b"));
+        lab.pass(millis(1000));
+        let id = lab.asked_to_read("p1", seq - 1);
+        lab.reply(id, &answer(&[], seq, None, false));
+        lab.pass(millis(500));
+        lab.hear(Lab::output("p1", seq, "a"));
+        lab.hear(Lab::output("p1", seq + 1, "b"));
+    }
+    assert_eq!((lab.core.processes["p1"].published(), p1.log.failure()), (40, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn more_early_events_than_there_is_room_for_are_read_again() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let id = back_to_the_read(&mut lab, 0);

@@ -177,6 +177,10 @@ async fn what_cannot_be_is_a_contradiction() {
     assert_eq!(bench.merge(&[(2, "b")], 3, Some(0), true), Err(Failure::Contradiction), "output for the close");
     assert_eq!(bench.merge(&[(4, "b")], 3, None, false), Err(Failure::Contradiction), "output behind the end of the answer");
     assert_eq!(bench.told(), "1=a");
+    assert_eq!(bench.hear(2, What::Closed), Err(Failure::Contradiction), "a close without an exit");
+    let mut bench = Bench::new();
+    assert_eq!(bench.merge(&[(1, "a")], 3, None, true), Err(Failure::Contradiction), "the same, from a read");
+    assert_eq!(bench.told(), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +188,8 @@ async fn the_greatest_numbers_are_a_gap_and_no_overflow() {
     let mut bench = Bench::new();
     assert_eq!(bench.merge(&[], u64::MAX, None, false), gap(1, u64::MAX - 1));
     assert_eq!(bench.output(u64::MAX, "z"), Ok(Taken::Kept));
-    assert_eq!(bench.merge(&[], u64::MAX, Some(1), true), gap(1, u64::MAX - 1));
+    assert_eq!(bench.merge(&[], u64::MAX, Some(1), false), gap(1, u64::MAX - 1));
+    assert_eq!(bench.merge(&[], u64::MAX, Some(1), true), Err(Failure::Contradiction), "a close before what was heard");
 }
 
 #[tokio::test(start_paused = true)]

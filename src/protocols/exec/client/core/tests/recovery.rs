@@ -29,7 +29,7 @@ async fn ids_count_from_1_on_each_connection() {
     assert_eq!(lab.asked("process/read").0, RequestId::Number(2));
     lab.cut();
     lab.shake_hands();
-    assert_eq!(lab.asked_nothing(), true, "who asked has gone");
+    assert!(lab.asked_nothing(), "who asked has gone");
     let _answer = lab.ask(Kind::Read, "process/read", None);
     assert_eq!(lab.asked("process/read").0, RequestId::Number(2));
 }
@@ -339,6 +339,23 @@ async fn notifications_before_the_end_of_the_handshake_are_told_after_it() {
     let rest: Vec<(u64, &str)> = (257..=300).map(|seq| (seq, "x")).collect();
     lab.reply(id, &answer(&rest, 301, None, false));
     assert_eq!((lab.core.processes["p1"].published(), lab.state()), (300, State::Connected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_early_notification_that_makes_no_sense_costs_one_attempt() {
+    let (mut lab, [p1]) = Lab::running(["p1"]);
+    lab.cut();
+    lab.open();
+    let (id, _) = lab.asked("initialize");
+    lab.hear(Lab::told("process/output", &json!({ "processId": "p1" })));
+    lab.hear(Lab::output("p1", 1, "a"));
+    lab.reply(id, &json!({ "sessionId": "s" }));
+    assert_eq!((p1.told().as_str(), lab.state()), ("", State::Recovering));
+    lab.pass(millis(100));
+    lab.shake_hands();
+    let id = lab.asked_to_read("p1", 0);
+    lab.reply(id, &answer(&[(1, "a")], 2, None, false));
+    assert_eq!((p1.told().as_str(), lab.state()), ("1=a", State::Connected));
 }
 
 #[tokio::test(start_paused = true)]
