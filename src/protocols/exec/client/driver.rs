@@ -152,9 +152,7 @@ impl Driver {
     async fn say_farewell(&mut self) {
         let Some(wire) = self.wire.take() else { return };
         wire.finish();
-        let over = async {
-            while self.reports.recv().await.is_some_and(|(_, report)| !matches!(report, Report::Over(_))) {}
-        };
+        let over = async { while self.reports.recv().await.is_some_and(|(_, report)| !matches!(report, Report::Over(_))) {} };
         // A server that does not answer is let go without.
         let _ = timeout(FAREWELL, over).await;
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::Failure;
 use super::command::{Command, Key, Kind};
 use super::line::Line;
 use super::log::{Events, Log};
-use super::Failure;
 use crate::protocols::exec::wire::method;
 use crate::protocols::exec::wire::process::{
     ReadParams, ReadResult, Signal, SignalParams, SignalResult, TerminateParams, TerminateResult, WriteParams, WriteResult,

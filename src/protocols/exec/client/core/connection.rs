@@ -96,4 +96,3 @@ impl Connection {
         self.flying.values().filter_map(until).min()
     }
 }
-
