@@ -109,7 +109,10 @@ impl Driver {
             self.core.found_dead(generation, Instant::now());
         }
         let command = match command {
-            Command::Call(call) if dead.is_some() && crate::defect!(CallAfterDrain) => return Ok(self.core.forget(call)),
+            Command::Call(call) if dead.is_some() && crate::defect!(CallAfterDrain) => {
+                self.core.forget(call);
+                return Ok(());
+            }
             command => command,
         };
         match self.core.ask(command, Instant::now()) {

@@ -29,7 +29,7 @@ async fn ids_count_from_1_on_each_connection() {
     assert_eq!(lab.asked("process/read").0, RequestId::Number(2));
     lab.cut();
     lab.shake_hands();
-    assert_eq!(lab.asked_nothing(), true, "who asked has gone");
+    assert!(lab.asked_nothing(), "who asked has gone");
     let _answer = lab.ask(Kind::Read, "process/read", None);
     assert_eq!(lab.asked("process/read").0, RequestId::Number(2));
 }
