@@ -51,7 +51,10 @@ mod tests {
             (r#"{"method":"initialized","params":{}}"#, "initialized"),
             (r#"{"id":1,"result":{"sessionId":"abc"}}"#, "answer 1 session abc"),
             (r#"{"id":2,"error":{"code":-32010,"message":"attached"}}"#, "error 2 -32010"),
-            (r#"{"method":"process/output","params":{"processId":"p1","seq":4,"stream":"stdout","chunk":"aaaa"#, "process/output p1 #4"),
+            (
+                r#"{"method":"process/output","params":{"processId":"p1","seq":4,"stream":"stdout","chunk":"aaaa"#,
+                "process/output p1 #4",
+            ),
             (r#"{"method":"process/exited","params":{"processId":"p1","seq":5,"exitCode":7}}"#, "process/exited p1 #5 exit 7"),
             ("what?", "?"),
         ] {

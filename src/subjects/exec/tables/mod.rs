@@ -26,8 +26,11 @@ pub const CENSUS: &[Gauge] = &[
     ("http-requests", Census::http_requests),
 ];
 
+/// One row of [`CLIENT_CENSUS`].
+pub type ClientGauge = (&'static str, fn(&client::Census) -> u64);
+
 /// What a client is asked to count.
-pub const CLIENT_CENSUS: &[(&str, fn(&client::Census) -> u64)] = &[
+pub const CLIENT_CENSUS: &[ClientGauge] = &[
     ("calls", |census| census.calls as u64),
     ("followed-processes", |census| census.processes as u64),
     ("endings", |census| census.endings as u64),

@@ -10,7 +10,10 @@ fn product() -> String {
         if path.is_dir() {
             let mut entries: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
             entries.sort();
-            entries.iter().filter(|path| !path.ends_with("tests") && !path.ends_with("tests.rs")).for_each(|path| read(path, all));
+            entries
+                .iter()
+                .filter(|path| !path.ends_with("tests") && !path.ends_with("tests.rs"))
+                .for_each(|path| read(path, all));
         } else {
             all.push_str(&std::fs::read_to_string(path).unwrap());
         }
