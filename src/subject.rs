@@ -24,6 +24,7 @@ pub mod dissect;
 pub mod erased;
 pub mod nothing;
 pub mod recorder;
+pub mod tables;
 
 pub use dissect::{Dissector, Lines, Message, WebSocket};
 pub use erased::Erased;

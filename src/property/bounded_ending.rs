@@ -141,8 +141,9 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
-    let asked = Due { bound: path.bound(facts.promise(), call.at, wait(call)), why: Why::Asked(call.at) };
-    let severed = path.severed_bound(facts.promise(), call.at).map(|bound| Due { bound: bound + wait(call), why: Why::Severed });
+    let asked = Due { bound: path.bound(facts.promise(), call.at, call.operation.wait()), why: Why::Asked(call.at) };
+    let severed =
+        path.severed_bound(facts.promise(), call.at).map(|bound| Due { bound: bound + call.operation.wait(), why: Why::Severed });
     match call.class {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,
@@ -163,15 +164,6 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
         Some((conn, _)) => conn.over.0.map_or(never, |over| Due { bound: over + AT_ONCE, why: Why::Over(over) }),
         None if open.next().is_some() => never,
         None => asked,
-    }
-}
-
-/// The wait that a call has of its own: the field `wait` of its operation, as a person writes a duration, or in milliseconds.
-pub(super) fn wait(call: &CallFacts<'_>) -> Duration {
-    match call.operation.fields.get("wait") {
-        Some(serde_json::Value::String(text)) => humantime::parse_duration(text).unwrap_or_default(),
-        Some(value) => value.as_u64().map(Duration::from_millis).unwrap_or_default(),
-        None => Duration::ZERO,
     }
 }
 

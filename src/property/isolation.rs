@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crate::history::{Class, Nature, Time};
 
-use super::bounded_ending::wait;
 use super::facts::{CallFacts, Facts};
 use super::justified_failure::{Failed, Failure, Standing, failures};
 use super::view::View;
@@ -103,7 +102,7 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 }
 
 fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
-    let bound = calm_bound(facts, call.path, call.at) + wait(call);
+    let bound = calm_bound(facts, call.path, call.at) + call.operation.wait();
     let ending = call.endings.first().map(|(index, at, _)| (*index, *at));
     let is_owed = call.class != Class::Bound && !call.opened && !call.is_abandoned(bound);
     if is_owed && is_late(facts, bound, ending) {
@@ -209,9 +208,9 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_whole_are_no_neighbours() {
-        let told = history().opened_with_parts(&["p1", "p1/out"], 1, 0).opened("p2", 2, 0).answered(9, 10, "").asked(9, 1);
-        let told = told.kills(5_000, 7_000).produced("p1/out", 5_100, &"x".repeat(101));
-        let told = told.broke("p1", 8_000, "gap").broke("p1/out", 8_000, "gap");
+        let told = history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).opened("p2", 2, 0).answered(9, 10, "").asked(9, 1);
+        let told = told.kills(5_000, 7_000).produced("p1/stdout", 5_100, &"x".repeat(101));
+        let told = told.broke("p1", 8_000, "gap").broke("p1/stdout", 8_000, "gap");
         told.holds("isolation");
         assert_eq!(told.broke("p2", 8_000, "gap").breaks("isolation").len(), 1);
     }

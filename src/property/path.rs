@@ -83,7 +83,7 @@ impl<'a> Path<'a> {
         faults: &[InForce<'_>],
         downs: &[Down<'_>],
     ) -> Self {
-        let puppet = servers.iter().any(|server| plan.puppets.keys().any(|host| host.as_str() == *server));
+        let puppet = plan.has_puppet(&servers);
         let latency = plan.latency.1;
         let (deaths, spells, faulty, severed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut path = Path { client, servers, puppet, load: 0, deaths, spells, faulty, severed, latency };

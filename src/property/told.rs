@@ -48,7 +48,7 @@ fn promise() -> Promise {
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
         retention: Retention { items: Some(10), bytes: Some(100) },
-        parts: &["/out", "/err"],
+        parts: &["/stdout", "/stderr"],
         closed_retention: Duration::from_secs(30),
         work: Work { attempts: 5, frames: 10, polls: 20 },
         memory: vec![("retained", 10)],

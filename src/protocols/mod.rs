@@ -7,6 +7,7 @@
 //! - [`counter`]: a stream of numbers that is resumed from the last one seen. The harness's own test subject.
 //! - [`exec`]: commands run on another machine, after the codex exec-server.
 
+mod counted;
 pub mod counter;
 #[cfg(feature = "exec")]
 pub mod exec;

@@ -97,10 +97,7 @@ pub fn fields(fields: &[(&'static str, FieldValue)]) -> String {
 
 /// The name of the connection that a milestone or point is about: ` on client#2`, or nothing.
 pub fn about_conn(history: &History, fields: &[(&'static str, FieldValue)]) -> String {
-    let conn = fields.iter().find_map(|(name, value)| match value {
-        FieldValue::Number(n) if *name == "conn" => history.conns.get((*n as usize).checked_sub(1)?),
-        _ => None,
-    });
+    let conn = FieldValue::number(fields, "conn").and_then(|n| history.conns.get((n as usize).checked_sub(1)?));
     conn.map_or(String::new(), |conn| format!(" on {}", conn.name))
 }
 

@@ -12,6 +12,8 @@
 //! - [`Sequence`]: numbered items that come in any order, more than once, or not at all, and go out in order.
 //! - [`Recovery`] and [`BackOff`]: how long to try to get a connection back, and how long to pause between two attempts.
 
+use std::time::Duration;
+
 mod attachment;
 mod recovery;
 mod retention;
@@ -23,3 +25,6 @@ pub use recovery::{BackOff, Recovery};
 pub use retention::{Bounds, Retention};
 pub use seen::Seen;
 pub use sequence::{Sequence, Taken};
+
+/// Longer than anybody waits, and short enough for a timer.
+pub const EVER: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -91,6 +91,26 @@ impl Plan {
         self.steps.push(Step { when, action });
         self
     }
+
+    /// Whether a puppet plays one of these hosts.
+    pub fn has_puppet(&self, hosts: &[&str]) -> bool {
+        self.puppets.keys().any(|puppet| hosts.contains(&puppet.as_str()))
+    }
+
+    /// The entries of one of the subject's own tables, by name.
+    pub fn entries(&self, table: &str) -> impl Iterator<Item = (&str, &serde_json::Value)> {
+        let entries = self.setup.get(table).and_then(|entries| entries.as_object());
+        entries.into_iter().flatten().map(|(name, entry)| (name.as_str(), entry))
+    }
+
+    /// One of these, as the subject's type for it.
+    ///
+    /// # Panics
+    /// If it is none: the tables of a plan are checked against their schema before a run.
+    pub fn entry<T: serde::de::DeserializeOwned>(&self, table: &str, name: &str) -> Option<T> {
+        let (_, entry) = self.entries(table).find(|(known, _)| *known == name)?;
+        Some(serde_json::from_value(entry.clone()).expect("setup tables are checked before a run"))
+    }
 }
 
 /// The order of packets and timers that fall into the same millisecond.
@@ -141,4 +161,15 @@ pub struct Operation {
     pub client: Host,
     /// Its other fields, as the subject's operation type serializes them.
     pub fields: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Operation {
+    /// The wait that it has of its own: its field `wait`, as a person writes a duration, or in milliseconds.
+    pub fn wait(&self) -> Duration {
+        match self.fields.get("wait") {
+            Some(serde_json::Value::String(text)) => humantime::parse_duration(text).unwrap_or_default(),
+            Some(value) => value.as_u64().map(Duration::from_millis).unwrap_or_default(),
+            None => Duration::ZERO,
+        }
+    }
 }

@@ -42,6 +42,29 @@ pub enum FieldValue {
     Text(String),
 }
 
+impl FieldValue {
+    /// The field of this name.
+    pub fn of<'f>(fields: &'f [(&str, FieldValue)], name: &str) -> Option<&'f FieldValue> {
+        fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The number in the field of this name, if it holds one.
+    pub fn number(fields: &[(&str, FieldValue)], name: &str) -> Option<u64> {
+        match Self::of(fields, name)? {
+            FieldValue::Number(number) => Some(*number),
+            FieldValue::Text(_) => None,
+        }
+    }
+
+    /// The text in the field of this name, if it holds one.
+    pub fn text<'f>(fields: &'f [(&str, FieldValue)], name: &str) -> Option<&'f str> {
+        match Self::of(fields, name)? {
+            FieldValue::Number(_) => None,
+            FieldValue::Text(text) => Some(text),
+        }
+    }
+}
+
 impl fmt::Display for FieldValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

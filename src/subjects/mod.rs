@@ -15,6 +15,10 @@ pub use counter::Counter;
 #[cfg(feature = "exec")]
 pub use exec::Exec;
 
+mod records;
+#[cfg(test)]
+mod tests;
+
 /// The subjects that reknit ships.
 pub fn built_in() -> Vec<Arc<dyn Erased>> {
     vec![

@@ -121,10 +121,7 @@ impl World {
             && trigger.host.as_ref().is_none_or(|wanted| *wanted == self.hosts.get(host).name)
             && trigger.fields.iter().all(has)
             && trigger.conn.as_ref().is_none_or(|wanted| {
-                let index = fields.iter().find_map(|(name, is)| match is {
-                    FieldValue::Number(n) if *name == CONN => self.index_of(ConnId(*n)),
-                    _ => None,
-                });
+                let index = FieldValue::number(fields, CONN).and_then(|n| self.index_of(ConnId(n)));
                 let of = self.hosts.named(&wanted.host);
                 index.zip(of).is_some_and(|(index, of)| self.conns.is_named(index, of, wanted))
             })
@@ -290,12 +287,7 @@ impl World {
         if self.subject.generation_milestone() != Some(name) {
             return;
         }
-        let number = |wanted: &str| {
-            fields.iter().find_map(|(name, value)| match value {
-                FieldValue::Number(n) if *name == wanted => Some(*n),
-                _ => None,
-            })
-        };
+        let number = |wanted: &str| FieldValue::number(fields, wanted);
         let (Some(generation), Some(conn)) = (number("generation"), number(CONN).and_then(|n| self.index_of(ConnId(n)))) else {
             return;
         };

@@ -103,12 +103,7 @@ impl<'a> Gathering<'a> {
 
     /// A milestone of a client that names one of its connections and the generation that it carries.
     fn installed(&mut self, fields: &[(&str, FieldValue)], at: Time, host: Option<&str>) {
-        let number = |wanted: &str| {
-            fields.iter().find_map(|(name, value)| match value {
-                FieldValue::Number(n) if *name == wanted => Some(*n),
-                _ => None,
-            })
-        };
+        let number = |wanted: &str| FieldValue::number(fields, wanted);
         let Some(index) = number("conn").and_then(|id| usize::try_from(id).ok()?.checked_sub(1)) else { return };
         let conn = self.facts.evidence.history.conns.get(index).filter(|conn| Some(conn.client.as_str()) == host);
         if conn.is_some_and(|conn| conn.generation.is_some() && conn.generation == number("generation")) {

@@ -254,10 +254,10 @@ fn more_bytes_than_are_retained_justify() {
 
 #[test]
 fn the_parts_of_a_whole_share_what_is_retained_and_fail_together() {
-    let parts = ["p1", "p1/out", "p1/err"];
+    let parts = ["p1", "p1/stdout", "p1/stderr"];
     let away = |out: usize, err: usize| {
         let told = history().opened_with_parts(&parts, 1, 0).answered(9, 10, "").asked(9, 1).kills(5_000, 7_000);
-        let told = told.produced("p1/out", 5_100, &"x".repeat(out)).produced("p1/err", 5_200, &"y".repeat(err));
+        let told = told.produced("p1/stdout", 5_100, &"x".repeat(out)).produced("p1/stderr", 5_200, &"y".repeat(err));
         parts.iter().fold(told, |told, part| told.broke(part, 12_000, "gap"))
     };
     judged(&away(50, 50), Is::Unjustified);

@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::net::{ConnId, Stream};
+use crate::resume::EVER;
 
 use super::limits::Liveness;
 use super::wire::{Beat, LONGEST_LINE};
@@ -23,9 +24,6 @@ const OUTBOX: usize = 64 * 1024;
 
 /// How many bytes a sender that pulls keeps in the outbox: enough for a full segment.
 const FULL_ENOUGH: usize = 4 * 1024;
-
-/// Longer than any run, and short enough for a timer.
-const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A connection, as lines.
 pub(super) struct Link {

@@ -27,15 +27,13 @@ use tokio_tungstenite::tungstenite::{self, Message as Frame};
 use super::limits::WireLimits;
 use super::wire::Message;
 use crate::net::{ConnId, Stream};
+use crate::resume::EVER;
 
 /// How many bytes a sender that pulls keeps in the outbox.
 const FULL_ENOUGH: usize = 16 * 1024;
 
 /// How much is read at once. Frames may be longer.
 const READ_BUFFER: usize = 8 * 1024;
-
-/// Longer than anybody waits, and short enough for a timer.
-const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A connection, as messages.
 pub(super) struct Link {

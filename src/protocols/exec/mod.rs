@@ -9,11 +9,10 @@
 //! - [`limits`]: every size and deadline.
 //! - `link`: one WebSocket, as both ends use it.
 //! - [`server`]: keeps sessions and processes.
+//! - [`client`]: one logical client over connections that come and go.
 
 pub mod client;
 pub mod limits;
-// Both ends are built on it.
-#[allow(dead_code)]
 mod link;
 pub mod server;
 pub mod wire;

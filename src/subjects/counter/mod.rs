@@ -75,7 +75,7 @@ impl Subject for Counter {
     }
 
     async fn serve(&self, host: HostContext) {
-        let source = outside::Producers::new(&host.plan, host.record.clone());
+        let source = outside::Producers::new(host.plan.clone(), host.record.clone());
         let ledger = outside::Books::new(host.record.clone());
         let limits = tables::server_limits(&host.limits);
         let at = Endpoint::tcp(host.name.as_str(), PORT);

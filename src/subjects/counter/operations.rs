@@ -63,8 +63,7 @@ impl Operations for Operation {
     }
 
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
-        let declared = plan.setup.get("stream").and_then(|streams| streams.as_object());
-        let mut streams: Vec<Word> = declared.into_iter().flatten().filter_map(|(name, _)| name.parse().ok().map(Word)).collect();
+        let mut streams: Vec<Word> = plan.entries("stream").filter_map(|(name, _)| name.parse().ok().map(Word)).collect();
         if streams.is_empty() {
             streams.push(word("s1"));
         }

@@ -4,7 +4,7 @@
 //! `client2/s1.3` is the third watch of `s1` on `client2`.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
@@ -14,36 +14,17 @@ use crate::net::BoxFuture;
 use crate::protocols::counter::{Ledger, Name, Numbers, Source};
 use crate::schedule::Plan;
 use crate::subject::Recorder;
+use crate::subjects::records;
 
 /// Makes numbers as the scenario says.
 pub(super) struct Producers {
-    declared: BTreeMap<String, StreamSetup>,
+    plan: Arc<Plan>,
     record: Recorder,
 }
 
 impl Producers {
-    pub(super) fn new(plan: &Plan, record: Recorder) -> Self {
-        let tables = plan.setup.get("stream").and_then(|streams| streams.as_object());
-        let read =
-            |table: &serde_json::Value| serde_json::from_value(table.clone()).expect("setup tables are checked before a run");
-        let declared = tables.into_iter().flatten().map(|(name, table)| (name.clone(), read(table))).collect();
-        Self { declared, record }
-    }
-}
-
-/// The name of the record of the n-th watch of a stream on a host: one producer and one user each.
-pub(super) fn record_name(host: &str, stream: &Name, nth: u64) -> Option<Name> {
-    let owner = if host == "client" { String::new() } else { format!("{host}/") };
-    let watch = if nth == 1 { String::new() } else { format!(".{nth}") };
-    format!("{owner}{stream}{watch}").parse().ok()
-}
-
-/// The declared name in the name of a record.
-fn declared_name(record: &str) -> &str {
-    let name = record.rsplit_once('/').map_or(record, |(_, name)| name);
-    match name.rsplit_once('.') {
-        Some((name, nth)) if nth.bytes().all(|c| c.is_ascii_digit()) => name,
-        _ => name,
+    pub(super) fn new(plan: Arc<Plan>, record: Recorder) -> Self {
+        Self { plan, record }
     }
 }
 
@@ -54,7 +35,7 @@ pub(super) fn item(value: u64) -> String {
 
 impl Source for Producers {
     fn open(&self, stream: &Name) -> Option<Box<dyn Numbers>> {
-        let setup = self.declared.get(declared_name(stream.as_str())).cloned().unwrap_or_default();
+        let setup = self.plan.entry("stream", records::declared(stream.as_str())).unwrap_or_default();
         let letters: u64 = stream.as_str().bytes().map(u64::from).sum();
         let (record, opened) = (self.record.clone(), Instant::now());
         let stream = Stream::from(stream.as_str());
@@ -136,22 +117,5 @@ impl Ledger for Books {
 
     fn sum(&self, counter: &Name) -> u64 {
         self.sums().get(counter).copied().unwrap_or(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_watch_has_a_record_of_its_own_and_finds_its_table() {
-        let s1 = "s1".parse().unwrap();
-        for (host, nth, record) in
-            [("client", 1, "s1"), ("client", 2, "s1.2"), ("client2", 1, "client2/s1"), ("client3", 12, "client3/s1.12")]
-        {
-            assert_eq!(record_name(host, &s1, nth).unwrap().as_str(), record);
-            assert_eq!(declared_name(record), "s1");
-        }
-        assert_eq!(declared_name("a.b"), "a.b");
     }
 }

@@ -4,21 +4,10 @@
 
 use crate::protocols::counter::{Census, ClientLimits, Liveness, ServerLimits};
 use crate::schedule::{Limit, LimitValue, Limits};
+use crate::subject::tables::{defect, limit, milestone, millis, only, point, point_of, rule, secs};
 use crate::subject::{DefectDoc, MilestoneDoc, PointDoc, Rule};
 
-const fn limit(name: &'static str, default: LimitValue, least: LimitValue, doc: &'static str) -> Limit {
-    Limit { name, default, least, doc }
-}
-
 use LimitValue::Count;
-
-const fn secs(n: u64) -> LimitValue {
-    LimitValue::secs(n)
-}
-
-const fn millis(n: u64) -> LimitValue {
-    LimitValue::millis(n)
-}
 
 /// All sizes and deadlines.
 #[rustfmt::skip]
@@ -93,14 +82,6 @@ pub const CENSUS: &[Gauge] = &[
     ("leases", Census::leases),
 ];
 
-const fn milestone(name: &'static str, fields: &'static [&'static str], doc: &'static str) -> MilestoneDoc {
-    MilestoneDoc { name, fields, doc, only: None }
-}
-
-const fn only(by: &'static str, milestone: MilestoneDoc) -> MilestoneDoc {
-    MilestoneDoc { only: Some(by), ..milestone }
-}
-
 /// What product code says.
 #[rustfmt::skip]
 pub const MILESTONES: &[MilestoneDoc] = &[
@@ -133,10 +114,6 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     only("still-attached-refused", milestone("counter.server.refused-still-attached", &["conn"], "another connection was attached")),
 ];
 
-const fn point(name: &'static str, doc: &'static str) -> PointDoc {
-    PointDoc { name, doc, defect: None }
-}
-
 /// Where a task can be held.
 #[rustfmt::skip]
 pub const POINTS: &[PointDoc] = &[
@@ -144,19 +121,9 @@ pub const POINTS: &[PointDoc] = &[
     point("counter.server.attach.unlocked", "a connection is attached, the lock is released, and the welcome is not written"),
     point("counter.server.detach", "a connection is over, and its session does not know yet"),
     point("counter.server.made", "a number was made, and has not entered its log"),
-    PointDoc { name: "counter.server.watch.copied", doc: "between what was there and what comes", defect: Some("snapshot-then-attach") },
-    PointDoc { name: "counter.server.add.checked", doc: "between looking whether an add took effect, and having it take effect", defect: Some("dedupes-after-unlock") },
+    point_of("snapshot-then-attach", point("counter.server.watch.copied", "between what was there and what comes")),
+    point_of("dedupes-after-unlock", point("counter.server.add.checked", "between looking whether an add took effect, and having it take effect")),
 ];
-
-const fn defect(
-    rust: &'static str,
-    name: &'static str,
-    breaks: &'static [&'static str],
-    doc: &'static str,
-    source: &'static str,
-) -> DefectDoc {
-    DefectDoc { rust, name, doc, breaks, source }
-}
 
 /// The bugs that it can be told to have.
 #[rustfmt::skip]
@@ -225,10 +192,6 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the jitter of a pause comes from the process, not from the environment", "hash maps and generators that are seeded by the process"),
 ];
 
-const fn rule(id: &'static str, doc: &'static str, source: &'static str) -> Rule {
-    Rule { id, doc, source }
-}
-
 const OURS: &str = "protocols::counter";
 
 /// What it keeps to.
@@ -264,46 +227,5 @@ mod tests {
         assert_eq!(client_limits(&limits), ClientLimits::default());
         assert_eq!(server_limits(&limits), ServerLimits::default());
         assert!(LIMITS.iter().all(|limit| limit.default.same_kind(&limit.least) && limit.least <= limit.default));
-    }
-
-    #[test]
-    fn names_in_files_are_the_rust_names_in_kebab_case() {
-        for defect in DEFECTS {
-            let kebab: String = defect.rust.chars().fold(String::new(), |name, c| match c.is_ascii_uppercase() {
-                true if name.is_empty() => c.to_ascii_lowercase().to_string(),
-                true => format!("{name}-{}", c.to_ascii_lowercase()),
-                false => format!("{name}{c}"),
-            });
-            assert_eq!(kebab, defect.name);
-        }
-    }
-
-    /// Every milestone, point and defect of the product code stands in its table, and the other way round.
-    #[test]
-    fn the_tables_and_the_product_know_the_same_names() {
-        let product = concat!(
-            include_str!("../../protocols/counter/link.rs"),
-            include_str!("../../protocols/counter/client/mod.rs"),
-            include_str!("../../protocols/counter/client/book.rs"),
-            include_str!("../../protocols/counter/client/driver.rs"),
-            include_str!("../../protocols/counter/server/mod.rs"),
-            include_str!("../../protocols/counter/server/connection.rs"),
-            include_str!("../../protocols/counter/server/session.rs"),
-            include_str!("../../protocols/counter/server/log.rs"),
-        );
-        let named = |before: &str, end: char| {
-            let names = product.split(before).skip(1).filter_map(|rest| rest.split(end).next()).map(str::to_owned);
-            let mut names: Vec<String> = names.collect();
-            names.sort();
-            names.dedup();
-            names
-        };
-        let sorted = |mut names: Vec<&'static str>| {
-            names.sort_unstable();
-            names
-        };
-        assert_eq!(named("milestone!(\"", '"'), sorted(MILESTONES.iter().map(|row| row.name).collect()));
-        assert_eq!(named("point!(\"", '"'), sorted(POINTS.iter().map(|row| row.name).collect()));
-        assert_eq!(named("defect!(", ')'), sorted(DEFECTS.iter().map(|row| row.rust).collect()));
     }
 }

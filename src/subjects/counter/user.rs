@@ -8,11 +8,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::operations::{Operation, Word};
-use super::outside::{item, outcome, record_name};
+use super::outside::{item, outcome};
 use crate::history::{Call, Ending as Ended, Stream};
 use crate::protocols::counter::client::Closer;
 use crate::protocols::counter::{Client, Ending, Failure, Name, Watch};
 use crate::subject::{HostContext, Operated, Recorder};
+use crate::subjects::records;
 
 /// How long a client may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -73,7 +74,7 @@ impl User {
 
     async fn watch(&mut self, call: Call, stream: &Word) {
         let nth = self.watched.get(&stream.0).map_or(0, |watched| watched.0) + 1;
-        let Some(name) = record_name(self.host.name.as_str(), &stream.0, nth) else {
+        let Ok(name) = records::name(self.host.name.as_str(), stream.0.as_str(), nth).parse::<Name>() else {
             return self.host.record.answered(call, "refused: the name of the record would be too long");
         };
         let record = Stream::from(name.as_str());

@@ -2,20 +2,9 @@
 
 use crate::protocols::exec::limits::{ClientLimits, ServerLimits, WireLimits};
 use crate::schedule::{Limit, LimitValue, Limits};
+use crate::subject::tables::{limit, millis, secs};
 
 use LimitValue::{Bytes, Count, Flag};
-
-const fn limit(name: &'static str, default: LimitValue, least: LimitValue, doc: &'static str) -> Limit {
-    Limit { name, default, least, doc }
-}
-
-const fn secs(n: u64) -> LimitValue {
-    LimitValue::secs(n)
-}
-
-const fn millis(n: u64) -> LimitValue {
-    LimitValue::millis(n)
-}
 
 /// All sizes and deadlines.
 #[rustfmt::skip]

@@ -156,8 +156,7 @@ impl Operations for Operation {
 
 /// The names that a table of the plan declares; one that every world has a default for, where there are none.
 fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
-    let entries = plan.setup.get(table).and_then(|entries| entries.as_object());
-    let names: Vec<String> = entries.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    let names: Vec<String> = plan.entries(table).map(|(name, _)| name.to_owned()).collect();
     if names.is_empty() { vec![otherwise.to_owned()] } else { names }
 }
 

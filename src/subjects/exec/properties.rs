@@ -26,6 +26,7 @@ use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence, Property};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
+use crate::subjects::records;
 
 mod generations;
 mod http;
@@ -116,7 +117,7 @@ fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Milestone { name: "exec.process.exited", fields } => exits.extend(exited(fields)),
             What::Saw { stream, what } => {
                 let place = what.strip_prefix(follow::EXIT_AT).and_then(|seq| seq.parse().ok());
-                let in_place = place.is_some_and(|seq| exits.contains(&(process_of(stream).to_owned(), seq)));
+                let in_place = place.is_some_and(|seq| exits.contains(&(records::declared(&stream.0).to_owned(), seq)));
                 if !(in_place || place.is_some() && has_puppet(evidence)) {
                     found.push(broken("in_sequence", event.at, Some(stream), format!("{stream}: {what} (at {})", event.at)));
                 }
@@ -130,23 +131,12 @@ fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
 
 /// The process that exited, and the number of its exit, as the server says.
 fn exited(fields: &[(&'static str, FieldValue)]) -> Option<(String, u64)> {
-    let field = |wanted| fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value);
-    match (field("process")?, field("seq")?) {
-        (FieldValue::Text(process), FieldValue::Number(seq)) => Some((process.clone(), *seq)),
-        _ => None,
-    }
-}
-
-/// What a process is called on the wire whose record has this name: `p1` of `client2/p1.2`.
-fn process_of(record: &Stream) -> &str {
-    let start = record.0.rsplit('/').next().unwrap_or_default();
-    let counted = start.rsplit_once('.').filter(|(_, nth)| nth.bytes().all(|digit| digit.is_ascii_digit()));
-    counted.map_or(start, |(process, _)| process)
+    Some((FieldValue::text(fields, "process")?.to_owned(), FieldValue::number(fields, "seq")?))
 }
 
 /// What a puppet answers has no truth.
 fn has_puppet(evidence: &Evidence<'_>) -> bool {
-    evidence.servers.iter().any(|server| evidence.plan.puppets.keys().any(|host| host.as_str() == *server))
+    evidence.plan.has_puppet(evidence.servers)
 }
 
 fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
@@ -229,11 +219,7 @@ fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         let What::Milestone { name, fields } = &event.what else { continue };
-        let generation = fields.iter().find_map(|(field, value)| match value {
-            FieldValue::Number(n) if *field == "generation" => Some(*n),
-            _ => None,
-        });
-        let Some(generation) = generation else { continue };
+        let Some(generation) = FieldValue::number(fields, "generation") else { continue };
         let key = (event.host.as_ref().map(|host| host.as_str()), generation);
         match *name {
             "exec.client.connected" => drop(installed.insert(key, event.at)),
@@ -252,10 +238,7 @@ fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Broken> {
 fn reason(name: &str, fields: &[(&'static str, FieldValue)]) -> Option<String> {
     match name {
         "exec.client.failed-deadline" => Some(Failure::RecoveryDeadline.to_string()),
-        "exec.client.failed-permanent" => fields.iter().find_map(|(field, value)| match value {
-            FieldValue::Text(why) if *field == "why" => Some(why.clone()),
-            _ => None,
-        }),
+        "exec.client.failed-permanent" => FieldValue::text(fields, "why").map(str::to_owned),
         _ => None,
     }
 }

@@ -16,6 +16,7 @@ use crate::history::{Call, Stream};
 use crate::protocols::exec::client::{Client, Failure, Process};
 use crate::protocols::exec::wire::process::{Signal, StartParams};
 use crate::subject::{HostContext, Operated, Recorder};
+use crate::subjects::records;
 use crate::world::process::calls;
 
 /// The answer to a start that its user did not wait for: whether it takes effect is open.
@@ -138,7 +139,7 @@ impl User {
 
     /// A body of the HTTP server's, as a call asks for it.
     fn wanted(&self, call: Call, body: &str) -> Wanted {
-        let stream = Stream::from(record_name(self.host.name.as_str(), &format!("h{}", call.0), 1).as_str());
+        let stream = Stream::from(records::name(self.host.name.as_str(), &format!("h{}", call.0), 1).as_str());
         let url = web::url(super::PORT, body, &stream, call);
         let setup = WebSetup::declared(&self.host.plan, body);
         Wanted { call, stream, url, setup, record: self.host.record.clone() }
@@ -166,7 +167,7 @@ impl User {
             newest.times += 1;
             newest.times
         };
-        let name = record_name(self.host.name.as_str(), &process, times);
+        let name = records::name(self.host.name.as_str(), &process, times);
         let (client, record, started) = (self.client.clone(), self.host.record.clone(), self.started.clone());
         let spec = spec(call, &process, &name, tty);
         self.busy.spawn(async move {
@@ -196,13 +197,6 @@ impl User {
         drop(held);
         self.host.record.answered(call, "dropped");
     }
-}
-
-/// The name of the record of the n-th start of a process on a host: one process and one user each.
-fn record_name(host: &str, process: &str, nth: u64) -> String {
-    let owner = if host == "client" { String::new() } else { format!("{host}/") };
-    let start = if nth == 1 { String::new() } else { format!(".{nth}") };
-    format!("{owner}{process}{start}")
 }
 
 fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {

@@ -79,9 +79,7 @@ fn unsized_(pieces: u64, every_ms: u64) -> WebSetup {
 impl WebSetup {
     /// The body of this name, as the plan declares it.
     pub(super) fn declared(plan: &Plan, body: &str) -> Self {
-        let table = plan.setup.get(TABLE).and_then(|bodies| bodies.get(body));
-        let read = |table: &serde_json::Value| serde_json::from_value(table.clone()).expect("tables are checked before a run");
-        table.map(read).unwrap_or_default()
+        plan.entry(TABLE, body).unwrap_or_default()
     }
 
     /// How many bytes the body has.

@@ -8,8 +8,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::session::{AddState, Fenced, Session, Watching};
-use super::{Counted, Place, Shared};
+use super::{Place, Shared};
 use crate::net::Stream;
+use crate::protocols::counted::Counted;
 use crate::protocols::counter::link::{Heard, Link, Lost};
 use crate::protocols::counter::wire::{Absence, Name, Refusal, Reply, Request};
 

@@ -52,22 +52,6 @@ struct Shared {
     leaked: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
-/// Counts itself for as long as it lives.
-struct Counted(Arc<AtomicU64>);
-
-impl Counted {
-    fn new(counter: &Arc<AtomicU64>) -> Self {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Self(counter.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Server {
     /// Listens at `at`, for streams of `source` and counters of `ledger`.
     ///

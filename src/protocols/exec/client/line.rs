@@ -15,6 +15,7 @@ use super::log::{Log, Room};
 use crate::env::Entropy;
 use crate::protocols::exec::limits::ClientLimits;
 use crate::protocols::exec::wire::read;
+use crate::resume::EVER;
 
 /// What all handles of one client share.
 #[derive(Clone)]
@@ -85,6 +86,3 @@ impl Line {
         read(Some(&result)).map_err(|error| Failure::Malformed(error.to_string()))
     }
 }
-
-/// Longer than anybody waits, and short enough for a timer.
-const EVER: Duration = Duration::from_secs(365 * 24 * 3600);

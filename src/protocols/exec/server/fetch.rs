@@ -23,19 +23,17 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::refusal::Refusal;
-use super::registry::Counted;
 use crate::net::{Endpoint, Net};
+use crate::protocols::counted::Counted;
 use crate::protocols::exec::wire::http::{BodyDelta, Header, HttpParams, HttpResult};
 use crate::protocols::exec::wire::{Message, RequestId, method};
+use crate::resume::EVER;
 
 /// How many messages of all requests of a connection may wait for room on it.
 const QUEUE: usize = 4;
 
 /// How many bytes one piece of a body has at most.
 const PIECE: usize = 64 * 1024;
-
-/// Longer than anybody waits, and short enough for a timer.
-const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The requests of one connection. Dropping them ends all.
 pub(super) struct Fetches {

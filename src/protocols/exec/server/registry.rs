@@ -1,7 +1,7 @@
 //! The sessions of a server: who attaches to which, and when each is over.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
@@ -41,22 +41,6 @@ pub(super) struct Kept {
     /// Dropping them kills the processes.
     lives: Mutex<JoinSet<()>>,
     changed: Arc<Notify>,
-}
-
-/// Counts itself for as long as it lives.
-pub(super) struct Counted(Arc<AtomicU64>);
-
-impl Counted {
-    pub(super) fn new(counter: &Arc<AtomicU64>) -> Self {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Self(counter.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Kept {

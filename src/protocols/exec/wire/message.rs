@@ -68,18 +68,29 @@ pub struct Malformed(pub String);
 const MOST_VALUES: usize = 262_144;
 
 /// A message as it stands on the wire. Anything but the four shapes is malformed; so is a key that comes twice.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Envelope {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<RequestId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     method: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     params: Option<Box<RawValue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present")]
     result: Option<Box<RawValue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<ErrorBody>,
+}
+
+/// The same on its way out: what it carries may be long, and is not copied before it is written.
+#[derive(Default, Serialize)]
+struct Outgoing<'m> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'m RequestId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'m str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'m RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'m RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'m ErrorBody>,
 }
 
 /// A result that is there, also where it is `null`.
@@ -136,14 +147,16 @@ impl Message {
 
     /// The message as it stands in a frame.
     pub fn to_text(&self) -> String {
-        let empty = Envelope { id: None, method: None, params: None, result: None, error: None };
-        let envelope = match self.clone() {
-            Self::Request { id, method, params } => Envelope { id: Some(id), method: Some(method), params, ..empty },
-            Self::Notification { method, params } => Envelope { method: Some(method), params, ..empty },
-            Self::Response { id, result } => Envelope { id: Some(id), result: Some(result), ..empty },
-            Self::Error { id, error } => Envelope { id: Some(id), error: Some(error), ..empty },
+        let empty = Outgoing::default();
+        let outgoing = match self {
+            Self::Request { id, method, params } => {
+                Outgoing { id: Some(id), method: Some(method), params: params.as_deref(), ..empty }
+            }
+            Self::Notification { method, params } => Outgoing { method: Some(method), params: params.as_deref(), ..empty },
+            Self::Response { id, result } => Outgoing { id: Some(id), result: Some(result), ..empty },
+            Self::Error { id, error } => Outgoing { id: Some(id), error: Some(error), ..empty },
         };
-        serde_json::to_string(&envelope).expect("an envelope is plain data")
+        serde_json::to_string(&outgoing).expect("an envelope is plain data")
     }
 }
 

@@ -23,20 +23,12 @@ struct Told<'a> {
 impl<'a> Told<'a> {
     fn of(event: &'a Event) -> Option<Self> {
         let What::Milestone { name, fields } = &event.what else { return None };
-        let told = Self { name, conn: 0, fields };
-        match told.field("conn")? {
-            FieldValue::Number(conn) => Some(Self { conn: *conn, ..told }),
-            FieldValue::Text(_) => None,
-        }
-    }
-
-    fn field(&self, wanted: &str) -> Option<&'a FieldValue> {
-        self.fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value)
+        Some(Self { name, conn: FieldValue::number(fields, "conn")?, fields })
     }
 
     /// Whether it says that a connection was given up that lives.
     fn gives_up_the_living(&self) -> bool {
-        matches!(self.field("why"), Some(FieldValue::Text(why)) if LIVES.contains(&why.as_str()))
+        FieldValue::text(self.fields, "why").is_some_and(|why| LIVES.contains(&why))
     }
 }
 
@@ -63,7 +55,7 @@ pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         let Some(told) = Told::of(event) else { continue };
-        match (told.name, told.field("id")) {
+        match (told.name, FieldValue::of(told.fields, "id")) {
             ("exec.client.heard", Some(id)) => {
                 heard.entry(told.conn).or_default().insert(id);
             }

@@ -10,11 +10,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::follow::PARTS;
 use super::super::user::ABANDONED;
 use super::{broken, has_puppet, judged};
-use crate::history::{Call, Ending, Event, Stream, Time, What};
-use crate::property::{Broken, Evidence};
+use crate::history::{Call, Ending, Event, Time, What};
+use crate::property::{Broken, Evidence, Promise};
 use crate::schedule::Operation;
 use crate::world::process::TABLE;
 
@@ -41,8 +40,7 @@ impl<'a> Asked<'a> {
     }
 
     fn wait(&self) -> Duration {
-        let wait = self.operation.fields.get("wait").and_then(|wait| wait.as_str());
-        wait.and_then(|wait| humantime::parse_duration(wait).ok()).unwrap_or_default()
+        self.operation.wait()
     }
 
     fn after(&self) -> u64 {
@@ -53,11 +51,6 @@ impl<'a> Asked<'a> {
     fn is_about_the_process_of(&self, other: &Self) -> bool {
         self.host == other.host && self.process() == other.process()
     }
-}
-
-/// The whole that a stream belongs to.
-fn whole(stream: &Stream) -> &str {
-    PARTS.iter().find_map(|part| stream.0.strip_suffix(part)).unwrap_or(&stream.0)
 }
 
 /// What is known of the processes at a moment.
@@ -76,18 +69,18 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn learn(&mut self, event: &'a Event) {
+    fn learn(&mut self, event: &'a Event, promise: &Promise) {
         match &event.what {
             What::Asked { .. } => self.asked.extend(Asked::of(event)),
             What::Opened { stream, call } => {
                 if let Some(start) = self.asked.get(call)
                     && let Some(process) = start.process()
                 {
-                    self.newest.insert((start.host, process), whole(stream));
+                    self.newest.insert((start.host, process), promise.whole(stream));
                 }
             }
-            What::Produced { stream, .. } => drop(self.first.entry(whole(stream)).or_insert(event.at)),
-            What::Ended { stream, .. } => drop(self.last.insert(whole(stream), event.at)),
+            What::Produced { stream, .. } => drop(self.first.entry(promise.whole(stream)).or_insert(event.at)),
+            What::Ended { stream, .. } => drop(self.last.insert(promise.whole(stream), event.at)),
             What::FaultBegan { .. } => (self.trouble, self.in_force) = (event.at, self.in_force + 1),
             What::FaultEnded { .. } => (self.trouble, self.in_force) = (event.at, self.in_force.saturating_sub(1)),
             What::Died { .. } | What::Started => self.trouble = event.at,
@@ -112,7 +105,7 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut known = Known::default();
     let mut found = Vec::new();
     for event in judged(evidence) {
-        known.learn(event);
+        known.learn(event, promise);
         let What::Answered { call, result } = &event.what else { continue };
         let Some(read) = known.asked.get(call).filter(|asked| asked.verb() == "read" && !asked.wait().is_zero()) else {
             continue;
@@ -167,7 +160,7 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Effect { call, target } => drop(starts.insert(target, *call)),
             What::Failed { call, .. } => unwanted.push(*call),
             What::Answered { call, result } if result == ABANDONED || result.starts_with("refused") => unwanted.push(*call),
-            What::StreamEnded { stream, ending: Ending::Failed { .. } } => failed.push(whole(stream)),
+            What::StreamEnded { stream, ending: Ending::Failed { .. } } => failed.push(evidence.promise.whole(stream)),
             // With a server or a session die its processes.
             What::Died { .. } | What::Milestone { name: "exec.server.expired", .. } => return Vec::new(),
             What::Ended { stream, outcome } if outcome.starts_with("signal") => {

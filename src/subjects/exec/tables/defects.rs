@@ -2,16 +2,7 @@
 //! happened, in code, reviews or proposals of the original.
 
 use crate::subject::DefectDoc;
-
-const fn defect(
-    rust: &'static str,
-    name: &'static str,
-    breaks: &'static [&'static str],
-    doc: &'static str,
-    source: &'static str,
-) -> DefectDoc {
-    DefectDoc { rust, name, doc, breaks, source }
-}
+use crate::subject::tables::defect;
 
 /// The defects.
 #[rustfmt::skip]

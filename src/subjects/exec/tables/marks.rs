@@ -1,14 +1,7 @@
 //! Milestones and points of `exec`.
 
+use crate::subject::tables::{milestone, only, point, point_of};
 use crate::subject::{MilestoneDoc, PointDoc};
-
-const fn milestone(name: &'static str, fields: &'static [&'static str], doc: &'static str) -> MilestoneDoc {
-    MilestoneDoc { name, fields, doc, only: None }
-}
-
-const fn only(by: &'static str, milestone: MilestoneDoc) -> MilestoneDoc {
-    MilestoneDoc { only: Some(by), ..milestone }
-}
 
 /// What product code says.
 #[rustfmt::skip]
@@ -63,14 +56,6 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     only("a puppet", milestone("exec.server.refused-origin", &["conn"], "a browser asked")),
 ];
 
-const fn point(name: &'static str, doc: &'static str) -> PointDoc {
-    PointDoc { name, doc, defect: None }
-}
-
-const fn of(defect: &'static str, point: PointDoc) -> PointDoc {
-    PointDoc { defect: Some(defect), ..point }
-}
-
 /// Where a task can be held.
 #[rustfmt::skip]
 pub const POINTS: &[PointDoc] = &[
@@ -84,7 +69,7 @@ pub const POINTS: &[PointDoc] = &[
     point("exec.server.launched", "a process was launched, and its session does not know yet"),
     point("exec.server.read-output", "output was read, and has no number yet"),
     point("exec.server.exit-known", "a process exited, and its session does not know yet"),
-    of("looks-before-subscribing", point("exec.client.events.looked", "between looking for an event, and listening for the next")),
-    of("write-remembered-late", point("exec.server.write.queued", "bytes are queued, and their id is not kept")),
-    of("long-poll-lost-wake-up", point("exec.server.read.looked", "between looking for an answer, and listening for one")),
+    point_of("looks-before-subscribing", point("exec.client.events.looked", "between looking for an event, and listening for the next")),
+    point_of("write-remembered-late", point("exec.server.write.queued", "bytes are queued, and their id is not kept")),
+    point_of("long-poll-lost-wake-up", point("exec.server.read.looked", "between looking for an answer, and listening for one")),
 ];

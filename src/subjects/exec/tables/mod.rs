@@ -37,6 +37,3 @@ pub const CLIENT_CENSUS: &[ClientGauge] = &[
     ("held-back-events", |census| census.held_back_events as u64),
     ("held-back-bytes", |census| census.held_back_bytes as u64),
 ];
-
-#[cfg(test)]
-mod tests;

@@ -1,10 +1,7 @@
 //! The ledger: what `exec` keeps to, sentence by sentence, with its constant and its source.
 
 use crate::subject::Rule;
-
-const fn rule(id: &'static str, doc: &'static str, source: &'static str) -> Rule {
-    Rule { id, doc, source }
-}
+use crate::subject::tables::rule;
 
 /// The description of the reconnect change of codex's exec-server.
 const CHANGE: &str = "the reconnect change";

@@ -1,11 +1,11 @@
-//! The tables and the product know the same names.
+//! The tables of each subject and its product know the same names.
 
 use std::path::Path;
 
 use super::*;
 
-/// All of the product's code.
-fn product() -> String {
+/// All of the product code of a protocol, without its tests.
+fn product(protocol: &str) -> String {
     fn read(path: &Path, all: &mut String) {
         if path.is_dir() {
             let mut entries: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -19,7 +19,7 @@ fn product() -> String {
         }
     }
     let mut all = String::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/protocols/exec"), &mut all);
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/protocols").join(protocol), &mut all);
     all
 }
 
@@ -37,18 +37,21 @@ fn sorted(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     names
 }
 
+/// Every milestone, point and defect of the product code stands in its table, and the other way round.
 #[test]
 fn the_tables_and_the_product_know_the_same_names() {
-    let product = product();
-    let marks = |before| named(&product, before, '"');
-    assert_eq!(marks("milestone!(\""), sorted(MILESTONES.iter().map(|row| row.name)));
-    assert_eq!(marks("point!(\""), sorted(POINTS.iter().map(|row| row.name)));
-    assert_eq!(named(&product, "defect!(", ')'), sorted(DEFECTS.iter().map(|row| row.rust)));
+    for subject in built_in() {
+        let product = product(subject.name());
+        let marks = |before| named(&product, before, '"');
+        assert_eq!(marks("milestone!(\""), sorted(subject.milestones().iter().map(|row| row.name)));
+        assert_eq!(marks("point!(\""), sorted(subject.points().iter().map(|row| row.name)));
+        assert_eq!(named(&product, "defect!(", ')'), sorted(subject.defects().iter().map(|row| row.rust)));
+    }
 }
 
 #[test]
 fn names_in_files_are_the_rust_names_in_kebab_case() {
-    for defect in DEFECTS {
+    for defect in built_in().iter().flat_map(|subject| subject.defects()) {
         let kebab: String = defect.rust.chars().fold(String::new(), |name, c| match c.is_ascii_uppercase() {
             true if name.is_empty() => c.to_ascii_lowercase().to_string(),
             true => format!("{name}-{}", c.to_ascii_lowercase()),
@@ -60,6 +63,8 @@ fn names_in_files_are_the_rust_names_in_kebab_case() {
 
 #[test]
 fn a_point_of_a_defect_names_one_that_there_is() {
-    let known = |name: &str| DEFECTS.iter().any(|row| row.name == name);
-    assert!(POINTS.iter().filter_map(|row| row.defect).all(known));
+    for subject in built_in() {
+        let known = |name: &str| subject.defects().iter().any(|row| row.name == name);
+        assert!(subject.points().iter().filter_map(|row| row.defect).all(known));
+    }
 }

@@ -1,0 +1,37 @@
+//! What the history calls what a user of a client asked for: with several clients, and where one asks for the same thing again,
+//! each has a record of its own, so that the properties see one producer and one user a stream.
+//!
+//! What `[stream.s1]` declares is `s1` the first time that `client` asks for it, `s1.2` the second time, and `client2/s1` where
+//! `client2` does.
+
+/// The name of the record of the n-th time that a host asks for what is declared under a name.
+pub(super) fn name(host: &str, declared: &str, nth: u64) -> String {
+    let owner = if host == "client" { String::new() } else { format!("{host}/") };
+    let time = if nth == 1 { String::new() } else { format!(".{nth}") };
+    format!("{owner}{declared}{time}")
+}
+
+/// The declared name in the name of a record.
+pub(super) fn declared(record: &str) -> &str {
+    let name = record.rsplit_once('/').map_or(record, |(_, name)| name);
+    match name.rsplit_once('.') {
+        Some((name, nth)) if nth.bytes().all(|c| c.is_ascii_digit()) => name,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_has_a_record_of_its_own_that_tells_what_was_declared() {
+        for (host, nth, record) in
+            [("client", 1, "s1"), ("client", 2, "s1.2"), ("client2", 1, "client2/s1"), ("client3", 12, "client3/s1.12")]
+        {
+            assert_eq!(name(host, "s1", nth), record);
+            assert_eq!(declared(record), "s1");
+        }
+        assert_eq!(declared("a.b"), "a.b");
+    }
+}
