@@ -110,9 +110,8 @@ fn late(facts: &Facts<'_>, due: Due, ended: Option<Time>, is_abandoned: impl Fn(
 
 fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let path = facts.path(view.path);
-    let source = &facts.sources[view.source];
     let bound = |due: Time| path.bound(facts.promise(), due, Duration::ZERO);
-    let ended = source.ended().map(|at| Due { bound: bound(at.max(opened)), why: Why::Ended(at) });
+    let ended = facts.over(view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Ended(at) });
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
     let died = died.map(|at| Due { bound: bound(at), why: Why::Died(at) });
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });

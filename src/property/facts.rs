@@ -161,6 +161,12 @@ impl<'a> Facts<'a> {
         })
     }
 
+    /// When what a view shows was over: when the last part of its stream's whole had ended, if all have.
+    pub fn over(&self, view: &View<'a>) -> Option<Time> {
+        let ended = |part: &View<'a>| self.sources[part.source].ended();
+        self.parts(view).try_fold(Time::ZERO, |last, part| Some(last.max(ended(part)?)))
+    }
+
     /// A path of a view or call.
     pub fn path(&self, path: usize) -> &Path<'a> {
         &self.paths[path]

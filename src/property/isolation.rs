@@ -87,7 +87,7 @@ fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
 }
 
 fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
-    let Some((opened, ended)) = view.opened.map(|(_, at, _)| at).zip(facts.sources[view.source].ended()) else { return };
+    let Some((opened, ended)) = view.opened.map(|(_, at, _)| at).zip(facts.over(view)) else { return };
     let bound = calm_bound(facts, view.path, ended.max(opened));
     let ending = view.ending().map(|(index, at, _)| (index, at));
     if is_late(facts, bound, ending) && !view.is_abandoned(bound) {
@@ -213,6 +213,22 @@ mod tests {
         let told = told.broke("p1", 8_000, "gap").broke("p1/stdout", 8_000, "gap");
         told.holds("isolation");
         assert_eq!(told.broke("p2", 8_000, "gap").breaks("isolation").len(), 1);
+    }
+
+    #[test]
+    fn a_whole_is_due_when_its_last_part_has_ended() {
+        let told = history().by("client2").kills(2_000, 4_000).by("client").opened_with_parts(&["p1", "p1/stdout"], 1, 0);
+        let told = told.ended("p1", 10_000, "exit 0").ended("p1/stdout", 30_000, "closed");
+        let completed = |ms| told.clone().completed("p1", ms, "exit 0").completed("p1/stdout", ms, "closed");
+        completed(30_000 + CALM).holds("isolation");
+        assert_eq!(completed(30_001 + CALM).breaks("isolation").len(), 2);
+        history()
+            .by("client2")
+            .kills(2_000, 4_000)
+            .by("client")
+            .opened_with_parts(&["p1", "p1/stdout"], 1, 0)
+            .ended("p1", 10_000, "exit 0")
+            .holds("isolation");
     }
 
     #[test]

@@ -55,6 +55,15 @@ fn a_stream_opened_after_the_end_counts_from_its_opening() {
 }
 
 #[test]
+fn a_whole_counts_from_the_end_of_its_last_part() {
+    let told = history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).ended("p1", 10_000, "exit 0");
+    told.holds("bounded_ending");
+    let told = told.ended("p1/stdout", 30_000, "closed").completed("p1/stdout", 30_000, "closed");
+    told.clone().completed("p1", 30_000 + BOUND, "exit 0").holds("bounded_ending");
+    assert_eq!(told.completed("p1", 30_001 + BOUND, "exit 0").breaks("bounded_ending").len(), 1);
+}
+
+#[test]
 fn a_fault_that_kills_counts_from_its_start() {
     late_by(
         &ended().kills(30_000, 31_000),
