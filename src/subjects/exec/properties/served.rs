@@ -153,12 +153,14 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
+    let mut refused: Vec<Call> = Vec::new();
     let mut failed: Vec<&str> = Vec::new();
     for event in judged(evidence).filter(|_| evidence.plan.puppets.is_empty()) {
         asked.extend(Asked::of(event));
         match &event.what {
             What::Effect { call, target } => drop(starts.insert(target, *call)),
             What::Failed { call, .. } => unwanted.push(*call),
+            What::Answered { call, result } if result.starts_with("refused: gap") => refused.push(*call),
             What::Answered { call, result } if result == ABANDONED || result.starts_with("refused") => unwanted.push(*call),
             What::StreamEnded { stream, ending: Ending::Failed { .. } } => failed.push(evidence.promise.whole(stream)),
             // With a server or a session die its processes.
@@ -168,7 +170,9 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
                 let Some(start) = asked.get(call).filter(|start| !wants_a_signal(evidence, start)) else { continue };
                 let mut ends = asked.values().filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
                 let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
-                if !is_asked_for && !unwanted.contains(call) && !failed.contains(&&*stream.0) {
+                // One whose handle was dropped is followed while calls on it wait: its gap is told to them.
+                let is_told = refused.iter().filter_map(|call| asked.get(call)).any(|call| call.is_about_the_process_of(start));
+                if !is_asked_for && !is_told && !unwanted.contains(call) && !failed.contains(&&*stream.0) {
                     let sentence = format!("{stream}: it ended with {outcome}, and nobody had it ended (at {})", event.at);
                     return vec![broken("ends_as_it_wants", event.at, Some(stream), sentence)];
                 }

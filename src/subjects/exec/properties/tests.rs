@@ -90,6 +90,9 @@ fn a_process_is_killed_by_its_user_only() {
     assert!(breaks(&killed(started().failed(1, 2_000, "lost")), ends_as_it_wants).is_empty());
     assert!(breaks(&killed(started().broke("p1", 2_000, "gap")), ends_as_it_wants).is_empty());
     assert!(breaks(&killed(started().died("server", 2_000)), ends_as_it_wants).is_empty());
+    let refused = |why| killed(read(started(), 1_500, 0).answered(2, 2_000, why));
+    assert!(breaks(&refused("refused: gap: event 1 is no longer there"), ends_as_it_wants).is_empty());
+    assert_eq!(breaks(&refused("refused: p1 is unknown"), ends_as_it_wants).len(), 1);
 }
 
 #[test]
