@@ -1,5 +1,5 @@
 //! What a world costs. `cargo bench --bench worlds` prints medians of seven rounds; with `-- --grow` also whether anything grows
-//! over 100,000 runs in one process. Under `cargo test` (or with `--test`) each measurement is carried out once, and nothing is timed.
+//! over 100,000 runs in one process, and with words only the rows that have one of them. Under `cargo test` (or with `--test`) each measurement is carried out once, and nothing is timed.
 
 #![allow(clippy::disallowed_methods)] // real time is what is measured
 
@@ -76,6 +76,10 @@ fn a_minute_of_lines() -> Plan {
 
 /// Prints the median of the rounds, a run each.
 fn report(what: &str, runs: u32, mut work: impl FnMut()) {
+    let words: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    if !words.is_empty() && !words.iter().any(|word| what.contains(word.as_str())) {
+        return;
+    }
     let mut rounds: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();

@@ -19,6 +19,9 @@ pub(super) struct Gauge {
     count: Box<dyn Fn() -> u64 + Send>,
     /// The most that it counted.
     highest: u64,
+    /// How often its host's tasks had been polled when it was looked at last: only they change what it counts. 0 where
+    /// polls are not counted.
+    polls: u64,
     /// Whether it belongs to the current life of its host.
     alive: bool,
 }
@@ -26,7 +29,7 @@ pub(super) struct Gauge {
 impl Gauge {
     /// A counter of a host that is up.
     pub fn new(host: HostIx, name: &'static str, count: Box<dyn Fn() -> u64 + Send>) -> Self {
-        Self { host, name, count, highest: 0, alive: true }
+        Self { host, name, count, highest: 0, polls: 0, alive: true }
     }
 
     /// Its host dies: it is not asked any more.
@@ -55,6 +58,10 @@ fn ask(mut each: impl FnMut(&mut Gauge)) {
 /// they have.
 pub(super) fn look() {
     ask(|gauge| {
+        let polls = local::polls_of(gauge.host);
+        if std::mem::replace(&mut gauge.polls, polls) == polls && polls > 0 {
+            return;
+        }
         let value = gauge.ask();
         if value > gauge.highest {
             gauge.highest = value;

@@ -118,6 +118,8 @@ pub(super) struct Turns {
     last: Time,
     rounds: u32,
     moment: Moment,
+    /// tokio's moment at which the run began.
+    origin: Option<Instant>,
     /// What the director sleeps with, and until when.
     sleep: Option<Pin<Box<Sleep>>>,
     look: Time,
@@ -212,17 +214,11 @@ impl World {
     /// Has the director sleep until a virtual time, without waking it to be told.
     fn sleep_until(&mut self, look: Time) {
         if self.turns.look != look {
-            let at = self.instant(look);
-            if let Some(sleep) = &mut self.turns.sleep {
-                sleep.as_mut().reset(at);
+            if let (Some(sleep), Some(origin)) = (&mut self.turns.sleep, self.turns.origin) {
+                sleep.as_mut().reset(origin + Duration::from_millis(look.0));
                 self.turns.look = look;
             }
         }
-    }
-
-    /// The moment of tokio's clock at a virtual time.
-    fn instant(&self, at: Time) -> Instant {
-        Instant::now() - self.stack.passed() + Duration::from_millis(at.0)
     }
 
     /// Whether the clock stands at a whole millisecond.
@@ -249,6 +245,7 @@ impl Director {
     pub fn new(until: Time) -> Self {
         local::with(|world| {
             world.turns.until = until;
+            world.turns.origin = Some(Instant::now() - world.stack.passed());
             world.turns.sleep = Some(Box::pin(tokio::time::sleep(Duration::MAX)));
         });
         Self(())

@@ -181,6 +181,11 @@ fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &What) {
             head(6);
             chain.number(conn.0 as u64 * 2 + *side as u64);
         }
+        What::Gauge { name, value } => {
+            head(8);
+            chain.bytes(name.as_bytes());
+            chain.number(*value);
+        }
         other => {
             // Rare entries: their debug form has every field, in order.
             head(7);

@@ -33,7 +33,7 @@ use crate::resume::EVER;
 const FULL_ENOUGH: usize = 16 * 1024;
 
 /// How much is read at once. Frames may be longer.
-const READ_BUFFER: usize = 8 * 1024;
+const READ_BUFFER: usize = 4 * 1024;
 
 /// A connection, as messages.
 pub(super) struct Link {
