@@ -76,6 +76,18 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
+    /// The milestone that says, with a field `conn`, that the handshake on a client's connection is over, and that it catches up
+    /// with what it missed, until the generation is installed.
+    fn catch_up_milestone(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The swarm file from which its random schedules are drawn where nobody names another one. Without one, a profile is made
+    /// of what its tables and schemas tell.
+    fn swarm(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Its server hosts, which are started before the clients, in this order.
     fn servers(&self) -> &'static [&'static str] {
         &["server"]

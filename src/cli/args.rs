@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::hunt::Pool;
 use crate::schedule::Order;
 use crate::schedule::units::read_duration;
 use crate::world;
@@ -27,6 +28,8 @@ pub enum Command {
     Run(Run),
     /// Tell the whole story of one run
     Replay(Replay),
+    /// Run random schedules, keep and tell what broke
+    Hunt(Hunt),
     /// Read scenario files and look up every name in them; run nothing
     Check {
         /// Scenario files, and folders of them [default: scenarios]
@@ -64,12 +67,8 @@ pub struct Run {
     /// Repeat every run, and compare digest and verdict
     #[arg(long)]
     pub check: bool,
-    /// How many threads work [default: as many as there are cores]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub jobs: Option<u64>,
-    /// How long a run may take without a sign of life, in real time, before it is given up [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
-    pub patience: Option<Duration>,
+    #[command(flatten)]
+    pub pool: Workers,
     /// List the milestones and points that no run reached, as it is always done for a folder
     #[arg(long)]
     pub unreached: bool,
@@ -79,8 +78,71 @@ pub struct Run {
 }
 
 #[derive(Debug, Args)]
+pub struct Hunt {
+    /// The protocol under test; `list subjects` names them
+    pub subject: String,
+    /// The swarm file from which schedules are drawn [default: the subject's own]
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// How many schedules [default: 1000, or as many as there is time for]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub runs: Option<u64>,
+    /// How long, in real time: `10m`
+    #[arg(long = "for", value_name = "TIME", value_parser = some_time)]
+    pub time: Option<Duration>,
+    /// The first seed; the others follow it, one by one
+    #[arg(long, value_name = "S", value_parser = number)]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub changes: Changes,
+    #[command(flatten)]
+    pub pool: Workers,
+}
+
+impl Hunt {
+    /// The most schedules that are run.
+    pub fn count(&self) -> u64 {
+        self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 })
+    }
+}
+
+/// What the command line changes in a subject.
+#[derive(Debug, Default, Args)]
+pub struct Changes {
+    /// Switch a defect on; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub defect: Vec<String>,
+    /// Set a limit; may be given several times
+    #[arg(long, value_name = "LIMIT=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Who carries runs out.
+#[derive(Debug, Args)]
+pub struct Workers {
+    /// How many threads work [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub jobs: Option<u64>,
+    /// How long a run may take without a sign of life, in real time, before it is given up [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub patience: Option<Duration>,
+}
+
+/// More threads than this are nobody's wish.
+const MOST_JOBS: u64 = 1024;
+
+impl Workers {
+    /// The pool that is meant.
+    pub fn pool(&self) -> Pool {
+        let Pool { jobs, patience } = Pool::default();
+        let jobs = self.jobs.map_or(jobs, |jobs| jobs.min(MOST_JOBS) as usize);
+        Pool { jobs, patience: self.patience.unwrap_or(patience) }
+    }
+}
+
+#[derive(Debug, Args)]
 pub struct Replay {
-    /// A scenario file; `-` reads it from standard input, also from the middle of a log
+    /// A scenario file, or a seed as a hunt prints it; `-` reads a file from standard input, also from the middle of a log
     pub file: PathBuf,
     #[command(flatten)]
     pub select: Select,

@@ -5,7 +5,7 @@
 //! that says what to do.
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
-//! - `run`, `replay`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
+//! - `run`, `hunt`, `replay`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
 //! - `page`: where everything is printed to. No command prints past it, so each can be tested as a function.
 
 use std::ffi::OsString;
@@ -24,6 +24,7 @@ mod args;
 mod check;
 mod diff;
 mod files;
+mod hunt;
 mod list;
 mod page;
 mod replay;
@@ -110,6 +111,7 @@ fn act(args: &[OsString], subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> 
 fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
     match command {
         Command::Run(args) => run::run(&args, subjects, page),
+        Command::Hunt(args) => hunt::hunt(&args, subjects, page),
         Command::Replay(args) => replay::replay(&args, subjects, page),
         Command::Check { files } => check::check(&files, subjects, page),
         Command::New { subject } => check::new(&subject, subjects, page),
@@ -121,7 +123,7 @@ fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
 /// What is wrong with the arguments, in one line.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingSubcommand || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "name a command: run, replay, check, new, diff or list; --help says what each does".into();
+        return "name a command: run, hunt, replay, check, new, diff or list; --help says what each does".into();
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use crate::history::Time;
 use crate::hunt::plans::expected;
+use crate::hunt::seed::Seed;
 use crate::hunt::{Case, judge};
 use crate::report::{Telling, story};
+use crate::scenario::Scenario;
 use crate::schedule::units::read_duration;
 use crate::subject::Erased;
 use crate::world::{Detail, Options};
 
 use super::args::Replay;
-use super::files;
 use super::page::{Page, Stop};
+use super::{files, hunt};
 
 /// Tells the whole story of one run; whether it held.
 pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
     let until = args.until.as_deref().map(read_until).transpose()?;
-    let scenario = files::load(&args.file, subjects, page)?;
-    let subject = files::subject(&scenario, subjects)?;
-    let plan = args.select.plan(&scenario, subject)?;
+    let (scenario, subject) = wanted(args, subjects, page)?;
+    let (subject, plan) = (&subject, args.select.plan(&scenario, &subject)?);
     let options = Options { detail: Detail::Full, engine: args.engine.into(), log: args.log, ..Options::default() };
     let case = Case { subject, plan: &plan, expect: &expected(&scenario) };
     let judged = judge(case, &options, |_| true)?;
@@ -31,6 +32,18 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
         page.say(&format!("\n{}", story::log(&log)))?;
     }
     Ok(judged.broken.is_empty())
+}
+
+/// The scenario that is meant: a file, or what a hunt drew from a seed.
+fn wanted(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<(Scenario, Arc<dyn Erased>), Stop> {
+    let word = args.file.to_string_lossy();
+    if Seed::is_meant(&word) && !args.file.exists() {
+        let (subject, plan) = hunt::plan_of(&word.parse()?, subjects)?;
+        return Ok((Scenario::of_plan(plan, word), subject));
+    }
+    let scenario = files::load(&args.file, subjects, page)?;
+    let subject = files::subject(&scenario, subjects)?.clone();
+    Ok((scenario, subject))
 }
 
 /// The time with which a line of the log begins.

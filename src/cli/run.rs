@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::hunt::{self, Check, Checks, Pool, Tally, Trouble};
+use crate::hunt::{self, Check, Checks, Tally, Trouble};
 use crate::property::Broken;
 use crate::report::{Row, Totals, Verdict, json};
 use crate::scenario::Scenario;
@@ -80,7 +80,7 @@ fn carry_out(job: Job, args: &Run, doing: &str, page: &mut Page<'_>) -> Result<R
             page.progress(&format!("{doing}  {done}/{of}"));
         }
     };
-    let (tally, verdict) = match hunt::tally(&subject, &scenario, plans, &checks(args, fresh), &pool(args), progress) {
+    let (tally, verdict) = match hunt::tally(&subject, &scenario, plans, &checks(args, fresh), &args.pool.pool(), progress) {
         Ok(tally) => {
             let verdict = tally.verdict(scenario.expect.breaks.as_deref());
             (tally, verdict)
@@ -130,15 +130,6 @@ impl Ran {
 fn checks(args: &Run, fresh: Option<hunt::Fresh>) -> Checks {
     let check = if args.check { Check::All } else { Check::Share };
     Checks { check, engine: args.engine.into(), fresh }
-}
-
-/// More threads than this are nobody's wish.
-const MOST_JOBS: u64 = 1024;
-
-fn pool(args: &Run) -> Pool {
-    let Pool { jobs, patience } = Pool::default();
-    let jobs = args.jobs.map_or(jobs, |jobs| jobs.min(MOST_JOBS) as usize);
-    Pool { jobs, patience: args.patience.unwrap_or(patience) }
 }
 
 fn row(scenario: &Scenario, subject: &Arc<dyn Erased>, tally: &Tally, verdict: Verdict) -> Row {

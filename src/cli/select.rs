@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::hunt;
 use crate::scenario::mistake::unknown;
 use crate::scenario::{Scenario, read_limit};
-use crate::schedule::{Order, Plan};
+use crate::schedule::{LimitValue, Order, Plan};
 use crate::subject::Erased;
 use crate::world::Engine;
 
@@ -44,24 +44,39 @@ impl Select {
 
     fn change(&self, plans: &mut [Plan], subject: &Arc<dyn Erased>) -> Result<(), Stop> {
         for name in &self.defect {
-            let known = subject.defects().iter().map(|defect| defect.name);
-            if !known.clone().any(|known| known == name) {
-                return Err(Stop(unknown(&format!("no defect of {}", subject.name()), name, known)));
-            }
+            defect(name, subject)?;
             for plan in plans.iter_mut().filter(|plan| !plan.defects.contains(name)) {
                 plan.defects.push(name.clone());
             }
         }
         for set in &self.set {
-            let (name, value) = set.split_once('=').ok_or_else(|| Stop(format!("`{set}` sets nothing; write LIMIT=VALUE")))?;
-            let known = subject.limits().iter().find(|limit| limit.name == name);
-            let limits = subject.limits().iter().map(|limit| limit.name);
-            let limit = known.ok_or_else(|| Stop(unknown(&format!("no limit of {}", subject.name()), name, limits)))?;
-            let value = read_limit(limit, value).map_err(|why| Stop(format!("--set {set}: {why}")))?;
-            plans.iter_mut().for_each(|plan| plan.limits.set(name, value));
+            let (name, value) = limit(set, subject)?;
+            plans.iter_mut().for_each(|plan| plan.limits.set(name.as_str(), value));
         }
         Ok(())
     }
+}
+
+/// Looks a defect up.
+pub fn defect(name: &str, subject: &Arc<dyn Erased>) -> Result<(), Stop> {
+    let known = subject.defects().iter().map(|defect| defect.name);
+    if !known.clone().any(|known| known == name) {
+        return Err(Stop(unknown(&format!("no defect of {}", subject.name()), name, known)));
+    }
+    Ok(())
+}
+
+/// A limit that is set, by name.
+pub type Set = (String, LimitValue);
+
+/// Reads `LIMIT=VALUE`.
+pub fn limit(set: &str, subject: &Arc<dyn Erased>) -> Result<Set, Stop> {
+    let (name, value) = set.split_once('=').ok_or_else(|| Stop(format!("`{set}` sets nothing; write LIMIT=VALUE")))?;
+    let known = subject.limits().iter().find(|limit| limit.name == name);
+    let limits = subject.limits().iter().map(|limit| limit.name);
+    let limit = known.ok_or_else(|| Stop(unknown(&format!("no limit of {}", subject.name()), name, limits)))?;
+    let value = read_limit(limit, value).map_err(|why| Stop(format!("--set {set}: {why}")))?;
+    Ok((name.to_owned(), value))
 }
 
 /// The command that shows a run of a scenario again.

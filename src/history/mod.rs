@@ -232,6 +232,8 @@ pub enum What {
         scope: Scope,
         /// What it does to what is in its scope.
         nature: Nature,
+        /// How many bytes of payload were on their way there, in both directions.
+        in_flight: u64,
     },
     /// A fault is over: nothing is in force any more, what it held has arrived, and each end of a connection that it killed
     /// has learned of it, by the fault or by its own detection.

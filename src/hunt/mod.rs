@@ -5,14 +5,20 @@
 //! - [`plans`]: which plans a scenario stands for.
 //! - [`pool`]: runs on several threads, results in order, with a watchdog outside the worlds.
 //! - [`tally`](mod@tally): all runs of one scenario, summed up.
+//! - [`random`]: a hunt through random schedules. [`hits`]: what their faults hit. [`seed`]: a seed as a person is told it.
+//! - [`kept`]: finds as files of a folder.
 //!
 //! Nothing here prints: what a person reads is made in [`report`](crate::report).
 
 pub mod examine;
 pub mod fresh;
+pub mod hits;
 pub mod judge;
+pub mod kept;
 pub mod plans;
 pub mod pool;
+pub mod random;
+pub mod seed;
 pub mod tally;
 
 pub use examine::{Check, Checks, Examined, examine};

@@ -116,7 +116,7 @@ pub fn tally(
 }
 
 impl Tally {
-    fn add(&mut self, plan: Plan, examined: Examined) {
+    pub(super) fn add(&mut self, plan: Plan, examined: Examined) {
         let Examined { history, broken, grey, repeated } = examined;
         self.runs += 1;
         self.virtual_time += history.end.since(Time::ZERO);
@@ -131,7 +131,7 @@ impl Tally {
         }
     }
 
-    fn add_stuck(&mut self, plan: Plan, sentence: String) {
+    pub(super) fn add_stuck(&mut self, plan: Plan, sentence: String) {
         self.runs += 1;
         let stuck = Broken { property: "no_livelock", at: Time::ZERO, stream: None, sentence };
         self.failed.push(Failed { plan, broken: vec![stuck], history: None });

@@ -212,7 +212,7 @@ impl Told {
     pub fn fault_in(mut self, ms: u64, until: Option<u64>, nature: Nature, what: Fault, scope: Scope) -> Self {
         let fault = self.faults;
         self.faults += 1;
-        let told = self.entry(ms, None, What::FaultBegan { fault, step: fault, what, scope, nature });
+        let told = self.entry(ms, None, What::FaultBegan { fault, step: fault, what, scope, nature, in_flight: 0 });
         match until {
             Some(until) => told.entry(until, None, What::FaultEnded { fault }),
             None => told,

@@ -165,7 +165,11 @@ pub(crate) mod tests {
         }
 
         fn fault(&mut self, at: u64, fault: usize, step: usize, what: Fault) {
-            self.at(at, None, What::FaultBegan { fault, step, what, scope: Scope::default(), nature: Nature::Kills });
+            self.at(
+                at,
+                None,
+                What::FaultBegan { fault, step, what, scope: Scope::default(), nature: Nature::Kills, in_flight: 0 },
+            );
         }
 
         fn conn(&mut self, name: &str, generation: Option<u64>) {

@@ -33,7 +33,7 @@ mod tests;
 pub use strategy::{PlanTree, Plans, strategy};
 
 /// The version of the generator. It is part of every seed that is printed: another version may draw another plan from it.
-pub const GENERATOR: u32 = 1;
+pub const GENERATOR: u32 = 2;
 
 /// Draws the plan of this seed.
 pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {
@@ -153,8 +153,8 @@ impl Drawing<'_> {
         When::At(ms(upto(millis(busy), &mut dice)))
     }
 
-    /// A client's n-th operation: of a verb that is drawn by weight, with values from the subject's strategy. Where the
-    /// strategy is reluctant to come up with that verb, the last one that has weight will do.
+    /// A client's n-th operation: of a verb that is drawn by weight (the first of the heaviest, so that there is something to
+    /// disturb), with values from the subject's strategy. Where the strategy is reluctant to come up with that verb, the last one that has weight will do.
     fn operation(&self, values: &mut Values, client: u64, n: u64) -> Option<Operation> {
         let drawn = |attempt| self.dice("operation", &[client, n, attempt]).next_u64();
         let weights = &self.profile.operations;
@@ -162,6 +162,9 @@ impl Drawing<'_> {
             return (0..TRIES).find_map(|attempt| values.draw(drawn(attempt)));
         }
         let heavy: Vec<u64> = weights.values().copied().collect();
+        let most = heavy.iter().copied().max()?;
+        let heavy: Vec<u64> =
+            if n == 0 { heavy.into_iter().map(|weight| weight.checked_div(most).unwrap_or(0)).collect() } else { heavy };
         let verb = weigh(&heavy, &mut self.dice("verb", &[client, n])).and_then(|at| weights.keys().nth(at))?;
         let mut second_best = None;
         for attempt in 0..TRIES {
@@ -176,8 +179,16 @@ impl Drawing<'_> {
         second_best
     }
 
-    /// A milestone that product code can reach, some time, and then a while.
+    /// A milestone that product code can reach, some time, and then a while. Every other time it is one that every connection
+    /// reaches: most of the others are rare.
     fn milestone(&self, dice: &mut impl RngCore) -> Option<Trigger> {
+        let common = [self.subject.catch_up_milestone(), self.subject.generation_milestone()];
+        let common: Vec<_> = common.into_iter().flatten().collect();
+        if below(2, dice) == 0
+            && let Some(name) = pick(&common, dice)
+        {
+            return Some(sometime(Trigger::milestone(*name), dice));
+        }
         let within_reach: Vec<_> = self.subject.milestones().iter().filter(|doc| self.reachable(doc.only)).collect();
         pick(&within_reach, dice).map(|doc| sometime(Trigger::milestone(doc.name), dice))
     }
@@ -196,7 +207,7 @@ impl Drawing<'_> {
 
 /// Mostly the first time, and at once; now and then much later.
 fn sometime(trigger: Trigger, dice: &mut impl RngCore) -> Trigger {
-    let nth = match weigh(&[8, 4, 2, 1], dice) {
+    let nth = match weigh(&[16, 4, 2, 1], dice) {
         Some(3) => u64::between(&4, &20, dice),
         few => few.unwrap_or(0) as u64 + 1,
     };

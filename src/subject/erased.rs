@@ -19,6 +19,8 @@ pub trait Erased: Send + Sync + 'static {
     fn defects(&self) -> &'static [DefectDoc];
     fn rules(&self) -> &'static [Rule];
     fn generation_milestone(&self) -> Option<&'static str>;
+    fn catch_up_milestone(&self) -> Option<&'static str>;
+    fn swarm(&self) -> Option<&'static str>;
     fn servers(&self) -> &'static [&'static str];
     fn port(&self) -> u16;
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)>;
@@ -89,6 +91,14 @@ impl<S: Subject> Erased for S {
 
     fn generation_milestone(&self) -> Option<&'static str> {
         Subject::generation_milestone(self)
+    }
+
+    fn catch_up_milestone(&self) -> Option<&'static str> {
+        Subject::catch_up_milestone(self)
+    }
+
+    fn swarm(&self) -> Option<&'static str> {
+        Subject::swarm(self)
     }
 
     fn servers(&self) -> &'static [&'static str] {

@@ -14,6 +14,7 @@ use super::link::{self, same_link};
 use super::lives::Death;
 use super::local::HostIx;
 use super::queue::Due;
+use super::segments::segment_of;
 use super::state::World;
 
 /// A fault in force.
@@ -210,10 +211,18 @@ impl World {
     ) -> usize {
         let number = self.faults.begun;
         self.faults.begun += 1;
-        let scope = self.scope(&target);
+        let (scope, in_flight) = (self.scope(&target), self.in_flight(&target));
         self.faults.active.push(InForce { number, target, toward, kind });
-        self.record(None, What::FaultBegan { fault: number, step, what: fault.clone(), scope, nature });
+        self.record(None, What::FaultBegan { fault: number, step, what: fault.clone(), scope, nature, in_flight });
         number
+    }
+
+    /// How many bytes of payload are on their way where this target is.
+    fn in_flight(&self, target: &Target) -> u64 {
+        let on_the_way = self.queue.packets().filter(|(conn, _)| target.holds(&self.conns, *conn)).map(|(_, packet)| packet);
+        let conns = self.conns.iter().filter(|(conn, _)| target.holds(&self.conns, *conn));
+        let held = conns.flat_map(|(_, conn)| conn.directions.iter().flat_map(|direction| &direction.held));
+        on_the_way.chain(held).filter_map(segment_of).map(|segment| segment.payload.len() as u64).sum()
     }
 
     fn scope(&self, target: &Target) -> Scope {

@@ -47,6 +47,14 @@ impl Queue {
         self.due.insert((at, rank, self.asked), due);
     }
 
+    /// The segments that are on their way.
+    pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &Packet)> {
+        self.due.values().filter_map(|due| match due {
+            Due::Packet { conn, packet, .. } => Some((*conn, packet)),
+            _ => None,
+        })
+    }
+
     /// When the next thing is due.
     pub fn next(&self) -> Option<Time> {
         self.due.first_key_value().map(|(key, _)| key.0)

@@ -131,14 +131,17 @@ impl One<'_> {
         })
     }
 
-    /// A connection, and the host that it was probably opened to. Mostly the newest, for that is the one in use.
+    /// A connection, and the host that it was probably opened to: mostly a client's, to the first server. Mostly the newest, for
+    /// that is the one in use.
     fn conn(&self) -> Option<(Conn, Host)> {
         let mut dice = self.dice("conn");
-        let host = pick(self.openers, &mut dice)?.clone();
+        let (clients, middle): (Vec<&Host>, Vec<&Host>) = self.openers.iter().partition(|host| !self.servers.contains(host));
+        let rarely = !middle.is_empty() && below(RARELY, &mut dice) == 0;
+        let host = (*pick(if rarely || clients.is_empty() { &middle } else { &clients }, &mut dice)?).clone();
         let others: Vec<&Host> = self.servers.iter().filter(|server| **server != host).collect();
-        let server = (*pick(&others, &mut dice)?).clone();
+        let server = (*mostly_first(&others, &mut dice)?).clone();
         let generations = u64::from(self.drawing.subject.generation_milestone().is_some());
-        let which = match weigh(&[6, 3, generations], &mut dice) {
+        let which = match weigh(&[12, 2, generations], &mut dice) {
             Some(1) => Which::Number(upto(3, &mut dice) as u32 + 1),
             Some(2) => Which::Generation(upto(3, &mut dice) + 1),
             _ => Which::Last,
@@ -149,12 +152,12 @@ impl One<'_> {
     /// A host that the shape allows and that is there in this run.
     fn host(&self) -> Option<Host> {
         let there = |host: &&Host| self.openers.contains(host) || self.servers.contains(host);
-        let hosts: Vec<&Host> = if self.shape.hosts.is_empty() {
-            self.servers.iter().collect()
-        } else {
-            self.shape.hosts.iter().filter(there).collect()
-        };
-        pick(&hosts, &mut self.dice("host")).map(|host| (*host).clone())
+        let mut dice = self.dice("host");
+        if self.shape.hosts.is_empty() {
+            return mostly_first(self.servers, &mut dice).cloned();
+        }
+        let hosts: Vec<&Host> = self.shape.hosts.iter().filter(there).collect();
+        pick(&hosts, &mut dice).map(|host| (*host).clone())
     }
 
     /// A direction; inside, `None` is both.
@@ -233,6 +236,14 @@ impl One<'_> {
         let by = i64::try_from(self.shape.jump_ms.draw(&mut dice)).unwrap_or(i64::MAX);
         if below(2, &mut dice) == 0 { by } else { -by }
     }
+}
+
+/// One in so many faults is not where most of the traffic is.
+const RARELY: u64 = 8;
+
+/// The first server is the one that clients speak to; the others stand behind it.
+fn mostly_first<'h, T>(hosts: &'h [T], dice: &mut ChaCha8Rng) -> Option<&'h T> {
+    if below(RARELY, dice) == 0 { pick(hosts, dice) } else { hosts.first() }
 }
 
 fn end(side: Side, conn: &Conn, server: &Host) -> Host {

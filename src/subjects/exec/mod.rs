@@ -78,6 +78,14 @@ impl Subject for Exec {
         Some("exec.client.connected")
     }
 
+    fn catch_up_milestone(&self) -> Option<&'static str> {
+        Some("exec.client.initialized")
+    }
+
+    fn swarm(&self) -> Option<&'static str> {
+        Some(include_str!("../../../scenarios/exec/swarm-default.toml"))
+    }
+
     fn port(&self) -> u16 {
         PORT
     }

@@ -1,0 +1,168 @@
+//! `hunt`: random schedules until enough of them were run; what broke is kept and told.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::hunt::kept::{Kept, Shape};
+use crate::hunt::random::{Ground, Hunted, hunt as run};
+use crate::hunt::seed::{DEFAULT, Seed};
+use crate::hunt::{Checks, Failed, Trouble};
+use crate::report::{Failure, envelope, story};
+use crate::scenario::{Body, Scenario};
+use crate::schedule::draw::GENERATOR;
+use crate::schedule::{Plan, Profile};
+use crate::subject::Erased;
+
+use super::args::{Changes, Hunt};
+use super::files;
+use super::page::{Page, Stop};
+use super::select::{self, quoted};
+
+mod summary;
+
+/// Where finds are kept.
+const FOUND: &str = "scenarios/found";
+
+/// Where finds are kept that a defect was switched on for: they are nobody's bug.
+const FOUND_ON_PURPOSE: &str = "target/reknit";
+
+/// So many finds of one property are looked at; what else breaks it is counted.
+const LOOKED_AT: u64 = 8;
+
+/// Hunts; whether nothing broke.
+#[allow(clippy::disallowed_methods)] // a person wants to know how long it took, and says how long it may take
+pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+    let subject = files::named(&args.subject, subjects)?;
+    let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
+    let ground = ground(subject, &name, &args.changes, subjects)?;
+    let (first, count) = (args.seed.unwrap_or(ground.profile.first_seed), args.count());
+    let seeds = (0..count).map(move |n| first.wrapping_add(n));
+    let (started, fresh) = (Instant::now(), page.fresh.clone());
+    let mut finds = Finds::new(&ground, Seed { number: 0, ..seed(&ground, &name, &args.changes) });
+    let mut stopped = Ok(());
+    let each = |hunted: &Hunted, failed: Option<Failed>| {
+        let done = hunted.tally.runs;
+        if done.is_multiple_of(64) {
+            page.progress(&format!("{done} schedules, {} broke", hunted.broke));
+        }
+        stopped = failed.map_or(Ok(()), |failed| finds.look_at(failed, page));
+        let enough = stopped.is_err() || args.time.is_some_and(|time| started.elapsed() >= time);
+        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let hunted = run(&ground, seeds, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
+    page.no_progress();
+    stopped?;
+    let hunted = hunted.map_err(|trouble: Trouble| Stop(trouble.to_string()))?;
+    page.say(&summary::tell(&hunted, &finds, subject, started.elapsed()))?;
+    Ok(hunted.broke == 0)
+}
+
+/// What is hunted: a profile by its name, with what the command line changes in it.
+pub(super) fn ground(
+    subject: &Arc<dyn Erased>,
+    profile: &str,
+    changes: &Changes,
+    subjects: &[Arc<dyn Erased>],
+) -> Result<Ground, Stop> {
+    let mut profile = profile_of(subject, profile, subjects)?;
+    let (defects, limits) = changes.read(subject)?;
+    for defect in defects {
+        if !profile.defects.contains(&defect) {
+            profile.defects.push(defect);
+        }
+    }
+    profile.limits.extend(limits.into_iter().map(|(name, value)| (name, crate::schedule::profile::Choice::Fixed(value))));
+    Ok(Ground { subject: subject.clone(), profile: Arc::new(profile) })
+}
+
+/// The profile of this name: the subject's own, or that of a swarm file.
+fn profile_of(subject: &Arc<dyn Erased>, name: &str, subjects: &[Arc<dyn Erased>]) -> Result<Profile, Stop> {
+    let scenario = match (name, subject.swarm()) {
+        (DEFAULT, None) => return Ok(Profile::default_for(subject)),
+        (DEFAULT, Some(text)) => Scenario::parse(text, DEFAULT, subjects)?,
+        (path, _) => Scenario::load(Path::new(path), subjects)?,
+    };
+    match scenario.body {
+        Body::Swarm(_) if scenario.subject != subject.name() => {
+            Err(Stop(format!("{name}: this profile is of {}, and not of {}", scenario.subject, subject.name())))
+        }
+        Body::Swarm(profile) => Ok(Profile { defects: scenario.defects, ..*profile }),
+        Body::Schedule(_) => Err(Stop(format!("{name}: this file has steps; a profile is a file with a `[swarm]`"))),
+    }
+}
+
+fn seed(ground: &Ground, profile: &str, changes: &Changes) -> Seed {
+    Seed {
+        subject: ground.subject.name().to_owned(),
+        profile: profile.to_owned(),
+        generator: GENERATOR,
+        number: 0,
+        defects: changes.defect.clone(),
+        sets: changes.set.clone(),
+    }
+}
+
+/// The plan of a printed seed.
+pub(super) fn plan_of(seed: &Seed, subjects: &[Arc<dyn Erased>]) -> Result<(Arc<dyn Erased>, Plan), Stop> {
+    let subject = files::named(&seed.subject, subjects)?;
+    let changes = Changes { defect: seed.defects.clone(), set: seed.sets.clone() };
+    let ground = ground(subject, &seed.profile, &changes, subjects)?;
+    Ok((subject.clone(), ground.plan(seed.number)))
+}
+
+/// What a hunt found so far.
+struct Finds {
+    kept: Kept,
+    seed: Seed,
+    /// How many finds of each property there were.
+    broke: BTreeMap<&'static str, u64>,
+    saved: u64,
+    duplicates: u64,
+}
+
+impl Finds {
+    fn new(ground: &Ground, seed: Seed) -> Self {
+        let folder = if ground.profile.defects.is_empty() { FOUND } else { FOUND_ON_PURPOSE };
+        Self { kept: Kept::open(Path::new(folder), &ground.subject), seed, broke: BTreeMap::new(), saved: 0, duplicates: 0 }
+    }
+
+    /// Keeps and tells a find, unless one like it is kept.
+    fn look_at(&mut self, failed: Failed, page: &mut Page<'_>) -> Result<(), Stop> {
+        let Failed { plan, broken, history } = failed;
+        let Some(first) = broken.first() else { return Ok(()) };
+        let times = self.broke.entry(first.property).or_default();
+        *times += 1;
+        if *times > LOOKED_AT || self.kept.has(&Shape::of(&plan, first.property)).is_some() {
+            self.duplicates += 1;
+            return Ok(());
+        }
+        let (place, text) = match self.kept.keep(&plan, first) {
+            Ok(path) => (path.display().to_string(), None),
+            Err(unsaved) => {
+                page.no_progress();
+                page.complain(&format!("{unsaved}; its text is printed instead"));
+                ("-".to_owned(), Some(unsaved.text))
+            }
+        };
+        self.saved += 1;
+        page.no_progress();
+        let replay = format!("{} replay {}", page.program, quoted(&place));
+        let origin = format!("drawn by {}", Seed { number: plan.seed, ..self.seed.clone() });
+        let history = history.unwrap_or_default();
+        let failure = Failure { plan: &plan, history: &history, broken: &broken, origin: Some(&origin), replay: &replay };
+        page.say(&format!("{}\n", story::failure(&failure, page.width)))?;
+        text.map_or(Ok(()), |text| page.say(&envelope::seal(&text)))
+    }
+}
+
+impl Changes {
+    /// The defects and limits, looked up.
+    fn read(&self, subject: &Arc<dyn Erased>) -> Result<(Vec<String>, Vec<select::Set>), Stop> {
+        let defects = self.defect.iter().map(|name| select::defect(name, subject).map(|()| name.clone()));
+        let sets = self.set.iter().map(|set| select::limit(set, subject));
+        Ok((defects.collect::<Result<_, _>>()?, sets.collect::<Result<_, _>>()?))
+    }
+}

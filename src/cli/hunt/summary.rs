@@ -1,0 +1,64 @@
+//! What a hunt ends with: how much it did, what its faults hit, and what it never reached.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::hunt::hits::Hit;
+use crate::hunt::random::Hunted;
+use crate::report::{Totals, say, table};
+use crate::subject::Erased;
+
+use super::Finds;
+
+const HEAD: [&str; 8] = ["fault", "drawn", "came", "in flight", "handshake", "catch-up", "held task", "nothing"];
+
+/// The last words of a hunt.
+pub(super) fn tell(hunted: &Hunted, finds: &Finds, subject: &Arc<dyn Erased>, wall: Duration) -> String {
+    let tally = &hunted.tally;
+    let unreached = tally.unreached(subject).into_iter().map(str::to_owned).collect();
+    let totals = Totals {
+        schedules: tally.runs,
+        virtual_time: tally.virtual_time,
+        wall,
+        repeated: tally.repeated,
+        grey: tally.grey,
+        unreached,
+    };
+    let rate = tally.runs as f64 / wall.as_secs_f64().max(0.001);
+    let mut told = faults(hunted);
+    told += &format!("\n{}", table::totals(&totals));
+    told += &format!("{rate:.0} schedules a second, digest {}\n", tally.digest);
+    told + &found(hunted, finds)
+}
+
+fn found(hunted: &Hunted, finds: &Finds) -> String {
+    if hunted.broke == 0 {
+        return "nothing broke\n".to_owned();
+    }
+    let properties: Vec<_> = finds.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
+    format!(
+        "{} broke ({}): {} kept, {} like one that is\n",
+        say::count(hunted.broke, "schedule"),
+        properties.join(", "),
+        finds.saved,
+        finds.duplicates
+    )
+}
+
+/// The table of faults, and what they hit.
+fn faults(hunted: &Hunted) -> String {
+    let row = |word: &str, hit: &Hit| {
+        let Hit { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;
+        let numbers = [drawn, came, in_flight, handshake, catch_up, held, nothing].map(u64::to_string);
+        std::iter::once(word.to_owned()).chain(numbers).collect::<Vec<_>>()
+    };
+    let head = HEAD.map(str::to_owned).to_vec();
+    let rows: Vec<_> = std::iter::once(head).chain(hunted.hits.0.iter().map(|(word, hit)| row(word, hit))).collect();
+    let wide = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let line = |row: &Vec<String>| {
+        let first = format!("{:<wide$}", row[0], wide = wide(0));
+        let rest = row.iter().enumerate().skip(1).map(|(n, cell)| format!("  {cell:>wide$}", wide = wide(n)));
+        first + &rest.collect::<String>() + "\n"
+    };
+    rows.iter().map(line).collect()
+}

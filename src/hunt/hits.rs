@@ -1,0 +1,218 @@
+//! What the faults of many runs hit: whether there was anything that they could disturb.
+//!
+//! A fault that comes when nothing is under way shows nothing. So a hunt tells, of each kind, how many were drawn, how many
+//! came, and how many of these hit bytes in flight, a handshake, a catch-up, a held task; and how many hit nothing of it.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Event, History, Scope, Side, What};
+use crate::schedule::{Action, FieldValue, Plan};
+use crate::subject::Erased;
+
+/// What the faults of one kind hit. One fault can hit several of these at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hit {
+    /// How many were drawn.
+    pub drawn: u64,
+    /// How many of them came.
+    pub came: u64,
+    /// How many hit payload on its way.
+    pub in_flight: u64,
+    /// How many hit a connection whose handshake was under way.
+    pub handshake: u64,
+    /// How many hit a connection on which a client caught up.
+    pub catch_up: u64,
+    /// How many came while a task was held on a host that they hit.
+    pub held: u64,
+    /// How many hit nothing of all that.
+    pub nothing: u64,
+}
+
+/// What the faults of many runs hit, by their words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hits(pub BTreeMap<&'static str, Hit>);
+
+impl Hits {
+    /// What the faults of one run hit.
+    pub fn of(subject: &dyn Erased, plan: &Plan, history: &History) -> Self {
+        let mut hits = Self::default();
+        for step in &plan.steps {
+            if let Action::Fault(fault) = &step.action {
+                hits.0.entry(fault.word().name).or_default().drawn += 1;
+            }
+        }
+        let mut now = Now { subject, history, held: Vec::new(), phases: vec![Phase::Over; history.conns.len()] };
+        for event in &history.events {
+            now.pass(event);
+            if let What::FaultBegan { what, scope, in_flight, .. } = &event.what {
+                now.hit(hits.0.entry(what.word().name).or_default(), scope, *in_flight);
+            }
+        }
+        hits
+    }
+
+    /// Adds those of other runs.
+    pub fn add(&mut self, other: &Hits) {
+        for (word, hit) in &other.0 {
+            let sum = self.0.entry(word).or_default();
+            let Hit { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;
+            sum.drawn += drawn;
+            sum.came += came;
+            sum.in_flight += in_flight;
+            sum.handshake += handshake;
+            sum.catch_up += catch_up;
+            sum.held += held;
+            sum.nothing += nothing;
+        }
+    }
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Handshake,
+    CatchUp,
+    Installed,
+    /// It is over for its client, or not opened yet.
+    Over,
+}
+
+/// What is under way at a moment of a run.
+struct Now<'a> {
+    subject: &'a dyn Erased,
+    history: &'a History,
+    /// The tasks that are held: point and host.
+    held: Vec<(&'static str, Option<&'a str>)>,
+    phases: Vec<Phase>,
+}
+
+impl<'a> Now<'a> {
+    fn pass(&mut self, event: &'a Event) {
+        let host = event.host.as_ref().map(|host| host.as_str());
+        match &event.what {
+            What::ConnOpened { conn } => self.phases[conn.0] = Phase::Handshake,
+            What::ConnOver { conn, side: Side::Client, .. } => self.phases[conn.0] = Phase::Over,
+            What::Point { name, held: true, .. } => self.held.push((name, host)),
+            What::Released { name } => {
+                if let Some(at) = self.held.iter().position(|held| *held == (name, host)) {
+                    self.held.remove(at);
+                }
+            }
+            What::Milestone { name, fields } if Some(*name) == self.subject.catch_up_milestone() => {
+                self.reach(fields, Phase::CatchUp);
+            }
+            What::Milestone { name, fields } if Some(*name) == self.subject.generation_milestone() => {
+                self.reach(fields, Phase::Installed);
+            }
+            _ => {}
+        }
+    }
+
+    fn reach(&mut self, fields: &[(&'static str, FieldValue)], phase: Phase) {
+        let index = FieldValue::number(fields, "conn").and_then(|id| usize::try_from(id).ok()?.checked_sub(1));
+        if let Some(known) = index.and_then(|index| self.phases.get_mut(index)).filter(|known| **known != Phase::Over) {
+            *known = phase;
+        }
+    }
+
+    fn hit(&self, hit: &mut Hit, scope: &Scope, in_flight: u64) {
+        let touched = |wanted| self.conns_in(scope).any(|conn| self.phases[conn] == wanted);
+        let held = self.held.iter().any(|(_, host)| host.is_none_or(|host| self.is_touched(scope, host)));
+        let (handshake, catch_up) = (touched(Phase::Handshake), touched(Phase::CatchUp));
+        hit.came += 1;
+        hit.in_flight += u64::from(in_flight > 0);
+        hit.handshake += u64::from(handshake);
+        hit.catch_up += u64::from(catch_up);
+        hit.held += u64::from(held);
+        hit.nothing += u64::from(in_flight == 0 && !handshake && !catch_up && !held);
+    }
+
+    /// The connections that are in a scope, open or not.
+    fn conns_in(&self, scope: &'a Scope) -> impl Iterator<Item = usize> {
+        self.history.conns.iter().enumerate().map(|(index, _)| index).filter(move |index| {
+            let conn = &self.history.conns[*index];
+            let ends = (&conn.client, &conn.server);
+            let linked = |(a, b): &(_, _)| ends == (a, b) || ends == (b, a);
+            scope.conns.iter().any(|conn| conn.0 == *index)
+                || scope.links.iter().any(linked)
+                || scope.hosts.iter().any(|host| host == ends.0 || host == ends.1)
+        })
+    }
+
+    /// Whether a host is in a scope, or has an open connection that is.
+    fn is_touched(&self, scope: &Scope, host: &str) -> bool {
+        let is_end = |index: usize| {
+            let conn = &self.history.conns[index];
+            self.phases[index] != Phase::Over && (conn.client.as_str() == host || conn.server.as_str() == host)
+        };
+        scope.hosts.iter().any(|own| own.as_str() == host) || self.conns_in(scope).any(is_end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::random::{Ground, hunt};
+    use crate::hunt::{Checks, Pool};
+    use crate::schedule::Profile;
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+
+    fn subject() -> Arc<dyn Erased> {
+        crate::subjects::built_in().into_iter().find(|subject| subject.name() == "counter").unwrap()
+    }
+
+    #[test]
+    fn what_faults_hit_is_counted_by_what_was_under_way() {
+        let text = r#"
+            format = 1
+            subject = "counter"
+            title = "Faults at a moment that is known"
+            [stream.s1]
+            numbers = 60
+            every = "1s"
+            [[step]]
+            at = "1s"
+            watch = { stream = "s1" }
+            [[step]]
+            after = { milestone = "counter.server.attached" }
+            stall = { conn = "client#1", toward = "client", lasts = "1s" }
+            [[step]]
+            at = "30500ms"
+            cut = { conn = "client#1" }
+            [[step]]
+            at = "40s"
+            cut = { conn = "client#7" }
+        "#;
+        let subject = subject();
+        let scenario = crate::scenario::Scenario::parse(text, "hits.toml", std::slice::from_ref(&subject)).unwrap();
+        let plan = scenario.plans().remove(0);
+        let history = crate::world::run(&subject, &plan, &crate::world::Options::default()).unwrap().history;
+        let Hits(hits) = Hits::of(&*subject, &plan, &history);
+        assert_eq!(hits["stall"], Hit { drawn: 1, came: 1, in_flight: hits["stall"].in_flight, handshake: 1, ..Hit::default() });
+        assert_eq!(hits["cut"], Hit { drawn: 2, came: 1, nothing: 1, ..Hit::default() });
+    }
+
+    #[test]
+    fn a_hunt_is_the_same_on_any_number_of_threads() {
+        let subject = subject();
+        let mut profile = Profile::default_for(&subject);
+        profile.defects.push("resumes-one-too-late".into());
+        let ground = Ground { subject, profile: Arc::new(profile) };
+        let on = |jobs| {
+            let mut found = Vec::new();
+            let pool = Pool { jobs, ..Pool::default() };
+            let hunted = hunt(&ground, 1..121, &Checks::default(), &pool, |_, failed| {
+                found.extend(failed.map(|failed| (failed.plan, failed.broken)));
+                ControlFlow::Continue(())
+            });
+            let hunted = hunted.unwrap();
+            assert_eq!(hunted.broke, found.len() as u64);
+            assert!(hunted.tally.failed.is_empty());
+            (hunted.tally.digest, hunted.hits, hunted.broke, format!("{found:?}"))
+        };
+        let alone = on(1);
+        assert!(alone.2 > 0, "a broken subject is found out");
+        assert_eq!(alone, on(3));
+    }
+}

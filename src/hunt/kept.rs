@@ -1,0 +1,151 @@
+//! What hunts found, as files of a folder: one for each shape of failure.
+//!
+//! Two finds have the same shape if the same property broke, under the same defects, in schedules of the same words. A find whose
+//! shape is kept already is a duplicate: it is counted, and not saved.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::property::Broken;
+use crate::scenario::{Body, Scenario};
+use crate::schedule::{Action, Plan};
+use crate::subject::Erased;
+
+/// What makes two finds alike.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shape {
+    property: String,
+    defects: Vec<String>,
+    /// The words of its steps, in alphabetical order.
+    words: Vec<String>,
+}
+
+impl Shape {
+    /// The shape of a plan that breaks a property.
+    pub fn of(plan: &Plan, property: &str) -> Self {
+        let mut words: Vec<_> = (plan.steps.iter())
+            .map(|step| match &step.action {
+                Action::Operation(operation) => operation.verb.clone(),
+                Action::Fault(fault) => fault.word().name.to_owned(),
+            })
+            .collect();
+        words.sort_unstable();
+        let mut defects = plan.defects.clone();
+        defects.sort_unstable();
+        Self { property: property.to_owned(), defects, words }
+    }
+}
+
+/// A folder of finds.
+#[derive(Debug)]
+pub struct Kept {
+    folder: PathBuf,
+    shapes: BTreeMap<Shape, PathBuf>,
+}
+
+/// A find that could not be saved, with the text that its file would have had.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: cannot be written: {why}", path.display())]
+pub struct Unsaved {
+    /// Where it was to be.
+    pub path: PathBuf,
+    /// Why it is not there.
+    pub why: io::Error,
+    /// What was to stand in it.
+    pub text: String,
+}
+
+impl Kept {
+    /// What this folder has kept of a subject. Where there is no such folder yet, or a file in it is not understood, that is nothing.
+    pub fn open(folder: &Path, subject: &Arc<dyn Erased>) -> Self {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let subjects = std::slice::from_ref(subject);
+        let shapes = files.filter_map(|path| {
+            let scenario = Scenario::load(&path, subjects).ok()?;
+            let Body::Schedule(plan) = &scenario.body else { return None };
+            let property = scenario.title.split_whitespace().next()?.to_owned();
+            let plan = Plan { defects: scenario.defects.clone(), ..plan.clone() };
+            Some((Shape::of(&plan, &property), path))
+        });
+        Self { folder: folder.to_owned(), shapes: shapes.collect() }
+    }
+
+    /// The file of this shape, if one is kept.
+    pub fn has(&self, shape: &Shape) -> Option<&Path> {
+        self.shapes.get(shape).map(PathBuf::as_path)
+    }
+
+    /// Saves a find; where its file is. It replaces no file.
+    ///
+    /// # Errors
+    /// If it cannot be written. Its shape counts as kept all the same, so that the next find of that shape is a duplicate.
+    pub fn keep(&mut self, plan: &Plan, broken: &Broken) -> Result<PathBuf, Box<Unsaved>> {
+        let text = Scenario::of_plan(plan.clone(), format!("{} breaks: {}", broken.property, broken.sentence)).to_toml();
+        let path = self.free(&format!("{}-{}-{}", plan.subject, broken.property.replace('_', "-"), plan.seed));
+        self.shapes.insert(Shape::of(plan, broken.property), path.clone());
+        match fs::create_dir_all(&self.folder).and_then(|()| write_whole(&path, &text)) {
+            Ok(()) => Ok(path),
+            Err(why) => Err(Box::new(Unsaved { path, why, text })),
+        }
+    }
+
+    fn free(&self, name: &str) -> PathBuf {
+        let numbered = (2..).map(|n| format!("{name}-{n}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered).map(|name| self.folder.join(name + ".toml"));
+        names.find(|path| !path.exists()).expect("names do not run out")
+    }
+}
+
+/// Writes a file whole or not at all: a full disk leaves no half of it.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let beside = path.with_extension("toml.part");
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        fs::remove_file(&beside).ok();
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Time;
+
+    fn find() -> (Plan, Broken) {
+        let text = "format = 1\nsubject = \"counter\"\ntitle = \"a\"\n[stream.s1]\nnumbers = 3\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
+        let plan = Scenario::parse(text, "a.toml", &crate::subjects::built_in()).unwrap().plans().remove(0);
+        (plan, Broken { property: "gap_free", at: Time(1), stream: None, sentence: "s1: item 2 never came".into() })
+    }
+
+    fn counter() -> Arc<dyn Erased> {
+        crate::subjects::built_in().into_iter().find(|subject| subject.name() == "counter").unwrap()
+    }
+
+    #[test]
+    fn what_is_kept_is_known_to_the_next_hunt_by_its_shape() {
+        let folder = std::env::temp_dir().join(format!("reknit-kept-{}", std::process::id()));
+        let (plan, broken) = find();
+        let mut kept = Kept::open(&folder, &counter());
+        assert!(kept.has(&Shape::of(&plan, "gap_free")).is_none());
+        let path = kept.keep(&plan, &broken).unwrap();
+        let second = kept.keep(&plan, &broken).unwrap();
+        assert_ne!(path, second, "no file is replaced");
+        let later = Kept::open(&folder, &counter());
+        assert!(later.has(&Shape::of(&Plan { seed: 9, ..plan.clone() }, "gap_free")).is_some());
+        assert!(later.has(&Shape::of(&plan, "one_ending")).is_none());
+        assert!(later.has(&Shape::of(&Plan { defects: vec!["x".into()], ..plan.clone() }, "gap_free")).is_none());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_handed_back() {
+        let (plan, broken) = find();
+        let mut kept = Kept::open(Path::new("/dev/null/found"), &counter());
+        let unsaved = kept.keep(&plan, &broken).unwrap_err();
+        assert!(unsaved.text.contains("gap_free breaks: s1: item 2 never came"), "{}", unsaved.text);
+        assert!(kept.has(&Shape::of(&plan, "gap_free")).is_some());
+    }
+}

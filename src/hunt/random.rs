@@ -1,0 +1,92 @@
+//! A hunt: random schedules of one profile, one after another, and what they came to.
+//!
+//! Plans are drawn as they are run, and thrown away unless they break something: a hunt of a million schedules fits into memory.
+//! What it draws, finds and digests depends on the profile and the seeds, never on the number of threads.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::scenario::Expect;
+use crate::schedule::{Plan, Profile, draw};
+use crate::subject::Erased;
+use crate::world::RunError;
+
+use super::examine::{Checks, Examined, examine};
+use super::hits::Hits;
+use super::judge::Case;
+use super::pool::{Lost, Pool};
+use super::tally::{Failed, Tally, Trouble};
+
+/// What a hunt draws from.
+#[derive(Clone)]
+pub struct Ground {
+    /// The protocol under test.
+    pub subject: Arc<dyn Erased>,
+    /// The weights and ranges.
+    pub profile: Arc<Profile>,
+}
+
+/// What a hunt came to. The tally's list of what failed stays empty: each was handed over as it came.
+#[derive(Debug, Default)]
+pub struct Hunted {
+    /// All runs, summed up.
+    pub tally: Tally,
+    /// What their faults hit.
+    pub hits: Hits,
+    /// How many of them broke something.
+    pub broke: u64,
+}
+
+/// Runs the plans of these seeds, in order. `each` is told how it stands after each run, with the run itself where something broke
+/// in it, and breaks off when it has enough.
+///
+/// # Errors
+/// If a run could not be carried out: the first such run ends the whole.
+pub fn hunt(
+    ground: &Ground,
+    seeds: impl Iterator<Item = u64> + Clone + Send + 'static,
+    checks: &Checks,
+    pool: &Pool,
+    mut each: impl FnMut(&Hunted, Option<Failed>) -> ControlFlow<()>,
+) -> Result<Hunted, Trouble> {
+    let (mut hunted, mut trouble) = (Hunted::default(), None);
+    let mut order = seeds.clone();
+    let (worker, checks) = (ground.clone(), checks.clone());
+    let work = move |seed| worker.examine(seed, &checks);
+    pool.run(seeds, work, |result| {
+        let seed = order.next().expect("there is a result for each seed");
+        match result {
+            Ok((plan, Ok((examined, hits)))) => {
+                hunted.hits.add(&hits);
+                hunted.tally.add(plan, examined);
+            }
+            Ok((_, Err(error))) => trouble = Some(Trouble::Run(error)),
+            Err(Lost::Panicked(message)) => trouble = Some(Trouble::Harness { seed, message }),
+            Err(stuck @ Lost::Stuck(_)) => hunted.tally.add_stuck(ground.plan(seed), stuck.to_string()),
+        }
+        if trouble.is_some() {
+            return ControlFlow::Break(());
+        }
+        let failed = hunted.tally.failed.pop();
+        hunted.broke += u64::from(failed.is_some());
+        each(&hunted, failed)
+    });
+    trouble.map_or(Ok(hunted), Err)
+}
+
+impl Ground {
+    /// The plan of a seed.
+    pub fn plan(&self, seed: u64) -> Plan {
+        draw::plan(&self.profile, &self.subject, seed)
+    }
+
+    fn examine(&self, seed: u64, checks: &Checks) -> (Plan, Result<(Examined, Hits), RunError>) {
+        let plan = self.plan(seed);
+        let examined = examine(Case { subject: &self.subject, plan: &plan, expect: &Expect::default() }, checks);
+        let seen = examined.map(|examined| {
+            let hits = Hits::of(&*self.subject, &plan, &examined.history);
+            (examined, hits)
+        });
+        (plan, seen)
+    }
+}

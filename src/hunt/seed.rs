@@ -1,0 +1,113 @@
+//! A seed as a hunt prints it: all that a plan was drawn from, in one word.
+//!
+//! `exec:default:g2:1723+disconnect-kills+server.retained-bytes=1B` is the plan that the generator of version 1 draws for `exec`
+//! from its default profile and the number 1723, with a defect on and a limit set.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::schedule::draw::GENERATOR;
+
+/// The profile that needs no file.
+pub const DEFAULT: &str = "default";
+
+/// A printed seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seed {
+    /// The protocol under test.
+    pub subject: String,
+    /// The swarm file that it is drawn from, or [`DEFAULT`].
+    pub profile: String,
+    /// The version of the generator that draws it.
+    pub generator: u32,
+    /// The seed itself.
+    pub number: u64,
+    /// Defects that are switched on.
+    pub defects: Vec<String>,
+    /// Limits that are set: `LIMIT=VALUE`.
+    pub sets: Vec<String>,
+}
+
+/// Why a text is no printed seed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSeed {
+    /// It does not look like one.
+    #[error("`{0}` is no seed; one looks like `exec:default:g{GENERATOR}:1723`")]
+    Form(String),
+    /// It is of another version of the generator.
+    #[error("`{0}` was drawn by another version of the generator; this program draws by version {GENERATOR}")]
+    Version(String),
+}
+
+impl Seed {
+    /// Whether a word is meant as a printed seed, and not as the name of a file.
+    pub fn is_meant(word: &str) -> bool {
+        parts(word).is_some()
+    }
+}
+
+/// Subject, profile, version, number, and the rest.
+fn parts(word: &str) -> Option<(&str, &str, &str, &str, &str)> {
+    let (head, changes) = word.split_once('+').map_or((word, ""), |(head, changes)| (head, changes));
+    let (head, number) = head.rsplit_once(':')?;
+    let (head, version) = head.rsplit_once(":g")?;
+    let (subject, profile) = head.split_once(':')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(version) && digits(number) && !subject.is_empty() && !profile.is_empty())
+        .then_some((subject, profile, version, number, changes))
+}
+
+impl FromStr for Seed {
+    type Err = NoSeed;
+
+    fn from_str(word: &str) -> Result<Self, NoSeed> {
+        let form = || NoSeed::Form(word.to_owned());
+        let (subject, profile, version, number, changes) = parts(word).ok_or_else(form)?;
+        let generator = version.parse().map_err(|_| form())?;
+        if generator != GENERATOR {
+            return Err(NoSeed::Version(word.to_owned()));
+        }
+        let changes = changes.split('+').filter(|change| !change.is_empty()).map(str::to_owned);
+        let (sets, defects) = changes.partition(|change| change.contains('='));
+        let number = number.parse().map_err(|_| form())?;
+        Ok(Self { subject: subject.to_owned(), profile: profile.to_owned(), generator, number, defects, sets })
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:g{}:{}", self.subject, self.profile, self.generator, self.number)?;
+        self.defects.iter().chain(&self.sets).try_for_each(|change| write!(f, "+{change}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_read_back_as_it_was_printed() {
+        for word in [
+            "exec:default:g2:1723",
+            "counter:scenarios/a:b.toml:g2:0",
+            "exec:default:g2:1723+disconnect-kills+server.retained-bytes=1B",
+        ] {
+            let seed: Seed = word.parse().unwrap();
+            assert_eq!(seed.to_string(), word);
+            assert!(Seed::is_meant(word));
+        }
+        let seed: Seed = "exec:default:g2:7+a+b.c=1+d".parse().unwrap();
+        assert_eq!((seed.defects, seed.sets), (vec!["a".to_owned(), "d".to_owned()], vec!["b.c=1".to_owned()]));
+    }
+
+    #[test]
+    fn what_is_no_seed_is_said() {
+        for word in ["scenarios/a.toml", "exec:default:1723", "exec:default:g2:x", ":default:g2:1", "exec::g2:1", "C:a:gb:1"] {
+            assert!(!Seed::is_meant(word), "{word}");
+            assert_eq!(word.parse::<Seed>(), Err(NoSeed::Form(word.to_owned())));
+        }
+        let (old, vast) = ("exec:default:g999:1", "exec:default:g2:99999999999999999999");
+        assert_eq!(old.parse::<Seed>(), Err(NoSeed::Version(old.to_owned())));
+        assert_eq!(vast.parse::<Seed>(), Err(NoSeed::Form(vast.to_owned())));
+    }
+}
