@@ -9,9 +9,9 @@
 //! and limits, then plainer steps, then shorter and rounder times, then smaller numbers.
 //!
 //! - [`measure`]: what is smaller. [`Seen`]: when things happened in the failing run, so that times can be told in another way.
-//! - `steps`, `stage`, `when`, `faults`, `values`: the passes.
+//! - `steps`, `stage` (with `hosts`), `when`, `faults`, `values`: the passes. `plainer`: the numbers that they try.
 //!
-//! What it does not do: rename hosts or streams, or make a fault into another one.
+//! What it does not do: rename streams, or make a fault into another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,6 +22,7 @@ use super::Plan;
 use crate::history::Digest;
 
 mod faults;
+mod hosts;
 pub mod measure;
 mod plainer;
 mod stage;

@@ -85,6 +85,29 @@ fn a_client_goes_with_all_that_names_it() {
 }
 
 #[test]
+fn a_client_that_is_needed_alone_takes_the_first_place() {
+    let learns = [("client2", Learns::Never)];
+    let plan = many(2).step(When::After(Trigger::milestone("m").on("client2")), cut(&learns));
+    let needed = |plan: &Plan| {
+        let [one, other] = &plan.steps[..] else { return plan.steps.len() > 2 };
+        let asks = matches!(&one.action, Action::Operation(operation) if operation.fields.get("number") == Some(&1.into()));
+        asks && matches!(&other.action, Action::Fault(Fault::Cut { learns, .. }) if learns.len() == 1)
+    };
+    let (plan, _) = shrunk(plan, &Seen::default(), needed);
+    let Action::Operation(asked) = &plan.steps[0].action else { panic!("{plan:?}") };
+    assert_eq!((plan.clients, asked.client.as_str()), (2, "client2"), "the cut is one of client#1");
+    let learns = [("client2", Learns::Never)];
+    let own = Action::Fault(Fault::Cut {
+        conn: Conn::last("client2"),
+        learns: learns.map(|(host, learns)| (host.into(), learns)).into(),
+    });
+    let plan = Plan { steps: vec![plan.steps[0].clone(), Step { when: When::At(ms(2000)), action: own }], ..plan };
+    let (plan, _) = shrunk(plan, &Seen::default(), needed);
+    let renamed = Fault::Cut { conn: Conn::last("client"), learns: [("client".into(), Learns::Never)].into() };
+    assert_eq!((plan.clients, &plan.steps[1].action), (1, &Action::Fault(renamed)));
+}
+
+#[test]
 fn what_is_not_the_default_and_not_needed_goes() {
     let mut plan = Plan { order: Order::TimersFirst, latency: (ms(3), ms(4)), ..many(1) };
     plan.limits.set("a", LimitValue::Count(1));
