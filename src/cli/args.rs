@@ -30,6 +30,8 @@ pub enum Command {
     Replay(Replay),
     /// Run random schedules, keep and tell what broke
     Hunt(Hunt),
+    /// Make the first run of a file that breaks small, and keep it as a file of its own
+    Shrink(Shrink),
     /// Read scenario files and look up every name in them; run nothing
     Check {
         /// Scenario files, and folders of them [default: scenarios]
@@ -158,6 +160,17 @@ pub struct Replay {
     /// What carries the segments
     #[arg(long, value_enum, default_value_t)]
     pub engine: Engine,
+}
+
+#[derive(Debug, Args)]
+pub struct Shrink {
+    /// A scenario file; `-` reads it from standard input, also from the middle of a log
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub select: Select,
+    /// The file to write, also over one that is there [default: beside FILE, NAME.shrunk.toml]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -5,8 +5,9 @@
 //! that says what to do.
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
-//! - `run`, `hunt`, `replay`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
-//! - `page`: where everything is printed to. No command prints past it, so each can be tested as a function.
+//! - `run`, `hunt`, `replay`, `shrink`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
+//! - `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. No command prints past it, so each can be tested as
+//!   a function.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -25,12 +26,14 @@ mod check;
 mod diff;
 mod files;
 mod hunt;
+mod interrupt;
 mod list;
 mod page;
 mod replay;
 mod results;
 mod run;
 mod select;
+mod shrink;
 
 pub(crate) use select::quoted;
 
@@ -113,6 +116,7 @@ fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
         Command::Run(args) => run::run(&args, subjects, page),
         Command::Hunt(args) => hunt::hunt(&args, subjects, page),
         Command::Replay(args) => replay::replay(&args, subjects, page),
+        Command::Shrink(args) => shrink::shrink(&args, subjects, page),
         Command::Check { files } => check::check(&files, subjects, page),
         Command::New { subject } => check::new(&subject, subjects, page),
         Command::Diff(args) => diff::diff(&args, subjects, page),
@@ -123,7 +127,7 @@ fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
 /// What is wrong with the arguments, in one line.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingSubcommand || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "name a command: run, hunt, replay, check, new, diff or list; --help says what each does".into();
+        return "name a command: run, hunt, replay, shrink, check, new, diff or list; --help says what each does".into();
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

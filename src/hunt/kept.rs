@@ -83,13 +83,18 @@ impl Kept {
     /// # Errors
     /// If it cannot be written. Its shape counts as kept all the same, so that the next find of that shape is a duplicate.
     pub fn keep(&mut self, plan: &Plan, broken: &Broken) -> Result<PathBuf, Box<Unsaved>> {
-        let text = Scenario::of_plan(plan.clone(), format!("{} breaks: {}", broken.property, broken.sentence)).to_toml();
+        let text = Self::file(plan, broken);
         let path = self.free(&format!("{}-{}-{}", plan.subject, broken.property.replace('_', "-"), plan.seed));
         self.shapes.insert(Shape::of(plan, broken.property), path.clone());
         match fs::create_dir_all(&self.folder).and_then(|()| write_whole(&path, &text)) {
             Ok(()) => Ok(path),
             Err(why) => Err(Box::new(Unsaved { path, why, text })),
         }
+    }
+
+    /// The file of a find. Its title begins with the property, from which its shape is known again.
+    pub fn file(plan: &Plan, broken: &Broken) -> String {
+        Scenario::of_plan(plan.clone(), format!("{} breaks: {}", broken.property, broken.sentence)).to_toml()
     }
 
     fn free(&self, name: &str) -> PathBuf {

@@ -4,6 +4,7 @@
 //! - [`fresh`]: a failing run is done again in a fresh process before it is believed.
 //! - [`plans`]: which plans a scenario stands for.
 //! - [`pool`]: runs on several threads, results in order, with a watchdog outside the worlds.
+//! - [`shrink`](mod@shrink): a run that broke, made small.
 //! - [`tally`](mod@tally): all runs of one scenario, summed up.
 //! - [`random`]: a hunt through random schedules. [`hits`]: what their faults hit. [`seed`]: a seed as a person is told it.
 //! - [`kept`]: finds as files of a folder.
@@ -19,12 +20,14 @@ pub mod plans;
 pub mod pool;
 pub mod random;
 pub mod seed;
+pub mod shrink;
 pub mod tally;
 
 pub use examine::{Check, Checks, Examined, examine};
 pub use fresh::Fresh;
 pub use judge::{Case, Judged, judge};
 pub use pool::{Lost, Pool};
+pub use shrink::{Budget, NotShrunk, Progress, Shrunk, main_thing, shrink};
 pub use tally::{Failed, Tally, Trouble, tally};
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!
 //! - [`plan`]: one plan. [`strategy`](strategy()): plans for `proptest!`.
 //!
-//! What it does not do: read profiles from files, run plans, or shrink them well.
+//! What it does not do: read profiles from files, run plans, or [shrink](super::shrink) them.
 
 use std::time::Duration;
 

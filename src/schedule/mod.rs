@@ -7,6 +7,7 @@
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
 //! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for. [`units`]: `25s`, `64KiB`.
 //! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]). [`draw`]: the generator.
+//! - [`shrink`]: from a plan that fails to the smallest one that still does.
 //!
 //! All of it is data: nothing here runs anything, and every value can be written to a scenario file and read again.
 
@@ -20,6 +21,7 @@ pub mod limits;
 pub mod names;
 pub mod profile;
 pub mod puppet;
+pub mod shrink;
 pub mod trigger;
 pub mod units;
 pub mod words;

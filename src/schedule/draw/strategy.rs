@@ -1,4 +1,5 @@
-//! Plans for `proptest!`: a strategy whose seed is the plan's seed, and a tree that shrinks a plan by taking steps out of it.
+//! Plans for `proptest!`: a strategy whose seed is the plan's seed, and a tree that shrinks a plan as everybody does
+//! ([`shrink`](crate::schedule::shrink)).
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use proptest::strategy::{NewTree, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use super::plan;
-use crate::schedule::{Plan, Profile, Step};
+use crate::schedule::shrink::{Fits, Seen, Shrinker};
+use crate::schedule::{Action, Fault, Mark, Plan, Profile, Step, When};
 use crate::subject::Erased;
 
 /// Plans of a profile, as a proptest strategy.
@@ -34,63 +36,60 @@ impl Strategy for Plans {
 
     fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Self> {
         let seed = proptest::num::u64::ANY.new_tree(runner)?.current();
-        Ok(PlanTree::new(plan(&self.profile, &self.subject, seed)))
+        Ok(PlanTree::new(plan(&self.profile, &self.subject, seed), &self.subject))
     }
 }
 
-/// A plan that can be shrunk: takes out half of its steps, then quarters, down to single steps, and keeps what is needed.
+/// A plan that can be shrunk. It is told no more of a run than whether it failed, so it does not tell times in another way.
 #[derive(Clone, Debug)]
-pub struct PlanTree {
-    plan: Plan,
-    /// How many steps are taken out at once.
-    chunk: usize,
-    /// Where the next ones are taken out.
-    at: usize,
-    /// What was taken out last, from `at`.
-    out: Vec<Step>,
-}
+pub struct PlanTree(Shrinker);
 
 impl PlanTree {
-    /// The tree of this plan.
-    pub fn new(plan: Plan) -> Self {
-        Self { chunk: plan.steps.len().div_ceil(2), at: 0, out: Vec::new(), plan }
+    /// The tree of this plan of a subject.
+    pub fn new(plan: Plan, subject: &Arc<dyn Erased>) -> Self {
+        let fits = fits(&plan, subject);
+        Self(Shrinker::new(plan, Seen::default(), fits))
     }
+}
 
-    /// Takes the next steps out; `false` where every single one was tried.
-    fn take(&mut self) -> bool {
-        if self.at >= self.plan.steps.len() {
-            if self.chunk <= 1 {
-                return false;
-            }
-            (self.chunk, self.at) = (self.chunk.div_ceil(2), 0);
-        }
-        let end = (self.at + self.chunk).min(self.plan.steps.len());
-        self.out = self.plan.steps.drain(self.at..end).collect();
-        !self.out.is_empty()
-    }
+/// What the subject itself can check: operations. A hold needs its point. The entries of its own tables are left out, or left as they are.
+fn fits(plan: &Plan, subject: &Arc<dyn Erased>) -> Fits {
+    let (setup, subject) = (plan.setup.clone(), subject.clone());
+    Arc::new(move |plan| {
+        let checked = |step: &Step| match &step.action {
+            Action::Operation(operation) => subject.check(operation).is_ok(),
+            Action::Fault(Fault::Hold { .. }) => is_at_a_point(&step.when),
+            Action::Fault(_) => true,
+        };
+        let as_drawn = |(table, entries): (&String, &serde_json::Value)| {
+            let drawn = setup.get(table);
+            let same = |(name, entry): (&String, _)| drawn.and_then(|drawn| drawn.get(name)) == Some(entry);
+            entries.as_object().is_some_and(|entries| entries.iter().all(same))
+        };
+        plan.steps.iter().all(checked) && plan.setup.iter().all(as_drawn)
+    })
+}
+
+/// Where a task can be held.
+fn is_at_a_point(when: &When) -> bool {
+    matches!(when, When::After(trigger) if matches!(trigger.mark, Mark::Point(_)) && trigger.delay.is_zero())
 }
 
 impl ValueTree for PlanTree {
     type Value = Plan;
 
     fn current(&self) -> Plan {
-        self.plan.clone()
+        self.0.proposed().unwrap_or(self.0.best()).clone()
     }
 
-    /// The plan still fails: what is out stays out.
+    /// The plan still fails: goes on from it.
     fn simplify(&mut self) -> bool {
-        self.out.clear();
-        self.take()
+        self.0.accept(Seen::default());
+        self.0.propose().is_some()
     }
 
-    /// The plan does not fail any more: puts back what was taken out last, and takes out what stands behind it.
+    /// The plan does not fail any more: goes back to the one before, and tries something else.
     fn complicate(&mut self) -> bool {
-        if self.out.is_empty() {
-            return false;
-        }
-        let (at, count) = (self.at, self.out.len());
-        self.plan.steps.splice(at..at, self.out.drain(..));
-        self.at += count;
-        self.take()
+        self.0.proposed().is_some() && self.0.propose().is_some()
     }
 }

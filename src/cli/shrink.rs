@@ -1,0 +1,207 @@
+//! `shrink`: the first run of a file that breaks, made small and kept as a file of its own.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::hunt::kept::write_whole;
+use crate::hunt::plans::expected;
+use crate::hunt::shrink::{Budget, Progress, Shrunk, main_thing, shrink as make_small};
+use crate::hunt::{Case, Judged, Pool, judge};
+use crate::property::Broken;
+use crate::report::{Failure, say, story};
+use crate::scenario::{Expect, Scenario};
+use crate::schedule::Plan;
+use crate::subject::Erased;
+use crate::world::{Engine, Options};
+
+use super::args::Shrink;
+use super::files;
+use super::interrupt::Interrupted;
+use super::page::{Page, Stop};
+use super::select::quoted;
+
+/// Shrinks the first run that breaks, keeps it, and tells its story. It never holds: where nothing breaks, there is nothing to do.
+pub fn shrink(args: &Shrink, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+    let out = place(args)?;
+    let scenario = files::load(&args.file, subjects, page)?;
+    let subject = files::subject(&scenario, subjects)?;
+    let plans = args.select.plans(&scenario, subject, None)?;
+    let expect = expected(&scenario);
+    let (plan, broken) = first_broken(subject, plans, &expect, &args.file)?;
+    let case = Case { subject, plan: &plan, expect: &expect };
+    let listen = if page.live { Interrupted::listen() } else { Interrupted::default() };
+    let shrunk = make_small(case, &broken, &Budget::default(), |so_far| {
+        page.progress(&told(so_far));
+        if listen.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    page.no_progress();
+    let shrunk = shrunk.map_err(|why| Stop(format!("nothing to shrink: {}, seed {}: {why}", args.file.display(), plan.seed)))?;
+    let file = shrunk.scenario(title(&shrunk, &scenario)).to_toml();
+    match verify(&file, &shrunk, subject, page) {
+        Ok(()) => keep(&out, &file)?,
+        Err(why) => page.complain(&format!("{why}; no file was written")),
+    }
+    let replay = format!("{} replay {}", page.program, quoted(&out.display().to_string()));
+    let (origin, history) = (shrunk.origin(), &shrunk.judged.history);
+    let failure = Failure { plan: &shrunk.plan, history, broken: &shrunk.broken, origin: Some(&origin), replay: &replay };
+    page.say(&story::failure(&failure, page.width))?;
+    Ok(false)
+}
+
+/// Where the file will be: where the command line says, or beside the first one, where there is nothing yet.
+fn place(args: &Shrink) -> Result<PathBuf, Stop> {
+    if let Some(out) = &args.out {
+        return Ok(out.clone());
+    }
+    let is_input = args.file == Path::new("-");
+    let beside = if is_input { Path::new("input.toml") } else { &args.file }.with_extension("shrunk.toml");
+    if beside.exists() {
+        return Err(Stop(format!("{} is there already; take it away, or name the file to write with --out", beside.display())));
+    }
+    Ok(beside)
+}
+
+/// The first plan whose run breaks, and the main thing that breaks in it; every run that can have a twin has one.
+fn first_broken(subject: &Arc<dyn Erased>, plans: Vec<Plan>, expect: &Expect, file: &Path) -> Result<(Plan, Broken), Stop> {
+    let count = plans.len() as u64;
+    let mut order = plans.clone().into_iter();
+    let mut found = Err(Stop(format!("nothing to shrink: {} of {} held", say::count(count, "run"), file.display())));
+    let (subject, expect) = (subject.clone(), expect.clone());
+    let work = move |plan: Plan| judge(Case { subject: &subject, plan: &plan, expect: &expect }, &Options::default(), |_| true);
+    Pool::default().run(plans.into_iter(), work, |result| {
+        let plan = order.next().expect("there is a result for each plan");
+        match result {
+            Ok(Ok(Judged { broken, .. })) => match main_thing(&broken) {
+                None => return ControlFlow::Continue(()),
+                Some(broken) => found = Ok((plan, broken.clone())),
+            },
+            Ok(Err(error)) => found = Err(error.into()),
+            Err(lost) => found = Err(Stop(format!("nothing to shrink: {}, seed {}: {lost}", file.display(), plan.seed))),
+        }
+        ControlFlow::Break(())
+    });
+    found
+}
+
+pub(super) fn told(so_far: Progress<'_>) -> String {
+    let steps = say::count(so_far.plan.steps.len() as u64, "step");
+    format!("shrinking: {steps} of {}, {}", so_far.from, say::count(so_far.runs, "run"))
+}
+
+fn title(shrunk: &Shrunk, scenario: &Scenario) -> String {
+    let Broken { property, stream, .. } = &shrunk.broken[0];
+    let of = stream.as_ref().map_or(String::new(), |stream| format!(" of {stream}"));
+    format!("{property}{of} breaks; shrunk from seed {} of: {}", shrunk.plan.seed, scenario.title)
+}
+
+/// The file, read back, is the same run here, and in a fresh process, too.
+pub(super) fn verify(file: &str, shrunk: &Shrunk, subject: &Arc<dyn Erased>, page: &Page<'_>) -> Result<(), String> {
+    let read = Scenario::parse(file, "-", std::slice::from_ref(subject)).map_err(|mistake| mistake.to_string())?;
+    let [plan] = &read.plans()[..] else { return Err("the file has not the one run that it should".into()) };
+    let here = shrunk.judged.statement();
+    let again = judge(Case { subject, plan, expect: &read.expect }, &Options::default(), |_| shrunk.has_twin());
+    if again.map_err(|error| error.to_string())?.statement() != here {
+        return Err("the run came out another way when the file was read again".into());
+    }
+    let Some(fresh) = &page.fresh else { return Ok(()) };
+    let there = fresh.ask(plan, &read.expect, Engine::Event, shrunk.has_twin());
+    match there.map_err(|why| format!("the run could not be verified: {why}"))? == here {
+        true => Ok(()),
+        false => Err("the run came out another way in a fresh process".into()),
+    }
+}
+
+/// Writes the file, and makes its folder where there is none.
+fn keep(out: &Path, file: &str) -> Result<(), Stop> {
+    let folder = out.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written = folder.and_then(|()| write_whole(out, file));
+    written.map_err(|error| Stop(format!("{}: this file cannot be written: {error}", out.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::act;
+
+    /// A folder of this test's own, which is gone with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("reknit-shrink-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        /// A file in it, with what the scenario of a name has in it.
+        fn copy(&self, scenario: &str) -> String {
+            let path = self.0.join("mine.toml");
+            std::fs::copy(format!("scenarios/counter/{scenario}.toml"), &path).unwrap();
+            path.display().to_string()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    /// What a command prints, and its status.
+    fn command(words: &[&str]) -> (String, String, u8) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut page = Page {
+            out: &mut out,
+            err: &mut err,
+            input: &mut std::io::empty(),
+            width: 100,
+            live: false,
+            fresh: None,
+            program: "reknit".into(),
+            closed: false,
+        };
+        let args: Vec<_> = ["reknit"].iter().chain(words).map(Into::into).collect();
+        let status = act(&args, &crate::subjects::built_in(), &mut page);
+        let text = |bytes| anstream::adapter::strip_str(&String::from_utf8(bytes).unwrap()).to_string();
+        (text(out), text(err), status)
+    }
+
+    #[test]
+    fn a_run_that_breaks_is_kept_beside_its_file_and_breaks_again() {
+        let folder = Folder::new("beside");
+        let file = folder.copy("short-cut-while-numbers-flow");
+        let (out, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late"]);
+        assert_eq!((err.as_str(), status), ("", 1));
+        let kept = folder.0.join("mine.shrunk.toml").display().to_string();
+        assert!(out.starts_with("FAIL  counter  gap_free") && out.contains("shrunk from"), "{out}");
+        assert!(out.ends_with(&format!("  replay   reknit replay {kept}\n")), "{out}");
+        let (told, _, status) = command(&["replay", &kept]);
+        assert!(status == 1 && told.contains("FAIL  counter  gap_free"), "{told}");
+        let (_, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late"]);
+        assert!(status == 2 && err.contains("is there already; take it away, or name the file to write with --out"), "{err}");
+    }
+
+    #[test]
+    fn the_file_to_write_can_be_named() {
+        let folder = Folder::new("named");
+        let file = folder.copy("short-cut-while-numbers-flow");
+        let out = folder.0.join("new/kept.toml").display().to_string();
+        let (_, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late", "--seed", "3", "--out", &out]);
+        assert_eq!((err.as_str(), status), ("", 1));
+        let kept = std::fs::read_to_string(&out).unwrap();
+        std::fs::write(&out, "something else").unwrap();
+        let (_, _, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late", "--seed", "3", "--out", &out]);
+        assert_eq!((status, std::fs::read_to_string(&out).unwrap()), (1, kept));
+        assert_eq!(command(&["check", &out]).2, 0);
+    }
+
+    #[test]
+    fn where_nothing_breaks_there_is_nothing_to_shrink() {
+        let folder = Folder::new("nothing");
+        let file = folder.copy("short-cut-while-numbers-flow");
+        let (out, err, status) = command(&["shrink", &file, "--seed", "1"]);
+        assert_eq!((out.as_str(), status), ("", 2));
+        assert_eq!(err, format!("reknit: nothing to shrink: 1 run of {file} held\n"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Runs of the built-in subject `counter`, made small.
+
+use super::*;
+use crate::schedule::{Profile, draw};
+
+fn counter() -> Arc<dyn Erased> {
+    Arc::new(crate::subjects::Counter)
+}
+
+/// The first random schedule under a defect that breaks one of the properties that the defect is said to break.
+fn first_failing(defect: &str) -> (Plan, Broken) {
+    let subject = counter();
+    let breaks = subject.defects().iter().find(|it| it.name == defect).expect("the defect is in the table").breaks;
+    let profile = Profile { defects: vec![defect.into()], ..Profile::default_for(&subject) };
+    let broken = |seed| {
+        let plan = draw::plan(&profile, &subject, seed);
+        let case = Case { subject: &subject, plan: &plan, expect: &Expect::default() };
+        let judged = judge(case, &Options::default(), |_| false).unwrap();
+        let broken: Vec<_> = judged.broken.into_iter().filter(|broken| breaks.contains(&broken.property)).collect();
+        Some((plan, main_thing(&broken)?.clone()))
+    };
+    (1..200).find_map(broken).expect("a swarm finds it")
+}
+
+fn small(plan: &Plan, broken: &Broken, expect: &Expect) -> Result<Shrunk, NotShrunk> {
+    let case = Case { subject: &counter(), plan, expect };
+    shrink(case, broken, &Budget::default(), |_| ControlFlow::Continue(()))
+}
+
+/// A random schedule under a defect comes down to at most three steps, twice the same ones, that break the same property of the
+/// same stream when they are written to a file and read again.
+fn comes_down(defect: &str) {
+    let (plan, broken) = first_failing(defect);
+    let shrunk = small(&plan, &broken, &Expect::default()).unwrap();
+    let steps = shrunk.plan.steps.len();
+    assert!(steps <= 3 && steps <= plan.steps.len(), "{steps} steps of {}: {:#?}", plan.steps.len(), shrunk.plan.steps);
+    assert_eq!((shrunk.broken[0].property, &shrunk.broken[0].stream), (broken.property, &broken.stream));
+    assert_eq!(shrunk.plan.defects, [defect]);
+    let again = small(&plan, &broken, &Expect::default()).unwrap();
+    assert_eq!((&again.plan, again.runs, again.judged.statement()), (&shrunk.plan, shrunk.runs, shrunk.judged.statement()));
+    let file = shrunk.scenario("kept").to_toml();
+    let read = Scenario::parse(&file, "-", &[counter()]).unwrap();
+    assert_eq!(read.plans(), std::slice::from_ref(&shrunk.plan));
+    assert!(shrunk.runs <= Budget::default().runs);
+}
+
+#[test]
+fn a_gap_comes_down_to_a_few_steps() {
+    comes_down("resumes-one-too-late");
+}
+
+#[test]
+fn a_panic_comes_down_to_a_few_steps() {
+    comes_down("panics-behind-retention");
+}
+
+#[test]
+fn a_reason_that_changes_comes_down_to_a_few_steps() {
+    comes_down("reason-changes");
+}
+
+#[test]
+fn an_unjustified_failure_comes_down_to_a_few_steps() {
+    comes_down("gives-up-at-first-reset");
+}
+
+#[test]
+fn a_residue_comes_down_to_a_few_steps() {
+    comes_down("session-never-expires");
+}
+
+#[test]
+fn whoever_breaks_off_gets_the_best_so_far() {
+    let (plan, broken) = first_failing("resumes-one-too-late");
+    let case = Case { subject: &counter(), plan: &plan, expect: &Expect::default() };
+    let five_runs = |so_far: Progress<'_>| if so_far.runs < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let interrupted = shrink(case, &broken, &Budget::default(), five_runs).unwrap();
+    let budget = Budget { runs: 5, ..Budget::default() };
+    let poor = shrink(case, &broken, &budget, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((interrupted.runs, poor.runs, &interrupted.plan), (5, 5, &poor.plan));
+    let nothing = shrink(case, &broken, &Budget { runs: 0, ..budget }, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((nothing.runs, nothing.plan.steps.len(), nothing.from), (0, plan.steps.len(), plan.steps.len()));
+}
+
+/// A run with a bug that no property sees without a twin, but only what the file expects.
+fn half_open() -> (Plan, Expect) {
+    let subjects = [counter()];
+    let scenario = Scenario::load("scenarios/counter/half-open-toward-the-client.toml".as_ref(), &subjects).unwrap();
+    let mut plan = scenario.plans().remove(0);
+    plan.defects.push("stale-close-disconnects".into());
+    (plan, scenario.expect)
+}
+
+fn all_broken(plan: &Plan, expect: &Expect) -> Vec<Broken> {
+    judge(Case { subject: &counter(), plan, expect }, &Options::default(), |_| true).unwrap().broken
+}
+
+#[test]
+fn what_only_a_twin_breaks_is_shrunk_with_twins() {
+    let (plan, _) = half_open();
+    let [broken, ..] = &all_broken(&plan, &Expect::default())[..] else { panic!("it must break") };
+    let shrunk = small(&plan, broken, &Expect::default()).unwrap();
+    assert_eq!((shrunk.broken[0].property, shrunk.has_twin()), ("stale_generation_inert", true));
+}
+
+#[test]
+fn what_only_the_file_expects_is_kept_with_the_file_that_expects_it() {
+    let (plan, expect) = half_open();
+    let broken: Vec<_> = all_broken(&plan, &expect).into_iter().filter(|broken| broken.property == EXPECT).collect();
+    let broken = main_thing(&broken).expect("something is expected in vain").clone();
+    let shrunk = small(&plan, &broken, &expect).unwrap();
+    let read = Scenario::parse(&shrunk.scenario("kept").to_toml(), "-", &[counter()]).unwrap();
+    assert_eq!((shrunk.has_twin(), &read.expect), (false, &shrunk.expect));
+    assert_eq!(all_broken(&read.plans()[0], &read.expect).iter().find(|it| it.property == EXPECT), shrunk.broken.first());
+}
+
+#[test]
+fn what_does_not_break_cannot_be_shrunk() {
+    let (plan, broken) = first_failing("resumes-one-too-late");
+    let good = Plan { defects: Vec::new(), ..plan.clone() };
+    assert_eq!(small(&good, &broken, &Expect::default()).unwrap_err(), NotShrunk::Held("gap_free"));
+    let unlike = Broken { property: "same_digest", ..broken };
+    assert_eq!(small(&plan, &unlike, &Expect::default()).unwrap_err(), NotShrunk::NotTheSame("same_digest"));
+}
+
+#[test]
+fn the_main_thing_is_a_property_and_of_its_streams_the_one_with_the_plainest_name() {
+    let broken = |property, stream: Option<&str>| Broken {
+        property,
+        at: crate::history::Time::ZERO,
+        stream: stream.map(Into::into),
+        sentence: String::new(),
+    };
+    let all =
+        [broken(EXPECT, None), broken("gap_free", Some("s1.4")), broken("gap_free", Some("s2")), broken("one_ending", Some("s"))];
+    assert_eq!(main_thing(&all), Some(&all[2]));
+    assert_eq!((main_thing(&all[..1]), main_thing(&[])), (Some(&all[0]), None));
+}

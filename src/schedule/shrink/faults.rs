@@ -1,0 +1,107 @@
+//! Plainer faults: what may be left out is left out, and what lasts is shorter. Both know faults by their table only.
+
+use std::time::Duration;
+
+use super::plainer::{lengths, numbers};
+use super::{Edit, Seen};
+use crate::schedule::words::{Fields, Need, Value};
+use crate::schedule::{Action, Fault, Learns, Plan, Trigger};
+
+/// Every fault without one of its optional fields. That a fault lasts for the rest of the run is shorter to say, but not less:
+/// `lasts` stays.
+pub fn fewer_fields(plan: &Plan, _: &Seen) -> Vec<Edit> {
+    let optional = |need| matches!(need, Need::Else(_) | Need::WithElse(..) | Need::SomeOf);
+    let mut edits = Vec::new();
+    for (n, fault) in faults(plan) {
+        for (name, value) in fault.fields() {
+            let field = fault.word().field(name).expect("a fault has the fields of its row");
+            if optional(field.need) && name != "lasts" {
+                let mut fields = fields(fault);
+                fields.0.remove(name);
+                edits.extend(rebuilt(n, fault, &fields));
+            }
+            for value in fewer_inside(&value) {
+                edits.extend(rebuilt(n, fault, &fields(fault).with(name, value)));
+            }
+        }
+    }
+    edits
+}
+
+/// Shorter faults, healed tail and horizon, and smaller numbers in faults.
+pub fn shorter(plan: &Plan, _: &Seen) -> Vec<Edit> {
+    let mut edits: Vec<Edit> = Vec::new();
+    for (n, fault) in faults(plan) {
+        for (name, value) in fault.fields() {
+            for value in smaller(&value) {
+                edits.extend(rebuilt(n, fault, &fields(fault).with(name, value)));
+            }
+        }
+    }
+    for heal in std::iter::once(Duration::ZERO).chain(lengths(plan.heal)) {
+        edits.push(Box::new(move |plan| plan.heal = heal));
+    }
+    for horizon in lengths(plan.horizon) {
+        edits.push(Box::new(move |plan| plan.horizon = horizon));
+    }
+    edits
+}
+
+/// The faults of a plan, with the numbers of their steps.
+fn faults(plan: &Plan) -> impl Iterator<Item = (usize, &Fault)> {
+    plan.steps.iter().enumerate().filter_map(|(n, step)| match &step.action {
+        Action::Fault(fault) => Some((n, fault)),
+        Action::Operation(_) => None,
+    })
+}
+
+fn fields(fault: &Fault) -> Fields {
+    Fields(fault.fields().into_iter().collect())
+}
+
+/// The fault with other fields, where they make one.
+fn rebuilt(n: usize, fault: &Fault, fields: &Fields) -> Option<Edit> {
+    let fault = fault.word().build(fields).ok()?;
+    Some(Box::new(move |plan| plan.steps[n].action = Action::Fault(fault.clone())))
+}
+
+/// A value that says less: an end that learns at once needs no word, nor does the first occurrence anywhere.
+fn fewer_inside(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Learns(ends) => (ends.keys())
+            .map(|host| {
+                let mut ends = ends.clone();
+                ends.remove(host);
+                Value::Learns(ends)
+            })
+            .collect(),
+        Value::Trigger(trigger) => {
+            let plain = Trigger { fields: Default::default(), host: None, conn: None, nth: 1, ..trigger.clone() };
+            vec![Value::Trigger(plain), Value::Trigger(trigger.clone().nth(1))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn smaller(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Duration(length) => lengths(*length).into_iter().map(Value::Duration).collect(),
+        Value::Count(n) => numbers(*n).into_iter().map(Value::Count).collect(),
+        Value::Jump(ms) => {
+            let signed = |length: Duration| Value::Jump(length.as_millis() as i64 * ms.signum());
+            lengths(Duration::from_millis(ms.unsigned_abs())).into_iter().map(signed).collect()
+        }
+        Value::Learns(ends) => {
+            let each = ends.iter().flat_map(|(host, learns)| {
+                let times = match learns {
+                    Learns::After(length) => lengths(*length),
+                    Learns::Never => Vec::new(),
+                };
+                times.into_iter().map(move |length| (host.clone(), Learns::After(length)))
+            });
+            each.map(|(host, learns)| Value::Learns(ends.iter().map(|(h, l)| (h.clone(), *l)).chain([(host, learns)]).collect()))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,38 @@
+//! Fewer steps.
+
+use super::{Edit, Seen};
+use crate::schedule::Plan;
+
+/// All steps, halves, quarters, …, single ones.
+pub fn fewer(plan: &Plan, _: &Seen) -> Vec<Edit> {
+    let count = plan.steps.len();
+    let mut edits = Vec::new();
+    let mut chunk = count;
+    while chunk > 0 {
+        edits.extend((0..count).step_by(chunk).map(|at| without(at, (at + chunk).min(count))));
+        chunk = if chunk == 1 { 0 } else { chunk.div_ceil(2) };
+    }
+    edits
+}
+
+fn without(from: usize, to: usize) -> Edit {
+    Box::new(move |plan| drop(plan.steps.drain(from..to)))
+}
+
+/// Pairs are tried where no more steps than this are left.
+const FEW: usize = 8;
+
+/// Each two steps of few: what needs another step often goes only with it.
+pub fn pairs(plan: &Plan, _: &Seen) -> Vec<Edit> {
+    let count = plan.steps.len();
+    if count > FEW {
+        return Vec::new();
+    }
+    let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other)));
+    pairs.map(|(one, other)| Box::new(move |plan: &mut Plan| take_both(plan, one, other)) as Edit).collect()
+}
+
+fn take_both(plan: &mut Plan, one: usize, other: usize) {
+    plan.steps.remove(other);
+    plan.steps.remove(one);
+}

@@ -1,0 +1,107 @@
+//! Smaller values of operations and of the subject's own tables, known by their form only: numbers, durations and sizes, long
+//! texts, lists, and fields that can be left out. What does not fit the subject's schema is for [`Fits`](super::Fits) to say.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use super::plainer::{lengths, numbers};
+use super::{Edit, Seen};
+use crate::schedule::units;
+use crate::schedule::{Action, Plan};
+
+/// What a text of a file may be.
+pub enum Text {
+    /// A length of time.
+    Duration(Duration),
+    /// A number of bytes.
+    Size(u64),
+    /// Anything else.
+    Other,
+}
+
+/// Reads a text as a length of time or a size, where it is one.
+pub fn read(text: &str) -> Text {
+    let duration = units::read_duration(text).map(Text::Duration);
+    duration.or_else(|_| units::read_size(text).map(Text::Size)).unwrap_or(Text::Other)
+}
+
+/// Every value, a little smaller.
+pub fn smaller(plan: &Plan, _: &Seen) -> Vec<Edit> {
+    let mut edits: Vec<Edit> = Vec::new();
+    for (n, step) in plan.steps.iter().enumerate() {
+        let Action::Operation(operation) = &step.action else { continue };
+        for fields in less(&Json::Object(operation.fields.clone())) {
+            edits.push(Box::new(move |plan| {
+                if let (Action::Operation(operation), Json::Object(fields)) = (&mut plan.steps[n].action, &fields) {
+                    operation.fields = fields.clone();
+                }
+            }));
+        }
+    }
+    for (table, entries) in &plan.setup {
+        for (name, entry) in entries.as_object().into_iter().flatten() {
+            for entry in less(entry) {
+                let (table, name) = (table.clone(), name.clone());
+                edits.push(Box::new(move |plan| plan.setup[&table][&name] = entry.clone()));
+            }
+        }
+    }
+    edits
+}
+
+/// Texts longer than this are cut in half; shorter ones may well be names.
+const NAME: usize = 12;
+
+/// Values that are smaller than this one, in one place each.
+fn less(value: &Json) -> Vec<Json> {
+    match value {
+        Json::Object(fields) => less_fields(fields),
+        Json::Array(items) => less_items(items),
+        Json::Number(number) => number.as_u64().map_or_else(
+            || number.as_i64().map(|_| Json::from(0)).into_iter().collect(),
+            |n| numbers(n).into_iter().map(Json::from).collect(),
+        ),
+        Json::String(text) => match read(text) {
+            Text::Duration(length) => {
+                std::iter::once(Duration::ZERO).chain(lengths(length)).map(|length| Json::from(units::duration(length))).collect()
+            }
+            Text::Size(bytes) => numbers(bytes).into_iter().map(|bytes| Json::from(units::size(bytes))).collect(),
+            Text::Other if text.chars().count() > NAME => {
+                vec![text.chars().take(text.chars().count() / 2).collect::<String>().into()]
+            }
+            Text::Other => Vec::new(),
+        },
+        Json::Bool(_) | Json::Null => Vec::new(),
+    }
+}
+
+fn less_fields(fields: &serde_json::Map<String, Json>) -> Vec<Json> {
+    let mut all = Vec::new();
+    for name in fields.keys() {
+        let mut fewer = fields.clone();
+        fewer.shift_remove(name);
+        all.push(fewer);
+    }
+    for (name, value) in fields {
+        for value in less(value) {
+            let mut other = fields.clone();
+            other.insert(name.clone(), value);
+            all.push(other);
+        }
+    }
+    all.into_iter().map(Json::Object).collect()
+}
+
+fn less_items(items: &[Json]) -> Vec<Json> {
+    let mut all = vec![items[..items.len() / 2].to_vec(), items[items.len() / 2..].to_vec()];
+    for (n, item) in items.iter().enumerate() {
+        all.push(items.iter().enumerate().filter(|(other, _)| *other != n).map(|(_, item)| item.clone()).collect());
+        for item in less(item) {
+            let mut other = items.to_vec();
+            other[n] = item;
+            all.push(other);
+        }
+    }
+    all.into_iter().map(Json::Array).collect()
+}
