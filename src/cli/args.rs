@@ -32,6 +32,11 @@ pub enum Command {
     Hunt(Hunt),
     /// Make the first run of a file that breaks small, and keep it as a file of its own
     Shrink(Shrink),
+    /// Take a file that was found into the suite of its subject
+    Keep {
+        /// The file; hunts put theirs into `scenarios/found`
+        file: PathBuf,
+    },
     /// Read scenario files and look up every name in them; run nothing
     Check {
         /// Scenario files, and folders of them [default: scenarios]
