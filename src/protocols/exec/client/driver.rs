@@ -65,8 +65,9 @@ impl Driver {
     async fn live(&mut self) -> Result<Infallible, Closed> {
         loop {
             self.carry_out().await;
-            self.step().await?;
+            let stepped = self.step().await;
             *self.census.lock().expect("nothing panics under the lock") = self.core.census();
+            stepped?;
         }
     }
 

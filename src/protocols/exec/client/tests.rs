@@ -409,6 +409,7 @@ async fn a_client_that_is_closed_says_so_to_everybody() {
     assert_eq!(peer.hear().await, None, "the connection is closed in order");
     closing.await.unwrap();
     assert_eq!((lab.client.state(), waiting.await.unwrap()), (State::Failed, Err(Failure::Closed)));
+    assert_eq!(lab.client.census(), Census::default(), "and holds nothing for them");
     assert_eq!(heard(process.events()).await, "failed: the client is closed");
     assert_eq!(lab.client.launch(spec("p2")).await.err(), Some(Failure::Closed));
     lab.client.close().await;

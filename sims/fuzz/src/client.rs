@@ -1,0 +1,312 @@
+//! A real client, its user, and a hostile server.
+//!
+//! What must hold, whatever the hostile server says:
+//! - nothing panics; and what the client says are messages;
+//! - the client holds no more than its limits allow, at every step;
+//! - each process tells its events in order, without a gap, and nothing after its end;
+//! - when nobody is there any more to connect to, the client gives up within [`PATIENCE`], and with it ends all that its user
+//!   waits for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use reknit::net::Endpoint;
+use reknit::process::Unsupported;
+use reknit::protocols::exec::client::{Census, Client, State};
+use reknit::protocols::exec::limits::{ClientLimits, WireLimits};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use crate::script::{Bytes, Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
+use crate::stage::{Arrivals, Memory, env, must, run};
+
+mod peer;
+mod user;
+
+use peer::{Peer, Question};
+use user::{Act, User};
+
+/// What a hostile server does, and the user of the client meanwhile.
+#[derive(Arbitrary, Debug)]
+pub struct Script {
+    /// Whether the client's limits are tight.
+    tight: bool,
+    /// Whether writes are sent again.
+    retry_writes: bool,
+    /// How the first connection begins.
+    entrance: Rarely<Entrance>,
+    /// What happens, in order.
+    steps: Steps<Step>,
+}
+
+/// Something that happens.
+#[derive(Arbitrary, Debug)]
+enum Step {
+    /// The user does something.
+    Acts(Act),
+    /// The server answers one of the questions that are open: which one, and how; mostly as it should.
+    Answers(Rarely<u8>, Option<Answer>, Manner),
+    /// It tells something, so often, with rising numbers.
+    Tells(Tale, Manner, Times),
+    /// It says nothing for a while.
+    Pauses(Pause),
+    /// The connection is over. How the next one begins, where not as it should.
+    Drops(Rarely<Entrance>),
+    /// It does what no server does.
+    Disturbs(Rarely<Disturbance>),
+}
+
+/// What no server does.
+#[derive(Arbitrary, Debug)]
+enum Disturbance {
+    /// It asks for something, as only clients do.
+    Asks(Name, Manner),
+    /// It tells of something else.
+    Tells(Name, Manner),
+    /// It sends what is no message.
+    Noise(Noise),
+}
+
+/// How a connection begins, in the place of a WebSocket and the session that was asked for.
+#[derive(Arbitrary, Clone, Debug)]
+enum Entrance {
+    /// With a WebSocket; what answers `initialize` stands in the script.
+    Bare,
+    /// With something else than a WebSocket.
+    Head(Bytes),
+    /// Not at all: it is refused.
+    Refused,
+}
+
+/// How a question is answered, in the place of what a server would say that has not much to say.
+#[derive(Arbitrary, Debug)]
+enum Answer {
+    /// As a server would that has these chunks, of so many bytes, from a number on, and knows an end or does not.
+    Chunks { from: Number, sizes: Vec<u8>, next: Number, exited: bool, closed: bool, failure: Option<Name> },
+    /// With this status of a write, or of an HTTP response.
+    Status(u8),
+    /// With an error of this code.
+    Error(u8, Name),
+    /// As the right one, to a question that nobody asked.
+    Unasked(Number),
+}
+
+/// What a server tells by itself.
+#[derive(Arbitrary, Debug)]
+enum Tale {
+    /// `process/output`.
+    Output(Name, Number, Bytes),
+    /// `process/exited`.
+    Exited(Name, Number, i32),
+    /// `process/closed`.
+    Closed(Name, Number),
+    /// `http/request/bodyDelta`, of the n-th body.
+    Body { body: u8, seq: Number, bytes: Bytes, done: bool, error: Option<Name> },
+}
+
+/// The codes of errors that mean something, and one that does not.
+const CODES: [i64; 7] = [-32000, -32010, -32600, -32601, -32602, -32603, 7];
+
+/// What becomes of a write.
+const STATUS: [&str; 5] = ["accepted", "unknownProcess", "stdinClosed", "starting", "lost"];
+
+impl Answer {
+    fn message(&self, question: &Question) -> Value {
+        let id = &question.id;
+        match self {
+            Self::Chunks { from, sizes, next, exited, closed, failure } => {
+                let chunk = |(n, size): (usize, &u8)| {
+                    let seq = from.value().saturating_add(n as u64);
+                    json!({"seq": seq, "stream": "stdout", "chunk": Bytes::Many(u16::from(*size)).base64()})
+                };
+                let chunks: Vec<_> = sizes.iter().enumerate().map(chunk).collect();
+                json!({"id": id, "result": {
+                    "chunks": chunks, "nextSeq": next.value(), "exited": exited, "exitCode": exited.then_some(0),
+                    "closed": closed, "failure": failure.as_ref().map(Name::text),
+                }})
+            }
+            Self::Status(n) => {
+                json!({"id": id, "result": {"status": STATUS[usize::from(*n) % STATUS.len()]}})
+            }
+            Self::Error(n, text) => {
+                json!({"id": id, "error": {"code": CODES[usize::from(*n) % CODES.len()], "message": text.text()}})
+            }
+            Self::Unasked(id) => json!({"id": id.value(), "result": right(question)}),
+        }
+    }
+}
+
+/// What a good server answers.
+fn right(question: &Question) -> Value {
+    match question.method.as_str() {
+        "initialize" => {
+            let asked = question.params.get("resumeSessionId").filter(|asked| asked.is_string());
+            json!({"sessionId": asked.cloned().unwrap_or_else(|| json!("s"))})
+        }
+        "process/start" => json!({"processId": question.params["processId"]}),
+        "process/read" => {
+            let after = question.params["afterSeq"].as_u64().unwrap_or(0);
+            json!({"chunks": [], "nextSeq": after.saturating_add(1), "exited": false, "closed": false})
+        }
+        "process/write" => json!({"status": "accepted"}),
+        "process/terminate" => json!({"running": true}),
+        "http/request" => json!({"status": 200, "headers": [], "bodyBase64": "aGVsbG8="}),
+        _ => json!({}),
+    }
+}
+
+impl Tale {
+    fn message(&self, n: u64) -> Value {
+        let (method, params) = match self {
+            Self::Output(process, seq, bytes) => {
+                let seq = seq.value().saturating_add(n);
+                let chunk = bytes.base64();
+                ("process/output", json!({"processId": process.text(), "seq": seq, "stream": "stderr", "chunk": chunk}))
+            }
+            Self::Exited(process, seq, code) => {
+                ("process/exited", json!({"processId": process.text(), "seq": seq.value(), "exitCode": code}))
+            }
+            Self::Closed(process, seq) => ("process/closed", json!({"processId": process.text(), "seq": seq.value()})),
+            Self::Body { body, seq, bytes, done, error } => {
+                let id = format!("http-{}", body % 4);
+                let (seq, error) = (seq.value().saturating_add(n), error.as_ref().map(Name::text));
+                let delta = bytes.base64();
+                let params = json!({"requestId": id, "seq": seq, "deltaBase64": delta, "done": done, "error": error});
+                ("http/request/bodyDelta", params)
+            }
+        };
+        json!({"method": method, "params": params})
+    }
+}
+
+/// When a client has given up to whom nobody answers: the recovery deadline is 25 s.
+const PATIENCE: Duration = Duration::from_secs(26);
+
+/// How long a server waits for the client to come.
+const COMING: Duration = Duration::from_secs(2);
+
+/// Has the script carried out, and everything checked that must hold.
+pub fn holds(script: &Script) {
+    run(async {
+        let net = Memory::new();
+        let arrivals = net.arrivals();
+        let limits = limits(script);
+        let client = Client::start(&env(net.clone(), Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
+        let user = User::of(client);
+        let mut house = House { net, arrivals, limits, user, peer: None, entrance: script.entrance.0.clone() };
+        for step in &script.steps.0 {
+            house.step(step).await;
+            house.is_within_limits();
+        }
+        house.is_left_alone().await;
+    });
+}
+
+fn limits(script: &Script) -> ClientLimits {
+    let wire = WireLimits { message_bytes: 16 << 10, outbox_bytes: 32 << 10, ..WireLimits::default() };
+    let limits = ClientLimits { wire, retry_writes: script.retry_writes, ..ClientLimits::default() };
+    if !script.tight {
+        return limits;
+    }
+    ClientLimits {
+        event_queue: 2,
+        reorder_events: 3,
+        reorder_bytes: 20,
+        log_events: 4,
+        log_bytes: 100,
+        calls: 3,
+        body_frames: 2,
+        body_bytes: 20,
+        ..limits
+    }
+}
+
+/// The client, and the server that it connects to.
+struct House {
+    net: Memory,
+    arrivals: Arrivals,
+    limits: ClientLimits,
+    user: User,
+    /// The connection that there is.
+    peer: Option<Peer>,
+    /// How the next one begins, where not as it should.
+    entrance: Option<Entrance>,
+}
+
+impl House {
+    async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Acts(act) => self.user.does(act),
+            Step::Answers(n, answer, manner) => {
+                if let Some(peer) = self.peer().await
+                    && let Some(question) = peer.question(n.0.unwrap_or(0))
+                {
+                    let answer = answer.as_ref().map(|answer| answer.message(&question));
+                    let answer = answer.unwrap_or_else(|| json!({"id": question.id, "result": right(&question)}));
+                    peer.say(manner, answer).await;
+                }
+            }
+            Step::Tells(tale, manner, times) => {
+                for n in 0..times.count() {
+                    if let Some(peer) = self.peer().await {
+                        peer.say(manner, tale.message(n)).await;
+                    }
+                }
+            }
+            Step::Pauses(pause) => sleep(pause.duration()).await,
+            Step::Drops(entrance) => {
+                self.peer = None;
+                self.entrance = entrance.0.clone();
+                self.net.refuse(matches!(self.entrance, Some(Entrance::Refused)));
+            }
+            Step::Disturbs(Rarely(Some(disturbance))) => {
+                if let Some(peer) = self.peer().await {
+                    peer.disturb(disturbance).await;
+                }
+            }
+            Step::Disturbs(Rarely(None)) => {}
+        }
+        // Both ends have done what they can at once.
+        sleep(Duration::from_millis(1)).await;
+    }
+
+    /// The connection, if there is one soon.
+    async fn peer(&mut self) -> Option<&mut Peer> {
+        if self.peer.as_ref().is_none_or(Peer::is_over) {
+            self.peer = None;
+            let (_, stream) = timeout(COMING, self.arrivals.recv()).await.ok()??;
+            let mut peer = Peer::new(stream);
+            match &self.entrance {
+                None => {
+                    peer.opens_websocket().await;
+                    if let Some(question) = peer.question_soon().await {
+                        peer.say_rightly(json!({"id": question.id, "result": right(&question)})).await;
+                    }
+                }
+                Some(Entrance::Bare | Entrance::Refused) => peer.opens_websocket().await,
+                Some(Entrance::Head(bytes)) => peer.write(&bytes.bytes()).await,
+            }
+            self.peer = Some(peer);
+        }
+        self.peer.as_mut()
+    }
+
+    fn is_within_limits(&self) {
+        let (census, limits) = (self.user.client().census(), &self.limits);
+        let at_most = |what: &str, is: usize, most: usize| assert!(is <= most, "{what}: {is} of {most}");
+        at_most("events held back", census.held_back_events, limits.reorder_events);
+        at_most("bytes held back", census.held_back_bytes, limits.reorder_bytes);
+    }
+
+    /// Nobody is there any more.
+    async fn is_left_alone(&mut self) {
+        self.peer = None;
+        self.net.refuse(true);
+        self.arrivals.close();
+        let mut state = self.user.client().watch_state();
+        must("the client's end", PATIENCE, state.wait_for(|state| *state == State::Failed)).await.expect("or it was closed");
+        must("the end of all that was waited for", Duration::from_secs(1), self.user.is_done()).await;
+        assert_eq!(self.user.client().census(), Census::default());
+    }
+}

@@ -1,0 +1,136 @@
+//! One connection of the hostile server.
+
+use std::time::Duration;
+
+use reknit::net::Stream;
+use reknit::protocols::exec::wire::Message;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use super::Disturbance;
+use crate::frames::{self, Reader};
+use crate::script::Manner;
+
+/// What the client asked for.
+pub struct Question {
+    pub id: Value,
+    pub method: String,
+    pub params: Value,
+}
+
+/// One connection of the hostile server. Dropping it ends the connection.
+pub struct Peer {
+    writer: WriteHalf<Stream>,
+    key: Option<oneshot::Receiver<String>>,
+    questions: mpsc::UnboundedReceiver<Question>,
+    open: Vec<Question>,
+    _reader: JoinSet<()>,
+}
+
+/// How long it waits for the client to say something.
+const SOON: Duration = Duration::from_secs(1);
+
+impl Peer {
+    pub fn new(stream: Stream) -> Self {
+        let (reader, writer) = split(stream);
+        let (told, key) = oneshot::channel();
+        let (asked, questions) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(listen(reader, told, asked));
+        Self { writer, key: Some(key), questions, open: Vec::new(), _reader: tasks }
+    }
+
+    /// Whether the client has ended it.
+    pub fn is_over(&self) -> bool {
+        self.questions.is_closed()
+    }
+
+    /// Answers the request for a WebSocket.
+    pub async fn opens_websocket(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let Ok(Ok(key)) = timeout(SOON, key).await else { return };
+        let accept = derive_accept_key(key.as_bytes());
+        let head = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
+        );
+        self.write(head.as_bytes()).await;
+    }
+
+    /// The n-th of the questions that are open, the newest first.
+    pub fn question(&mut self, n: u8) -> Option<Question> {
+        while let Ok(question) = self.questions.try_recv() {
+            self.open.insert(0, question);
+        }
+        let at = usize::from(n).checked_rem(self.open.len())?;
+        Some(self.open.remove(at))
+    }
+
+    /// The next question, if it comes soon.
+    pub async fn question_soon(&mut self) -> Option<Question> {
+        timeout(SOON, self.questions.recv()).await.ok()?
+    }
+
+    /// Says something, in whatever manner.
+    pub async fn say(&mut self, manner: &Manner, message: Value) {
+        for (bytes, pause) in manner.write(message, false) {
+            self.write(&bytes).await;
+            sleep(pause).await;
+        }
+    }
+
+    /// Does what no server does.
+    pub async fn disturb(&mut self, disturbance: &Disturbance) {
+        match disturbance {
+            Disturbance::Asks(method, manner) => {
+                self.say(manner, json!({"id": 1, "method": method.text(), "params": {}})).await;
+            }
+            Disturbance::Tells(method, manner) => self.say(manner, json!({"method": method.text(), "params": {}})).await,
+            Disturbance::Noise(noise) => self.write(&noise.write(false)).await,
+        }
+    }
+
+    /// Says something as it should be said.
+    pub async fn say_rightly(&mut self, message: Value) {
+        self.write(&frames::whole(frames::TEXT, false, message.to_string().as_bytes())).await;
+    }
+
+    /// Writes, as far as the client takes it soon.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        // A client that does not read, and one that has gone, are both within their rights.
+        let _ = timeout(SOON, self.writer.write_all(bytes)).await;
+    }
+}
+
+/// Reads what the client says: first the key of its handshake, then what it asks for.
+async fn listen(mut stream: ReadHalf<Stream>, key: oneshot::Sender<String>, asked: mpsc::UnboundedSender<Question>) {
+    let mut reader = Reader::default();
+    let mut key = Some(key);
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+        reader.push(&bytes[..count]);
+        if key.is_some()
+            && let Some(head) = reader.head()
+        {
+            let line = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).expect("a client sends its key");
+            // Who does not answer the handshake does not want to know it.
+            key.take().map(|key| key.send(line.to_owned()));
+        }
+        while key.is_none()
+            && let Some(message) = reader.message()
+        {
+            Message::parse(&message).expect("the client says messages");
+            let mut message: Value = serde_json::from_slice(&message).expect("a message is JSON");
+            if let Some(method) = message["method"].as_str().map(str::to_owned)
+                && !message["id"].is_null()
+            {
+                let question = Question { id: message["id"].take(), method, params: message["params"].take() };
+                // The peer outlives its reader.
+                let _ = asked.send(question);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The user of the client: he does what the script says, and listens to all that comes of it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use reknit::protocols::exec::client::{Client, Event, Events, HttpRequest, Process};
+use reknit::protocols::exec::wire::process::{Signal, StartParams};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::script::{Bytes, Name, Number, Pause};
+
+/// Something that a user does.
+#[derive(Arbitrary, Clone, Debug)]
+pub enum Act {
+    /// Starts a process, and listens to it.
+    Launches(Name),
+    /// Starts a process, and goes away.
+    GivesUp(Name, Pause),
+    /// Writes to the n-th process.
+    Writes(u8, Bytes),
+    /// Reads from it.
+    Reads(u8, Number, Option<Number>, Pause),
+    /// Interrupts it.
+    Signals(u8),
+    /// Ends it.
+    Terminates(u8),
+    /// Lets it go.
+    Forgets(u8),
+    /// Sends an HTTP request, and waits for all of the answer.
+    Http(Option<Pause>),
+    /// Sends one, and reads the body piece by piece, with a pause before each.
+    Streams(Option<Pause>, Pause),
+    /// Closes the client.
+    Closes,
+}
+
+/// What a user holds, and waits for.
+pub struct User {
+    client: Arc<Client>,
+    processes: Arc<Mutex<Vec<Process>>>,
+    waits_for: JoinSet<()>,
+}
+
+impl User {
+    pub fn of(client: Client) -> Self {
+        Self { client: Arc::new(client), processes: Arc::default(), waits_for: JoinSet::new() }
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Does it, without waiting for what comes of it.
+    pub fn does(&mut self, act: &Act) {
+        let (client, act) = (self.client.clone(), act.clone());
+        match act {
+            Act::Launches(_) | Act::GivesUp(..) | Act::Http(_) | Act::Streams(..) | Act::Closes => {
+                let processes = self.processes.clone();
+                self.waits_for.spawn(async move { with_client(&client, act, &processes).await });
+            }
+            Act::Forgets(n) => drop(self.process(n).map(|at| self.processes().remove(at))),
+            Act::Writes(n, _) | Act::Reads(n, ..) | Act::Signals(n) | Act::Terminates(n) => {
+                if let Some(at) = self.process(n) {
+                    let process = self.processes()[at].clone();
+                    self.waits_for.spawn(with_process(process, act));
+                }
+            }
+        }
+    }
+
+    fn processes(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
+        self.processes.lock().expect("nothing panics under the lock")
+    }
+
+    fn process(&self, n: u8) -> Option<usize> {
+        usize::from(n).checked_rem(self.processes().len())
+    }
+
+    /// All that he waited for has ended.
+    pub async fn is_done(&mut self) {
+        while let Some(ended) = self.waits_for.join_next().await {
+            ended.expect("nothing panics");
+        }
+    }
+}
+
+async fn with_client(client: &Client, act: Act, processes: &Mutex<Vec<Process>>) {
+    match act {
+        Act::Launches(name) => {
+            // Whether it works is the server's choice.
+            let Ok(process) = client.launch(spec(&name)).await else { return };
+            let events = process.events();
+            processes.lock().expect("nothing panics under the lock").push(process);
+            listen(events).await;
+        }
+        Act::GivesUp(name, after) => tokio::select! {
+            biased;
+            _ = client.launch(spec(&name)) => {}
+            () = sleep(after.duration()) => {}
+        },
+        Act::Http(timeout) => drop(client.http(request(timeout)).await),
+        Act::Streams(timeout, pause) => {
+            if let Ok(mut response) = client.http_stream(request(timeout)).await {
+                while let Some(Ok(_)) = response.body.next().await {
+                    sleep(pause.duration().min(Duration::from_millis(100))).await;
+                }
+                assert!(response.body.next().await.is_none(), "a body that is over stays over");
+            }
+        }
+        _ => client.close().await,
+    }
+}
+
+async fn with_process(process: Process, act: Act) {
+    // What comes of it is the server's choice; that something does, is not.
+    match act {
+        Act::Writes(_, bytes) => drop(process.write(bytes.bytes()).await),
+        Act::Reads(_, after, max, wait) => drop(process.read(after.value(), max.map(Number::value), wait.duration()).await),
+        Act::Signals(_) => drop(process.signal(Signal::Interrupt).await),
+        _ => drop(process.terminate().await),
+    }
+}
+
+fn spec(name: &Name) -> StartParams {
+    StartParams { process_id: name.text(), argv: vec!["sh".into()], cwd: "/".into(), ..StartParams::default() }
+}
+
+fn request(timeout: Option<Pause>) -> HttpRequest {
+    HttpRequest { timeout: timeout.map(Pause::duration), ..HttpRequest::get("http://web/") }
+}
+
+/// Each event has the next number, the exit comes once, and nothing follows the last one.
+async fn listen(mut events: Events) {
+    let (mut last, mut exits, mut over) = (0, 0, false);
+    while let Some(event) = events.next().await {
+        assert!(!over, "nothing follows the last event");
+        over = event.is_last();
+        match event {
+            Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } => {
+                assert_eq!(seq, last + 1, "events come in order, without a gap");
+                last = seq;
+                exits += u32::from(matches!(event, Event::Exited { .. }));
+            }
+            Event::Failed(_) => {}
+        }
+        assert!(exits <= 1, "a process exits once");
+    }
+    assert!(over, "the last event comes");
+}

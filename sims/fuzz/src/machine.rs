@@ -1,0 +1,130 @@
+//! An operating system whose programs are a few, and do little.
+
+use std::future::pending;
+use std::io;
+
+use reknit::net::BoxFuture;
+use reknit::process::{Child, Command, Exit, INTERRUPT, Input, KILL, Launch, Output, Stdio};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy, duplex, repeat};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, sleep};
+
+/// The programs, by what they are called: see [`play`].
+pub const PROGRAMS: [&str; 8] = ["echo", "print", "flood", "sleep", "leave", "slow", "missing", ""];
+
+/// How many bytes a pipe holds.
+const PIPE: usize = 512;
+
+/// Launches them.
+pub struct Machine;
+
+impl Launch for Machine {
+    fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>> {
+        Box::pin(async {
+            match command.argv.first().map(String::as_str) {
+                None => return Err(io::ErrorKind::InvalidInput.into()),
+                Some("slow") => sleep(Duration::from_secs(5)).await,
+                Some(known) if PROGRAMS[..5].contains(&known) => {}
+                Some(_) => return Err(io::ErrorKind::NotFound.into()),
+            }
+            Ok(Box::new(Scripted::start(command)) as Box<dyn Child>)
+        })
+    }
+}
+
+struct Scripted {
+    stdin: Option<Input>,
+    stdout: Option<Output>,
+    stderr: Option<Output>,
+    exit: watch::Sender<Option<Exit>>,
+    _task: JoinSet<()>,
+}
+
+impl Scripted {
+    fn start(command: &Command) -> Self {
+        let [(stdin, reads), (stdout, prints), (stderr, complains)] = std::array::from_fn(|_| duplex(PIPE));
+        let exit = watch::Sender::new(None);
+        let (told, mut heard) = (exit.clone(), exit.subscribe());
+        let program = command.argv[0].clone();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let end = |exit| end(&told, exit);
+            tokio::select! {
+                biased;
+                _ = heard.wait_for(Option::is_some) => {}
+                () = play(&program, reads, prints, complains, end) => end(Exit::Code(3)),
+            }
+        });
+        let (has_stdin, has_stderr) = match command.stdio {
+            Stdio::Pipes { stdin } => (stdin, true),
+            Stdio::Terminal(_) => (true, false),
+        };
+        Self {
+            stdin: has_stdin.then(|| Box::new(stdin) as Input),
+            stdout: Some(Box::new(stdout)),
+            stderr: has_stderr.then(|| Box::new(stderr) as Output),
+            exit,
+            _task: task,
+        }
+    }
+}
+
+/// It ended so, unless it had before.
+fn end(exit: &watch::Sender<Option<Exit>>, how: Exit) {
+    exit.send_if_modified(|ended| ended.is_none() && ended.replace(how).is_none());
+}
+
+/// `echo` prints what it reads; `print` says five words; `flood` prints much; `leave` exits, and leaves its pipes to somebody
+/// for a second; the others read nothing, and stay.
+async fn play(program: &str, mut reads: DuplexStream, mut prints: DuplexStream, mut complains: DuplexStream, end: impl Fn(Exit)) {
+    // Whom it prints for may have gone: then it ends.
+    match program {
+        "echo" => drop(copy(&mut reads, &mut prints).await),
+        "print" => {
+            for word in ["one", "two", "three", "four", "five"] {
+                let _ = prints.write_all(word.as_bytes()).await;
+                let _ = complains.write_all(b"!").await;
+            }
+        }
+        "flood" => drop(copy(&mut repeat(b'x').take(100_000), &mut prints).await),
+        "leave" => {
+            end(Exit::Code(0));
+            sleep(Duration::from_secs(1)).await;
+        }
+        _ => pending().await,
+    }
+}
+
+impl Child for Scripted {
+    fn pid(&self) -> u32 {
+        7
+    }
+
+    fn stdin(&mut self) -> Option<Input> {
+        self.stdin.take()
+    }
+
+    fn stdout(&mut self) -> Option<Output> {
+        self.stdout.take()
+    }
+
+    fn stderr(&mut self) -> Option<Output> {
+        self.stderr.take()
+    }
+
+    fn signal(&mut self, number: i32) -> io::Result<()> {
+        if [KILL, INTERRUPT].contains(&number) {
+            end(&self.exit, Exit::Signal(number));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> BoxFuture<'_, io::Result<Exit>> {
+        Box::pin(async {
+            let mut exit = self.exit.subscribe();
+            let exit = *exit.wait_for(Option::is_some).await.map_err(io::Error::other)?;
+            Ok(exit.expect("it was waited for"))
+        })
+    }
+}

@@ -1,0 +1,336 @@
+//! What both kinds of peers can say: bent messages, noise, and either in pieces.
+//!
+//! Everything here is drawn by `arbitrary`, out of any bytes, and printed by `Debug`, so that a finding can be read.
+
+use std::time::Duration;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::frames::{self, BINARY, CLOSE, PING, TEXT};
+
+/// How many steps a script has at most.
+const LONGEST: usize = 96;
+
+/// The steps of a script: as many as there are bytes for. (`Vec` asks before each of its items whether to go on.)
+#[derive(Debug)]
+pub struct Steps<T>(pub Vec<T>);
+
+impl<'a, T: Arbitrary<'a>> Arbitrary<'a> for Steps<T> {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        let mut steps = Vec::new();
+        while !bytes.is_empty() && steps.len() < LONGEST {
+            steps.push(bytes.arbitrary()?);
+        }
+        Ok(Self(steps))
+    }
+}
+
+/// Something that is there once in eight times: a peer that is wrong at every step does not come far.
+#[derive(Clone, Copy, Debug)]
+pub struct Rarely<T>(pub Option<T>);
+
+impl<'a, T: Arbitrary<'a>> Arbitrary<'a> for Rarely<T> {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        let is_there = bytes.arbitrary::<u8>()? % 8 == 7;
+        Ok(Self(if is_there { Some(bytes.arbitrary()?) } else { None }))
+    }
+}
+
+/// A name, for a process or whatever else has one: few, so that they meet again.
+#[derive(Arbitrary, Clone, Debug)]
+pub struct Name {
+    /// `p0` to `p3`.
+    known: u8,
+    odd: Rarely<OddName>,
+}
+
+/// A name that is none.
+#[derive(Arbitrary, Clone, Debug)]
+enum OddName {
+    /// Nothing.
+    Empty,
+    /// So many letters.
+    Long(u16),
+    /// Whatever.
+    Any(String),
+}
+
+impl Name {
+    /// As it stands on the wire.
+    pub fn text(&self) -> String {
+        match &self.odd.0 {
+            None => format!("p{}", self.known % 4),
+            Some(OddName::Empty) => String::new(),
+            Some(OddName::Long(count)) => "n".repeat(usize::from(*count)),
+            Some(OddName::Any(text)) => text.clone(),
+        }
+    }
+}
+
+/// A number: small ones, so that they meet others, and the edges.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Number {
+    /// One of the first.
+    Small(u8),
+    /// Some thousands.
+    Medium(u16),
+    /// The greatest that is one, less a little.
+    Last(u8),
+    /// Whatever.
+    Any(u64),
+}
+
+impl Number {
+    /// The number.
+    pub fn value(self) -> u64 {
+        match self {
+            Self::Small(number) => u64::from(number % 8),
+            Self::Medium(number) => u64::from(number),
+            Self::Last(less) => u64::MAX - u64::from(less),
+            Self::Any(number) => number,
+        }
+    }
+}
+
+/// Bytes: few of them as they are, or many of one kind.
+#[derive(Arbitrary, Clone, Debug)]
+pub enum Bytes {
+    /// These.
+    These(Vec<u8>),
+    /// So many: mostly up to 2 KiB, now and then more than fits into a message.
+    Many(u16),
+}
+
+impl Bytes {
+    /// The bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::These(bytes) => bytes.clone(),
+            Self::Many(count @ 0..0xf000) => vec![b'z'; usize::from(count % 2048)],
+            Self::Many(count) => vec![b'z'; usize::from(*count)],
+        }
+    }
+
+    /// As they stand in JSON.
+    pub fn base64(&self) -> String {
+        STANDARD.encode(self.bytes())
+    }
+}
+
+/// What stands in a message where something else should.
+#[derive(Arbitrary, Clone, Debug)]
+pub enum Odd {
+    /// Nothing.
+    Null,
+    /// A truth.
+    Bool(bool),
+    /// A number below nothing.
+    Negative(i64),
+    /// A number.
+    Number(Number),
+    /// A number with a fraction, or of an order beyond every type.
+    Fraction(f64),
+    /// A string.
+    Text(Name),
+    /// A list of so many.
+    List(u8),
+    /// An object.
+    Object,
+    /// Lists in lists.
+    Deep(u8),
+}
+
+impl Odd {
+    fn value(&self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(truth) => json!(truth),
+            Self::Negative(number) => json!(number),
+            Self::Number(number) => json!(number.value()),
+            Self::Fraction(number) => json!(number),
+            Self::Text(name) => json!(name.text()),
+            Self::List(count) => json!(vec![0; usize::from(*count)]),
+            Self::Object => json!({}),
+            Self::Deep(depth) => (0..*depth).fold(Value::Null, |inner, _| json!([inner])),
+        }
+    }
+}
+
+/// What is wrong with a message.
+#[derive(Arbitrary, Clone, Debug)]
+pub enum Bend {
+    /// A field of what it carries is missing.
+    Without(u8),
+    /// A field of what it carries is something else.
+    Instead(u8, Odd),
+    /// All that it carries is something else.
+    Carries(Odd),
+    /// A field of the message itself is something else, or one more.
+    Envelope(u8, Odd),
+    /// It ends early.
+    Ends(u16),
+    /// One of its bytes is another.
+    Flips(u16, u8),
+}
+
+/// The fields of a message.
+const ENVELOPE: [&str; 5] = ["id", "method", "params", "result", "error"];
+
+impl Bend {
+    fn bend(&self, message: &mut Value) {
+        let field = |object: &Map<String, Value>, n: u8| object.keys().nth(usize::from(n) % object.len().max(1)).cloned();
+        let key = ["params", "result", "error"].into_iter().find(|key| message.get(key).is_some()).unwrap_or("params");
+        match self {
+            Self::Without(n) => {
+                if let Some(carried) = message.get_mut(key).and_then(Value::as_object_mut)
+                    && let Some(field) = field(carried, *n)
+                {
+                    carried.remove(&field);
+                }
+            }
+            Self::Instead(n, odd) => {
+                if let Some(carried) = message.get_mut(key).and_then(Value::as_object_mut)
+                    && let Some(field) = field(carried, *n)
+                {
+                    carried.insert(field, odd.value());
+                }
+            }
+            Self::Carries(odd) => message[key] = odd.value(),
+            Self::Envelope(n, odd) => message[ENVELOPE[usize::from(*n) % ENVELOPE.len()]] = odd.value(),
+            Self::Ends(_) | Self::Flips(..) => {}
+        }
+    }
+
+    fn bend_text(&self, text: &mut Vec<u8>) {
+        match self {
+            Self::Ends(at) => text.truncate(usize::from(*at)),
+            Self::Flips(at, bits) => {
+                let len = text.len().max(1);
+                if let Some(byte) = text.get_mut(usize::from(*at) % len) {
+                    *byte ^= bits;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How a message goes out.
+#[derive(Arbitrary, Clone, Debug)]
+pub struct Manner {
+    bend: Rarely<Bend>,
+    binary: bool,
+    pieces: Rarely<Pieces>,
+}
+
+/// In which pieces bytes go out.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Pieces {
+    /// In two frames: the second continues the first.
+    Frames(u16),
+    /// In two, with a pause between them.
+    Slowly(u16, Pause),
+    /// The first so many bytes, and no more.
+    Stump(u16),
+}
+
+/// How often something is done at once: mostly once.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Times(Rarely<u8>);
+
+impl Times {
+    /// From 1 to 64.
+    pub fn count(self) -> u64 {
+        u64::from(self.0.0.unwrap_or(0) % 64) + 1
+    }
+}
+
+/// Some time.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Pause(u8, bool);
+
+impl Pause {
+    /// Up to a quarter of a second, or up to 25 s.
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(u64::from(self.0) * if self.1 { 100 } else { 1 })
+    }
+}
+
+/// What is to be written, and when to pause.
+pub type Writes = Vec<(Vec<u8>, Duration)>;
+
+impl Manner {
+    /// What is to be written to say `message`.
+    pub fn write(&self, mut message: Value, masked: bool) -> Writes {
+        if let Some(bend) = &self.bend.0 {
+            bend.bend(&mut message);
+        }
+        let mut text = message.to_string().into_bytes();
+        if let Some(bend) = &self.bend.0 {
+            bend.bend_text(&mut text);
+        }
+        let first = if self.binary { BINARY } else { TEXT };
+        let cut = |at: u16, bytes: &[u8]| usize::from(at) % (bytes.len() + 1);
+        let now = Duration::ZERO;
+        match self.pieces.0 {
+            None => vec![(frames::whole(first, masked, &text), now)],
+            Some(Pieces::Frames(at)) => {
+                let (one, two) = text.split_at(cut(at, &text));
+                vec![(frames::whole(first & 0x7f, masked, one), now), (frames::whole(0x80, masked, two), now)]
+            }
+            Some(Pieces::Slowly(at, pause)) => {
+                let mut bytes = frames::whole(first, masked, &text);
+                let rest = bytes.split_off(cut(at, &bytes));
+                vec![(bytes, pause.duration()), (rest, now)]
+            }
+            Some(Pieces::Stump(at)) => {
+                let mut bytes = frames::whole(first, masked, &text);
+                bytes.truncate(cut(at, &bytes));
+                vec![(bytes, now)]
+            }
+        }
+    }
+}
+
+/// What is no message.
+#[derive(Arbitrary, Clone, Debug)]
+pub enum Noise {
+    /// A text frame of whatever.
+    Text(Bytes),
+    /// A binary frame of whatever.
+    Binary(Bytes),
+    /// A ping.
+    Ping(Bytes),
+    /// A close.
+    Close(Bytes),
+    /// A frame of any kind, with a length that may be a lie.
+    Frame {
+        /// Its kind, and its reserved bits.
+        first: u8,
+        /// The other end's frames are masked where this end's are not.
+        masked: bool,
+        /// How long it says that it is.
+        claimed: Number,
+        /// What follows.
+        payload: Bytes,
+    },
+    /// Bytes.
+    Raw(Bytes),
+}
+
+impl Noise {
+    /// What is to be written.
+    pub fn write(&self, masked: bool) -> Vec<u8> {
+        match self {
+            Self::Text(bytes) => frames::whole(TEXT, masked, &bytes.bytes()),
+            Self::Binary(bytes) => frames::whole(BINARY, masked, &bytes.bytes()),
+            Self::Ping(bytes) => frames::whole(PING, masked, &bytes.bytes()),
+            Self::Close(bytes) => frames::whole(CLOSE, masked, &bytes.bytes()),
+            Self::Frame { first, masked, claimed, payload } => frames::frame(*first, *masked, claimed.value(), &payload.bytes()),
+            Self::Raw(bytes) => bytes.bytes(),
+        }
+    }
+}

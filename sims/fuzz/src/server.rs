@@ -1,0 +1,369 @@
+//! A real server, a hostile client, and an innocent one beside it.
+//!
+//! What must hold, whatever the hostile client says:
+//! - nothing panics; and what the server says are messages;
+//! - the server holds no more than its limits allow, at every step;
+//! - at the end the hostile client is answered, or its connection is over, within a minute;
+//! - when it has gone, nothing of it is left after [`FORGOTTEN`];
+//! - the innocent client's process echoes what it is given, each time at once, over its first connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use reknit::net::Endpoint;
+use reknit::protocols::exec::Server;
+use reknit::protocols::exec::client::{Client, Event, Events, Process};
+use reknit::protocols::exec::limits::{ClientLimits, ServerLimits, WireLimits};
+use reknit::protocols::exec::server::{CHUNK, Census};
+use reknit::protocols::exec::wire::process::StartParams;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::machine::{Machine, PROGRAMS};
+use crate::script::{Bytes, Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
+use crate::stage::{Arrivals, Memory, env, must, run};
+
+mod peer;
+
+use peer::Peer;
+
+/// What a hostile client does.
+#[derive(Arbitrary, Debug)]
+pub struct Script {
+    /// Whether the server's limits are tight.
+    tight: bool,
+    /// What servers answer that the server sends HTTP requests to.
+    web: Vec<Bytes>,
+    /// What it does, in order.
+    steps: Steps<Step>,
+}
+
+/// Something that a hostile client does.
+#[derive(Arbitrary, Debug)]
+enum Step {
+    /// It asks for something, so often.
+    Asks(Ask, Manner, Times),
+    /// It says nothing for a while.
+    Pauses(Pause),
+    /// It reads nothing any more, or reads on.
+    Reads(bool),
+    /// Its connection is over, and it comes again; mostly with the whole handshake, and the last session or a new one.
+    ComesAgain(bool, Rarely<Entrance>),
+    /// It does what no client does.
+    Disturbs(Rarely<Disturbance>),
+}
+
+/// What no client does.
+#[derive(Arbitrary, Debug)]
+enum Disturbance {
+    /// It answers something, as only servers do.
+    Answers(Number, Manner),
+    /// It sends what is no message.
+    Noise(Noise),
+    /// It goes on in the handshake, or asks for something else.
+    Asks(OddAsk, Manner),
+}
+
+/// How a connection begins.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Entrance {
+    /// With the whole handshake, and a session of its own.
+    Anew,
+    /// With the whole handshake, and the last session.
+    Resumes,
+    /// With a WebSocket, and nothing else.
+    Bare,
+    /// With an HTTP request for something else.
+    Readyz,
+    /// With nothing.
+    Silent,
+}
+
+/// What a client asks for when its handshake is over.
+#[derive(Arbitrary, Debug)]
+enum Ask {
+    /// `process/start`.
+    Start { process: Name, program: u8, tty: bool, stdin: bool, more: Option<Name> },
+    /// `process/read`.
+    Read { process: Name, after: Option<Number>, max: Option<Number>, wait: Option<Number> },
+    /// `process/write`.
+    Write { process: Name, bytes: Bytes, id: Option<Name> },
+    /// `process/signal`.
+    Signal(Name),
+    /// `process/terminate`.
+    Terminate(Name),
+    /// `http/request`.
+    Http { url: u8, id: Name, body: Option<Bytes>, timeout: Option<Number>, stream: bool, header: Option<Name> },
+}
+
+/// What it asks for besides.
+#[derive(Arbitrary, Debug)]
+enum OddAsk {
+    /// `initialize`; whether with the last session, and else with which.
+    Initialize(bool, Option<Name>),
+    /// `initialized`.
+    Initialized,
+    /// Something else.
+    Other(Name),
+}
+
+/// What is asked for by HTTP.
+const URLS: [&str; 6] = ["http://web/", "http://web:8080/x?y", "https://web/", "http://", "web", "http://[::1]:99999/"];
+
+impl Ask {
+    /// The method, and what it carries.
+    fn carries(&self) -> (&'static str, Value) {
+        let value = |number: &Option<Number>| number.map(Number::value);
+        match self {
+            Self::Start { process, program, tty, stdin, more } => {
+                let program = PROGRAMS[usize::from(*program) % PROGRAMS.len()];
+                let argv: Vec<_> = [program.to_owned()].into_iter().chain(more.as_ref().map(Name::text)).collect();
+                let params = json!({"processId": process.text(), "argv": argv, "cwd": "/", "tty": tty, "pipeStdin": stdin});
+                ("process/start", params)
+            }
+            Self::Read { process, after, max, wait } => {
+                let (after, max, wait) = (value(after), value(max), value(wait));
+                ("process/read", json!({"processId": process.text(), "afterSeq": after, "maxBytes": max, "waitMs": wait}))
+            }
+            Self::Write { process, bytes, id } => {
+                let id = id.as_ref().map(Name::text);
+                ("process/write", json!({"processId": process.text(), "chunk": bytes.base64(), "writeId": id}))
+            }
+            Self::Signal(process) => ("process/signal", json!({"processId": process.text(), "signal": "interrupt"})),
+            Self::Terminate(process) => ("process/terminate", json!({"processId": process.text()})),
+            Self::Http { url, id, body, timeout, stream, header } => {
+                let header = header.as_ref().map(|name| json!({"name": name.text(), "value": name.text()}));
+                let params = json!({
+                    "method": "GET", "url": URLS[usize::from(*url) % URLS.len()], "requestId": id.text(), "streamResponse": stream,
+                    "bodyBase64": body.as_ref().map(Bytes::base64), "timeoutMs": value(timeout), "headers": Vec::from_iter(header),
+                });
+                ("http/request", params)
+            }
+        }
+    }
+
+    fn message(&self, id: u64) -> Value {
+        let (method, params) = self.carries();
+        json!({"id": id, "method": method, "params": params})
+    }
+
+    /// How many bytes it writes to a process.
+    fn writes(&self) -> usize {
+        if let Self::Write { bytes, .. } = self { bytes.bytes().len() } else { 0 }
+    }
+}
+
+impl OddAsk {
+    fn message(&self, id: u64, session: Option<String>) -> Value {
+        let session = match self {
+            Self::Initialized => return json!({"method": "initialized", "params": {}}),
+            Self::Other(name) => return json!({"id": id, "method": name.text(), "params": {}}),
+            Self::Initialize(true, _) => session,
+            Self::Initialize(false, other) => other.as_ref().map(Name::text),
+        };
+        json!({"id": id, "method": "initialize", "params": {"clientName": "hostile", "resumeSessionId": session}})
+    }
+}
+
+/// How long something can take that is not to be waited for.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A minute.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// When nothing is left of somebody who has gone: sessions are kept for 30 s.
+const FORGOTTEN: Duration = Duration::from_secs(45);
+
+/// Has the script carried out, and everything checked that must hold.
+pub fn holds(script: &Script) {
+    run(async {
+        let mut house = House::open(script).await;
+        let mut peer = house.enter(None, Entrance::Anew).await;
+        for step in &script.steps.0 {
+            peer = house.step(peer, step).await;
+            house.is_within_limits();
+            house.innocent.echoes().await;
+        }
+        peer.is_answered_or_over(MINUTE).await;
+        drop(peer);
+        house.innocent.echoes().await;
+        sleep(FORGOTTEN).await;
+        house.innocent.echoes().await;
+        house.has_forgotten();
+    });
+}
+
+fn limits(tight: bool) -> ServerLimits {
+    let wire = WireLimits { message_bytes: 16 << 10, outbox_bytes: 32 << 10, ..WireLimits::default() };
+    let limits = ServerLimits { wire, ..ServerLimits::default() };
+    if !tight {
+        return limits;
+    }
+    ServerLimits {
+        retained_bytes: 600,
+        retained_chunks: 4,
+        outbound_queue: 2,
+        stdin_bytes: 16,
+        write_ids: 2,
+        connections: 3,
+        sessions: 3,
+        processes: 3,
+        waiting_requests: 2,
+        http_body_bytes: 64,
+        ..limits
+    }
+}
+
+/// The server, the innocent client, and what the hostile one knows.
+struct House {
+    limits: ServerLimits,
+    census: Census,
+    door: Memory,
+    innocent: Innocent,
+    asked: u64,
+    /// The longest that was written to a process at once.
+    longest_write: usize,
+    _tasks: JoinSet<()>,
+}
+
+impl House {
+    async fn open(script: &Script) -> Self {
+        let (door, web) = (Memory::new(), Memory::new());
+        let limits = limits(script.tight);
+        let server = Server::new(&env(web.clone(), Arc::new(Machine)), limits);
+        let census = server.census();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(server.serve(door.listener()));
+        tasks.spawn(answer(web.arrivals(), script.web.iter().map(Bytes::bytes).collect()));
+        let innocent = Innocent::enter(door.clone()).await;
+        Self { limits, census, door, innocent, asked: 0, longest_write: 0, _tasks: tasks }
+    }
+
+    async fn step(&mut self, mut peer: Peer, step: &Step) -> Peer {
+        match step {
+            Step::Asks(ask, manner, times) => {
+                self.longest_write = self.longest_write.max(ask.writes());
+                for _ in 0..times.count() {
+                    peer.say(manner, ask.message(self.next_id())).await;
+                }
+            }
+            Step::Disturbs(Rarely(Some(disturbance))) => self.disturb(&mut peer, disturbance).await,
+            Step::Disturbs(Rarely(None)) => {}
+            Step::Pauses(pause) => sleep(pause.duration()).await,
+            Step::Reads(reads) => peer.read(*reads),
+            Step::ComesAgain(resumes, odd) => {
+                let session = peer.session();
+                drop(peer);
+                let usual = if *resumes { Entrance::Resumes } else { Entrance::Anew };
+                peer = self.enter(session, odd.0.unwrap_or(usual)).await;
+            }
+        }
+        peer
+    }
+
+    async fn disturb(&mut self, peer: &mut Peer, disturbance: &Disturbance) {
+        match disturbance {
+            Disturbance::Answers(id, manner) => peer.say(manner, json!({"id": id.value(), "result": {}})).await,
+            Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
+            Disturbance::Asks(ask, manner) => {
+                let message = ask.message(self.next_id(), peer.session());
+                peer.say(manner, message).await;
+            }
+        }
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
+    }
+
+    /// A new connection, as far as it comes.
+    async fn enter(&mut self, session: Option<String>, entrance: Entrance) -> Peer {
+        let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
+        let mut peer = Peer::new(stream, session.clone());
+        match entrance {
+            Entrance::Anew | Entrance::Resumes => {
+                peer.asks_for_websocket().await;
+                for ask in [OddAsk::Initialize(matches!(entrance, Entrance::Resumes), None), OddAsk::Initialized] {
+                    let message = ask.message(self.next_id(), session.clone());
+                    peer.say_rightly(&message).await;
+                }
+            }
+            Entrance::Bare => peer.asks_for_websocket().await,
+            Entrance::Readyz => peer.write(b"GET /readyz HTTP/1.1\r\nHost: server\r\n\r\n").await,
+            Entrance::Silent => {}
+        }
+        peer
+    }
+
+    fn is_within_limits(&self) {
+        let (census, limits) = (&self.census, &self.limits);
+        let at_most = |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
+        at_most("connections", census.connections(), limits.connections);
+        at_most("sessions", census.sessions(), limits.sessions);
+        at_most("processes", census.processes(), limits.processes * limits.sessions);
+        at_most("HTTP requests", census.http_requests(), limits.waiting_requests * limits.connections);
+        at_most("retained bytes", census.most_retained_bytes(), limits.retained_bytes.max(CHUNK));
+        at_most("retained chunks", census.most_retained_chunks(), limits.retained_chunks);
+        at_most("waiting input", census.most_waiting_input(), limits.stdin_bytes.max(self.longest_write));
+    }
+
+    /// Only the innocent is left.
+    fn has_forgotten(&self) {
+        let census = &self.census;
+        let left = [census.connections(), census.sessions(), census.open_processes(), census.http_requests()];
+        assert_eq!(left, [1, 1, 1, 0], "connections, sessions, open processes, HTTP requests");
+    }
+}
+
+/// The servers that the server sends HTTP requests to: each connection gets the next answer, and is over.
+async fn answer(mut arrivals: Arrivals, answers: Vec<Vec<u8>>) {
+    const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let mut answers = answers.into_iter();
+    let mut open = Vec::new();
+    while let Some((_, mut stream)) = arrivals.recv().await {
+        let answer = answers.next();
+        let mut request = [0; 4096];
+        if answer.as_ref().is_some_and(Vec::is_empty) {
+            open.push(stream); // it never answers
+        } else if stream.read(&mut request).await.is_ok() {
+            // Who asked may have gone.
+            let _ = stream.write_all(answer.as_deref().unwrap_or(GOOD)).await;
+        }
+    }
+}
+
+/// Somebody who uses the server as it is meant.
+struct Innocent {
+    _client: Client,
+    process: Process,
+    events: Events,
+    echoed: u64,
+}
+
+impl Innocent {
+    async fn enter(door: Memory) -> Self {
+        let client = Client::start(&env(door, Arc::new(Machine)), Endpoint::tcp("server", 80), ClientLimits::default());
+        let argv = vec!["echo".to_owned()];
+        let spec = StartParams { process_id: "p1".into(), argv, cwd: "/".into(), pipe_stdin: true, ..StartParams::default() };
+        let process = must("the innocent's start", SOON, client.launch(spec)).await.expect("there is room for one");
+        let events = process.events();
+        Self { _client: client, process, events, echoed: 0 }
+    }
+
+    /// What it writes comes back at once, as the next event, over the connection that it has had from the beginning.
+    async fn echoes(&mut self) {
+        self.echoed += 1;
+        let text = format!("word {}", self.echoed);
+        must("the innocent's write", SOON, self.process.write(text.clone())).await.expect("nobody else closes its input");
+        match must("the innocent's echo", SOON, self.events.next()).await {
+            Some(Event::Output { seq, bytes, via, .. }) => {
+                assert_eq!((seq, &bytes[..], via.generation), (self.echoed, text.as_bytes(), 1));
+            }
+            other => panic!("in the place of an echo: {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! One connection of the hostile client: it writes anything, and reads what the server says, or does not.
+
+use std::time::Duration;
+
+use reknit::protocols::exec::wire::Message;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, split};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::frames::{self, Reader};
+use crate::script::Manner;
+use crate::stage::must;
+
+/// The id of the last question.
+const LAST: &str = "the last question";
+
+/// What the server has said so far.
+#[derive(Default)]
+struct Heard {
+    /// The session that it named last.
+    session: Option<String>,
+    /// Whether the last question was answered.
+    answered: bool,
+    /// Whether the connection is over.
+    over: bool,
+}
+
+/// One connection of the hostile client. Dropping it ends the connection.
+pub struct Peer {
+    writer: WriteHalf<DuplexStream>,
+    heard: watch::Receiver<Heard>,
+    reads: watch::Sender<bool>,
+    _reader: JoinSet<()>,
+}
+
+impl Peer {
+    /// Somebody who knows of a `session`.
+    pub fn new(stream: DuplexStream, session: Option<String>) -> Self {
+        let (reader, writer) = split(stream);
+        let (told, heard) = watch::channel(Heard { session, ..Heard::default() });
+        let (reads, may_read) = watch::channel(true);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(listen(reader, told, may_read));
+        Self { writer, heard, reads, _reader: tasks }
+    }
+
+    /// The session that the server named last.
+    pub fn session(&self) -> Option<String> {
+        self.heard.borrow().session.clone()
+    }
+
+    /// It reads nothing any more, or reads on.
+    pub fn read(&mut self, reads: bool) {
+        self.reads.send_replace(reads);
+    }
+
+    /// Writes, as far as the server takes it soon.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        // A server that does not read, and one that has gone, are both within their rights.
+        let _ = timeout(Duration::from_secs(2), self.writer.write_all(bytes)).await;
+    }
+
+    /// Says something, in whatever manner.
+    pub async fn say(&mut self, manner: &Manner, message: Value) {
+        for (bytes, pause) in manner.write(message, true) {
+            self.write(&bytes).await;
+            sleep(pause).await;
+        }
+    }
+
+    /// Says something as it should be said.
+    pub async fn say_rightly(&mut self, message: &Value) {
+        self.write(&frames::whole(frames::TEXT, true, message.to_string().as_bytes())).await;
+    }
+
+    /// Sends the head of a request for a WebSocket.
+    pub async fn asks_for_websocket(&mut self) {
+        const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: server\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+        self.write(HEAD).await;
+    }
+
+    /// Asks a last question. Whoever left a frame unfinished, ends it thereby; so there may be no answer, but an end.
+    pub async fn is_answered_or_over(&mut self, within: Duration) {
+        self.read(true);
+        let question = json!({"id": LAST, "method": "process/terminate", "params": {"processId": "nobody"}});
+        let done = |heard: &Heard| heard.answered || heard.over;
+        for _ in 0..40 {
+            self.say_rightly(&question).await;
+            if timeout(within / 40, self.heard.wait_for(done)).await.is_ok() {
+                return;
+            }
+        }
+        // Inside of a long frame it may go on for as long as the peer fills it: a silent peer is let go.
+        must("an answer, or an end", within, self.heard.wait_for(done)).await.expect("the reader lives");
+    }
+}
+
+/// Reads what the server says, while it may.
+async fn listen(mut stream: ReadHalf<DuplexStream>, told: watch::Sender<Heard>, mut may_read: watch::Receiver<bool>) {
+    let mut reader = Reader::default();
+    let mut is_websocket = false;
+    let mut bytes = [0; 4096];
+    loop {
+        if may_read.wait_for(|reads| *reads).await.is_err() {
+            return;
+        }
+        let Ok(count @ 1..) = stream.read(&mut bytes).await else { break };
+        reader.push(&bytes[..count]);
+        while !is_websocket && let Some(head) = reader.head() {
+            is_websocket = head.starts_with("HTTP/1.1 101 ");
+        }
+        while is_websocket && let Some(message) = reader.message() {
+            hear(&message, &told);
+        }
+    }
+    told.send_modify(|heard| heard.over = true);
+}
+
+fn hear(message: &[u8], told: &watch::Sender<Heard>) {
+    Message::parse(message).expect("the server says messages");
+    let message: Value = serde_json::from_slice(message).expect("a message is JSON");
+    let session = message.pointer("/result/sessionId").and_then(Value::as_str);
+    let answered = message["id"] == LAST;
+    if session.is_some() || answered {
+        told.send_modify(|heard| {
+            heard.session = session.map(str::to_owned).or(heard.session.take());
+            heard.answered |= answered;
+        });
+    }
+}

@@ -1,0 +1,158 @@
+//! The network, the clock and the randomness of a run; and how a run is watched.
+
+use std::future::Future;
+use std::io;
+use std::panic;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once};
+use std::time::{Duration, SystemTime};
+
+use reknit::Env;
+use reknit::env::{Entropy, WallClock};
+use reknit::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
+use reknit::process::Launch;
+use tokio::io::{DuplexStream, duplex};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// How many bytes are on their way in one direction at most.
+const PIPE: usize = 4096;
+
+/// Runs what a script asks for, on one thread and paused time.
+///
+/// # Panics
+/// Where anything panicked, in whatever task: whoever owns the task may have caught it, and gone on.
+pub fn run(script: impl Future<Output = ()>) {
+    static ONCE: Once = Once::new();
+    static PANICKED: AtomicBool = AtomicBool::new(false);
+    ONCE.call_once(|| {
+        let told = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            PANICKED.store(true, Ordering::SeqCst);
+            told(panic);
+        }));
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without an operating system below").block_on(script);
+    assert!(!PANICKED.load(Ordering::SeqCst), "a task panicked");
+}
+
+/// Waits for what must come `within` some time.
+///
+/// # Panics
+/// Where it does not.
+pub async fn must<T>(what: &str, within: Duration, future: impl Future<Output = T>) -> T {
+    match timeout(within, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what}: not within {within:?}"),
+    }
+}
+
+/// What product code gets from outside: this network, these processes, always the same time and the same numbers.
+pub fn env(net: Memory, launch: Arc<dyn Launch>) -> Env {
+    Env { net: Arc::new(net), launch, clock: Arc::new(Fixed), entropy: Arc::new(Counted::default()) }
+}
+
+struct Fixed;
+
+impl WallClock for Fixed {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+}
+
+/// The numbers of SplitMix64.
+#[derive(Default)]
+struct Counted(AtomicU64);
+
+impl Entropy for Counted {
+    fn fill(&self, bytes: &mut [u8]) {
+        for byte in bytes {
+            let mut x = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            *byte = (x >> 31) as u8;
+        }
+    }
+}
+
+/// A network of one listener, in memory.
+#[derive(Clone)]
+pub struct Memory(Arc<Inner>);
+
+struct Inner {
+    opened: mpsc::UnboundedSender<(Endpoint, Stream)>,
+    to_accept: Mutex<Option<Arrivals>>,
+    refuses: AtomicBool,
+    connections: AtomicU64,
+}
+
+/// Connections that were opened, and where to.
+pub type Arrivals = mpsc::UnboundedReceiver<(Endpoint, Stream)>;
+
+impl Memory {
+    /// A network, whose connections are for whoever [`listens`](Memory::arrivals).
+    pub fn new() -> Self {
+        let (opened, to_accept) = mpsc::unbounded_channel();
+        let (refuses, connections) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self(Arc::new(Inner { opened, to_accept: Mutex::new(Some(to_accept)), refuses, connections }))
+    }
+
+    /// Takes all connections, from the first one on.
+    pub fn arrivals(&self) -> Arrivals {
+        self.0.to_accept.lock().expect("nothing panics under the lock").take().expect("there is one listener")
+    }
+
+    /// Takes all connections for a server.
+    pub fn listener(&self) -> Listener {
+        Box::new(Listening(self.arrivals()))
+    }
+
+    /// From now on connections are refused, or not.
+    pub fn refuse(&self, refuses: bool) {
+        self.0.refuses.store(refuses, Ordering::Relaxed);
+    }
+
+    /// Opens a connection, of which nothing is said yet.
+    pub fn open(&self, to: &Endpoint) -> io::Result<DuplexStream> {
+        if self.0.refuses.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (near, far) = duplex(PIPE);
+        let id = ConnId(self.0.connections.fetch_add(1, Ordering::Relaxed) + 1);
+        self.0.opened.send((to.clone(), Stream::new(far, id))).map_err(|_| io::ErrorKind::ConnectionRefused)?;
+        Ok(near)
+    }
+}
+
+impl Connect for Memory {
+    fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
+        Box::pin(async {
+            let near = self.open(to)?;
+            Ok(Stream::new(near, ConnId(self.0.connections.load(Ordering::Relaxed))))
+        })
+    }
+}
+
+impl Network for Memory {
+    fn listen<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
+        Box::pin(async { Ok(self.listener()) })
+    }
+}
+
+struct Listening(Arrivals);
+
+impl Accept for Listening {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Stream>> {
+        Box::pin(async {
+            match self.0.recv().await {
+                Some((_, stream)) => Ok(stream),
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::tcp("server", 80)
+    }
+}
