@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// How many scripts are drawn for each end.
-const DRAWN: u64 = 1000;
+const DRAWN: u64 = 200;
 
 /// How many bytes one is drawn out of, at most.
 const LONGEST: usize = 1024;
