@@ -154,7 +154,13 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
     let mut refused: Vec<Call> = Vec::new();
-    let mut failed: Vec<&str> = Vec::new();
+    // A failure may be told later: some look at their process after a while.
+    let failed: Vec<&str> = (evidence.history.events.iter())
+        .filter_map(|event| match &event.what {
+            What::StreamEnded { stream, ending: Ending::Failed { .. } } => Some(evidence.promise.whole(stream)),
+            _ => None,
+        })
+        .collect();
     for event in judged(evidence).filter(|_| evidence.plan.puppets.is_empty()) {
         asked.extend(Asked::of(event));
         match &event.what {
@@ -162,7 +168,6 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Failed { call, .. } => unwanted.push(*call),
             What::Answered { call, result } if result.starts_with("refused: gap") => refused.push(*call),
             What::Answered { call, result } if result == ABANDONED || result.starts_with("refused") => unwanted.push(*call),
-            What::StreamEnded { stream, ending: Ending::Failed { .. } } => failed.push(evidence.promise.whole(stream)),
             // With a server or a session die its processes.
             What::Died { .. } | What::Milestone { name: "exec.server.expired", .. } => return Vec::new(),
             What::Ended { stream, outcome } if outcome.starts_with("signal") => {
@@ -172,7 +177,10 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
                 let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
                 // One whose handle was dropped is followed while calls on it wait: its gap is told to them.
                 let is_told = refused.iter().filter_map(|call| asked.get(call)).any(|call| call.is_about_the_process_of(start));
-                if !is_asked_for && !is_told && !unwanted.contains(call) && !failed.contains(&&*stream.0) {
+                // Whatever a start whose answer was lost may have started is ended by its name; the older one has it, too.
+                let of_its_name = |other: &Asked<'_>| other.verb() == "start" && other.is_about_the_process_of(start);
+                let is_unwanted = unwanted.iter().any(|other| other == call || asked.get(other).is_some_and(of_its_name));
+                if !is_asked_for && !is_told && !is_unwanted && !failed.contains(&&*stream.0) {
                     let sentence = format!("{stream}: it ended with {outcome}, and nobody had it ended (at {})", event.at);
                     return vec![broken("ends_as_it_wants", event.at, Some(stream), sentence)];
                 }

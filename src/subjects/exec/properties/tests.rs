@@ -93,6 +93,11 @@ fn a_process_is_killed_by_its_user_only() {
     let refused = |why| killed(read(started(), 1_500, 0).answered(2, 2_000, why));
     assert!(breaks(&refused("refused: gap: event 1 is no longer there"), ends_as_it_wants).is_empty());
     assert_eq!(breaks(&refused("refused: p1 is unknown"), ends_as_it_wants).len(), 1);
+    let told_later = killed(started()).broke("p1", 5_000, "gap");
+    assert!(breaks(&told_later, ends_as_it_wants).is_empty());
+    let started_again = started().asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#);
+    assert!(breaks(&killed(started_again.clone().failed(2, 2_500, "lost")), ends_as_it_wants).is_empty());
+    assert_eq!(breaks(&killed(started_again), ends_as_it_wants).len(), 1);
 }
 
 #[test]
