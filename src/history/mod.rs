@@ -233,7 +233,7 @@ pub enum What {
         /// What it does to what is in its scope.
         nature: Nature,
         /// How many bytes of payload were on their way there, in both directions.
-        in_flight: u64,
+        in_flight: u32,
     },
     /// A fault is over: nothing is in force any more, what it held has arrived, and each end of a connection that it killed
     /// has learned of it, by the fault or by its own detection.

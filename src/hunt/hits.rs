@@ -115,7 +115,7 @@ impl<'a> Now<'a> {
         }
     }
 
-    fn hit(&self, hit: &mut Hit, scope: &Scope, in_flight: u64) {
+    fn hit(&self, hit: &mut Hit, scope: &Scope, in_flight: u32) {
         let touched = |wanted| self.conns_in(scope).any(|conn| self.phases[conn] == wanted);
         let held = self.held.iter().any(|(_, host)| host.is_none_or(|host| self.is_touched(scope, host)));
         let (handshake, catch_up) = (touched(Phase::Handshake), touched(Phase::CatchUp));

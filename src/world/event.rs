@@ -213,11 +213,11 @@ impl World {
 
     /// Has the director sleep until a virtual time, without waking it to be told.
     fn sleep_until(&mut self, look: Time) {
-        if self.turns.look != look {
-            if let (Some(sleep), Some(origin)) = (&mut self.turns.sleep, self.turns.origin) {
-                sleep.as_mut().reset(origin + Duration::from_millis(look.0));
-                self.turns.look = look;
-            }
+        if self.turns.look != look
+            && let (Some(sleep), Some(origin)) = (&mut self.turns.sleep, self.turns.origin)
+        {
+            sleep.as_mut().reset(origin + Duration::from_millis(look.0));
+            self.turns.look = look;
         }
     }
 
