@@ -37,6 +37,8 @@ pub enum Command {
         /// The file; hunts put theirs into `scenarios/found`
         file: PathBuf,
     },
+    /// Find each defect by random schedules, and tell how many it took
+    Defects(Defects),
     /// Read scenario files and look up every name in them; run nothing
     Check {
         /// Scenario files, and folders of them [default: scenarios]
@@ -111,6 +113,23 @@ impl Hunt {
     pub fn count(&self) -> u64 {
         self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 })
     }
+}
+
+#[derive(Debug, Args)]
+pub struct Defects {
+    /// The protocol under test; `list subjects` names them
+    pub subject: String,
+    /// Only this defect; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub defect: Vec<String>,
+    /// The swarm file from which schedules are drawn [default: the subject's own]
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// The most schedules for each defect
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 2000)]
+    pub runs: u64,
+    #[command(flatten)]
+    pub pool: Workers,
 }
 
 /// What the command line changes in a subject.

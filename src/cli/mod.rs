@@ -5,7 +5,7 @@
 //! that says what to do.
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
-//! - `run`, `hunt`, `replay`, `shrink`, `keep`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
+//! - `run`, `hunt`, `replay`, `shrink`, `keep`, `defects`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
 //! - `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. No command prints past it, so each can be tested as
 //!   a function.
 
@@ -23,6 +23,7 @@ use crate::subject::Erased;
 
 mod args;
 mod check;
+mod defects;
 mod diff;
 mod files;
 mod hunt;
@@ -119,6 +120,7 @@ fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
         Command::Replay(args) => replay::replay(&args, subjects, page),
         Command::Shrink(args) => shrink::shrink(&args, subjects, page),
         Command::Keep { file } => keep::keep(&file, subjects, page),
+        Command::Defects(args) => defects::defects(&args, subjects, page),
         Command::Check { files } => check::check(&files, subjects, page),
         Command::New { subject } => check::new(&subject, subjects, page),
         Command::Diff(args) => diff::diff(&args, subjects, page),
@@ -129,7 +131,8 @@ fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
 /// What is wrong with the arguments, in one line.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingSubcommand || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "name a command: run, hunt, replay, shrink, keep, check, new, diff or list; --help says what each does".into();
+        return "name a command: run, hunt, replay, shrink, keep, defects, check, new, diff or list; --help says what each does"
+            .into();
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

@@ -7,7 +7,7 @@
 //! - [`shrink`](mod@shrink): a run that broke, made small.
 //! - [`tally`](mod@tally): all runs of one scenario, summed up.
 //! - [`random`]: a hunt through random schedules. [`hits`]: what their faults hit. [`seed`]: a seed as a person is told it.
-//! - [`kept`]: finds as files of a folder.
+//! - [`kept`]: finds as files of a folder. [`matrix`]: which defects hunts find, and how soon.
 //!
 //! Nothing here prints: what a person reads is made in [`report`](crate::report).
 
@@ -16,6 +16,7 @@ pub mod fresh;
 pub mod hits;
 pub mod judge;
 pub mod kept;
+pub mod matrix;
 pub mod plans;
 pub mod pool;
 pub mod random;

@@ -1,0 +1,91 @@
+//! The kill matrix: for each defect of a subject, how many random schedules it takes to find it, and how small the find becomes.
+//!
+//! Every defect starts cold: from the first seed of the profile, without a scenario file. A defect that is not found is a hole in
+//! the harness: in what it draws, or in what it looks at.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::scenario::Expect;
+use crate::schedule::Profile;
+
+use super::examine::Checks;
+use super::judge::Case;
+use super::pool::Pool;
+use super::random::{Ground, hunt};
+use super::shrink::{Budget, main_thing, shrink};
+use super::tally::{Failed, Trouble};
+
+/// What it took to find a defect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// The defect.
+    pub defect: &'static str,
+    /// How many schedules were run, the one that broke among them.
+    pub schedules: u64,
+    /// What broke; `None` where nothing did.
+    pub found: Option<Found>,
+}
+
+/// What broke first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The property.
+    pub property: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// How many steps the schedule had.
+    pub drawn: usize,
+    /// How many it has when it is made small; `None` where it cannot be.
+    pub steps: Option<usize>,
+}
+
+/// Hunts one defect, through so many schedules at most.
+///
+/// # Errors
+/// If a run could not be carried out.
+pub fn kill(ground: &Ground, defect: &'static str, most: u64, checks: &Checks, pool: &Pool) -> Result<Kill, Trouble> {
+    let mut profile = Profile::clone(&ground.profile);
+    profile.defects.push(defect.to_owned());
+    let first = profile.first_seed;
+    let ground = Ground { subject: ground.subject.clone(), profile: Arc::new(profile) };
+    let mut caught = None;
+    let seeds = (0..most).map(move |n| first.wrapping_add(n));
+    let hunted = hunt(&ground, seeds, checks, pool, |_, failed| {
+        caught = failed;
+        if caught.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(Kill { defect, schedules: hunted.tally.runs, found: caught.and_then(|failed| look_at(&ground, &failed, pool)) })
+}
+
+fn look_at(ground: &Ground, failed: &Failed, pool: &Pool) -> Option<Found> {
+    let main = main_thing(&failed.broken)?;
+    let case = Case { subject: &ground.subject, plan: &failed.plan, expect: &Expect::default() };
+    let budget = Budget { pool: *pool, ..Budget::default() };
+    let shrunk = shrink(case, main, &budget, |_| ControlFlow::Continue(()));
+    Some(Found {
+        property: main.property,
+        seed: failed.plan.seed,
+        drawn: failed.plan.steps.len(),
+        steps: shrunk.ok().map(|shrunk| shrunk.plan.steps.len()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample: the whole matrix takes minutes.
+    #[test]
+    fn a_defect_is_found_by_chance_and_made_small() {
+        let subject = crate::subjects::built_in().into_iter().find(|subject| subject.name() == "counter").unwrap();
+        let ground = Ground { profile: Arc::new(Profile::default_for(&subject)), subject };
+        for defect in ["resumes-one-too-late", "eof-is-completion", "no-dedupe"] {
+            let known = ground.subject.defects().iter().find(|known| known.name == defect).unwrap();
+            let kill = kill(&ground, known.name, 500, &Checks::default(), &Pool::default()).unwrap();
+            let found = kill.found.unwrap_or_else(|| panic!("{defect} was not found in {} schedules", kill.schedules));
+            assert!(known.breaks.contains(&found.property), "{defect}: {found:?}");
+            assert!(found.steps.is_some_and(|steps| steps <= 3), "{defect}: {found:?}");
+        }
+    }
+}
