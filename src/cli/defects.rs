@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::hunt::Checks;
 use crate::hunt::matrix::{Kill, kill};
 use crate::hunt::seed::DEFAULT;
-use crate::hunt::{Checks, Trouble};
 use crate::report::say;
 use crate::subject::Erased;
 
@@ -25,8 +25,7 @@ pub fn defects(args: &Defects, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>
     let mut kills = Vec::new();
     for (n, defect) in wanted.iter().enumerate() {
         page.progress(&format!("{}/{}  {defect}", n + 1, wanted.len()));
-        let kill = kill(&ground, defect, args.runs, &Checks::default(), &args.pool.pool());
-        let kill = kill.map_err(|trouble: Trouble| Stop(trouble.to_string()))?;
+        let kill = kill(&ground, defect, args.runs, &Checks::default(), &args.pool.pool())?;
         page.no_progress();
         page.say(&row(&kill, wide))?;
         kills.push(kill);

@@ -11,7 +11,7 @@ use crate::hunt::kept::{Kept, Shape};
 use crate::hunt::random::{Ground, Hunted, hunt as run};
 use crate::hunt::seed::{DEFAULT, Seed};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
-use crate::hunt::{Case, Checks, Failed, Trouble};
+use crate::hunt::{Case, Checks, Failed};
 use crate::property::Broken;
 use crate::report::{Failure, envelope, story};
 use crate::scenario::{Body, Expect, Scenario};
@@ -61,7 +61,7 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     let hunted = run(&ground, seeds, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
     page.no_progress();
     stopped?;
-    let hunted = hunted.map_err(|trouble: Trouble| Stop(trouble.to_string()))?;
+    let hunted = hunted?;
     page.say(&summary::tell(&hunted, &finds, subject, started.elapsed()))?;
     Ok(hunted.broke == 0)
 }

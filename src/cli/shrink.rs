@@ -112,11 +112,9 @@ pub(super) fn verify(file: &str, shrunk: &Shrunk, subject: &Arc<dyn Erased>, pag
     }
 }
 
-/// Writes the file, and makes its folder where there is none.
+/// Writes the file.
 fn keep(out: &Path, file: &str) -> Result<(), Stop> {
-    let folder = out.parent().map_or(Ok(()), std::fs::create_dir_all);
-    let written = folder.and_then(|()| write_whole(out, file));
-    written.map_err(|error| Stop(format!("{}: this file cannot be written: {error}", out.display())))
+    write_whole(out, file).map_err(|error| Stop(format!("{}: this file cannot be written: {error}", out.display())))
 }
 
 #[cfg(test)]

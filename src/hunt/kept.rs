@@ -86,7 +86,7 @@ impl Kept {
         let text = Self::file(plan, broken);
         let path = self.free(&format!("{}-{}-{}", plan.subject, broken.property.replace('_', "-"), plan.seed));
         self.shapes.insert(Shape::of(plan, broken.property), path.clone());
-        match fs::create_dir_all(&self.folder).and_then(|()| write_whole(&path, &text)) {
+        match write_whole(&path, &text) {
             Ok(()) => Ok(path),
             Err(why) => Err(Box::new(Unsaved { path, why, text })),
         }
@@ -104,8 +104,9 @@ impl Kept {
     }
 }
 
-/// Writes a file whole or not at all: a full disk leaves no half of it.
+/// Writes a file whole or not at all: a full disk leaves no half of it. Makes its folder where there is none.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
     let beside = path.with_extension("toml.part");
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
