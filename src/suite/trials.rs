@@ -10,10 +10,17 @@ use crate::world::Engine;
 use super::failure;
 use super::{File, Suite};
 
-/// All tests of a suite.
+/// All tests of a suite, those that take long first: one that comes last is waited for by threads that have nothing else to do.
+/// What looks at all files comes last, when their runs are done.
 pub fn of(suite: &Arc<Suite>) -> Vec<Trial> {
-    let mut trials = Vec::new();
-    for (n, file) in suite.files.iter().enumerate() {
+    let of_all = |what: &str| format!("{}::{what}", suite.subject.name());
+    let mut trials = vec![
+        test(suite, of_all("same_digest"), same_digest),
+        test(suite, suite.swarm.name.clone(), |suite| holds(suite, &suite.swarm)),
+    ];
+    let mut files: Vec<_> = suite.files.iter().enumerate().collect();
+    files.sort_by_key(|(_, file)| !file.scenario.as_ref().is_ok_and(plans::is_swarm));
+    for (n, file) in files {
         trials.push(test(suite, file.name.clone(), move |suite| holds(suite, &suite.files[n])));
         let Ok(scenario) = &file.scenario else { continue };
         for defect in scenario.kills.clone() {
@@ -25,11 +32,8 @@ pub fn of(suite: &Arc<Suite>) -> Vec<Trial> {
             trials.push(test(suite, name, move |suite| holds_on_turmoil(suite, &suite.files[n])));
         }
     }
-    let of_all = |what: &str| format!("{}::{what}", suite.subject.name());
     trials.push(test(suite, of_all("ledger"), ledger));
     trials.push(test(suite, of_all("reached"), reached));
-    trials.push(test(suite, of_all("same_digest"), same_digest));
-    trials.push(test(suite, suite.swarm.name.clone(), |suite| holds(suite, &suite.swarm)));
     trials
 }
 
@@ -45,8 +49,8 @@ fn holds(suite: &Suite, file: &File) -> Result<(), String> {
     failure::unless_good(scenario, &tally, &[])
 }
 
-/// So many runs of a file are carried out on stock turmoil, too: it takes seconds for what the event engine does in milliseconds.
-const ON_TURMOIL: usize = 2;
+/// So many runs of a file are carried out on stock turmoil, too: each takes seconds there, and milliseconds on the event engine.
+const ON_TURMOIL: usize = 1;
 
 /// The same on stock turmoil.
 fn holds_on_turmoil(suite: &Suite, file: &File) -> Result<(), String> {
@@ -104,8 +108,9 @@ fn reached(suite: &Suite) -> Result<(), String> {
     if unreached.is_empty() { Ok(()) } else { Err(format!("no run reached these:\n  {}", unreached.join("\n  "))) }
 }
 
-/// So many seeds of each file are repeated, and so many random schedules.
-const REPEATED: (u64, u64) = (1, 50);
+/// So many seeds of each file are repeated, and so many random schedules, each with its twin: four runs for one. Of all others a
+/// share is, wherever they are run.
+const REPEATED: (u64, u64) = (1, 15);
 
 /// Runs come out the same again, each and all.
 fn same_digest(suite: &Suite) -> Result<(), String> {
