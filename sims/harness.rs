@@ -44,7 +44,8 @@ fn all_files_of_a_folder_hold_and_the_table_says_so() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let lines = |jobs| {
-        let out = reknit(&["run", "--format", "json", "--seeds", "2", "--jobs", jobs]).out;
+        let swarm = "scenarios/exec/swarm-tight-limits.toml";
+        let out = reknit(&["run", "scenarios/counter", swarm, "--format", "json", "--seeds", "4", "--jobs", jobs]).out;
         let lines = out.lines().filter(|line| line.contains("\"kind\":\"scenario\""));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
