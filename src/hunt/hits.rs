@@ -202,7 +202,7 @@ mod tests {
         let on = |jobs| {
             let mut found = Vec::new();
             let pool = Pool { jobs, ..Pool::default() };
-            let hunted = hunt(&ground, 1..121, &Checks::default(), &pool, |_, failed| {
+            let hunted = hunt(&ground, 1..61, &Checks::default(), &pool, |_, failed| {
                 found.extend(failed.map(|failed| (failed.plan, failed.broken)));
                 ControlFlow::Continue(())
             });

@@ -80,7 +80,7 @@ mod tests {
     fn a_defect_is_found_by_chance_and_made_small() {
         let subject = crate::subjects::built_in().into_iter().find(|subject| subject.name() == "counter").unwrap();
         let ground = Ground { profile: Arc::new(Profile::default_for(&subject)), subject };
-        for defect in ["resumes-one-too-late", "eof-is-completion", "no-dedupe"] {
+        for defect in ["resumes-one-too-late", "eof-is-completion", "lost-wake-up"] {
             let known = ground.subject.defects().iter().find(|known| known.name == defect).unwrap();
             let kill = kill(&ground, known.name, 500, &Checks::default(), &Pool::default()).unwrap();
             let found = kill.found.unwrap_or_else(|| panic!("{defect} was not found in {} schedules", kill.schedules));
