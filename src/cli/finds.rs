@@ -1,6 +1,6 @@
 //! What long work found: made small, verified, kept and told, one of each shape.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,14 +26,16 @@ const FOUND: &str = "scenarios/found";
 /// Where finds are kept that a defect was switched on for: they are nobody's bug.
 const FOUND_ON_PURPOSE: &str = "target/reknit";
 
-/// So many finds of one property are made small; what else breaks it is counted as one like them.
-const LOOKED_AT: u64 = 8;
+/// So many finds of one property are made small, each of another shape; what else breaks it is counted as one like them.
+const LOOKED_AT: usize = 8;
 
 /// What was found so far.
 pub(super) struct Finds {
     subject: Arc<dyn Erased>,
     kept: Kept,
     interrupted: Interrupted,
+    /// What of each property was looked at: its shape as it was found.
+    seen: BTreeMap<&'static str, BTreeSet<Shape>>,
     /// How many runs broke each property.
     broke: BTreeMap<&'static str, u64>,
     saved: u64,
@@ -54,15 +56,23 @@ impl Finds {
     pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted) -> Self {
         let folder = if defects.is_empty() { FOUND } else { FOUND_ON_PURPOSE };
         let kept = Kept::open(Path::new(folder), subject);
-        Self { subject: subject.clone(), kept, interrupted, broke: BTreeMap::new(), saved: 0, duplicates: 0 }
+        Self {
+            subject: subject.clone(),
+            kept,
+            interrupted,
+            seen: BTreeMap::new(),
+            broke: BTreeMap::new(),
+            saved: 0,
+            duplicates: 0,
+        }
     }
 
     /// Makes a find small, keeps and tells it, unless one like it is kept. `origin` is where its plan comes from.
     pub fn look_at(&mut self, failed: Failed, origin: &str, page: &mut Page<'_>) -> Result<(), Stop> {
         let Some(property) = main_thing(&failed.broken).map(|broken| broken.property) else { return Ok(()) };
-        let times = self.broke.entry(property).or_default();
-        *times += 1;
-        if *times > LOOKED_AT {
+        *self.broke.entry(property).or_default() += 1;
+        let seen = self.seen.entry(property).or_default();
+        if seen.len() == LOOKED_AT || !seen.insert(Shape::of(&failed.plan, property)) {
             self.duplicates += 1;
             return Ok(());
         }

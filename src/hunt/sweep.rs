@@ -119,8 +119,7 @@ pub fn sweep(
     mut each: impl FnMut(&Swept, Option<Caught>) -> ControlFlow<()>,
 ) -> Result<Swept, Trouble> {
     let long = put_off(subject, plan);
-    let mut swept =
-        Swept { plan: long, positions: Vec::new(), trials: Vec::new(), done: 0, broke: 0, tally: Tally::default() };
+    let mut swept = Swept { plan: long, positions: Vec::new(), trials: Vec::new(), done: 0, broke: 0, tally: Tally::default() };
     let plain = run_plain(subject, &mut swept, pool)?;
     if let Some(plain) = &plain {
         swept.positions = positions::of(&**subject, plan, &plain.history, swept_until(plan));
@@ -138,15 +137,17 @@ pub fn sweep(
     };
     let steps: Vec<_> = swept.trials.iter().map(|trial| trial.step.clone()).collect();
     let mut trouble = None;
-    pool.run(steps.into_iter(), move |step| worker.run(&step), |result| {
-        match swept.add(result) {
+    pool.run(
+        steps.into_iter(),
+        move |step| worker.run(&step),
+        |result| match swept.add(result) {
             Ok(caught) => each(&swept, caught),
             Err(why) => {
                 trouble = Some(why);
                 ControlFlow::Break(())
             }
-        }
-    });
+        },
+    );
     trouble.map_or(Ok(swept), Err)
 }
 

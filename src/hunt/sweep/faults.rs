@@ -132,7 +132,11 @@ fn cut(position: &Position, client: Learns, server: Learns) -> Option<Step> {
     let learns = BTreeMap::from([(site.client.clone(), client), (site.server.clone(), server)]);
     Some(match &position.spot {
         Spot::Message { toward, n, .. } => at(position.at, cut_after(site, toward, Count::Messages(*n), learns)),
-        Spot::Packet { .. } => at(position.at, Fault::Cut { conn: site.conn.clone(), learns }),
+        // There must be something to cut: the first packet of a connection is cut on its way.
+        Spot::Packet { .. } => {
+            let when = position.at.max(site.opened + Duration::from_millis(1));
+            at(when, Fault::Cut { conn: site.conn.clone(), learns })
+        }
         Spot::Milestone { .. } | Spot::Point { .. } => {
             Step { when: after(position)?, action: Action::Fault(Fault::Cut { conn: site.conn.clone(), learns }) }
         }

@@ -25,13 +25,21 @@ pub enum Outcome {
 impl Outcome {
     /// All of them, each with what a person calls it and what it means.
     pub const ALL: [(Outcome, &'static str, &'static str); 4] = [
-        (Outcome::Untouched, "untouched", "its users saw the same, times and the borders of items apart, and no client needed a generation more"),
+        (
+            Outcome::Untouched,
+            "untouched",
+            "its users saw the same, times and the borders of items apart, and no client needed a generation more",
+        ),
         (
             Outcome::Recovered,
             "recovered",
             "every stream that had completed completed, and every call that had been answered was answered, and none of them with a refusal",
         ),
-        (Outcome::Failed, "failed", "some stream or call came to less than without the fault, and no property broke: it was justified"),
+        (
+            Outcome::Failed,
+            "failed",
+            "some stream or call came to less than without the fault, and no property broke: it was justified",
+        ),
         (Outcome::Broken, "broken", "a property broke"),
     ];
 

@@ -3,7 +3,7 @@
 //! They are read from a detailed history. What a file calls them is what a trigger or a count names: the n-th milestone of a name
 //! on a host, the n-th message of a direction. A packet has no such name, and is known by the millisecond in which it left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::history::{ConnIndex, Connection, Event, Fate, Flags, History, Packet, Side, Time, What};
@@ -106,7 +106,9 @@ pub struct Site {
     pub client: Host,
     /// The host that it was opened to.
     pub server: Host,
-    /// Whether there was anything left of it that a fault could hit.
+    /// When it was opened.
+    pub opened: Time,
+    /// Whether its first packet had left, and there was anything left of it that a fault could hit.
     pub open: bool,
 }
 
@@ -166,23 +168,9 @@ fn carries(flags: Flags, len: u32) -> String {
 
 /// The positions of a run before a moment, in order. The history must be a [detailed](crate::world::Detail::Full) one.
 pub fn of(subject: &dyn Erased, plan: &Plan, history: &History, until: Time) -> Vec<Position> {
-    let mut lister = Lister { subject, plan, history, counted: BTreeMap::new(), ends: BTreeMap::new() };
-    let killed = killed(history);
+    let mut lister = Lister { subject, plan, history, counted: BTreeMap::new(), ends: BTreeMap::new(), alive: BTreeSet::new() };
     let before = history.events.iter().take_while(|event| event.at < until);
-    before.filter_map(|event| lister.position(event, &killed)).collect()
-}
-
-/// When each connection was killed by the schedule itself, which its ends may learn of much later.
-fn killed(history: &History) -> BTreeMap<usize, Time> {
-    let mut killed = BTreeMap::new();
-    for event in &history.events {
-        if let What::FaultBegan { what: Fault::Cut { .. }, scope, .. } = &event.what {
-            for conn in &scope.conns {
-                killed.entry(conn.0).or_insert(event.at);
-            }
-        }
-    }
-    killed
+    before.filter_map(|event| lister.position(event)).collect()
 }
 
 /// What positions of one name are counted by: a direction of a connection, or a host.
@@ -201,10 +189,20 @@ struct Lister<'a> {
     counted: BTreeMap<Row, u64>,
     /// Where the last message of each direction ended.
     ends: BTreeMap<(usize, Side), u64>,
+    /// The connections whose first packet has left, and that the schedule itself has not cut.
+    alive: BTreeSet<usize>,
 }
 
 impl Lister<'_> {
-    fn position(&mut self, event: &Event, killed: &BTreeMap<usize, Time>) -> Option<Position> {
+    fn position(&mut self, event: &Event) -> Option<Position> {
+        match &event.what {
+            What::ConnOpened { conn } => drop(self.alive.insert(conn.0)),
+            // Its ends may learn of that much later.
+            What::FaultBegan { what: Fault::Cut { .. }, scope, .. } => {
+                self.alive.retain(|it| !scope.conns.contains(&ConnIndex(*it)))
+            }
+            _ => {}
+        }
         let host = event.host.clone()?;
         let (spot, conn, passes) = match &event.what {
             What::Packet(packet) => (self.packet(packet), Some(packet.conn.0), packet.fate != Fate::Lost),
@@ -224,10 +222,7 @@ impl Lister<'_> {
             }
             _ => return None,
         };
-        let conn = conn.and_then(|index| {
-            let dead = killed.get(&index).is_some_and(|at| *at <= event.at);
-            self.site(index, event.at, passes && !dead)
-        });
+        let conn = conn.and_then(|index| self.site(index, event.at, passes && self.alive.contains(&index)));
         let server = self.server(&host, conn.as_ref());
         Some(Position { at: event.at, host, spot, conn, server, trials: Vec::new() })
     }
@@ -267,9 +262,9 @@ impl Lister<'_> {
     }
 
     fn site(&self, index: usize, at: Time, alive: bool) -> Option<Site> {
-        let Connection { name, client, server, over, .. } = &self.history.conns[index];
+        let Connection { name, client, server, opened, over, .. } = &self.history.conns[index];
         let over = over.0.zip(over.1).is_some_and(|(client, server)| client.max(server) <= at);
         let (client, server) = (client.clone(), server.clone());
-        Some(Site { index: ConnIndex(index), conn: name.parse().ok()?, client, server, open: alive && !over })
+        Some(Site { index: ConnIndex(index), conn: name.parse().ok()?, client, server, opened: *opened, open: alive && !over })
     }
 }

@@ -1,9 +1,11 @@
 //! Sweeps of small schedules.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::property::told::{Told, history};
 use crate::scenario::Scenario;
-use crate::schedule::Limits;
+use crate::schedule::{Action, Conn, Fault, Learns, Limits, When};
 
 fn subject(name: &str) -> Arc<dyn Erased> {
     crate::subjects::built_in().into_iter().find(|subject| subject.name() == name).unwrap()
@@ -39,21 +41,25 @@ fn with_defect((subject, mut plan): (Arc<dyn Erased>, Plan), defect: &str) -> (A
     (subject, plan)
 }
 
-fn sweep_of((subject, plan): &(Arc<dyn Erased>, Plan), jobs: usize) -> (Swept, Vec<Caught>) {
+/// A sweep that ends after so many trials, and all that broke in it.
+fn sweep_of((subject, plan): &(Arc<dyn Erased>, Plan), jobs: usize, most: usize) -> (Swept, Vec<Caught>) {
     let mut found = Vec::new();
     let pool = Pool { jobs, ..Pool::default() };
-    let swept = sweep(subject, plan, &Checks::default(), &pool, |_, caught| {
+    let swept = sweep(subject, plan, &Checks::default(), &pool, |swept, caught| {
         found.extend(caught);
-        ControlFlow::Continue(())
+        if swept.done == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     (swept.unwrap(), found)
 }
 
+/// The whole sweep of three numbers.
+static WHOLE: LazyLock<Swept> = LazyLock::new(|| sweep_of(&numbers(), 2, usize::MAX).0);
+
 #[test]
 fn a_good_subject_survives_every_fault_at_every_position_and_each_fault_finds_something_to_do() {
-    let (swept, found) = sweep_of(&numbers(), 2);
-    let sentences: Vec<_> = found.iter().map(|caught| (caught.trial, &caught.failed.broken)).collect();
-    assert!(sentences.is_empty(), "{sentences:?}");
+    let swept = &*WHOLE;
+    let broken: Vec<_> = swept.trials.iter().filter(|it| !it.broken.is_empty()).map(|it| (swept.name(it), &it.broken)).collect();
+    assert!(broken.is_empty(), "{broken:?}");
     let idle: Vec<_> = swept.trials.iter().filter_map(|trial| Some((swept.name(trial), trial.idle.as_ref()?))).collect();
     assert!(idle.is_empty(), "{idle:?}");
     assert_eq!((swept.done, swept.tally.runs), (swept.trials.len(), swept.trials.len() as u64 + 1));
@@ -72,7 +78,7 @@ fn a_good_subject_survives_every_fault_at_every_position_and_each_fault_finds_so
 fn a_sweep_is_the_same_on_any_number_of_threads() {
     let broken = with_defect(numbers(), "resumes-one-too-late");
     let told = |jobs| {
-        let (swept, found) = sweep_of(&broken, jobs);
+        let (swept, found) = sweep_of(&broken, jobs, 150);
         let outcomes: Vec<_> = swept.trials.iter().map(|trial| (trial.outcome, trial.broken.clone())).collect();
         let found: Vec<_> = found.into_iter().map(|caught| (caught.trial, caught.failed.broken)).collect();
         (swept.tally.digest, swept.broke, outcomes, found)
@@ -85,9 +91,9 @@ fn a_sweep_is_the_same_on_any_number_of_threads() {
 #[test]
 fn what_breaks_at_a_position_is_an_ordinary_schedule_with_one_step_more() {
     let broken = with_defect(numbers(), "resumes-one-too-late");
-    let (swept, found) = sweep_of(&broken, 2);
-    let Caught { trial: Some(trial), failed } = &found[0] else { panic!("{found:?}") };
-    let trial = &swept.trials[*trial];
+    let (swept, found) = sweep_of(&broken, 2, 150);
+    let Caught { trial, failed } = &found[0];
+    let trial = &swept.trials[trial.expect("it holds without a fault")];
     assert_eq!((trial.outcome, trial.broken.first()), (Some(Outcome::Broken), Some(&"gap_free")));
     assert_eq!(failed.plan, swept.plan_of(trial));
     assert_eq!(failed.plan.steps.len(), broken.1.steps.len() + 1);
@@ -96,7 +102,7 @@ fn what_breaks_at_a_position_is_an_ordinary_schedule_with_one_step_more() {
 
 #[test]
 fn every_step_of_a_sweep_can_stand_in_a_file() {
-    let (swept, _) = sweep_of(&numbers(), 2);
+    let swept = &*WHOLE;
     for trial in &swept.trials {
         let plan = swept.plan_of(trial);
         let file = Scenario::of_plan(plan.clone(), "swept").to_toml();
@@ -107,38 +113,27 @@ fn every_step_of_a_sweep_can_stand_in_a_file() {
 
 #[test]
 fn a_schedule_that_breaks_by_itself_is_the_only_run() {
-    let (subject, mut plan) = with_defect(numbers(), "resumes-one-too-late");
-    let cut = r#"
-        format = 1
-        subject = "counter"
-        title = "A cut"
-        [[step]]
-        at = "2100ms"
-        cut = { conn = "client#1" }
-        "#;
-    plan.steps.extend(self::plan(cut).1.steps);
-    let (swept, found) = sweep_of(&(subject, plan), 1);
+    let (swept, found) = sweep_of(&with_defect(cut_short(), "resumes-one-too-late"), 1, usize::MAX);
     assert_eq!((swept.positions.len(), swept.trials.len(), swept.tally.runs, swept.broke), (0, 0, 1, 1));
-    assert!(matches!(&found[..], [Caught { trial: None, failed }] if failed.broken[0].property == "gap_free"), "{found:?}");
+    let found: Vec<_> = found.iter().map(|caught| (caught.trial, caught.failed.broken[0].property)).collect();
+    assert_eq!(found, [(None, "gap_free")]);
 }
 
 #[test]
 fn a_sweep_that_is_broken_off_ends_with_what_it_has() {
-    let (subject, plan) = numbers();
-    let swept = sweep(&subject, &plan, &Checks::default(), &Pool::default(), |swept, _| {
-        if swept.done == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    let swept = swept.unwrap();
+    let (swept, _) = sweep_of(&numbers(), 2, 7);
     assert_eq!((swept.done, swept.tally.runs), (7, 8));
     assert!(swept.trials.iter().enumerate().all(|(n, trial)| trial.outcome.is_some() == (n < 7)));
 }
 
 #[test]
 fn what_leaves_in_the_same_millisecond_of_a_connection_is_tried_once() {
-    let (swept, _) = sweep_of(&numbers(), 2);
-    let shared = swept.positions.iter().enumerate().filter(|(number, position)| {
-        position.trials.iter().any(|trial| swept.trials[*trial].position < *number)
-    });
+    let swept = &*WHOLE;
+    let shared = swept
+        .positions
+        .iter()
+        .enumerate()
+        .filter(|(number, position)| position.trials.iter().any(|trial| swept.trials[*trial].position < *number));
     assert!(shared.count() > 0, "an answer leaves together with what it acknowledges");
     for (number, trial) in swept.trials.iter().enumerate() {
         assert!(swept.trials[..number].iter().all(|other| other.step != trial.step), "{}", swept.name(trial));
@@ -149,7 +144,7 @@ fn what_leaves_in_the_same_millisecond_of_a_connection_is_tried_once() {
 fn nothing_is_tried_in_the_healed_tail_and_it_begins_when_the_file_says() {
     let (subject, mut plan) = numbers();
     plan.heal = Duration::from_secs(3);
-    let (swept, _) = sweep_of(&(subject, plan), 2);
+    let (swept, _) = sweep_of(&(subject, plan), 2, 0);
     assert_eq!(swept.plan.horizon - swept.plan.heal, Duration::from_secs(2));
     assert!(swept.positions.iter().all(|position| position.at < Time(2_000)));
     assert!(!swept.trials.is_empty());
@@ -157,26 +152,20 @@ fn nothing_is_tried_in_the_healed_tail_and_it_begins_when_the_file_says() {
 
 #[test]
 fn a_connection_that_is_over_is_no_place_for_a_fault_of_connections() {
-    let (subject, mut plan) = numbers();
-    let cut = plan_with_cut();
-    plan.steps.extend(cut.steps);
-    let (swept, _) = sweep_of(&(subject, plan), 2);
+    let (swept, _) = sweep_of(&cut_short(), 2, 0);
     let first = |position: &&Position| position.conn.as_ref().is_some_and(|site| site.conn.to_string() == "client#1");
-    let after = swept.positions.iter().filter(first).filter(|position| position.at > Time(1_400));
-    assert!(after.clone().count() > 0 && after.clone().all(|position| position.open().is_none()));
-    assert!(swept.trials.iter().all(|trial| trial.idle.is_none()));
+    let after = swept.positions.iter().filter(first).filter(|position| position.at > Time(1_600));
+    assert!(after.clone().count() > 0, "its server learns late");
+    assert!(after.clone().all(|position| position.open().is_none()));
 }
 
-fn plan_with_cut() -> Plan {
-    let text = r#"
-        format = 1
-        subject = "counter"
-        title = "A cut"
-        [[step]]
-        at = "1400ms"
-        cut = { conn = "client#1", learns = { server = "2s" } }
-        "#;
-    plan(text).1
+/// The same numbers, and a cut between two of them.
+fn cut_short() -> (Arc<dyn Erased>, Plan) {
+    let (subject, mut plan) = numbers();
+    let learns = [("server".into(), Learns::After(Duration::from_secs(2)))];
+    let cut = Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() };
+    plan = plan.step(When::At(Duration::from_millis(1_600)), Action::Fault(cut));
+    (subject, plan)
 }
 
 fn record(told: &Told) -> Record {
