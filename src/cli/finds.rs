@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::history::History;
@@ -38,8 +38,11 @@ pub(super) struct Finds {
     seen: BTreeMap<&'static str, BTreeSet<Shape>>,
     /// How many runs broke each property.
     broke: BTreeMap<&'static str, u64>,
-    saved: u64,
+    /// The files of what was kept.
+    saved: BTreeSet<PathBuf>,
     duplicates: u64,
+    /// The files that others of its shape had been kept in before.
+    before: BTreeSet<PathBuf>,
 }
 
 /// A find, as small as it could be made.
@@ -62,8 +65,9 @@ impl Finds {
             interrupted,
             seen: BTreeMap::new(),
             broke: BTreeMap::new(),
-            saved: 0,
+            saved: BTreeSet::new(),
             duplicates: 0,
+            before: BTreeSet::new(),
         }
     }
 
@@ -78,12 +82,15 @@ impl Finds {
         }
         let find = self.make_small(failed, origin, page);
         let Some(main) = main_thing(&find.broken).cloned() else { return Ok(()) };
-        if self.kept.has(&Shape::of(&find.plan, main.property)).is_some() {
+        if let Some(like) = self.kept.has(&Shape::of(&find.plan, main.property)) {
+            if !self.saved.contains(like) {
+                self.before.insert(like.to_owned());
+            }
             self.duplicates += 1;
             return Ok(());
         }
         let saved = self.kept.keep(&find.plan, &main);
-        self.saved += 1;
+        self.saved.insert(saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone));
         page.no_progress();
         let (place, text) = match saved {
             Ok(path) => (path.display().to_string(), (!page.live).then(|| Kept::file(&find.plan, &main))),
@@ -124,18 +131,20 @@ impl Finds {
         }
     }
 
-    /// The last line: what broke in so many runs, and what was kept of it. `noun` is what a run is called.
+    /// The last lines: what broke in so many runs, what was kept of it, and what had been before. `noun` is what a run is called.
     pub fn summary(&self, broke: u64, noun: &str) -> String {
         if broke == 0 {
             return "nothing broke\n".to_owned();
         }
         let properties: Vec<_> = self.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
+        let before = self.before.iter().map(|path| format!("kept before: {}\n", path.display()));
         format!(
-            "{} broke ({}): {} kept, {} like one that is\n",
+            "{} broke ({}): {} kept, {} like one that is\n{}",
             say::count(broke, noun),
             properties.join(", "),
-            self.saved,
-            self.duplicates
+            self.saved.len(),
+            self.duplicates,
+            before.collect::<String>()
         )
     }
 }
