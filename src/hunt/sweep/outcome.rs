@@ -9,7 +9,8 @@ use crate::property::facts::is_refusal;
 use crate::schedule::Host;
 use crate::subject::Erased;
 
-/// What came of a fault. One of these holds of each run, the last that fits.
+/// What came of a fault, from the best to the worst. Each run has one: it is broken if a property broke, or else the first of the others
+/// that is true of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// The users' record is the same, and no client needed a generation more.
@@ -33,13 +34,10 @@ impl Outcome {
         (
             Outcome::Recovered,
             "recovered",
-            "every stream that had completed completed, and every call that had been answered was answered, and none of them with a refusal",
+            "nothing came to less: what had completed completed, what had been answered was answered, and not with a refusal unless it had \
+             been, and what had been open did not fail",
         ),
-        (
-            Outcome::Failed,
-            "failed",
-            "some stream or call came to less than without the fault, and no property broke: it was justified",
-        ),
+        (Outcome::Failed, "failed", "some stream or call came to less, and no property broke: it was justified"),
         (Outcome::Broken, "broken", "a property broke"),
     ];
 

@@ -221,13 +221,16 @@ fn drawn() -> String {
     };
     let faults = FAULTS.iter().map(|fault| format!("| {} | {} | {} |\n", fault.name, kinds(fault), fault.does));
     let outcomes = Outcome::ALL.iter().map(|(_, name, means)| format!("| {name} | {means} |\n"));
+    let (faults, outcomes) = (faults.collect::<String>(), outcomes.collect::<String>());
     format!(
-        "| fault | at | what it does |\n|---|---|---|\n{}\nWhat came of it is the last of these that is true:\n\n\
-         | outcome | what it means |\n|---|---|\n{}",
-        faults.collect::<String>(),
-        outcomes.collect::<String>()
+        "| fault | at | what it does |\n|---|---|---|\n{faults}\n{BETWEEN}\n| outcome | what it means |\n|---|---|\n{outcomes}"
     )
 }
+
+const BETWEEN: &str = "\
+What came of it: `broken` if a property broke, or else the first of the others that is true. The run is compared with the one without\n\
+the fault.
+";
 
 #[test]
 fn the_table_in_the_docs_is_up_to_date() {
