@@ -30,6 +30,8 @@ pub enum Command {
     Replay(Replay),
     /// Run random schedules, keep and tell what broke
     Hunt(Hunt),
+    /// Run a schedule with a fault at every position that it has, keep and tell what broke
+    Sweep(Sweep),
     /// Make the first run of a file that breaks small, and keep it as a file of its own
     Shrink(Shrink),
     /// Take a file that was found into the suite of its subject
@@ -113,6 +115,19 @@ impl Hunt {
     pub fn count(&self) -> u64 {
         self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 })
     }
+}
+
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// A scenario file with steps; `-` reads it from standard input, also from the middle of a log
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub select: Select,
+    /// List every position, with what came of the faults there
+    #[arg(long)]
+    pub positions: bool,
+    #[command(flatten)]
+    pub pool: Workers,
 }
 
 #[derive(Debug, Args)]

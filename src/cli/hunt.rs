@@ -1,41 +1,26 @@
 //! `hunt`: random schedules until enough of them were run; what broke is kept and told.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::history::History;
-use crate::hunt::kept::{Kept, Shape};
 use crate::hunt::random::{Ground, Hunted, hunt as run};
 use crate::hunt::seed::{DEFAULT, Seed};
-use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
-use crate::hunt::{Case, Checks, Failed};
-use crate::property::Broken;
-use crate::report::{Failure, envelope, story};
-use crate::scenario::{Body, Expect, Scenario};
+use crate::hunt::{Checks, Failed};
+use crate::scenario::{Body, Scenario};
 use crate::schedule::draw::GENERATOR;
 use crate::schedule::{Plan, Profile};
 use crate::subject::Erased;
 
 use super::args::{Changes, Hunt};
 use super::files;
+use super::finds::Finds;
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
-use super::select::{self, quoted};
-use super::shrink::{told, verify};
+use super::select;
 
 mod summary;
-
-/// Where finds are kept.
-const FOUND: &str = "scenarios/found";
-
-/// Where finds are kept that a defect was switched on for: they are nobody's bug.
-const FOUND_ON_PURPOSE: &str = "target/reknit";
-
-/// So many finds of one property are made small; what else breaks it is counted as one like them.
-const LOOKED_AT: u64 = 8;
 
 /// Hunts; whether nothing broke.
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took, and says how long it may take
@@ -47,14 +32,18 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     let seeds = (0..count).map(move |n| first.wrapping_add(n));
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
-    let mut finds = Finds::new(&ground, seed(&ground, &name, &args.changes), interrupted.clone());
+    let drawn_from = seed(&ground, &name, &args.changes);
+    let mut finds = Finds::new(subject, &ground.profile.defects, interrupted.clone());
     let mut stopped = Ok(());
     let each = |hunted: &Hunted, failed: Option<Failed>| {
         let done = hunted.tally.runs;
         if done.is_multiple_of(64) {
             page.progress(&format!("{done} schedules, {} broke", hunted.broke));
         }
-        stopped = failed.map_or(Ok(()), |failed| finds.look_at(failed, page));
+        stopped = failed.map_or(Ok(()), |failed| {
+            let origin = format!("drawn by {}", Seed { number: failed.plan.seed, ..drawn_from.clone() });
+            finds.look_at(failed, &origin, page)
+        });
         let enough = stopped.is_err() || interrupted.is_set() || args.time.is_some_and(|time| started.elapsed() >= time);
         if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -117,94 +106,6 @@ pub(super) fn plan_of(seed: &Seed, subjects: &[Arc<dyn Erased>]) -> Result<(Arc<
     let changes = Changes { defect: seed.defects.clone(), set: seed.sets.clone() };
     let ground = ground(subject, &seed.profile, &changes, subjects)?;
     Ok((subject.clone(), ground.plan(seed.number)))
-}
-
-/// What a hunt found so far.
-struct Finds {
-    ground: Ground,
-    kept: Kept,
-    seed: Seed,
-    interrupted: Interrupted,
-    /// How many runs broke each property.
-    broke: BTreeMap<&'static str, u64>,
-    saved: u64,
-    duplicates: u64,
-}
-
-/// A find, as small as it could be made.
-struct Find {
-    plan: Plan,
-    broken: Vec<Broken>,
-    history: History,
-    /// Where it comes from.
-    origin: String,
-}
-
-impl Finds {
-    fn new(ground: &Ground, seed: Seed, interrupted: Interrupted) -> Self {
-        let folder = if ground.profile.defects.is_empty() { FOUND } else { FOUND_ON_PURPOSE };
-        let kept = Kept::open(Path::new(folder), &ground.subject);
-        Self { ground: ground.clone(), kept, seed, interrupted, broke: BTreeMap::new(), saved: 0, duplicates: 0 }
-    }
-
-    /// Makes a find small, keeps and tells it, unless one like it is kept.
-    fn look_at(&mut self, failed: Failed, page: &mut Page<'_>) -> Result<(), Stop> {
-        let Some(property) = main_thing(&failed.broken).map(|broken| broken.property) else { return Ok(()) };
-        let times = self.broke.entry(property).or_default();
-        *times += 1;
-        if *times > LOOKED_AT {
-            self.duplicates += 1;
-            return Ok(());
-        }
-        let find = self.make_small(failed, page);
-        let Some(main) = main_thing(&find.broken).cloned() else { return Ok(()) };
-        if self.kept.has(&Shape::of(&find.plan, main.property)).is_some() {
-            self.duplicates += 1;
-            return Ok(());
-        }
-        let saved = self.kept.keep(&find.plan, &main);
-        self.saved += 1;
-        page.no_progress();
-        let (place, text) = match saved {
-            Ok(path) => (path.display().to_string(), (!page.live).then(|| Kept::file(&find.plan, &main))),
-            Err(unsaved) => {
-                page.complain(&format!("{unsaved}; its text is printed instead"));
-                ("-".to_owned(), Some(unsaved.text))
-            }
-        };
-        let replay = format!("{} replay {}", page.program, quoted(&place));
-        let Find { plan, broken, history, origin } = &find;
-        let failure = Failure { plan, history, broken, origin: Some(origin), replay: &replay };
-        page.say(&format!("{}\n", story::failure(&failure, page.width)))?;
-        text.map_or(Ok(()), |text| page.say(&format!("{}\n", envelope::seal(&text))))
-    }
-
-    /// The least that breaks the same; the run as it was drawn where that cannot be had, or comes out another way when its file is
-    /// read again.
-    fn make_small(&self, failed: Failed, page: &mut Page<'_>) -> Find {
-        let Failed { plan, broken, history } = failed;
-        let subject = &self.ground.subject;
-        let drawn = format!("drawn by {}", Seed { number: plan.seed, ..self.seed.clone() });
-        let case = Case { subject, plan: &plan, expect: &Expect::default() };
-        let shrunk = main_thing(&broken).and_then(|main| {
-            let shrunk = shrink::shrink(case, main, &Budget::default(), |so_far| {
-                page.progress(&told(so_far));
-                if self.interrupted.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            shrunk.ok()
-        });
-        let holds_good = |shrunk: &Shrunk| {
-            let main = main_thing(&shrunk.broken);
-            main.is_some_and(|main| verify(&Kept::file(&shrunk.plan, main), shrunk, subject, page).is_ok())
-        };
-        match shrunk.filter(holds_good) {
-            Some(shrunk) => {
-                let origin = format!("{}, {drawn}", shrunk.origin());
-                Find { plan: shrunk.plan, broken: shrunk.broken, history: shrunk.judged.history, origin }
-            }
-            None => Find { plan, broken, history: history.unwrap_or_default(), origin: drawn },
-        }
-    }
 }
 
 impl Changes {

@@ -5,8 +5,8 @@
 //! that says what to do.
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
-//! - `run`, `hunt`, `replay`, `shrink`, `keep`, `defects`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
-//! - `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. No command prints past it, so each can be tested as
+//! - `run`, `hunt`, `sweep`, `replay`, `shrink`, `keep`, `defects`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
+//! - `finds`: what a hunt or a sweep found, kept and told. `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. No command prints past it, so each can be tested as
 //!   a function.
 
 use std::ffi::OsString;
@@ -26,6 +26,7 @@ mod check;
 mod defects;
 mod diff;
 mod files;
+mod finds;
 mod hunt;
 mod interrupt;
 mod keep;
@@ -36,6 +37,7 @@ mod results;
 mod run;
 mod select;
 mod shrink;
+mod sweep;
 
 pub(crate) use select::quoted;
 
@@ -117,6 +119,7 @@ fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     match command {
         Command::Run(args) => run::run(&args, subjects, page),
         Command::Hunt(args) => hunt::hunt(&args, subjects, page),
+        Command::Sweep(args) => sweep::sweep(&args, subjects, page),
         Command::Replay(args) => replay::replay(&args, subjects, page),
         Command::Shrink(args) => shrink::shrink(&args, subjects, page),
         Command::Keep { file } => keep::keep(&file, subjects, page),
@@ -131,7 +134,7 @@ fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
 /// What is wrong with the arguments, in one line.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingSubcommand || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "name a command: run, hunt, replay, shrink, keep, defects, check, new, diff or list; --help says what each does"
+        return "name a command: run, hunt, sweep, replay, shrink, keep, defects, check, new, diff or list; --help says what each does"
             .into();
     }
     let text = error.render().to_string();

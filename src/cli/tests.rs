@@ -140,7 +140,7 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
     ]
     .map(|line| format!("{line:<40} {}\n", mistake(line)));
     insta::assert_snapshot!(mistakes.concat(), @r"
-                                             reknit: name a command: run, hunt, replay, shrink, keep, defects, check, new, diff or list; --help says what each does
+                                             reknit: name a command: run, hunt, sweep, replay, shrink, keep, defects, check, new, diff or list; --help says what each does
     ru                                       reknit: unrecognized subcommand 'ru'; a similar subcommand exists: 'run'
     run --sed 3                              reknit: unexpected argument '--sed' found; a similar argument exists: '--seed'
     run --seeds 0                            reknit: invalid value '0' for '--seeds <N>': write a whole number from 1 up

@@ -148,6 +148,19 @@ pub fn totals(totals: &Totals) -> String {
     said
 }
 
+/// Rows of cells, the first of which stands at the left of its column, and all others at the right.
+pub fn columns(rows: &[Vec<String>]) -> String {
+    let wide = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().enumerate().map(|(column, cell)| match column {
+            0 => format!("{cell:<wide$}", wide = wide(0)),
+            _ => format!("  {cell:>wide$}", wide = wide(column)),
+        });
+        cells.collect::<String>() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
 fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut said = String::new();

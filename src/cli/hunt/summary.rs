@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::hunt::hits::Hit;
 use crate::hunt::random::Hunted;
-use crate::report::{Totals, say, table};
+use crate::report::{Totals, table};
 use crate::subject::Erased;
 
-use super::Finds;
+use super::super::finds::Finds;
 
 const HEAD: [&str; 8] = ["fault", "drawn", "came", "in flight", "handshake", "catch-up", "held task", "nothing"];
 
@@ -28,21 +28,7 @@ pub(super) fn tell(hunted: &Hunted, finds: &Finds, subject: &Arc<dyn Erased>, wa
     let mut told = faults(hunted);
     told += &format!("\n{}", table::totals(&totals));
     told += &format!("{rate:.0} schedules a second, digest {}\n", tally.digest);
-    told + &found(hunted, finds)
-}
-
-fn found(hunted: &Hunted, finds: &Finds) -> String {
-    if hunted.broke == 0 {
-        return "nothing broke\n".to_owned();
-    }
-    let properties: Vec<_> = finds.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
-    format!(
-        "{} broke ({}): {} kept, {} like one that is\n",
-        say::count(hunted.broke, "schedule"),
-        properties.join(", "),
-        finds.saved,
-        finds.duplicates
-    )
+    told + &finds.summary(hunted.broke, "schedule")
 }
 
 /// The table of faults, and what they hit.
@@ -54,11 +40,5 @@ fn faults(hunted: &Hunted) -> String {
     };
     let head = HEAD.map(str::to_owned).to_vec();
     let rows: Vec<_> = std::iter::once(head).chain(hunted.hits.0.iter().map(|(word, hit)| row(word, hit))).collect();
-    let wide = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let line = |row: &Vec<String>| {
-        let first = format!("{:<wide$}", row[0], wide = wide(0));
-        let rest = row.iter().enumerate().skip(1).map(|(n, cell)| format!("  {cell:>wide$}", wide = wide(n)));
-        first + &rest.collect::<String>() + "\n"
-    };
-    rows.iter().map(line).collect()
+    table::columns(&rows)
 }

@@ -1,0 +1,150 @@
+//! What long work found: made small, verified, kept and told, one of each shape.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::history::History;
+use crate::hunt::kept::{Kept, Shape};
+use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
+use crate::hunt::{Case, Failed};
+use crate::property::Broken;
+use crate::report::{Failure, envelope, say, story};
+use crate::scenario::Expect;
+use crate::schedule::Plan;
+use crate::subject::Erased;
+
+use super::interrupt::Interrupted;
+use super::page::{Page, Stop};
+use super::select::quoted;
+use super::shrink::{told, verify};
+
+/// Where finds are kept.
+const FOUND: &str = "scenarios/found";
+
+/// Where finds are kept that a defect was switched on for: they are nobody's bug.
+const FOUND_ON_PURPOSE: &str = "target/reknit";
+
+/// So many finds of one property are made small, each of another shape; what else breaks it is counted as one like them.
+const LOOKED_AT: usize = 8;
+
+/// What was found so far.
+pub(super) struct Finds {
+    subject: Arc<dyn Erased>,
+    kept: Kept,
+    interrupted: Interrupted,
+    /// What of each property was looked at: its shape as it was found.
+    seen: BTreeMap<&'static str, BTreeSet<Shape>>,
+    /// How many runs broke each property.
+    broke: BTreeMap<&'static str, u64>,
+    /// The files of what was kept.
+    saved: BTreeSet<PathBuf>,
+    duplicates: u64,
+    /// The files that others of its shape had been kept in before.
+    before: BTreeSet<PathBuf>,
+}
+
+/// A find, as small as it could be made.
+struct Find {
+    plan: Plan,
+    broken: Vec<Broken>,
+    history: History,
+    /// Where it comes from.
+    origin: String,
+}
+
+impl Finds {
+    /// Nothing yet, of a subject with these defects on.
+    pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted) -> Self {
+        let folder = if defects.is_empty() { FOUND } else { FOUND_ON_PURPOSE };
+        let kept = Kept::open(Path::new(folder), subject);
+        Self {
+            subject: subject.clone(),
+            kept,
+            interrupted,
+            seen: BTreeMap::new(),
+            broke: BTreeMap::new(),
+            saved: BTreeSet::new(),
+            duplicates: 0,
+            before: BTreeSet::new(),
+        }
+    }
+
+    /// Makes a find small, keeps and tells it, unless one like it is kept. `origin` is where its plan comes from.
+    pub fn look_at(&mut self, failed: Failed, origin: &str, page: &mut Page<'_>) -> Result<(), Stop> {
+        let Some(property) = main_thing(&failed.broken).map(|broken| broken.property) else { return Ok(()) };
+        *self.broke.entry(property).or_default() += 1;
+        let seen = self.seen.entry(property).or_default();
+        if seen.len() == LOOKED_AT || !seen.insert(Shape::of(&failed.plan, property)) {
+            self.duplicates += 1;
+            return Ok(());
+        }
+        let find = self.make_small(failed, origin, page);
+        let Some(main) = main_thing(&find.broken).cloned() else { return Ok(()) };
+        if let Some(like) = self.kept.has(&Shape::of(&find.plan, main.property)) {
+            if !self.saved.contains(like) {
+                self.before.insert(like.to_owned());
+            }
+            self.duplicates += 1;
+            return Ok(());
+        }
+        let saved = self.kept.keep(&find.plan, &main);
+        self.saved.insert(saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone));
+        page.no_progress();
+        let (place, text) = match saved {
+            Ok(path) => (path.display().to_string(), (!page.live).then(|| Kept::file(&find.plan, &main))),
+            Err(unsaved) => {
+                page.complain(&format!("{unsaved}; its text is printed instead"));
+                ("-".to_owned(), Some(unsaved.text))
+            }
+        };
+        let replay = format!("{} replay {}", page.program, quoted(&place));
+        let Find { plan, broken, history, origin } = &find;
+        let failure = Failure { plan, history, broken, origin: Some(origin), replay: &replay };
+        page.say(&format!("{}\n", story::failure(&failure, page.width)))?;
+        text.map_or(Ok(()), |text| page.say(&format!("{}\n", envelope::seal(&text))))
+    }
+
+    /// The least that breaks the same; the run as it was where that cannot be had, or comes out another way when its file is read
+    /// again.
+    fn make_small(&self, failed: Failed, from: &str, page: &mut Page<'_>) -> Find {
+        let Failed { plan, broken, history } = failed;
+        let case = Case { subject: &self.subject, plan: &plan, expect: &Expect::default() };
+        let shrunk = main_thing(&broken).and_then(|main| {
+            let shrunk = shrink::shrink(case, main, &Budget::default(), |so_far| {
+                page.progress(&told(so_far));
+                if self.interrupted.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            shrunk.ok()
+        });
+        let holds_good = |shrunk: &Shrunk| {
+            let main = main_thing(&shrunk.broken);
+            main.is_some_and(|main| verify(&Kept::file(&shrunk.plan, main), shrunk, &self.subject, page).is_ok())
+        };
+        match shrunk.filter(holds_good) {
+            Some(shrunk) => {
+                let origin = format!("{}, {from}", shrunk.origin());
+                Find { plan: shrunk.plan, broken: shrunk.broken, history: shrunk.judged.history, origin }
+            }
+            None => Find { plan, broken, history: history.unwrap_or_default(), origin: from.to_owned() },
+        }
+    }
+
+    /// The last lines: what broke in so many runs, what was kept of it, and what had been before. `noun` is what a run is called.
+    pub fn summary(&self, broke: u64, noun: &str) -> String {
+        if broke == 0 {
+            return "nothing broke\n".to_owned();
+        }
+        let properties: Vec<_> = self.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
+        let before = self.before.iter().map(|path| format!("kept before: {}\n", path.display()));
+        format!(
+            "{} broke ({}): {} kept, {} like one that is\n{}",
+            say::count(broke, noun),
+            properties.join(", "),
+            self.saved.len(),
+            self.duplicates,
+            before.collect::<String>()
+        )
+    }
+}

@@ -1,0 +1,70 @@
+//! `sweep`: every position of one schedule, and every fault that makes sense there; what broke is kept and told.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::hunt::plans::is_swarm;
+use crate::hunt::sweep::Caught;
+use crate::hunt::{Checks, Swept, sweep as run};
+use crate::schedule::Plan;
+use crate::subject::Erased;
+
+use super::args::Sweep;
+use super::files;
+use super::finds::Finds;
+use super::interrupt::Interrupted;
+use super::page::{Page, Stop};
+
+mod summary;
+
+/// Sweeps a file; whether nothing broke.
+#[allow(clippy::disallowed_methods)] // a person wants to know how long it took
+pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+    let (subject, plan) = wanted(args, subjects, page)?;
+    let (started, fresh) = (Instant::now(), page.fresh.clone());
+    let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
+    let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone());
+    let mut stopped = Ok(());
+    let each = |swept: &Swept, caught: Option<Caught>| {
+        if swept.done.is_multiple_of(16) {
+            page.progress(&format!("{}/{} runs, {} broke", swept.done, swept.trials.len(), swept.broke));
+        }
+        stopped = caught.map_or(Ok(()), |caught| {
+            let origin = origin(&args.file, swept, caught.trial);
+            finds.look_at(caught.failed, &origin, page)
+        });
+        if stopped.is_err() || interrupted.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let swept = run(&subject, &plan, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
+    page.no_progress();
+    stopped?;
+    let swept = swept?;
+    if args.positions {
+        page.say(&format!("{}\n", summary::positions(&swept)))?;
+    }
+    page.say(&summary::tell(&swept, &subject, started.elapsed(), page.width))?;
+    page.say(&finds.summary(swept.broke, "run"))?;
+    Ok(swept.broke == 0)
+}
+
+/// The subject, and the one plan of the file that is swept.
+fn wanted(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<(Arc<dyn Erased>, Plan), Stop> {
+    let scenario = files::load(&args.file, subjects, page)?;
+    if is_swarm(&scenario) {
+        let file = args.file.display();
+        return Err(Stop(format!("{file}: this file is a swarm; a sweep wants a schedule, which is a file with steps")));
+    }
+    let subject = files::subject(&scenario, subjects)?;
+    Ok((subject.clone(), args.select.plan(&scenario, subject)?))
+}
+
+/// Where the plan of a find comes from.
+fn origin(file: &Path, swept: &Swept, trial: Option<usize>) -> String {
+    let file = file.display();
+    match trial {
+        Some(trial) => format!("swept from {file}: {}", swept.name(&swept.trials[trial])),
+        None => format!("{file} without any more fault"),
+    }
+}

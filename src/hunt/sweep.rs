@@ -1,0 +1,296 @@
+//! A sweep: one schedule, run once as it is, and then once more for every position that it has and every fault that makes sense
+//! there.
+//!
+//! - [`positions`]: what positions a run has. [`faults`]: the table of what goes wrong at which. [`outcome`]: what came of it.
+//!
+//! A swept run is the schedule with one more step, so what breaks in it is a plan like any other: it can be made small, saved and
+//! replayed. Because that step comes last, a run is the plain one, to the packet, until it reaches its position. All runs have
+//! their horizon put off by as long as a client may need to recover, and what happens after the file's own horizon is no position:
+//! so what the last fault does is judged, too.
+//!
+//! What it comes to depends on the plan, never on the number of threads. Nothing here looks at what a file expects: that is said of
+//! the run without a fault.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::history::{History, Time, What};
+use crate::scenario::Expect;
+use crate::schedule::{Plan, Step};
+use crate::subject::Erased;
+use crate::world::{Detail, Options, RunError};
+
+use super::examine::{Checks, Examined, examine};
+use super::judge::{Case, Judged, judge};
+use super::pool::{Lost, Pool};
+use super::tally::{Failed, Tally, Trouble};
+
+pub mod faults;
+pub mod outcome;
+pub mod positions;
+#[cfg(test)]
+mod tests;
+
+pub use faults::{FAULTS, Row};
+pub use outcome::Outcome;
+pub use positions::{Kind, Position, Site, Spot};
+
+use outcome::{Record, generations};
+
+/// One fault at one position, or at several that are the same moment of the same place.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The fault: a row of the table.
+    pub fault: &'static Row,
+    /// The position, by number: the first of those that share it.
+    pub position: usize,
+    /// The step that brings it.
+    pub step: Step,
+    /// What came of it; `None` as long as it was not run.
+    pub outcome: Option<Outcome>,
+    /// The properties that broke, each once.
+    pub broken: Vec<&'static str>,
+    /// Why the fault found nothing to do, where it did not.
+    pub idle: Option<String>,
+}
+
+/// A sweep, as far as it is.
+#[derive(Debug)]
+pub struct Swept {
+    /// The plan to which each run adds a step.
+    pub plan: Plan,
+    /// The positions of the run without a fault, in order. A plain run that breaks something has none.
+    pub positions: Vec<Position>,
+    /// What there is to try, in the order of positions and of the table.
+    pub trials: Vec<Trial>,
+    /// How many of these were run.
+    pub done: usize,
+    /// In how many runs something broke.
+    pub broke: u64,
+    /// All runs, the one without a fault among them, summed up. Its list of what failed stays empty: each was handed over as it came.
+    pub tally: Tally,
+}
+
+/// A run of a sweep in which something broke.
+#[derive(Debug)]
+pub struct Caught {
+    /// The trial, by number; `None` where the run without a fault broke by itself.
+    pub trial: Option<usize>,
+    /// The run.
+    pub failed: Failed,
+}
+
+impl Swept {
+    /// How many trials of a fault came to an outcome.
+    pub fn came_to(&self, fault: &Row, outcome: Outcome) -> u64 {
+        let these = |trial: &&Trial| trial.fault.name == fault.name && trial.outcome == Some(outcome);
+        self.trials.iter().filter(these).count() as u64
+    }
+
+    /// The worst that came of a position: what it is coloured by. `None` where nothing was tried there yet.
+    pub fn worst(&self, position: &Position) -> Option<Outcome> {
+        position.trials.iter().filter_map(|trial| self.trials[*trial].outcome).max()
+    }
+
+    /// What a trial is, for a person: `cut, client first, at packet 5 of client#1 toward server (312 bytes)`.
+    pub fn name(&self, trial: &Trial) -> String {
+        format!("{}, at {}", trial.fault.name, self.positions[trial.position])
+    }
+
+    /// The plan of a trial.
+    pub fn plan_of(&self, trial: &Trial) -> Plan {
+        with(&self.plan, &trial.step)
+    }
+}
+
+/// Sweeps a plan. `each` is told how it stands after the run without a fault, when it is known what there is to try, and after each
+/// trial, with the run itself where something broke in it; it breaks off when it has enough. A plain run that breaks something is
+/// the only one: what breaks anyway shows nothing of a fault.
+///
+/// # Errors
+/// If a run could not be carried out: the first such run ends the whole.
+pub fn sweep(
+    subject: &Arc<dyn Erased>,
+    plan: &Plan,
+    checks: &Checks,
+    pool: &Pool,
+    mut each: impl FnMut(&Swept, Option<Caught>) -> ControlFlow<()>,
+) -> Result<Swept, Trouble> {
+    let long = put_off(subject, plan);
+    let mut swept = Swept { plan: long, positions: Vec::new(), trials: Vec::new(), done: 0, broke: 0, tally: Tally::default() };
+    let plain = run_plain(subject, &mut swept, pool)?;
+    if let Some(plain) = &plain {
+        swept.positions = positions::of(&**subject, plan, &plain.history, swept_until(plan));
+        swept.list_trials();
+    }
+    let caught = swept.caught(None);
+    let go_on = each(&swept, caught);
+    let Some(plain) = plain.filter(|_| go_on.is_continue()) else { return Ok(swept) };
+    let worker = Worker {
+        subject: subject.clone(),
+        plan: swept.plan.clone(),
+        checks: checks.clone(),
+        generations: generations(&**subject, &plain.history),
+        plain: Record::of(&plain.history),
+    };
+    let steps: Vec<_> = swept.trials.iter().map(|trial| trial.step.clone()).collect();
+    let mut trouble = None;
+    pool.run(
+        steps.into_iter(),
+        move |step| worker.run(&step),
+        |result| match swept.add(result) {
+            Ok(caught) => each(&swept, caught),
+            Err(why) => {
+                trouble = Some(why);
+                ControlFlow::Break(())
+            }
+        },
+    );
+    trouble.map_or(Ok(swept), Err)
+}
+
+/// The plan with a step more. It is the last, so that it changes nothing before its time.
+fn with(plan: &Plan, step: &Step) -> Plan {
+    plan.clone().step(step.when.clone(), step.action.clone())
+}
+
+/// The plan with its horizon put off, by as long as may pass until the last consequence of a fault is owed: each end notices by itself,
+/// the client tries to recover, and what is bound to that ends. A healed tail begins when it did.
+fn put_off(subject: &Arc<dyn Erased>, plan: &Plan) -> Plan {
+    let promise = subject.promise(&plan.limits.over(subject.limits()));
+    let more = promise.detection * 2 + promise.recovery + promise.attempt + faults::LATE + Duration::from_secs(2);
+    let heal = if plan.heal.is_zero() { Duration::ZERO } else { plan.heal + more };
+    Plan { horizon: plan.horizon + more, heal, ..plan.clone() }
+}
+
+/// Positions come before this: before the file's horizon, and before its healed tail, where no fault can be.
+fn swept_until(plan: &Plan) -> Time {
+    plan.horizon.saturating_sub(plan.heal).into()
+}
+
+/// The run without a fault. `None` if it broke something.
+fn run_plain(subject: &Arc<dyn Erased>, swept: &mut Swept, pool: &Pool) -> Result<Option<Judged>, Trouble> {
+    let (subject, plan, seed) = (subject.clone(), swept.plan.clone(), swept.plan.seed);
+    let options = Options { detail: Detail::Full, ..Options::default() };
+    let work = move |plan: Plan| judge(Case { subject: &subject, plan: &plan, expect: &Expect::default() }, &options, |_| true);
+    let mut result = None;
+    pool.alone().run(std::iter::once(plan), work, |only| {
+        result = Some(only);
+        ControlFlow::Break(())
+    });
+    match result.expect("there is a result for each plan") {
+        Ok(Ok(judged)) => {
+            let Judged { history, broken, grey, .. } = &judged;
+            let examined = Examined { history: history.clone(), broken: broken.clone(), grey: *grey, repeated: false };
+            swept.tally.add(swept.plan.clone(), examined);
+            Ok(Some(judged).filter(|judged| judged.broken.is_empty()))
+        }
+        Ok(Err(error)) => Err(Trouble::Run(error)),
+        Err(Lost::Panicked(message)) => Err(Trouble::Harness { seed, message }),
+        Err(stuck @ Lost::Stuck(_)) => {
+            swept.tally.add_stuck(swept.plan.clone(), stuck.to_string());
+            Ok(None)
+        }
+    }
+}
+
+/// Who runs trials.
+struct Worker {
+    subject: Arc<dyn Erased>,
+    plan: Plan,
+    checks: Checks,
+    plain: Record,
+    generations: u64,
+}
+
+/// A trial that was run.
+struct Tried {
+    examined: Examined,
+    outcome: Outcome,
+    idle: Option<String>,
+}
+
+impl Worker {
+    fn run(&self, step: &Step) -> Result<Tried, RunError> {
+        let plan = with(&self.plan, step);
+        let examined = examine(Case { subject: &self.subject, plan: &plan, expect: &Expect::default() }, &self.checks)?;
+        let (outcome, idle) = (self.outcome(&examined), idle(&examined.history, self.plan.steps.len()));
+        Ok(Tried { examined, outcome, idle })
+    }
+
+    fn outcome(&self, examined: &Examined) -> Outcome {
+        let record = Record::of(&examined.history);
+        let again = generations(&*self.subject, &examined.history) > self.generations;
+        match () {
+            () if !examined.broken.is_empty() => Outcome::Broken,
+            () if record == self.plain && !again => Outcome::Untouched,
+            () if record.has_all_of(&self.plain) => Outcome::Recovered,
+            () => Outcome::Failed,
+        }
+    }
+}
+
+/// Why a step did nothing, if it did nothing.
+fn idle(history: &History, step: usize) -> Option<String> {
+    let mut notes = history.events.iter().filter_map(|event| match &event.what {
+        What::Stepped { step: it, note } if *it == step => Some(note.clone()),
+        _ => None,
+    });
+    // What a step came to stands behind it.
+    notes.next_back().unwrap_or_else(|| Some("it was never reached".into()))
+}
+
+impl Swept {
+    /// What there is to try: for each position, each row of the table that makes sense there, unless the same step is there already.
+    fn list_trials(&mut self) {
+        let mut same_moment: BTreeMap<Time, Vec<usize>> = BTreeMap::new();
+        for (number, position) in self.positions.iter_mut().enumerate() {
+            let there = same_moment.entry(position.at).or_default();
+            for fault in FAULTS {
+                let Some(step) = fault.step(position) else { continue };
+                let known = there.iter().copied().find(|trial: &usize| self.trials[*trial].step == step);
+                position.trials.push(known.unwrap_or_else(|| {
+                    there.push(self.trials.len());
+                    let trial = Trial { fault, position: number, step, outcome: None, broken: Vec::new(), idle: None };
+                    self.trials.push(trial);
+                    self.trials.len() - 1
+                }));
+            }
+        }
+    }
+
+    /// Takes the result of the next trial.
+    fn add(&mut self, result: Result<Result<Tried, RunError>, Lost>) -> Result<Option<Caught>, Trouble> {
+        let number = self.done;
+        let plan = self.plan_of(&self.trials[number]);
+        let trial = &mut self.trials[number];
+        match result {
+            Ok(Ok(Tried { examined, outcome, idle })) => {
+                (trial.outcome, trial.idle) = (Some(outcome), idle);
+                self.tally.add(plan, examined);
+            }
+            Ok(Err(error)) => return Err(Trouble::Run(error)),
+            Err(Lost::Panicked(message)) => return Err(Trouble::Harness { seed: plan.seed, message }),
+            Err(stuck @ Lost::Stuck(_)) => {
+                trial.outcome = Some(Outcome::Broken);
+                self.tally.add_stuck(plan, stuck.to_string());
+            }
+        }
+        self.done += 1;
+        Ok(self.caught(Some(number)))
+    }
+
+    /// What broke in the run that was added last.
+    fn caught(&mut self, trial: Option<usize>) -> Option<Caught> {
+        let failed = self.tally.failed.pop()?;
+        self.broke += 1;
+        if let Some(trial) = trial {
+            let broken = &mut self.trials[trial].broken;
+            broken.extend(failed.broken.iter().map(|broken| broken.property));
+            broken.dedup();
+        }
+        Some(Caught { trial, failed })
+    }
+}

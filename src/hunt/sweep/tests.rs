@@ -1,0 +1,247 @@
+//! Sweeps of small schedules.
+
+use std::sync::LazyLock;
+
+use super::*;
+use crate::property::told::{Told, history};
+use crate::scenario::Scenario;
+use crate::schedule::{Action, Conn, Fault, Learns, Limits, When};
+
+fn subject(name: &str) -> Arc<dyn Erased> {
+    crate::subjects::built_in().into_iter().find(|subject| subject.name() == name).unwrap()
+}
+
+fn plan(text: &str) -> (Arc<dyn Erased>, Plan) {
+    let scenario = Scenario::parse(text, "swept.toml", &crate::subjects::built_in()).unwrap();
+    (subject(&scenario.subject), scenario.plans().remove(0))
+}
+
+/// A stream of three numbers, and a client that gives up after 5 s.
+fn numbers() -> (Arc<dyn Erased>, Plan) {
+    plan(
+        r#"
+        format = 1
+        subject = "counter"
+        title = "Three numbers"
+        horizon = "5s"
+        [limits]
+        "client.recovery-deadline" = "5s"
+        [stream.s1]
+        numbers = 3
+        every = "500ms"
+        [[step]]
+        at = "1s"
+        watch = { stream = "s1" }
+        "#,
+    )
+}
+
+fn with_defect((subject, mut plan): (Arc<dyn Erased>, Plan), defect: &str) -> (Arc<dyn Erased>, Plan) {
+    plan.defects.push(defect.into());
+    (subject, plan)
+}
+
+/// A sweep that ends after so many trials, and all that broke in it.
+fn sweep_of((subject, plan): &(Arc<dyn Erased>, Plan), jobs: usize, most: usize) -> (Swept, Vec<Caught>) {
+    let mut found = Vec::new();
+    let pool = Pool { jobs, ..Pool::default() };
+    let swept = sweep(subject, plan, &Checks::default(), &pool, |swept, caught| {
+        found.extend(caught);
+        if swept.done == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    (swept.unwrap(), found)
+}
+
+/// The whole sweep of three numbers.
+static WHOLE: LazyLock<Swept> = LazyLock::new(|| sweep_of(&numbers(), 2, usize::MAX).0);
+
+#[test]
+fn a_good_subject_survives_every_fault_at_every_position_and_each_fault_finds_something_to_do() {
+    let swept = &*WHOLE;
+    let broken: Vec<_> = swept.trials.iter().filter(|it| !it.broken.is_empty()).map(|it| (swept.name(it), &it.broken)).collect();
+    assert!(broken.is_empty(), "{broken:?}");
+    let idle: Vec<_> = swept.trials.iter().filter_map(|trial| Some((swept.name(trial), trial.idle.as_ref()?))).collect();
+    assert!(idle.is_empty(), "{idle:?}");
+    assert_eq!((swept.done, swept.tally.runs), (swept.trials.len(), swept.trials.len() as u64 + 1));
+    for (kind, name) in Kind::NAMES {
+        assert!(swept.positions.iter().any(|position| position.kind() == kind), "there is no {name}");
+    }
+    for outcome in [Outcome::Untouched, Outcome::Recovered, Outcome::Failed] {
+        assert!(swept.trials.iter().any(|trial| trial.outcome == Some(outcome)), "none {}", outcome.name());
+    }
+    // Nothing is closed before the file's horizon.
+    let tried = FAULTS.iter().filter(|fault| swept.trials.iter().any(|trial| trial.fault.name == fault.name));
+    assert_eq!(tried.count(), FAULTS.len() - 1);
+}
+
+#[test]
+fn a_sweep_is_the_same_on_any_number_of_threads() {
+    let broken = with_defect(numbers(), "resumes-one-too-late");
+    let told = |jobs| {
+        let (swept, found) = sweep_of(&broken, jobs, 150);
+        let outcomes: Vec<_> = swept.trials.iter().map(|trial| (trial.outcome, trial.broken.clone())).collect();
+        let found: Vec<_> = found.into_iter().map(|caught| (caught.trial, caught.failed.broken)).collect();
+        (swept.tally.digest, swept.broke, outcomes, found)
+    };
+    let alone = told(1);
+    assert!(alone.1 > 0, "a broken subject is found out");
+    assert_eq!(alone, told(3));
+}
+
+#[test]
+fn what_breaks_at_a_position_is_an_ordinary_schedule_with_one_step_more() {
+    let broken = with_defect(numbers(), "resumes-one-too-late");
+    let (swept, found) = sweep_of(&broken, 2, 150);
+    let Caught { trial, failed } = &found[0];
+    let trial = &swept.trials[trial.expect("it holds without a fault")];
+    assert_eq!((trial.outcome, trial.broken.first()), (Some(Outcome::Broken), Some(&"gap_free")));
+    assert_eq!(failed.plan, swept.plan_of(trial));
+    assert_eq!(failed.plan.steps.len(), broken.1.steps.len() + 1);
+    assert_eq!(swept.worst(&swept.positions[trial.position]), Some(Outcome::Broken));
+}
+
+#[test]
+fn every_step_of_a_sweep_can_stand_in_a_file() {
+    let swept = &*WHOLE;
+    for trial in &swept.trials {
+        let plan = swept.plan_of(trial);
+        let file = Scenario::of_plan(plan.clone(), "swept").to_toml();
+        let read = Scenario::parse(&file, "-", &crate::subjects::built_in()).unwrap_or_else(|why| panic!("{why}: {file}"));
+        assert_eq!(read.plans(), [plan], "{}", swept.name(trial));
+    }
+}
+
+#[test]
+fn a_schedule_that_breaks_by_itself_is_the_only_run() {
+    let (swept, found) = sweep_of(&with_defect(cut_short(), "resumes-one-too-late"), 1, usize::MAX);
+    assert_eq!((swept.positions.len(), swept.trials.len(), swept.tally.runs, swept.broke), (0, 0, 1, 1));
+    let found: Vec<_> = found.iter().map(|caught| (caught.trial, caught.failed.broken[0].property)).collect();
+    assert_eq!(found, [(None, "gap_free")]);
+}
+
+#[test]
+fn a_sweep_that_is_broken_off_ends_with_what_it_has() {
+    let (swept, _) = sweep_of(&numbers(), 2, 7);
+    assert_eq!((swept.done, swept.tally.runs), (7, 8));
+    assert!(swept.trials.iter().enumerate().all(|(n, trial)| trial.outcome.is_some() == (n < 7)));
+}
+
+#[test]
+fn what_leaves_in_the_same_millisecond_of_a_connection_is_tried_once() {
+    let swept = &*WHOLE;
+    let shared = swept
+        .positions
+        .iter()
+        .enumerate()
+        .filter(|(number, position)| position.trials.iter().any(|trial| swept.trials[*trial].position < *number));
+    assert!(shared.count() > 0, "an answer leaves together with what it acknowledges");
+    for (number, trial) in swept.trials.iter().enumerate() {
+        assert!(swept.trials[..number].iter().all(|other| other.step != trial.step), "{}", swept.name(trial));
+    }
+}
+
+#[test]
+fn nothing_is_tried_in_the_healed_tail_and_it_begins_when_the_file_says() {
+    let (subject, mut plan) = numbers();
+    plan.heal = Duration::from_secs(3);
+    let (swept, _) = sweep_of(&(subject, plan), 2, 0);
+    assert_eq!(swept.plan.horizon - swept.plan.heal, Duration::from_secs(2));
+    assert!(swept.positions.iter().all(|position| position.at < Time(2_000)));
+    assert!(!swept.trials.is_empty());
+}
+
+#[test]
+fn a_connection_that_is_over_is_no_place_for_a_fault_of_connections() {
+    let (swept, _) = sweep_of(&cut_short(), 2, 0);
+    let first = |position: &&Position| position.conn.as_ref().is_some_and(|site| site.conn.to_string() == "client#1");
+    let after = swept.positions.iter().filter(first).filter(|position| position.at > Time(1_600));
+    assert!(after.clone().count() > 0, "its server learns late");
+    assert!(after.clone().all(|position| position.open().is_none()));
+}
+
+/// The same numbers, and a cut between two of them.
+fn cut_short() -> (Arc<dyn Erased>, Plan) {
+    let (subject, mut plan) = numbers();
+    let learns = [("server".into(), Learns::After(Duration::from_secs(2)))];
+    let cut = Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() };
+    plan = plan.step(When::At(Duration::from_millis(1_600)), Action::Fault(cut));
+    (subject, plan)
+}
+
+fn record(told: &Told) -> Record {
+    told.with(|evidence| Record::of(evidence.history))
+}
+
+#[test]
+fn times_and_the_borders_of_items_make_no_difference_to_a_record() {
+    let early = history().opened("s1", 1, 0).delivered("s1", 10, "ab").completed("s1", 20, "total 2");
+    let late = history().opened("s1", 1, 5).delivered("s1", 500, "a").delivered("s1", 600, "b").completed("s1", 700, "total 2");
+    assert_eq!(record(&early), record(&late));
+    assert_ne!(record(&early), record(&late.clone().by("client2").opened("s1", 2, 900)));
+}
+
+#[test]
+fn a_record_has_all_of_another_if_nothing_came_to_less() {
+    let completed = record(&history().opened("s1", 1, 0).delivered("s1", 10, "a").completed("s1", 20, "total 1"));
+    let failed = record(&history().opened("s1", 1, 0).broke("s1", 20, "lost"));
+    let open = record(&history().opened("s1", 1, 0));
+    assert!(completed.has_all_of(&failed) && completed.has_all_of(&open) && open.has_all_of(&open));
+    assert!(!failed.has_all_of(&completed) && !open.has_all_of(&completed) && !failed.has_all_of(&open));
+    let call = |result: &str| record(&history().asked(1, 0).answered(1, 10, result));
+    let (answered, refused) = (call("3"), call("refused: no such counter"));
+    let (lost, never) = (record(&history().asked(1, 0).failed(1, 10, "lost")), record(&history().asked(1, 0)));
+    assert!(answered.has_all_of(&refused) && refused.has_all_of(&refused) && refused.has_all_of(&lost));
+    assert!(!refused.has_all_of(&answered) && !lost.has_all_of(&refused) && !never.has_all_of(&answered));
+    assert!(!record(&history()).has_all_of(&never), "it was not even asked");
+}
+
+#[test]
+fn the_table_names_each_fault_once_and_gives_it_a_place() {
+    let mut names: Vec<_> = FAULTS.iter().map(|fault| fault.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), FAULTS.len());
+    assert!(FAULTS.iter().all(|fault| !fault.kinds.is_empty()));
+}
+
+#[test]
+fn there_is_time_to_recover_after_the_last_position() {
+    let (subject, plan) = numbers();
+    let promise = subject.promise(&plan.limits.over(subject.limits()));
+    let needs = promise.detection * 2 + promise.recovery + promise.attempt;
+    assert!(put_off(&subject, &plan).horizon >= plan.horizon + needs);
+    assert_ne!(plan.limits, Limits::default(), "under the limits of the plan");
+}
+
+/// What stands between the marks of the page on sweeps.
+fn drawn() -> String {
+    let kinds = |fault: &Row| {
+        let named = fault.kinds.iter().map(|kind| kind.name());
+        if fault.kinds.len() == Kind::NAMES.len() { "any position".to_owned() } else { named.collect::<Vec<_>>().join(", ") }
+    };
+    let faults = FAULTS.iter().map(|fault| format!("| {} | {} | {} |\n", fault.name, kinds(fault), fault.does));
+    let outcomes = Outcome::ALL.iter().map(|(_, name, means)| format!("| {name} | {means} |\n"));
+    let (faults, outcomes) = (faults.collect::<String>(), outcomes.collect::<String>());
+    format!(
+        "| fault | at | what it does |\n|---|---|---|\n{faults}\n{BETWEEN}\n| outcome | what it means |\n|---|---|\n{outcomes}"
+    )
+}
+
+const BETWEEN: &str = "\
+What came of it: `broken` if a property broke, or else the first of the others that is true. The run is compared with the one without\n\
+the fault.
+";
+
+#[test]
+fn the_table_in_the_docs_is_up_to_date() {
+    const MARKS: (&str, &str) = ("<!-- drawn: REKNIT_BLESS=1 cargo test --lib hunt::sweep -->\n", "<!-- end -->\n");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/sweeps.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(MARKS.0).unwrap();
+    let (there, after) = rest.split_once(MARKS.1).unwrap();
+    if std::env::var_os("REKNIT_BLESS").is_some() {
+        std::fs::write(&path, format!("{before}{}{}{}{after}", MARKS.0, drawn(), MARKS.1)).unwrap();
+    } else {
+        assert_eq!(there, drawn(), "REKNIT_BLESS=1 cargo test --lib hunt::sweep writes it anew");
+    }
+}
