@@ -140,9 +140,10 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
-    let asked = Due { bound: path.bound(facts.promise(), call.at, call.operation.wait()), why: Why::Asked(call.at) };
-    let severed =
-        path.severed_bound(facts.promise(), call.at).map(|bound| Due { bound: bound + call.operation.wait(), why: Why::Severed });
+    let patience = if path.puppet { facts.promise().call_wait } else { Duration::ZERO };
+    let wait = call.operation.wait() + patience;
+    let asked = Due { bound: path.bound(facts.promise(), call.at, wait), why: Why::Asked(call.at) };
+    let severed = path.severed_bound(facts.promise(), call.at).map(|bound| Due { bound: bound + wait, why: Why::Severed });
     match call.class {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,

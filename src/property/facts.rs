@@ -83,6 +83,8 @@ pub struct Effect<'a> {
     pub call: Call,
     /// On what.
     pub target: &'a str,
+    /// On which host.
+    pub host: Option<&'a str>,
 }
 
 /// All that the generic properties read.
@@ -132,6 +134,7 @@ impl<'a> Facts<'a> {
             horizon: Time::from(evidence.plan.horizon),
         };
         let mut facts = gather::gather(facts);
+        facts.find_beginnings();
         facts.find_paths();
         facts.find_fits();
         facts
@@ -194,7 +197,10 @@ impl<'a> Facts<'a> {
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
             let answers =
                 call.endings.iter().filter(|(.., how)| matches!(how, CallEnding::Answered(result) if !is_refusal(result)));
-            life[call.path].extend(answers.map(|(index, at, _)| (*index, *at)));
+            // So is an answer: all that it shows is life since the asking, or since the effect.
+            let effect = self.effects.iter().rev().find(|effect| effect.call == call.call).map(|effect| effect.at);
+            let lived = effect.map_or(call.at, |effect| effect.max(call.at));
+            life[call.path].extend(answers.map(|(index, at, _)| (*index, lived.min(*at))));
         }
         for life in &mut life {
             life.sort_unstable();
@@ -205,6 +211,14 @@ impl<'a> Facts<'a> {
             }
         }
         life
+    }
+
+    /// What began on a host and has shown nothing yet is that host's, too.
+    fn find_beginnings(&mut self) {
+        for source in self.sources.iter_mut().filter(|source| source.host.is_none()) {
+            let whole = self.evidence.promise.whole(source.stream);
+            source.host = self.effects.iter().find(|effect| effect.target == whole).and_then(|effect| effect.host);
+        }
     }
 
     fn find_paths(&mut self) {

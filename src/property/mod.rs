@@ -97,6 +97,8 @@ pub struct Promise {
     pub recovery: Duration,
     /// How long one attempt to connect, or one call without a wait of its own, may take.
     pub attempt: Duration,
+    /// How long a call waits at most for a peer that lives and never answers: a puppet can be such a peer.
+    pub call_wait: Duration,
     /// How many times packets go there and back from the first SYN to the end of one catch-up.
     pub round_trips: u32,
     /// The longest pause between two attempts to connect.
@@ -116,6 +118,8 @@ pub struct Promise {
     pub memory: Vec<(&'static str, u64)>,
     /// How long after the clients are closed everything is gone.
     pub settle: Duration,
+    /// The hosts that play the outside world: nothing is promised of what is left on them.
+    pub outside: &'static [&'static str],
 }
 
 /// The promise of a protocol that recovers nothing by itself, and keeps all that it was given for as long as it runs. A first
@@ -127,6 +131,7 @@ impl Default for Promise {
             detection: Duration::ZERO,
             recovery: Duration::ZERO,
             attempt: Duration::ZERO,
+            call_wait: Duration::ZERO,
             round_trips: 2,
             back_off: Duration::ZERO,
             session: FOR_EVER,
@@ -136,6 +141,7 @@ impl Default for Promise {
             work: Work { attempts: 10, frames: 100, polls: 60 },
             memory: Vec::new(),
             settle: Duration::from_secs(60),
+            outside: &[],
         }
     }
 }

@@ -5,13 +5,13 @@
 //! What belongs to no host is left by whoever made it, whenever it goes: nobody will ever count it, hold it or kill it with its
 //! host. A socket that does not come from [`Env`](crate::env::Env) is such a thing, and a task that no task spawned.
 //!
-//! A counter without a baseline counted nothing then. A puppet's residue is not the subject's; nor is the residue of a host on
-//! which the schedule still holds a task when all is over.
+//! A counter without a baseline counted nothing then. The residue of a puppet is not the subject's, nor that of a host that plays the
+//! outside world, nor that of a host on which the schedule still holds a task when all is over.
 
 use std::collections::BTreeMap;
 
 use crate::history::What;
-use crate::schedule::Fault;
+use crate::schedule::{Fault, Host};
 
 use super::Findings;
 use super::facts::Facts;
@@ -24,7 +24,9 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         if let (None, Some(what)) = (&event.host, of_nobody(&event.what)) {
             broken.other(event.at, format!("{what} belongs to no host (at {})", event.at));
         }
-        let Some(host) = event.host.as_ref().filter(|host| !facts.evidence.plan.puppets.contains_key(*host)) else { continue };
+        let is_foreign =
+            |host: &Host| facts.evidence.plan.puppets.contains_key(host) || facts.promise().outside.contains(&host.as_str());
+        let Some(host) = event.host.as_ref().filter(|host| !is_foreign(host)) else { continue };
         match &event.what {
             What::Census { baseline: true, counts } => {
                 before.insert(host.as_str(), counts);
@@ -101,7 +103,8 @@ mod tests {
         let told =
             run(&[("tasks", 2)], &[("tasks", 2)]).census("client", 0, true, &[]).census("client", 90_000, false, &[("tasks", 1)]);
         assert_eq!(told.breaks("no_residue").len(), 1);
-        told.puppet("client").holds("no_residue");
+        told.clone().puppet("client").holds("no_residue");
+        told.promise(|promise| promise.outside = &["client"]).holds("no_residue");
     }
 
     #[test]

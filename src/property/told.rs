@@ -44,6 +44,7 @@ fn promise() -> Promise {
         detection: Duration::from_secs(16),
         recovery: Duration::from_secs(25),
         attempt: Duration::from_secs(5),
+        call_wait: Duration::ZERO,
         round_trips: 3,
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
@@ -53,6 +54,7 @@ fn promise() -> Promise {
         work: Work { attempts: 5, frames: 10, polls: 20 },
         memory: vec![("retained", 10)],
         settle: Duration::from_secs(60),
+        outside: &[],
     }
 }
 

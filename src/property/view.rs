@@ -28,7 +28,7 @@ pub struct Item<'a> {
 pub struct Source<'a> {
     /// The stream.
     pub stream: &'a Stream,
-    /// The host that produced it, if it produced anything.
+    /// The host that produced it, or where it began, if that is known.
     pub host: Option<&'a str>,
     /// What was produced.
     pub items: Vec<Item<'a>>,

@@ -47,7 +47,7 @@ impl<'a> Gathering<'a> {
                 source.items.push(Item { index, at, bytes, end, generation: None });
             }
             What::Ended { stream, outcome } => self.living_source(stream, host).ends.push((index, at, outcome)),
-            What::Effect { call, target } => self.facts.effects.push(Effect { at, call: *call, target }),
+            What::Effect { call, target } => self.facts.effects.push(Effect { at, call: *call, target, host }),
             What::Asked { call, operation, class } => {
                 let host = host.unwrap_or(operation.client.as_str());
                 self.asked(CallFacts {

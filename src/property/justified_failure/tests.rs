@@ -391,6 +391,16 @@ fn what_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
     judged(&after.opened("s2", 2, 6_050).broke("s2", 6_200, "lost"), Is::Unjustified);
 }
 
+/// So is an answer: it shows that the server lived when it was asked, or when what it was asked for took effect.
+#[test]
+fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
+    let told =
+        open().asked(6, 4_980).effect(6, 4_990, "c1").died("server", 5_000).answered(6, 5_010, "1").started("server", 5_100);
+    judged(&told.opened("s2", 2, 5_002).broke("s2", 5_200, "lost"), Is::Justified);
+    let after = open().died("server", 5_000).started("server", 5_100).asked(6, 5_110).answered(6, 5_130, "1");
+    judged(&after.opened("s2", 2, 5_150).broke("s2", 5_200, "lost"), Is::Unjustified);
+}
+
 #[test]
 fn a_server_that_died_before_the_session_began_does_not() {
     let told = open().died("server", 5_000).started("server", 5_100).asked(6, 10_000).answered(6, 10_020, "1");

@@ -129,6 +129,7 @@ impl Subject for Exec {
             detection,
             recovery: client.recovery_deadline,
             attempt: client.connect_timeout + client.initialize_timeout,
+            call_wait: client.call_wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more
             // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
             back_off: client.back_off_max + client.connect_timeout / 2,
@@ -146,6 +147,7 @@ impl Subject for Exec {
                 ("held-back-bytes", client.reorder_bytes as u64),
             ],
             settle: detection + server.detached_lifetime + server.closed_retention + Duration::from_secs(5),
+            outside: &[web::HOST],
         }
     }
 

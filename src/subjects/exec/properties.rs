@@ -14,6 +14,10 @@
 //! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session was the cause |
 //! | `http_fails_truly` | why requests and bodies failed, and when the connections of their client were over |
 //! | `response_before_body` | the milestone that says that a piece came before its answer |
+//! | `kept_while_healthy` | the milestones that call a peer silent, and when the network was at fault |
+//! | `refusals_pass` | the milestones of refused reads, and of processes that failed |
+//! | `holes_are_asked_for` | what a client holds back, and the milestone that says that it asks |
+//! | `write_ids_are_own` | the milestone that tells the id of a write |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,6 +34,7 @@ use crate::subjects::records;
 
 mod generations;
 mod http;
+mod repair;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -96,6 +101,22 @@ pub(super) const OWN: &[Property] = &[
         doc: "the answer to an HTTP request comes before the first piece of its body",
         check: http::response_before_body,
     },
+    Property {
+        name: "kept_while_healthy",
+        doc: "nobody calls a peer silent that could be heard all the time",
+        check: generations::kept_while_healthy,
+    },
+    Property {
+        name: "refusals_pass",
+        doc: "a read that was refused for a reason that passes ends no process",
+        check: repair::refusals_pass,
+    },
+    Property {
+        name: "holes_are_asked_for",
+        doc: "a client that holds events back, while connected, asks for what is missing",
+        check: repair::holes_are_asked_for,
+    },
+    Property { name: "write_ids_are_own", doc: "no two clients use the same id for a write", check: repair::write_ids_are_own },
 ];
 
 fn broken(property: &'static str, at: Time, stream: Option<&Stream>, sentence: String) -> Broken {

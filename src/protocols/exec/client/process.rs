@@ -86,7 +86,9 @@ impl Process {
     /// `retry_writes` is on, it is sent again instead, and written once.
     /// [`Failure::NotWritten`] where nobody reads, and those of every call.
     pub async fn write(&self, bytes: impl Into<Bytes>) -> Result<(), Failure> {
-        let write_id = Some(self.0.line.write_id());
+        let write_id = self.0.line.write_id();
+        crate::milestone!("exec.client.writes", process = self.id(), write = &*write_id);
+        let write_id = Some(write_id);
         let params = WriteParams { process_id: self.id().to_owned(), chunk: bytes.into().into(), write_id };
         let WriteResult { status } = self.call(Kind::Write, method::WRITE, &params, Duration::ZERO).await?;
         if status == WriteStatus::Accepted { Ok(()) } else { Err(Failure::NotWritten(status)) }

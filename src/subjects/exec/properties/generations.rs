@@ -4,6 +4,7 @@
 //! flight may fail with its connection. So these look at what product code says of its connections.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{broken, judged};
 use crate::history::{Event, Side, What};
@@ -46,6 +47,33 @@ pub(super) fn lost_by_its_own_end(evidence: &Evidence<'_>) -> Vec<Broken> {
             found.push(broken("lost_by_its_own_end", event.at, None, sentence));
         }
     }
+    found
+}
+
+/// A peer counts as silent only where something kept it from being heard: a fault, the death of a host, a puppet.
+pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if !evidence.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let grace = evidence.promise.detection + Duration::from_secs(1);
+    let (mut in_force, mut trouble) = (0_usize, None);
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::FaultBegan { .. } => (in_force, trouble) = (in_force + 1, Some(event.at)),
+            What::FaultEnded { .. } => (in_force, trouble) = (in_force.saturating_sub(1), Some(event.at)),
+            What::Died { .. } => trouble = Some(event.at),
+            What::Milestone { name: name @ ("exec.client.lost" | "exec.server.silent"), fields } => {
+                let silent = *name == "exec.server.silent" || FieldValue::text(fields, "why") == Some("silent");
+                if silent && in_force == 0 && trouble.is_none_or(|at| at + grace < event.at) {
+                    let sentence = format!("{name}: a peer was called silent that could be heard all the time (at {})", event.at);
+                    found.push(broken("kept_while_healthy", event.at, None, sentence));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
     found
 }
 

@@ -1,11 +1,14 @@
-//! What a server owes to its users, over runs told by hand.
+//! What a server owes to its users, and how a client repairs what is missing, over runs told by hand.
 
 use serde_json::json;
 
+use super::generations::kept_while_healthy;
+use super::repair::{holes_are_asked_for, refusals_pass, write_ids_are_own};
 use super::served::{ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Call, Class, What};
 use crate::property::told::{Told, history};
 use crate::property::{Broken, Evidence};
+use crate::schedule::FieldValue;
 
 /// Detection twice, recovery, an attempt and 1 s, under the promise of these runs.
 const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
@@ -105,4 +108,79 @@ fn a_process_may_kill_itself() {
     let mut told = started().ended("p1", 3_000, "signal 9");
     told.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
     assert!(breaks(&told, ends_as_it_wants).is_empty());
+}
+
+/// The client's product code passed a milestone.
+fn milestone(told: Told, ms: u64, name: &'static str, fields: &[(&'static str, &str)]) -> Told {
+    let fields = fields.iter().map(|(name, value)| (*name, FieldValue::Text((*value).to_owned()))).collect();
+    told.user(ms, What::Milestone { name, fields })
+}
+
+fn refused(told: Told, ms: u64) -> Told {
+    milestone(told, ms, "exec.client.read-refused", &[("process", "p1")])
+}
+
+fn process_failed(told: Told, ms: u64, why: &str) -> Told {
+    milestone(told, ms, "exec.client.process-failed", &[("process", "p1"), ("why", why)])
+}
+
+#[test]
+fn a_process_fails_for_a_refused_read_only_where_that_is_for_good() {
+    let once = refused(history(), 1_000);
+    let busy = "the server refused: too busy (-32603)";
+    assert_eq!(
+        breaks(&process_failed(once.clone(), 1_000, busy), refusals_pass),
+        ["p1: it failed after 1 refusals that pass (too busy (-32603); at 1.000 s)"]
+    );
+    let unknown = "the server refused: unknown process p1 (-32600)";
+    assert!(breaks(&process_failed(once.clone(), 1_000, unknown), refusals_pass).is_empty());
+    assert!(breaks(&process_failed(once, 1_000, "gap: 3 to 7"), refusals_pass).is_empty());
+    let often = (0..6).fold(history(), |told, n| refused(told, 1_000 + n));
+    assert!(breaks(&process_failed(often, 2_000, busy), refusals_pass).is_empty(), "more often than it is repeated");
+}
+
+#[test]
+fn a_connected_client_asks_for_what_is_missing() {
+    let connected = || milestone(history(), 100, "exec.client.connected", &[]);
+    let held = || connected().gauge("client", 1_000, "held-back-events", 1);
+    let late = ["client: it has held events back since 1.000 s, and does not ask for what is missing"];
+    assert_eq!(breaks(&held(), holes_are_asked_for), late, "to the end of the run");
+    assert_eq!(breaks(&held().effect(1, 3_001, "p2"), holes_are_asked_for), late);
+    let asked = milestone(held(), 2_000, "exec.client.live-gap", &[("process", "p1")]);
+    assert!(breaks(&asked, holes_are_asked_for).is_empty());
+    let no_room = milestone(connected(), 1_000, "exec.client.reorder-overflow", &[("process", "p1")]);
+    let no_room = no_room.gauge("client", 1_000, "held-back-events", 1);
+    assert!(breaks(&no_room, holes_are_asked_for).is_empty(), "what has no room is asked for at once");
+    let lost = milestone(held(), 2_900, "exec.client.lost", &[]);
+    assert!(breaks(&lost, holes_are_asked_for).is_empty());
+    let starting = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p1"}"#);
+    let starting = starting.gauge("client", 1_000, "held-back-events", 1).answered(1, 1_200, "refused: its id is taken");
+    assert!(breaks(&starting, holes_are_asked_for).is_empty(), "it was about an older process");
+    let catching_up = history().gauge("client", 1_000, "held-back-events", 1);
+    assert!(breaks(&catching_up, holes_are_asked_for).is_empty(), "a catch-up asks by itself");
+}
+
+#[test]
+fn no_two_clients_use_the_same_id_for_a_write() {
+    let writes = |told: Told, ms, id| milestone(told, ms, "exec.client.writes", &[("process", "p1"), ("write", id)]);
+    let twice = writes(writes(history(), 1_000, "1"), 2_000, "1");
+    assert!(breaks(&twice, write_ids_are_own).is_empty(), "its own");
+    let other = writes(writes(history(), 1_000, "1").by("client2"), 2_000, "1");
+    assert_eq!(breaks(&other, write_ids_are_own), ["client2: it writes under the id 1, which client has used (at 2.000 s)"]);
+    let reborn = writes(writes(history(), 1_000, "1").died("client", 1_500), 2_000, "1");
+    assert_eq!(breaks(&reborn, write_ids_are_own).len(), 1, "servers outlive it");
+}
+
+#[test]
+fn a_peer_counts_as_silent_only_where_something_kept_it_from_being_heard() {
+    let silent = |told: Told, ms| milestone(told, ms, "exec.client.lost", &[("why", "silent")]);
+    assert_eq!(
+        breaks(&silent(history(), 16_000), kept_while_healthy),
+        ["exec.client.lost: a peer was called silent that could be heard all the time (at 16.000 s)"]
+    );
+    assert!(breaks(&silent(history().slows(1_000, 5_000), 22_000), kept_while_healthy).is_empty());
+    assert_eq!(breaks(&silent(history().slows(1_000, 5_000), 22_001), kept_while_healthy).len(), 1);
+    assert!(
+        breaks(&milestone(history(), 500, "exec.client.lost", &[("why", "closed by the peer")]), kept_while_healthy).is_empty()
+    );
 }

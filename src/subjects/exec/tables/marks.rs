@@ -12,6 +12,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.client.initialized", &["generation", "conn", "processes"], "the handshake is over; so many processes have to catch up"),
     milestone("exec.client.caught-up", &["generation", "conn"], "all of them have"),
     milestone("exec.client.connected", &["generation", "conn"], "a client installed a connection"),
+    milestone("exec.client.writes", &["process", "write"], "a write was given the id under which it takes effect once"),
     milestone("exec.client.sent", &["generation", "conn", "method"], "a call of the user's was handed to a connection"),
     milestone("exec.client.lost", &["generation", "conn", "why"], "a client lost its connection"),
     milestone("exec.client.heard", &["conn", "id"], "the answer to a request was read from a connection"),

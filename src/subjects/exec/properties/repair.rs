@@ -1,0 +1,131 @@
+//! What a client makes of what is missing, and of what is refused, for a while.
+//!
+//! A server of ours leaves no number out, and refuses nothing that it will grant later. Puppets do; what they say has no truth, so no
+//! generic property judges the streams that they feed. These look at what product code says of its own repairs.
+
+use std::collections::BTreeMap;
+
+use super::{broken, judged};
+use crate::history::{Call, Event, Time, What};
+use crate::property::{Broken, Evidence};
+use crate::schedule::FieldValue;
+use crate::subject::Subject;
+use crate::subjects::exec::limits::client_limits;
+
+/// The begin of the reasons for which a process fails whose read was refused.
+const REFUSED: &str = "the server refused: ";
+
+/// What the reasons of refusals contain that are for good: what is not known, and what makes no sense.
+const FOR_GOOD: [&str; 3] = ["unknown process", "(-32601)", "(-32602)"];
+
+/// How long a client may take, beyond the wait for it, to ask for what is missing.
+const MOMENT: u64 = 1_000;
+
+/// The milestones of a client that does something about what is missing.
+const REPAIRS: [&str; 3] = ["exec.client.live-gap", "exec.client.reorder-overflow", "exec.client.process-failed"];
+
+/// The host of an event.
+fn host(event: &Event) -> &str {
+    event.host.as_ref().map_or("", |host| host.as_str())
+}
+
+/// A refused read ends its process only where it was refused for good, or more often than it is repeated.
+pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let retries = u64::from(limits(evidence).read_retries);
+    let mut refused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let What::Milestone { name, fields } = &event.what else { continue };
+        let Some(process) = FieldValue::text(fields, "process") else { continue };
+        let key = (host(event), process);
+        match *name {
+            "exec.client.read-refused" => *refused.entry(key).or_default() += 1,
+            "exec.client.process-failed" => {
+                let times = refused.remove(&key).unwrap_or_default();
+                let why = FieldValue::text(fields, "why").and_then(|why| why.strip_prefix(REFUSED));
+                if let Some(why) = why.filter(|why| times <= retries && !FOR_GOOD.iter().any(|word| why.contains(word))) {
+                    let sentence = format!("{process}: it failed after {times} refusals that pass ({why}; at {})", event.at);
+                    found.push(broken("refusals_pass", event.at, None, sentence));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
+/// asks by itself, and while a start is in flight: it may be about an older process of that id, and the start be refused. Where there
+/// was no room for all of it, it is asked for in that moment.
+pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let wait = limits(evidence).gap_wait;
+    let mut connected: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut starting: BTreeMap<Call, &str> = BTreeMap::new();
+    let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut open: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    let late = |since: Time, at: Time| at > since + wait + std::time::Duration::from_millis(MOMENT);
+    let mut tell = |host: &str, since: Time| {
+        let sentence = format!("{host}: it has held events back since {since}, and does not ask for what is missing");
+        found.push(broken("holes_are_asked_for", since, None, sentence));
+    };
+    for event in judged(evidence) {
+        let host = host(event);
+        if let Some(since) = open.get(host).copied().filter(|since| late(*since, event.at)) {
+            open.remove(host);
+            tell(host, since);
+        }
+        match &event.what {
+            What::Milestone { name: "exec.client.connected", .. } => drop(connected.insert(host, true)),
+            What::Milestone { name: "exec.client.lost", .. } | What::Died { .. } => {
+                connected.remove(host);
+                open.remove(host);
+            }
+            What::Milestone { name, .. } if REPAIRS.contains(name) => {
+                open.remove(host);
+                repaired.insert(host, event.at);
+            }
+            What::Asked { call, operation, .. } if operation.verb == "start" => drop(starting.insert(*call, host)),
+            What::Opened { call, .. } | What::Answered { call, .. } | What::Failed { call, .. } => drop(starting.remove(call)),
+            What::Gauge { name: "held-back-events", .. }
+                if connected.contains_key(host)
+                    && repaired.get(host) != Some(&event.at)
+                    && !starting.values().any(|starting| *starting == host) =>
+            {
+                open.entry(host).or_insert(event.at);
+            }
+            _ => {}
+        }
+    }
+    open.into_iter().filter(|(_, since)| late(*since, evidence.plan.horizon.into())).for_each(|(host, since)| tell(host, since));
+    found
+}
+
+/// The id of a write is that of one client, in one of its lives: servers take a second write of an id for a repetition.
+pub(super) fn write_ids_are_own(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let mut lives: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut owners: BTreeMap<&str, (&str, u32)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let host = host(event);
+        match &event.what {
+            What::Died { .. } => *lives.entry(host).or_default() += 1,
+            What::Milestone { name: "exec.client.writes", fields } => {
+                let Some(id) = FieldValue::text(fields, "write") else { continue };
+                let own = (host, lives.get(host).copied().unwrap_or_default());
+                let owner = *owners.entry(id).or_insert(own);
+                if owner != own {
+                    let sentence = format!("{host}: it writes under the id {id}, which {} has used (at {})", owner.0, event.at);
+                    found.push(broken("write_ids_are_own", event.at, None, sentence));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+fn limits(evidence: &Evidence<'_>) -> crate::protocols::exec::limits::ClientLimits {
+    client_limits(&evidence.plan.limits.over(crate::subjects::exec::Exec.limits()))
+}
