@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 use serde_json::{Map, Value};
 
-use super::keyed::keyed;
+use super::keyed::{keyed, mixed};
 use super::profile::choice::{Between, below, happens, pick, upto, weigh};
 use super::{Action, Host, Operation, Plan, Profile, Step, Trigger, When};
 use crate::history::Digest;
@@ -33,14 +33,16 @@ mod tests;
 pub use strategy::{PlanTree, Plans, strategy};
 
 /// The version of the generator. It is part of every seed that is printed: another version may draw another plan from it.
-pub const GENERATOR: u32 = 2;
+pub const GENERATOR: u32 = 3;
 
 /// Draws the plan of this seed.
 pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {
     let drawing = Drawing { profile, subject: &**subject, seed };
     let mut plan = drawing.stage();
-    let mut steps = drawing.operations(&plan);
-    steps.extend(drawing.faults(&plan));
+    let asked = drawing.operations(&plan);
+    let faults = drawing.faults(&plan, &asked.iter().filter_map(Asked::at).collect::<Vec<_>>());
+    let mut steps: Vec<Step> = asked.into_iter().map(|asked| drawing.step(asked, &faults)).collect();
+    steps.extend(faults.into_iter().map(|(_, fault)| fault));
     // Times first, in order; what waits for something stands behind them, in order of drawing.
     steps.sort_by_key(|step| match step.when {
         When::At(at) => at,
@@ -53,8 +55,34 @@ pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) 
 /// How often the subject's strategy is asked for an operation of one verb before another verb will do.
 const TRIES: u64 = 64;
 
-/// One in so many operations, but the first of a client, is asked for when a milestone is reached.
-const TRIGGERED: u64 = 5;
+/// How many of ten operations, but the first of a client, are asked for when a milestone is reached, in the wake of a fault, together
+/// with the operation before, and at a time of their own.
+const ASKED: [u64; 4] = [2, 3, 2, 3];
+
+/// What comes in the wake of something comes at its moment, soon after it, or a while after it; in ms.
+const WAKE: [(u64, u64); 3] = [(0, 0), (1, 100), (1, 3000)];
+
+/// Something that others are drawn by, under numbers of its own.
+type Numbered<T> = ([u64; 2], T);
+
+/// What a user asks for.
+struct Asked {
+    /// When; `None` in the wake of a fault.
+    when: Option<When>,
+    /// Whose, and its number.
+    key: [u64; 2],
+    operation: Operation,
+}
+
+impl Asked {
+    /// At which time, if that is known: then it surely is asked for.
+    fn at(&self) -> Option<Numbered<Duration>> {
+        match self.when {
+            Some(When::At(at)) => Some((self.key, at)),
+            _ => None,
+        }
+    }
+}
 
 /// Everything that a draw depends on.
 struct Drawing<'a> {
@@ -67,6 +95,12 @@ impl Drawing<'_> {
     /// The dice of one thing.
     fn dice(&self, what: &str, which: &[u64]) -> ChaCha8Rng {
         keyed(self.seed, what, which)
+    }
+
+    /// One of several, each as likely as the others, so that one less moves only what was drawn by that one.
+    fn one_of<'t, T>(&self, from: &'t [Numbered<T>], what: &str, which: [u64; 2]) -> Option<&'t T> {
+        let rank = |own: &[u64; 2]| mixed(self.seed, what, &[which[0], which[1], own[0], own[1]]);
+        from.iter().min_by_key(|(own, _)| rank(own)).map(|(_, value)| value)
     }
 
     /// The plan without its steps: hosts, limits, the outside world, the network.
@@ -122,35 +156,50 @@ impl Drawing<'_> {
     }
 
     /// What the users of all clients ask for.
-    fn operations(&self, plan: &Plan) -> Vec<Step> {
+    fn operations(&self, plan: &Plan) -> Vec<Asked> {
         let busy = self.busy();
         let mut values = Values::new(self.subject.strategy(plan));
-        let mut steps = Vec::new();
+        let mut all = Vec::new();
         for (client, host) in (1..).zip(plan.client_hosts()) {
             if plan.puppets.contains_key(&host) {
                 continue;
             }
+            let mut before = None;
             for n in 0..self.profile.asks.draw(&mut self.dice("asks", &[client])) {
                 let Some(operation) = self.operation(&mut values, client, n) else { continue };
-                let when = self.asked(busy, client, n);
-                steps.push(Step { when, action: Action::Operation(Operation { client: host.clone(), ..operation }) });
+                let when = self.asked(busy, before.take(), client, n);
+                before.clone_from(&when);
+                all.push(Asked { when, key: [client, n], operation: Operation { client: host.clone(), ..operation } });
             }
         }
-        steps
+        all
     }
 
-    /// When a client's n-th operation is asked for. The first comes within a second, so that there is something to disturb.
-    fn asked(&self, busy: Duration, client: u64, n: u64) -> When {
+    /// When a client's n-th operation is asked for; `None` in the wake of a fault. The first comes within a second, so that there is
+    /// something to disturb.
+    fn asked(&self, busy: Duration, before: Option<When>, client: u64, n: u64) -> Option<When> {
         let mut dice = self.dice("asked", &[client, n]);
         if n == 0 {
-            return When::At(ms(upto(millis(busy.min(Duration::from_secs(1))), &mut dice)));
+            return Some(When::At(ms(upto(millis(busy.min(Duration::from_secs(1))), &mut dice))));
         }
-        if below(TRIGGERED, &mut dice) == 0
-            && let Some(trigger) = self.milestone(&mut dice)
-        {
-            return When::After(trigger);
+        let some_time = When::At(ms(upto(millis(busy), &mut dice)));
+        match weigh(&ASKED, &mut dice) {
+            Some(0) => Some(self.milestone(&mut dice).map_or(some_time, When::After)),
+            Some(1) => None,
+            Some(2) => Some(before.unwrap_or(some_time)),
+            _ => Some(some_time),
         }
-        When::At(ms(upto(millis(busy), &mut dice)))
+    }
+
+    /// An operation as a step. Where there is no fault in whose wake it could come, it comes some time.
+    fn step(&self, asked: Asked, faults: &[Numbered<Step>]) -> Step {
+        let Asked { when, key, operation } = asked;
+        let mut dice = self.dice("asked.wake", &key);
+        let when = when.unwrap_or_else(|| match self.one_of(faults, "asked.fault", key) {
+            Some(fault) => in_the_wake(&fault.when, self.active(), &mut dice),
+            None => When::At(ms(upto(millis(self.busy()), &mut dice))),
+        });
+        Step { when, action: Action::Operation(operation) }
     }
 
     /// A client's n-th operation: of a verb that is drawn by weight (the first of the heaviest, so that there is something to
@@ -179,9 +228,14 @@ impl Drawing<'_> {
         second_best
     }
 
-    /// A milestone that product code can reach, some time, and then a while. Every other time it is one that every connection
-    /// reaches: most of the others are rare.
+    /// A milestone that product code can reach, some time, and then a while: by the profile's weights. Where it gives none, every
+    /// other time one that every connection reaches, for most of the others are rare.
     fn milestone(&self, dice: &mut impl RngCore) -> Option<Trigger> {
+        let within_reach: Vec<_> =
+            self.subject.milestones().iter().filter(|doc| self.reachable(doc.only)).map(|doc| doc.name).collect();
+        if !self.profile.faults.at.is_empty() {
+            return self.weighed(&within_reach, dice).map(|name| sometime(Trigger::milestone(name), dice));
+        }
         let common = [self.subject.catch_up_milestone(), self.subject.generation_milestone()];
         let common: Vec<_> = common.into_iter().flatten().collect();
         if below(2, dice) == 0
@@ -189,14 +243,29 @@ impl Drawing<'_> {
         {
             return Some(sometime(Trigger::milestone(*name), dice));
         }
-        let within_reach: Vec<_> = self.subject.milestones().iter().filter(|doc| self.reachable(doc.only)).collect();
-        pick(&within_reach, dice).map(|doc| sometime(Trigger::milestone(doc.name), dice))
+        pick(&within_reach, dice).map(|name| sometime(Trigger::milestone(*name), dice))
     }
 
-    /// A point that product code can reach, some time, and then a while.
+    /// A point that product code can reach, some time, and then a while: by the profile's weights. Those that only a defect brings
+    /// along are as likely as all others together.
     fn point(&self, dice: &mut impl RngCore) -> Option<Trigger> {
-        let within_reach: Vec<_> = self.subject.points().iter().filter(|doc| self.reachable(doc.defect)).collect();
-        pick(&within_reach, dice).map(|doc| sometime(Trigger::point(doc.name), dice))
+        let within_reach = || self.subject.points().iter().filter(|doc| self.reachable(doc.defect));
+        let only_here: Vec<_> = within_reach().filter(|doc| doc.defect.is_some()).map(|doc| doc.name).collect();
+        let names: Vec<_> = within_reach().map(|doc| doc.name).collect();
+        let name = if !only_here.is_empty() && below(2, dice) == 0 {
+            pick(&only_here, dice).copied()
+        } else if self.profile.faults.at.is_empty() {
+            pick(&names, dice).copied()
+        } else {
+            self.weighed(&names, dice)
+        };
+        name.map(|name| sometime(Trigger::point(name), dice))
+    }
+
+    /// One of these names, by the profile's weights.
+    fn weighed(&self, names: &[&'static str], dice: &mut impl RngCore) -> Option<&'static str> {
+        let weights: Vec<u64> = names.iter().map(|name| self.profile.faults.at.get(*name).copied().unwrap_or(0)).collect();
+        weigh(&weights, dice).map(|at| names[at])
     }
 
     /// Whether what stands only on the branch of this defect can be reached at all.
@@ -205,14 +274,26 @@ impl Drawing<'_> {
     }
 }
 
-/// Mostly the first time, and at once; now and then much later.
+/// Mostly the first or second time, and at once; now and then much later.
 fn sometime(trigger: Trigger, dice: &mut impl RngCore) -> Trigger {
-    let nth = match weigh(&[16, 4, 2, 1], dice) {
+    let nth = match weigh(&[8, 6, 1, 1], dice) {
         Some(3) => u64::between(&4, &20, dice),
         few => few.unwrap_or(0) as u64 + 1,
     };
-    let delay = if below(2, dice) == 0 { 0 } else { u64::between(&1, &2000, dice) };
-    trigger.nth(nth).delay(ms(delay))
+    trigger.nth(nth).delay(wake(dice))
+}
+
+/// The moment of something else, or a while later; a time that is known is not later than the latest.
+fn in_the_wake(of: &When, latest: Duration, dice: &mut impl RngCore) -> When {
+    match of {
+        When::At(at) => When::At((*at + wake(dice)).min(latest)),
+        When::After(trigger) => When::After(trigger.clone().delay(trigger.delay + wake(dice))),
+    }
+}
+
+fn wake(dice: &mut impl RngCore) -> Duration {
+    let (least, most) = WAKE[weigh(&[2, 1, 1], dice).unwrap_or(0)];
+    ms(u64::between(&least, &most, dice))
 }
 
 /// Values from the subject's strategy, each under a seed of its own.

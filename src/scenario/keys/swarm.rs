@@ -87,6 +87,18 @@ pub const SWARM_FAULTS: Section = Section {
         key("count", Form::Numbers(0), Some("0..6"), "How many faults a run has."),
         key("kinds", Form::Numbers(0), Some("1..3"), "Of how many kinds: with a few kinds only, rare pairs get room."),
         key("aimed", Form::Table("aimed"), Some("6 to 2 to 2"), "What they are aimed at."),
+        key(
+            "at",
+            Form::Table("[swarm.faults.at]"),
+            Some("all, the common ones more often"),
+            "Milestones and points they are aimed at.",
+        ),
+        key(
+            "wakes",
+            Form::Share,
+            Some("0.4"),
+            "The share that comes in the wake of the fault before: at its moment, or up to 3 s later.",
+        ),
         key("weights", Form::Table("[swarm.faults.weights]"), Some("every word, with usual weights"), "The words that come."),
     ],
 };
@@ -101,6 +113,14 @@ pub const SWARM_AIMED: Section = Section {
         key("point", Form::Weight, Some("0"), "After a point was reached."),
         key("time", Form::Weight, Some("0"), "At a time."),
     ],
+};
+
+/// `[swarm.faults.at]`
+pub const SWARM_AT: Section = Section {
+    title: "[swarm.faults.at]",
+    doc: "For milestones and points, how often faults, and operations that wait for something, are aimed at each: `\"counter.client.lost\" \
+          = 3`, a number from 0. What is left out is never aimed at.",
+    keys: &[],
 };
 
 /// `[swarm.faults.weights]`

@@ -174,6 +174,8 @@ fn faults(node: &Node<'_>, names: &Names<'_>) -> Parsed<Faults> {
         count: numbers(&table, "count", 0, without.count)?,
         kinds: numbers(&table, "kinds", 0, without.kinds)?,
         aimed: table.get("aimed").map_or(Ok(without.aimed), |node| aimed(&node))?,
+        at: table.get("at").map_or(Ok(without.at), |node| marks(&node, names))?,
+        wakes: table.get("wakes").map_or(Ok(without.wakes), |node| node.share())?,
         weights: match table.get("weights") {
             None => without.weights,
             Some(node) => {
@@ -188,6 +190,13 @@ fn aimed(node: &Node<'_>) -> Parsed<Aimed> {
     let table = node.table(keys::SWARM_AIMED.names())?;
     let share = |key| table.get(key).map_or(Ok(0.0), |node| node.weight("a number from 0"));
     Ok(Aimed { milestone: share("milestone")?, point: share("point")?, time: share("time")? })
+}
+
+/// Milestones and points, each with its weight.
+fn marks(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
+    let subject = names.subject;
+    let known = subject.milestones().iter().map(|doc| doc.name).chain(subject.points().iter().map(|doc| doc.name));
+    node.table(known)?.entries().map(|entry| Ok((entry.label.to_owned(), entry.number(0)?))).collect()
 }
 
 /// The fields of a word that a swarm has choices for, and `weight`.

@@ -57,7 +57,11 @@ impl File {
         put(&mut pairs, "count", numbers(&faults.count));
         put(&mut pairs, "kinds", numbers(&faults.kinds));
         put(&mut pairs, "aimed", Inline::table(aimed.map(|(name, share)| (name.to_owned(), Inline::number(share)))));
+        put(&mut pairs, "wakes", Inline::number(faults.wakes));
         self.section("[swarm.faults]", pairs);
+        if !faults.at.is_empty() {
+            self.section("[swarm.faults.at]", faults.at.iter().map(|(name, weight)| (key(name), Inline::raw(weight))).collect());
+        }
         let weights = faults.weights.iter().map(|(kind, shape)| (kind.to_string(), self::shape(*kind, shape)));
         self.section("[swarm.faults.weights]", weights.collect());
     }

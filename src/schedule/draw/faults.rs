@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::{Drawing, ends, millis, ms};
+use super::{Drawing, Numbered, ends, in_the_wake, millis, ms};
 use crate::history::Side;
-use crate::schedule::profile::choice::{below, pick, upto, weigh};
+use crate::schedule::profile::choice::{below, happens, pick, upto, weigh};
 use crate::schedule::profile::{Kind, Shape};
 use crate::schedule::{
     Action, Conn, Count, Fault, HoldEnd, Host, Learns, Orphans, Place, Plan, SlowBy, Step, Trigger, When, Which,
@@ -15,23 +15,32 @@ use crate::schedule::{
 
 impl Drawing<'_> {
     /// The faults of a plan.
-    pub(super) fn faults(&self, plan: &Plan) -> Vec<Step> {
+    pub(super) fn faults(&self, plan: &Plan, moments: &[Numbered<Duration>]) -> Vec<Numbered<Step>> {
         let kinds = self.kinds();
         let (openers, servers) = ends(self.subject, plan);
         let count = self.profile.faults.count.draw(&mut self.dice("faults", &[]));
-        let one = |n| {
-            let kind = *pick(&kinds, &mut self.dice("kind", &[n]))?;
+        let one = |before: &mut Option<When>, n| {
+            let kind = self.kind(&kinds, n)?;
             let shape = &self.profile.faults.weights[&kind];
-            let when = self.aim(kind, n)?;
+            let when = self.aim(kind, n, before, moments)?;
+            *before = Some(when.clone());
             // A step that waits for something may come at any time: the world ends it when the healed tail begins.
             let left = match when {
                 When::At(at) => self.active().saturating_sub(at),
                 When::After(_) => self.active(),
             };
             let fault = One { drawing: self, kind, shape, n, left, openers: &openers, servers: &servers }.fault()?;
-            Some(Step { when, action: Action::Fault(fault) })
+            Some(([0, n], Step { when, action: Action::Fault(fault) }))
         };
-        (0..count).filter_map(one).collect()
+        (0..count).scan(None, |before, n| Some(one(before, n))).flatten().collect()
+    }
+
+    /// The kind of the n-th fault. The first is one that surely comes, if there is such a kind: most points are reached only where
+    /// something went wrong before.
+    fn kind(&self, kinds: &[Kind], n: u64) -> Option<Kind> {
+        let sure: Vec<Kind> = kinds.iter().copied().filter(|kind| *kind != Kind::Hold).collect();
+        let of = if n == 0 && !sure.is_empty() { &sure } else { kinds };
+        pick(of, &mut self.dice("kind", &[n])).copied()
     }
 
     /// The few kinds of this run, drawn by weight, each once.
@@ -51,13 +60,22 @@ impl Drawing<'_> {
         kinds
     }
 
-    /// When the n-th fault comes. A hold can only come at a point.
-    fn aim(&self, kind: Kind, n: u64) -> Option<When> {
+    /// When the n-th fault comes: the first at a time, for what is aimed at a recovery waits for nothing where no connection was lost; a
+    /// share of the others in the wake of the one before. A hold can only come at a point.
+    fn aim(&self, kind: Kind, n: u64, before: &Option<When>, moments: &[Numbered<Duration>]) -> Option<When> {
         let mut dice = self.dice("aim", &[n]);
         if kind == Kind::Hold {
             return self.point(&mut dice).map(|trigger| When::After(trigger.delay(Duration::ZERO)));
         }
+        if let Some(before) = before
+            && happens(self.profile.faults.wakes, &mut dice)
+        {
+            return Some(in_the_wake(before, self.active(), &mut dice));
+        }
         let aimed = &self.profile.faults.aimed;
+        if before.is_none() {
+            return Some(self.some_time(moments, n, &mut dice));
+        }
         let share = |share: f64, there: bool| if there { (share.max(0.0) * 1000.0) as u64 } else { 0 };
         let (milestones, points) = (self.subject.milestones(), self.subject.points());
         let weights = [
@@ -68,8 +86,19 @@ impl Drawing<'_> {
         match weigh(&weights, &mut dice) {
             Some(0) => self.milestone(&mut dice).map(When::After),
             Some(1) => self.point(&mut dice).map(When::After),
-            _ => Some(When::At(ms(upto(millis((self.busy() * 3 / 2).min(self.active())), &mut dice)))),
+            _ => Some(self.some_time(moments, n, &mut dice)),
         }
+    }
+
+    /// Mostly in the wake of something that a user asks for, for there is something to disturb; otherwise some time of the busy part, or
+    /// shortly after it.
+    fn some_time(&self, moments: &[Numbered<Duration>], n: u64, dice: &mut ChaCha8Rng) -> When {
+        if below(ANY_TIME, dice) > 0
+            && let Some(moment) = self.one_of(moments, "aim.moment", [0, n])
+        {
+            return in_the_wake(&When::At(*moment), self.active(), dice);
+        }
+        When::At(ms(upto(millis((self.busy() * 3 / 2).min(self.active())), dice)))
     }
 }
 
@@ -141,7 +170,7 @@ impl One<'_> {
         let others: Vec<&Host> = self.servers.iter().filter(|server| **server != host).collect();
         let server = (*mostly_first(&others, &mut dice)?).clone();
         let generations = u64::from(self.drawing.subject.generation_milestone().is_some());
-        let which = match weigh(&[12, 2, generations], &mut dice) {
+        let which = match weigh(&[12, 1, generations], &mut dice) {
             Some(1) => Which::Number(upto(3, &mut dice) as u32 + 1),
             Some(2) => Which::Generation(upto(3, &mut dice) + 1),
             _ => Which::Last,
@@ -237,6 +266,9 @@ impl One<'_> {
         if below(2, &mut dice) == 0 { by } else { -by }
     }
 }
+
+/// One in so many faults that are aimed at a time comes at any.
+const ANY_TIME: u64 = 4;
 
 /// One in so many faults is not where most of the traffic is.
 const RARELY: u64 = 8;

@@ -172,12 +172,17 @@ fn one_seed_is_one_plan_and_another_seed_another() {
     assert!(different.len() as u64 > MANY * 95 / 100, "only {} of {MANY} plans differ", different.len());
 }
 
+/// A profile whose faults come in no other one's wake, so many of them.
+fn apart(faults: u64, asks: u64) -> Profile {
+    let mut profile = Profile { asks: Choice::Fixed(asks), clients: Choice::Fixed(2), ..profile() };
+    (profile.faults.count, profile.faults.wakes) = (Choice::Fixed(faults), 0.0);
+    profile
+}
+
 #[test]
-fn one_operation_less_moves_nothing_else() {
-    let asks = |count| Profile { asks: Choice::Fixed(count), clients: Choice::Fixed(2), ..profile() };
+fn one_operation_less_moves_no_other_operation() {
     for seed in 1..30 {
-        let (more, less) = (draw(&asks(5), seed), draw(&asks(4), seed));
-        assert_eq!(faults(&more), faults(&less));
+        let (more, less) = (draw(&apart(0, 5), seed), draw(&apart(0, 4), seed));
         let (more, mut less) = (operations(&more), operations(&less));
         assert_eq!(more.len(), less.len() + 2);
         less.retain(|operation| !more.contains(operation));
@@ -186,14 +191,30 @@ fn one_operation_less_moves_nothing_else() {
 }
 
 #[test]
-fn one_fault_less_moves_nothing_else() {
-    let count = |count| {
-        let mut profile = profile();
-        profile.faults.count = Choice::Fixed(count);
-        profile
-    };
+fn one_operation_less_moves_only_the_faults_that_came_in_its_wake() {
+    let (mut moved, mut stayed) = (0, 0);
     for seed in 1..30 {
-        let (more, less) = (draw(&count(5), seed), draw(&count(4), seed));
+        let (more, less) = (draw(&apart(5, 5), seed), draw(&apart(5, 4), seed));
+        let gone: Vec<_> = operations(&more).into_iter().filter(|asked| !operations(&less).contains(asked)).collect();
+        let is_in_a_wake =
+            |at: Duration| gone.iter().any(|(when, _)| matches!(when, When::At(of) if *of <= at && at <= *of + ms(3000)));
+        for (when, fault) in faults(&more) {
+            if faults(&less).contains(&(when, fault)) {
+                stayed += 1;
+            } else {
+                moved += 1;
+                assert!(matches!(when, When::At(at) if is_in_a_wake(*at)), "seed {seed}: {fault:?} {when:?}");
+            }
+        }
+    }
+    assert!(moved > 0 && stayed > moved * 3, "{moved} of {} moved", moved + stayed);
+}
+
+#[test]
+fn one_fault_less_moves_nothing_else() {
+    // The first operation of a client comes in no wake.
+    for seed in 1..30 {
+        let (more, less) = (draw(&apart(5, 1), seed), draw(&apart(4, 1), seed));
         assert_eq!(operations(&more), operations(&less));
         let (more, mut less) = (faults(&more), faults(&less));
         assert_eq!((more.len(), less.len()), (5, 4));
@@ -283,7 +304,7 @@ fn a_run_has_a_few_kinds_only() {
 }
 
 #[test]
-fn faults_are_aimed_in_the_given_proportions_and_holds_at_points() {
+fn all_faults_but_the_first_are_aimed_in_the_given_proportions_and_holds_at_points() {
     let mut profile = profile();
     profile.faults.weights.remove(&Kind::Hold);
     let mut aimed = [0u64; 3];
@@ -292,7 +313,16 @@ fn faults_are_aimed_in_the_given_proportions_and_holds_at_points() {
         When::After(Trigger { mark: Mark::Point(_), .. }) => 1,
         When::At(_) => 2,
     };
-    draws(&profile).for_each(|plan| faults(&plan).iter().for_each(|(when, _)| aimed[what(when)] += 1));
+    profile.faults.wakes = 0.0;
+    let mut first = BTreeSet::new();
+    for seed in 1..=MANY {
+        profile.faults.count = Choice::Fixed(1);
+        first.extend(faults(&draw(&profile, seed)).iter().map(|(when, _)| what(when)));
+        profile.faults.count = Choice::Fixed(6);
+        faults(&draw(&profile, seed)).iter().for_each(|(when, _)| aimed[what(when)] += 1);
+    }
+    assert_eq!(first, BTreeSet::from([2]), "the first comes at a time");
+    aimed[2] -= MANY;
     let total: u64 = aimed.iter().sum();
     let percent = aimed.map(|n| n * 100 / total);
     assert!((55..65).contains(&percent[0]) && (15..25).contains(&percent[1]) && (15..25).contains(&percent[2]), "{percent:?}");
@@ -368,4 +398,35 @@ proptest! {
     fn a_drawn_plan_knows_its_seed(drawn in strategy(&profile(), &relay())) {
         prop_assert_eq!(&drawn, &draw(&profile(), drawn.seed));
     }
+}
+
+#[test]
+fn faults_come_in_the_wake_of_the_one_before() {
+    let wakes = |share| {
+        let mut profile = apart(2, 1);
+        profile.faults.weights.remove(&Kind::Hold);
+        profile.faults.wakes = share;
+        let is_close = |plan: &Plan| match faults(plan)[..] {
+            [(When::At(one), _), (When::At(other), _)] => *other - *one <= ms(3000),
+            _ => false,
+        };
+        draws(&profile).filter(is_close).count() as u64
+    };
+    assert_eq!(wakes(1.0), MANY);
+    assert!(wakes(0.0) < MANY / 2);
+}
+
+#[test]
+fn what_a_profile_gives_no_weight_is_not_aimed_at() {
+    let mut profile = profile();
+    profile.faults.at =
+        BTreeMap::from([("relay.up".to_owned(), 3), ("relay.unlocked".to_owned(), 1), ("relay.down".to_owned(), 0)]);
+    let mut aimed = BTreeSet::new();
+    for plan in draws(&profile) {
+        aimed.extend(plan.steps.iter().filter_map(|step| match &step.when {
+            When::After(trigger) => Some(trigger.mark.name().to_owned()),
+            When::At(_) => None,
+        }));
+    }
+    assert_eq!(aimed, BTreeSet::from(["relay.unlocked", "relay.up"].map(str::to_owned)));
 }

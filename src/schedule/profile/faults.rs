@@ -18,6 +18,12 @@ pub struct Faults {
     pub kinds: Choice<u64>,
     /// What they are aimed at.
     pub aimed: Aimed,
+    /// How often they, and operations that wait for something, are aimed at each milestone and point, by its name. Those that are
+    /// left out are never aimed at. Where there is none at all, all are, and every other milestone is one that every connection
+    /// reaches.
+    pub at: BTreeMap<String, u64>,
+    /// The share of faults, from 0 to 1, that come in the wake of the one before: at its moment, or up to three seconds later.
+    pub wakes: f64,
     /// The kinds that may come, each with its weight and its fields.
     pub weights: BTreeMap<Kind, Shape>,
 }
@@ -43,7 +49,14 @@ impl Default for Aimed {
 impl Default for Faults {
     /// None.
     fn default() -> Self {
-        Self { count: Choice::Fixed(0), kinds: Choice::Range(1, 3), aimed: Aimed::default(), weights: BTreeMap::new() }
+        Self {
+            count: Choice::Fixed(0),
+            kinds: Choice::Range(1, 3),
+            aimed: Aimed::default(),
+            at: BTreeMap::new(),
+            wakes: 0.4,
+            weights: BTreeMap::new(),
+        }
     }
 }
 

@@ -123,17 +123,21 @@ impl Operations for Operation {
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
         let process = select(declared(plan, "process", "p1")).boxed();
         let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)].prop_map(|ms| Span(Duration::from_millis(ms)));
-        let wait = select(vec![0, 100, 5_000]).prop_map(|ms| Span(Duration::from_millis(ms)));
+        let wait = select(vec![0, 100, 5_000, 40_000]).prop_map(|ms| Span(Duration::from_millis(ms)));
         let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
         let bytes = prop_oneof![4 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
         let patience =
-            prop_oneof![8 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(Span(Duration::from_millis(ms))))];
-        let start = (process.clone(), prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
+            prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(Span(Duration::from_millis(ms))))];
+        // Now and then something that cannot be launched: nobody knows it.
+        let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
+        let start = (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
         let read = (process.clone(), 0..50_u64, max_bytes, wait);
         let body = select(declared(plan, web::TABLE, "b1")).boxed();
         let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
-        let streamed = (body.clone(), drops_after);
+        // A reader is through soon after the body: whoever is much slower ends when it likes, also behind the end of the connection.
+        let pause = prop_oneof![5 => Just(0), 1 => Just(20)].prop_map(|ms| Span(Duration::from_millis(ms)));
+        let streamed = (body.clone(), pause, drops_after);
         prop_oneof![
             5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }),
             5 => (process.clone(), bytes).prop_map(|(process, bytes)| Self::Write { process, bytes }),
@@ -147,8 +151,7 @@ impl Operations for Operation {
                 _ => Self::DropHandle { process },
             }),
             1 => body.prop_map(|body| Self::Http { body }),
-            // Whoever pauses ends when it likes, also behind the end of the connection: schedules that are drawn have no such reader.
-            2 => streamed.prop_map(|(body, drops_after)| Self::HttpStream { body, pause: Span::default(), drops_after }),
+            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }),
         ]
         .boxed()
     }
