@@ -66,6 +66,10 @@ impl Subject for Counter {
         Some("counter.client.connected")
     }
 
+    fn swarm(&self) -> Option<&'static str> {
+        Some(include_str!("../../../scenarios/counter/swarm-default.toml"))
+    }
+
     fn port(&self) -> u16 {
         PORT
     }
