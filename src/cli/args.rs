@@ -140,6 +140,9 @@ pub struct Defects {
     /// The swarm file from which schedules are drawn [default: the subject's own]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
+    /// A schedule that is swept for each defect, too; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub sweep: Vec<PathBuf>,
     /// The most schedules for each defect
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = 2000)]
     pub runs: u64,

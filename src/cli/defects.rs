@@ -3,39 +3,77 @@
 use std::sync::Arc;
 
 use crate::hunt::Checks;
-use crate::hunt::matrix::{Kill, kill};
+use crate::hunt::matrix::{BySweep, Kill, kill, kill_by_sweep};
+use crate::hunt::plans::is_swarm;
 use crate::hunt::seed::DEFAULT;
 use crate::report::say;
+use crate::schedule::Plan;
 use crate::subject::Erased;
 
 use super::args::{Changes, Defects};
 use super::page::{Page, Stop};
 use super::{files, hunt, select};
 
-/// Hunts each defect, or those that were named; whether all were found.
+/// One line of the matrix.
+struct Row {
+    kill: Kill,
+    /// Where there is something to sweep.
+    swept: Option<BySweep>,
+}
+
+/// Hunts each defect, or those that were named, and sweeps for it; whether all were found by the one or the other.
 pub fn defects(args: &Defects, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
     let subject = files::named(&args.subject, subjects)?;
     args.defect.iter().try_for_each(|name| select::defect(name, subject))?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let ground = hunt::ground(subject, &name, &Changes::default(), subjects)?;
+    let plans = plans(args, subject, subjects, page)?;
     let wanted = subject.defects().iter().map(|defect| defect.name);
     let wanted: Vec<_> = wanted.filter(|name| args.defect.is_empty() || args.defect.iter().any(|named| named == name)).collect();
     let wide = wanted.iter().map(|name| name.len()).max().unwrap_or(0).max("defect".len());
-    page.say(&format!("{:wide$}  {:>9}  {:>5}  {:>5}  property\n", "defect", "schedules", "drawn", "steps"))?;
-    let mut kills = Vec::new();
+    let (checks, pool) = (Checks::default(), args.pool.pool());
+    let by_sweep = if plans.is_empty() { "" } else { "by sweep" };
+    let head = format!("{:wide$}  {:>9}  {:>5}  {:>5}  {:22}  {by_sweep}", "defect", "schedules", "drawn", "steps", "property");
+    page.say(&format!("{}\n", head.trim_end()))?;
+    let mut rows = Vec::new();
     for (n, defect) in wanted.iter().enumerate() {
         page.progress(&format!("{}/{}  {defect}", n + 1, wanted.len()));
-        let kill = kill(&ground, defect, args.runs, &Checks::default(), &args.pool.pool())?;
+        let kill = kill(&ground, defect, args.runs, &checks, &pool)?;
+        let swept = match plans.is_empty() {
+            true => None,
+            false => Some(kill_by_sweep(subject, &plans, defect, &checks, &pool)?),
+        };
         page.no_progress();
-        page.say(&row(&kill, wide))?;
-        kills.push(kill);
+        let row = Row { kill, swept };
+        page.say(&format!("{}\n", line(&row, wide).trim_end()))?;
+        rows.push(row);
     }
-    page.say(&format!("\n{}\n", summary(&kills)))?;
-    Ok(kills.iter().all(|kill| kill.found.is_some()))
+    page.say(&format!("\n{}\n", summary(&rows)))?;
+    Ok(rows.iter().all(|row| row.kill.found.is_some() || row.swept.is_some_and(|swept| swept.found.is_some())))
 }
 
-fn row(kill: &Kill, wide: usize) -> String {
-    let Kill { defect, schedules, found } = kill;
+/// The schedules that are swept.
+fn plans(
+    args: &Defects,
+    subject: &Arc<dyn Erased>,
+    subjects: &[Arc<dyn Erased>],
+    page: &mut Page<'_>,
+) -> Result<Vec<Plan>, Stop> {
+    let plan = |path: &std::path::PathBuf| {
+        let (scenario, file) = (files::load(path, subjects, page)?, path.display());
+        if is_swarm(&scenario) {
+            return Err(Stop(format!("{file}: this file is a swarm; a sweep wants a schedule, which is a file with steps")));
+        }
+        if scenario.subject != subject.name() {
+            return Err(Stop(format!("{file}: this schedule is of {}, and not of {}", scenario.subject, subject.name())));
+        }
+        Ok(scenario.plans().swap_remove(0))
+    };
+    args.sweep.iter().map(plan).collect()
+}
+
+fn line(row: &Row, wide: usize) -> String {
+    let Kill { defect, schedules, found } = &row.kill;
     let (drawn, steps, property) = match found {
         None => ("-".to_owned(), "-".to_owned(), "not found"),
         Some(found) => {
@@ -43,19 +81,26 @@ fn row(kill: &Kill, wide: usize) -> String {
             (found.drawn.to_string(), steps, found.property)
         }
     };
-    format!("{defect:wide$}  {schedules:>9}  {drawn:>5}  {steps:>5}  {property}\n")
+    let swept = row.swept.map_or(String::new(), |swept| match swept.found {
+        Some(property) => format!("{property}, in run {}", swept.runs),
+        None => format!("not in {} runs, {} positions", swept.runs, swept.positions),
+    });
+    format!("{defect:wide$}  {schedules:>9}  {drawn:>5}  {steps:>5}  {property:22}  {swept}")
 }
 
-fn summary(kills: &[Kill]) -> String {
-    let found: Vec<_> = kills.iter().filter_map(|kill| kill.found.as_ref().map(|found| (kill.schedules, found))).collect();
+fn summary(rows: &[Row]) -> String {
+    let kills = rows.iter().map(|row| &row.kill);
+    let found: Vec<_> = kills.filter_map(|kill| kill.found.as_ref().map(|found| (kill.schedules, found))).collect();
     let soon = found.iter().filter(|(schedules, _)| *schedules <= 100).count();
+    let swept = rows.iter().filter(|row| row.swept.is_some_and(|swept| swept.found.is_some())).count();
     let mut steps: Vec<_> = found.iter().filter_map(|(_, found)| found.steps).collect();
     steps.sort_unstable();
     let of = |at: usize| steps.get(at).map_or("none".to_owned(), |steps| say::count(*steps as u64, "step"));
+    let by_sweep = if rows.iter().any(|row| row.swept.is_some()) { format!("; {swept} found by sweeps") } else { String::new() };
     format!(
-        "{} of {} found, {soon} of them within 100 schedules; made small: median {}, at most {}",
+        "{} of {} found, {soon} of them within 100 schedules; made small: median {}, at most {}{by_sweep}",
         found.len(),
-        say::count(kills.len() as u64, "defect"),
+        say::count(rows.len() as u64, "defect"),
         of(steps.len() / 2),
         of(steps.len().saturating_sub(1))
     )

@@ -1,19 +1,22 @@
-//! The kill matrix: for each defect of a subject, how many random schedules it takes to find it, and how small the find becomes.
+//! The kill matrix: for each defect of a subject, how many random schedules it takes to find it, and how small the find becomes; and
+//! whether sweeps of plain schedules find it.
 //!
-//! Every defect starts cold: from the first seed of the profile, without a scenario file. A defect that is not found is a hole in
-//! the harness: in what it draws, or in what it looks at.
+//! By chance every defect starts cold: from the first seed of the profile, without a scenario file. A defect that is not found is a hole
+//! in the harness: in what it draws, or in what it looks at.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::scenario::Expect;
-use crate::schedule::Profile;
+use crate::schedule::{Plan, Profile};
+use crate::subject::Erased;
 
 use super::examine::Checks;
 use super::judge::Case;
 use super::pool::Pool;
 use super::random::{Ground, hunt};
 use super::shrink::{Budget, main_thing, shrink};
+use super::sweep::sweep;
 use super::tally::{Failed, Trouble};
 
 /// What it took to find a defect.
@@ -56,6 +59,45 @@ pub fn kill(ground: &Ground, defect: &'static str, most: u64, checks: &Checks, p
         if caught.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(Kill { defect, schedules: hunted.tally.runs, found: caught.and_then(|failed| look_at(&ground, &failed, pool)) })
+}
+
+/// What sweeps came to that looked for a defect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BySweep {
+    /// How many positions were there, in all schedules that were swept.
+    pub positions: usize,
+    /// How many runs were made, the one that broke among them.
+    pub runs: u64,
+    /// The property that broke first; `None` where nothing did.
+    pub found: Option<&'static str>,
+}
+
+/// Sweeps these plans, one after the other, with one defect, until something breaks.
+///
+/// # Errors
+/// If a run could not be carried out.
+pub fn kill_by_sweep(
+    subject: &Arc<dyn Erased>,
+    plans: &[Plan],
+    defect: &'static str,
+    checks: &Checks,
+    pool: &Pool,
+) -> Result<BySweep, Trouble> {
+    let mut told = BySweep::default();
+    for plan in plans {
+        let mut plan = plan.clone();
+        plan.defects.push(defect.to_owned());
+        let swept = sweep(subject, &plan, checks, pool, |_, caught| {
+            told.found = caught.and_then(|caught| Some(main_thing(&caught.failed.broken)?.property));
+            if told.found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        told.positions += swept.positions.len();
+        told.runs += swept.tally.runs;
+        if told.found.is_some() {
+            break;
+        }
+    }
+    Ok(told)
 }
 
 fn look_at(ground: &Ground, failed: &Failed, pool: &Pool) -> Option<Found> {
