@@ -16,6 +16,7 @@
 use std::time::Duration;
 
 use crate::history::{Class, Connection, Time};
+use crate::schedule::Fault;
 
 use super::facts::{CallFacts, Facts};
 use super::path::NEVER;
@@ -161,10 +162,21 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
     let mut open = own.filter(|(conn, _)| !is_over(conn));
     let never = Due { bound: NEVER, ..asked };
     match open.clone().rfind(|(_, installed)| *installed <= seen) {
-        Some((conn, _)) => conn.over.0.map_or(never, |over| Due { bound: over + AT_ONCE, why: Why::Over(over) }),
+        Some((conn, _)) => conn.over.0.map_or(never, |over| Due { bound: at_once(facts, call.host, over), why: Why::Over(over) }),
         None if open.next().is_some() => never,
         None => asked,
     }
+}
+
+/// By when a host has noticed what happened there: at once, but not while a task of it is held.
+fn at_once(facts: &Facts<'_>, host: &str, happened: Time) -> Time {
+    let holds = facts.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. }));
+    let own = holds.filter(|fault| fault.scope.hosts.iter().any(|held| held.as_str() == host));
+    own.fold(happened + AT_ONCE, |bound, hold| match hold.began <= bound && hold.ended >= happened {
+        true if hold.ended == NEVER => NEVER,
+        true => bound.max(hold.ended + AT_ONCE),
+        false => bound,
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The one generator of plans: a [`Profile`] and a seed determine a [`Plan`].
 //!
 //! Every draw is keyed by what it is for: the seventh operation of `client2`, the length of the third fault. So a profile
-//! that asks for one operation less gives the same plan without it, and nothing else moves.
+//! that asks for one operation less gives the same plan without it, and nothing moves but what came in its wake.
 //!
-//! A plan is busy first and quiet later. Operations are asked for in the busy part, some of them when a milestone is reached;
-//! faults come in it and shortly after it, mostly aimed at milestones and points; and in the healed tail none is in force.
+//! A plan is busy first and quiet later. Operations are asked for in the busy part, some of them when a milestone is reached, some in
+//! the wake of a fault. Faults come in the wake of operations and of each other, and at milestones and points; and in the healed
+//! tail none is in force.
 //! A run uses a few kinds of faults only, all of them equally often, so that rare pairs get room.
 //!
 //! - [`plan`]: one plan. [`strategy`](strategy()): plans for `proptest!`.

@@ -279,6 +279,10 @@ fn a_bound_call_dies_at_once_with_its_connection() {
         told.failed(7, 10_001, "lost").breaks("bounded_ending"),
         ["call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"]
     );
+    // Its task is held when it ends: whoever is not let go notices nothing.
+    let held = lease(history().conn(1, 0, Some(9_000)).conn(2, 12_000, None)).slows(9_000, 10_500);
+    held.clone().failed(7, 11_500, "lost").holds("bounded_ending");
+    assert_eq!(held.failed(7, 11_501, "lost").breaks("bounded_ending").len(), 1);
     lease(history().conn(1, 0, None)).end(600_000).holds("bounded_ending");
     assert_eq!(lease(history()).end(600_000).breaks("bounded_ending").len(), 1);
 }
