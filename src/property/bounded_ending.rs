@@ -141,8 +141,8 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
-    let patience = if path.puppet { facts.promise().call_wait } else { Duration::ZERO };
-    let wait = call.operation.wait() + patience;
+    let is_patient = path.puppet || may_wait_for_the_outside(facts, call);
+    let wait = call.operation.wait() + if is_patient { facts.promise().call_wait } else { Duration::ZERO };
     let asked = Due { bound: path.bound(facts.promise(), call.at, wait), why: Why::Asked(call.at) };
     let severed = path.severed_bound(facts.promise(), call.at).map(|bound| Due { bound: bound + wait, why: Why::Severed });
     match call.class {
@@ -166,6 +166,15 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
         None if open.next().is_some() => never,
         None => asked,
     }
+}
+
+/// Whether a call may be one that is answered only when a host is that plays the outside world: its path leads there, and it has had no
+/// effect anywhere else.
+fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
+    let is_outside = |host: &str| facts.promise().outside.contains(&host);
+    let had_effect_inside =
+        || facts.effects.iter().any(|effect| effect.call == call.call && !effect.host.is_some_and(is_outside));
+    facts.path(call.path).servers.iter().any(|host| is_outside(host)) && !had_effect_inside()
 }
 
 /// By when a host has noticed what happened there: at once, but not while a task of it is held.

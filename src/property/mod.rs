@@ -97,7 +97,7 @@ pub struct Promise {
     pub recovery: Duration,
     /// How long one attempt to connect, or one call without a wait of its own, may take.
     pub attempt: Duration,
-    /// How long a call waits at most for a peer that lives and never answers: a puppet can be such a peer.
+    /// How long a call waits at most for what lives and never answers: a puppet, or a host that plays the outside world.
     pub call_wait: Duration,
     /// How many times packets go there and back from the first SYN to the end of one catch-up.
     pub round_trips: u32,

@@ -271,6 +271,18 @@ fn a_call_that_opened_a_stream_has_its_ending() {
 }
 
 #[test]
+fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
+    let outside =
+        |told: Told| told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
+    let late = || history().asked(7, 1_000).answered(7, 600_000, "1");
+    assert_eq!(late().breaks("bounded_ending").len(), 1);
+    outside(late()).holds("bounded_ending");
+    assert_eq!(outside(history()).asked(7, 1_000).answered(7, 700_000, "1").breaks("bounded_ending").len(), 1);
+    let puppet = late().promise(|promise| promise.call_wait = Duration::from_mins(10)).puppet("server");
+    puppet.holds("bounded_ending");
+}
+
+#[test]
 fn a_bound_call_dies_at_once_with_its_connection() {
     let lease = |told: Told| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
     let told = lease(history().conn(1, 0, Some(9_000)).conn(2, 9_100, None));
