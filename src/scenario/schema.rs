@@ -66,6 +66,11 @@ impl Drawing<'_> {
                 let verbs = self.subjects.iter().flat_map(|subject| verbs(&**subject));
                 verbs.map(|verb| (verb.name, form(Form::Number(0)))).collect()
             }
+            title if title == keys::SWARM_AT.title => {
+                let milestones = self.subjects.iter().flat_map(|subject| subject.milestones().iter().map(|doc| doc.name));
+                let points = self.subjects.iter().flat_map(|subject| subject.points().iter().map(|doc| doc.name));
+                milestones.chain(points).map(|name| (name.to_owned(), form(Form::Number(0)))).collect()
+            }
             title if title == keys::SWARM_WEIGHTS.title => profile::Kind::ALL
                 .iter()
                 .map(|(_, name, _)| ((*name).to_owned(), json!({ "type": ["integer", "object"] })))

@@ -163,8 +163,12 @@ fn entries(
 
 fn operations(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
     let verbs = verbs(names.subject);
-    let table = node.table(verbs.iter().map(|verb| verb.name.as_str()))?;
-    table.entries().map(|entry| Ok((entry.label.to_owned(), entry.number(0)?))).collect()
+    weights(node, verbs.iter().map(|verb| verb.name.as_str()))
+}
+
+/// Names, each with its weight.
+fn weights<'k>(node: &Node<'_>, known: impl IntoIterator<Item = &'k str>) -> Parsed<BTreeMap<String, u64>> {
+    node.table(known)?.entries().map(|entry| Ok((entry.label.to_owned(), entry.number(0)?))).collect()
 }
 
 fn faults(node: &Node<'_>, names: &Names<'_>) -> Parsed<Faults> {
@@ -195,8 +199,7 @@ fn aimed(node: &Node<'_>) -> Parsed<Aimed> {
 /// Milestones and points, each with its weight.
 fn marks(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
     let subject = names.subject;
-    let known = subject.milestones().iter().map(|doc| doc.name).chain(subject.points().iter().map(|doc| doc.name));
-    node.table(known)?.entries().map(|entry| Ok((entry.label.to_owned(), entry.number(0)?))).collect()
+    weights(node, subject.milestones().iter().map(|doc| doc.name).chain(subject.points().iter().map(|doc| doc.name)))
 }
 
 /// The fields of a word that a swarm has choices for, and `weight`.

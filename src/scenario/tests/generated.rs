@@ -71,3 +71,10 @@ fn the_schema_knows_the_names_of_the_subjects() {
     assert_eq!(at("/properties/expect/properties/process/additionalProperties/properties/exit/anyOf/1/enum/0"), "signal");
     assert!(!schema.to_string().contains("$ref"), "nothing refers to what is not there");
 }
+
+#[test]
+fn the_schema_knows_the_milestones_and_points_that_faults_are_aimed_at() {
+    let schema = schema(&[subject::ferry()]);
+    let at = &schema["properties"]["swarm"]["properties"]["faults"]["properties"]["at"]["properties"];
+    assert!(at["ferry.client.recovering"].is_object(), "{at}");
+}
