@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Event, History, Scope, Side, What};
+use crate::history::{ConnIndex, Event, History, Scope, Side, What};
 use crate::schedule::{Action, FieldValue, Plan};
 use crate::subject::Erased;
 
@@ -109,8 +109,8 @@ impl<'a> Now<'a> {
     }
 
     fn reach(&mut self, fields: &[(&'static str, FieldValue)], phase: Phase) {
-        let index = FieldValue::number(fields, "conn").and_then(|id| usize::try_from(id).ok()?.checked_sub(1));
-        if let Some(known) = index.and_then(|index| self.phases.get_mut(index)).filter(|known| **known != Phase::Over) {
+        let conn = ConnIndex::told(fields);
+        if let Some(known) = conn.and_then(|conn| self.phases.get_mut(conn.0)).filter(|known| **known != Phase::Over) {
             *known = phase;
         }
     }
@@ -158,10 +158,6 @@ mod tests {
     use std::ops::ControlFlow;
     use std::sync::Arc;
 
-    fn subject() -> Arc<dyn Erased> {
-        crate::subjects::built_in().into_iter().find(|subject| subject.name() == "counter").unwrap()
-    }
-
     #[test]
     fn what_faults_hit_is_counted_by_what_was_under_way() {
         let text = r#"
@@ -184,7 +180,7 @@ mod tests {
             at = "40s"
             cut = { conn = "client#7" }
         "#;
-        let subject = subject();
+        let subject = crate::subjects::counter();
         let scenario = crate::scenario::Scenario::parse(text, "hits.toml", std::slice::from_ref(&subject)).unwrap();
         let plan = scenario.plans().remove(0);
         let history = crate::world::run(&subject, &plan, &crate::world::Options::default()).unwrap().history;
@@ -195,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_hunt_is_the_same_on_any_number_of_threads() {
-        let subject = subject();
+        let subject = crate::subjects::counter();
         let mut profile = Profile::default_for(&subject);
         profile.defects.push("resumes-one-too-late".into());
         let ground = Ground { subject, profile: Arc::new(profile) };

@@ -119,15 +119,12 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::history::Time;
+    use crate::subjects::counter;
 
     fn find() -> (Plan, Broken) {
         let text = "format = 1\nsubject = \"counter\"\ntitle = \"a\"\n[stream.s1]\nnumbers = 3\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
         let plan = Scenario::parse(text, "a.toml", &crate::subjects::built_in()).unwrap().plans().remove(0);
         (plan, Broken { property: "gap_free", at: Time(1), stream: None, sentence: "s1: item 2 never came".into() })
-    }
-
-    fn counter() -> Arc<dyn Erased> {
-        crate::subjects::built_in().into_iter().find(|subject| subject.name() == "counter").unwrap()
     }
 
     #[test]

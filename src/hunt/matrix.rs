@@ -120,7 +120,7 @@ mod tests {
     /// A sample: the whole matrix takes minutes.
     #[test]
     fn a_defect_is_found_by_chance_and_made_small() {
-        let subject = crate::subjects::built_in().into_iter().find(|subject| subject.name() == "counter").unwrap();
+        let subject = crate::subjects::counter();
         let ground = Ground { profile: Arc::new(Profile::default_for(&subject)), subject };
         for defect in ["resumes-one-too-late", "eof-is-completion", "lost-wake-up"] {
             let known = ground.subject.defects().iter().find(|known| known.name == defect).unwrap();

@@ -168,8 +168,7 @@ fn half_open() -> (Arc<dyn Erased>, Plan, Expect) {
     let scenario = Scenario::load("scenarios/counter/half-open-toward-the-client.toml".as_ref(), &subjects).unwrap();
     let mut plan = scenario.plans().remove(0);
     plan.defects.push("stale-close-disconnects".into());
-    let counter = subjects.into_iter().find(|subject| subject.name() == "counter").unwrap();
-    (counter, plan, scenario.expect)
+    (crate::subjects::counter(), plan, scenario.expect)
 }
 
 /// What is judged here, and what a fresh process would answer.

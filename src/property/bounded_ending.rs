@@ -16,7 +16,6 @@
 use std::time::Duration;
 
 use crate::history::{Class, Connection, Time};
-use crate::schedule::Fault;
 
 use super::facts::{CallFacts, Facts};
 use super::path::NEVER;
@@ -179,9 +178,7 @@ fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
 
 /// By when a host has noticed what happened there: at once, but not while a task of it is held.
 fn at_once(facts: &Facts<'_>, host: &str, happened: Time) -> Time {
-    let holds = facts.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. }));
-    let own = holds.filter(|fault| fault.scope.hosts.iter().any(|held| held.as_str() == host));
-    own.fold(happened + AT_ONCE, |bound, hold| match hold.began <= bound && hold.ended >= happened {
+    facts.holds_on(host).fold(happened + AT_ONCE, |bound, hold| match hold.began <= bound && hold.ended >= happened {
         true if hold.ended == NEVER => NEVER,
         true => bound.max(hold.ended + AT_ONCE),
         false => bound,

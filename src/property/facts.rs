@@ -6,7 +6,7 @@
 use std::cell::OnceCell;
 
 use crate::history::{Call, Class, Time};
-use crate::schedule::Operation;
+use crate::schedule::{Fault, Operation};
 
 use super::path::{Down, InForce, Path};
 use super::view::{Fit, Item, Source, View};
@@ -168,6 +168,12 @@ impl<'a> Facts<'a> {
     pub fn over(&self, view: &View<'a>) -> Option<Time> {
         let ended = |part: &View<'a>| self.sources[part.source].ended();
         self.parts(view).try_fold(Time::ZERO, |last, part| Some(last.max(ended(part)?)))
+    }
+
+    /// The holds of tasks of a host.
+    pub fn holds_on<'s>(&'s self, host: &'s str) -> impl Iterator<Item = &'s InForce<'a>> {
+        let holds = self.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. }));
+        holds.filter(move |fault| fault.scope.hosts.iter().any(|held| held.as_str() == host))
     }
 
     /// A path of a view or call.

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::What;
-use crate::schedule::{Fault, Host};
+use crate::schedule::Host;
 
 use super::Findings;
 use super::facts::Facts;
@@ -61,8 +61,7 @@ fn of_nobody(what: &What) -> Option<String> {
 
 /// Whether a task of a host is held for the rest of the run.
 fn is_held(facts: &Facts<'_>, host: &str) -> bool {
-    let held = |fault: &&super::path::InForce<'_>| matches!(fault.what, Fault::Hold { .. }) && fault.ended == NEVER;
-    facts.faults.iter().filter(held).any(|fault| fault.scope.hosts.iter().any(|held| held.as_str() == host))
+    facts.holds_on(host).any(|hold| hold.ended == NEVER)
 }
 
 #[cfg(test)]

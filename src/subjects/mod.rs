@@ -19,6 +19,12 @@ mod records;
 #[cfg(test)]
 mod tests;
 
+/// The harness's own subject, for tests of the harness.
+#[cfg(test)]
+pub(crate) fn counter() -> Arc<dyn Erased> {
+    Arc::new(Counter)
+}
+
 /// The subjects that reknit ships.
 pub fn built_in() -> Vec<Arc<dyn Erased>> {
     vec![

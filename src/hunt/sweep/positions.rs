@@ -249,7 +249,7 @@ impl Lister<'_> {
 
     /// The connection that a milestone or point names, or else the newest one of its host.
     fn about(&self, host: &Host, fields: &[(&'static str, FieldValue)], at: Time) -> Option<usize> {
-        let named = FieldValue::number(fields, "conn").and_then(|id| usize::try_from(id).ok()?.checked_sub(1));
+        let named = ConnIndex::told(fields).map(|conn| conn.0);
         let named = named.filter(|index| *index < self.history.conns.len());
         let has = |conn: &Connection| conn.opened <= at && (conn.client == *host || conn.server == *host);
         named.or_else(|| self.history.conns.iter().rposition(has))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Call, Event, Stream, Time, What};
+use crate::history::{Call, ConnIndex, Event, Stream, Time, What};
 use crate::schedule::FieldValue;
 
 use super::{CallEnding, CallFacts, Effect, Facts};
@@ -104,7 +104,7 @@ impl<'a> Gathering<'a> {
     /// A milestone of a client that names one of its connections and the generation that it carries.
     fn installed(&mut self, fields: &[(&str, FieldValue)], at: Time, host: Option<&str>) {
         let number = |wanted: &str| FieldValue::number(fields, wanted);
-        let Some(index) = number("conn").and_then(|id| usize::try_from(id).ok()?.checked_sub(1)) else { return };
+        let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
         let conn = self.facts.evidence.history.conns.get(index).filter(|conn| Some(conn.client.as_str()) == host);
         if conn.is_some_and(|conn| conn.generation.is_some() && conn.generation == number("generation")) {
             self.facts.installed[index].get_or_insert(at);

@@ -129,6 +129,32 @@ fn judged<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Event> {
     evidence.history.events.iter().take_while(move |event| event.at <= until)
 }
 
+/// The host of an entry; nothing where it has none.
+fn host(event: &Event) -> &str {
+    event.host.as_ref().map_or("", |host| host.as_str())
+}
+
+/// What is wrong with the network or a host at a moment.
+#[derive(Default)]
+struct Trouble {
+    /// How many faults are in force.
+    in_force: usize,
+    /// When a fault last began or ended, or a host died.
+    last: Option<Time>,
+}
+
+impl Trouble {
+    fn pass(&mut self, event: &Event) {
+        match event.what {
+            What::FaultBegan { .. } => self.in_force += 1,
+            What::FaultEnded { .. } => self.in_force = self.in_force.saturating_sub(1),
+            What::Died { .. } => {}
+            _ => return,
+        }
+        self.last = Some(event.at);
+    }
+}
+
 /// What the user saw is wrong, but for an exit in its place.
 fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
@@ -236,12 +262,12 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
 
 /// Calls of the user's are told by the product: `exec.client.sent`, with the generation that carries it.
 fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let mut installed: BTreeMap<(Option<&str>, u64), Time> = BTreeMap::new();
+    let mut installed: BTreeMap<(&str, u64), Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         let What::Milestone { name, fields } = &event.what else { continue };
         let Some(generation) = FieldValue::number(fields, "generation") else { continue };
-        let key = (event.host.as_ref().map(|host| host.as_str()), generation);
+        let key = (host(event), generation);
         match *name {
             "exec.client.connected" => drop(installed.insert(key, event.at)),
             "exec.client.sent" if !installed.contains_key(&key) => {
@@ -270,7 +296,7 @@ fn one_reason(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut owed: BTreeMap<Call, String> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
-        let host = event.host.as_ref().map_or("", |host| host.as_str());
+        let host = host(event);
         match &event.what {
             What::Milestone { name, fields } => reasons.extend(reason(name, fields).map(|reason| (host, reason))),
             What::Died { .. } => drop(reasons.remove(host)),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{broken, has_puppet, judged};
+use super::{Trouble, broken, has_puppet, judged};
 use crate::history::{Event, Side, What};
 use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
@@ -56,21 +56,15 @@ pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Broken> {
         return Vec::new();
     }
     let grace = evidence.promise.detection + Duration::from_secs(1);
-    let (mut in_force, mut trouble) = (0_usize, None);
+    let mut trouble = Trouble::default();
     let mut found = Vec::new();
     for event in judged(evidence) {
-        match &event.what {
-            What::FaultBegan { .. } => (in_force, trouble) = (in_force + 1, Some(event.at)),
-            What::FaultEnded { .. } => (in_force, trouble) = (in_force.saturating_sub(1), Some(event.at)),
-            What::Died { .. } => trouble = Some(event.at),
-            What::Milestone { name: name @ ("exec.client.lost" | "exec.server.silent"), fields } => {
-                let silent = *name == "exec.server.silent" || FieldValue::text(fields, "why") == Some("silent");
-                if silent && in_force == 0 && trouble.is_none_or(|at| at + grace < event.at) {
-                    let sentence = format!("{name}: a peer was called silent that could be heard all the time (at {})", event.at);
-                    found.push(broken("kept_while_healthy", event.at, None, sentence));
-                }
-            }
-            _ => {}
+        trouble.pass(event);
+        let What::Milestone { name: name @ ("exec.client.lost" | "exec.server.silent"), fields } = &event.what else { continue };
+        let silent = *name == "exec.server.silent" || FieldValue::text(fields, "why") == Some("silent");
+        if silent && trouble.in_force == 0 && trouble.last.is_none_or(|at| at + grace < event.at) {
+            let sentence = format!("{name}: a peer was called silent that could be heard all the time (at {})", event.at);
+            found.push(broken("kept_while_healthy", event.at, None, sentence));
         }
     }
     found.truncate(5);

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{broken, has_puppet, judged};
-use crate::history::{Call, Ending, Event, Stream, Time, What};
+use super::{broken, has_puppet, host, judged};
+use crate::history::{Call, Ending, Stream, Time, What};
 use crate::property::{Broken, Evidence};
 use crate::protocols::exec::client::Failure;
 
 /// A request of a user's.
 struct Asked<'a> {
     at: Time,
-    host: Option<&'a str>,
+    host: &'a str,
 }
 
 /// A request or a body fails as lost only where a generation of its client was over between its asking and its failing: what had
@@ -43,10 +43,6 @@ pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
-fn host(event: &Event) -> Option<&str> {
-    event.host.as_ref().map(|host| host.as_str())
-}
-
 fn told(at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
     broken("http_fails_truly", at, stream, format!("{sentence} (at {at})"))
 }
@@ -54,7 +50,7 @@ fn told(at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
 /// What is not true of a reason.
 fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &str) -> Option<String> {
     let is = |failure: Failure| reason == failure.to_string();
-    let own = evidence.history.conns.iter().filter(|conn| Some(conn.client.as_str()) == asked.host && conn.generation.is_some());
+    let own = evidence.history.conns.iter().filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
     let mut overs = own.filter_map(|conn| conn.over.0);
     if is(Failure::BodyGap) {
         Some("it failed for a missing piece, and the server had left none out".to_owned())

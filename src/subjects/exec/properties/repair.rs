@@ -3,14 +3,15 @@
 //! A server of ours leaves no number out, and refuses nothing that it will grant later. Puppets do; what they say has no truth, so no
 //! generic property judges the streams that they feed. These look at what product code says of its own repairs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::{broken, judged};
-use crate::history::{Call, Event, Time, What};
+use super::{broken, host, judged};
+use crate::history::{Call, Time, What};
 use crate::property::{Broken, Evidence};
+use crate::protocols::exec::limits::ClientLimits;
 use crate::schedule::FieldValue;
-use crate::subject::Subject;
-use crate::subjects::exec::limits::client_limits;
+use crate::subjects::exec::limits::{LIMITS, client_limits};
 
 /// The begin of the reasons for which a process fails whose read was refused.
 const REFUSED: &str = "the server refused: ";
@@ -19,15 +20,10 @@ const REFUSED: &str = "the server refused: ";
 const FOR_GOOD: [&str; 3] = ["unknown process", "(-32601)", "(-32602)"];
 
 /// How long a client may take, beyond the wait for it, to ask for what is missing.
-const MOMENT: u64 = 1_000;
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The milestones of a client that does something about what is missing.
 const REPAIRS: [&str; 3] = ["exec.client.live-gap", "exec.client.reorder-overflow", "exec.client.process-failed"];
-
-/// The host of an event.
-fn host(event: &Event) -> &str {
-    event.host.as_ref().map_or("", |host| host.as_str())
-}
 
 /// A refused read ends its process only where it was refused for good, or more often than it is repeated.
 pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
@@ -59,12 +55,12 @@ pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
 /// was no room for all of it, it is asked for in that moment.
 pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
     let wait = limits(evidence).gap_wait;
-    let mut connected: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut starting: BTreeMap<Call, &str> = BTreeMap::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
     let mut open: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = Vec::new();
-    let late = |since: Time, at: Time| at > since + wait + std::time::Duration::from_millis(MOMENT);
+    let late = |since: Time, at: Time| at > since + wait + MOMENT;
     let mut tell = |host: &str, since: Time| {
         let sentence = format!("{host}: it has held events back since {since}, and does not ask for what is missing");
         found.push(broken("holes_are_asked_for", since, None, sentence));
@@ -76,7 +72,7 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
             tell(host, since);
         }
         match &event.what {
-            What::Milestone { name: "exec.client.connected", .. } => drop(connected.insert(host, true)),
+            What::Milestone { name: "exec.client.connected", .. } => drop(connected.insert(host)),
             What::Milestone { name: "exec.client.lost", .. } | What::Died { .. } => {
                 connected.remove(host);
                 open.remove(host);
@@ -88,7 +84,7 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Asked { call, operation, .. } if operation.verb == "start" => drop(starting.insert(*call, host)),
             What::Opened { call, .. } | What::Answered { call, .. } | What::Failed { call, .. } => drop(starting.remove(call)),
             What::Gauge { name: "held-back-events", .. }
-                if connected.contains_key(host)
+                if connected.contains(host)
                     && repaired.get(host) != Some(&event.at)
                     && !starting.values().any(|starting| *starting == host) =>
             {
@@ -126,6 +122,6 @@ pub(super) fn write_ids_are_own(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
-fn limits(evidence: &Evidence<'_>) -> crate::protocols::exec::limits::ClientLimits {
-    client_limits(&evidence.plan.limits.over(crate::subjects::exec::Exec.limits()))
+fn limits(evidence: &Evidence<'_>) -> ClientLimits {
+    client_limits(&evidence.plan.limits.over(LIMITS))
 }

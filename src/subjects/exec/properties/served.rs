@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::user::ABANDONED;
-use super::{broken, has_puppet, judged};
+use super::{Trouble, broken, has_puppet, judged};
 use crate::history::{Call, Ending, Event, Time, What};
 use crate::property::{Broken, Evidence, Promise};
 use crate::schedule::Operation;
@@ -63,13 +63,14 @@ struct Known<'a> {
     first: BTreeMap<&'a str, Time>,
     /// When each really ended, its output included.
     last: BTreeMap<&'a str, Time>,
-    /// When something last happened to the network or to a host, and how many faults are in force.
-    trouble: Time,
-    in_force: usize,
+    trouble: Trouble,
+    /// When a host was last started.
+    started: Time,
 }
 
 impl<'a> Known<'a> {
     fn learn(&mut self, event: &'a Event, promise: &Promise) {
+        self.trouble.pass(event);
         match &event.what {
             What::Asked { .. } => self.asked.extend(Asked::of(event)),
             What::Opened { stream, call } => {
@@ -81,9 +82,7 @@ impl<'a> Known<'a> {
             }
             What::Produced { stream, .. } => drop(self.first.entry(promise.whole(stream)).or_insert(event.at)),
             What::Ended { stream, .. } => drop(self.last.insert(promise.whole(stream), event.at)),
-            What::FaultBegan { .. } => (self.trouble, self.in_force) = (event.at, self.in_force + 1),
-            What::FaultEnded { .. } => (self.trouble, self.in_force) = (event.at, self.in_force.saturating_sub(1)),
-            What::Died { .. } | What::Started => self.trouble = event.at,
+            What::Started => self.started = event.at,
             _ => {}
         }
     }
@@ -115,8 +114,9 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
                 format!("{call}: it was answered before its wait was over, with nothing new ({result}; at {})", event.at);
             found.push(broken("reads_wait", event.at, None, sentence));
         }
-        let Some(due) = known.due(read).filter(|_| known.in_force == 0) else { continue };
-        if event.at > due.max(known.trouble) + allowance {
+        let Some(due) = known.due(read).filter(|_| known.trouble.in_force == 0) else { continue };
+        let calm = known.trouble.last.max(Some(known.started)).unwrap_or_default();
+        if event.at > due.max(calm) + allowance {
             let sentence =
                 format!("{call}: it was answered at {} only, though there had been something new since {due}", event.at);
             found.push(broken("reads_wait", event.at, None, sentence));
