@@ -17,11 +17,14 @@ struct Done {
     status: Option<i32>,
 }
 
-/// Sweeps a plain scenario of `exec`.
-fn sweep(name: &str, more: &[&str]) -> Done {
-    let file = format!("scenarios/exec/plain-{name}.toml");
+/// A plain scenario of `exec`.
+fn plain(name: &str) -> String {
+    format!("scenarios/exec/plain-{name}.toml")
+}
+
+fn sweep(file: &str) -> Done {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
-    command.args(["sweep", &file]).args(more).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("COLUMNS");
+    command.args(["sweep", file]).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("COLUMNS");
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Done { out: text(output.stdout), err: text(output.stderr), status: output.status.code() }
@@ -36,7 +39,7 @@ fn row(out: &str, fault: &str) -> [u64; 5] {
 }
 
 fn holds(name: &str) {
-    let done = sweep(name, &[]);
+    let done = sweep(&plain(name));
     assert_eq!((done.status, done.err.as_str()), (Some(0), ""), "{}", done.out);
     assert!(done.out.ends_with("nothing broke\n"), "{}", done.out);
     assert!(!done.out.contains("found nothing to do"), "each fault is tried where it makes sense: {}", done.out);
@@ -67,7 +70,7 @@ fn two_processes_survive_every_fault_at_every_position() {
 /// What breaks first when a plain scenario is swept with a defect on: the fault, and the properties.
 fn first_find(name: &str, defect: &str) -> Option<(&'static str, Vec<&'static str>)> {
     let subject: Arc<dyn Erased> = Arc::new(reknit::subjects::Exec);
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/exec/plain-{name}.toml"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(plain(name));
     let scenario = Scenario::load(&file, std::slice::from_ref(&subject)).unwrap();
     let mut plan = scenario.plans().remove(0);
     plan.defects.push(defect.to_owned());
@@ -89,10 +92,8 @@ fn defects_are_found_at_the_faults_that_show_them() {
 
 #[test]
 fn a_swarm_is_not_swept() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
     let file = "scenarios/exec/swarm-default.toml";
-    let output = command.args(["sweep", file]).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let done = sweep(file);
     let wants = "this file is a swarm; a sweep wants a schedule, which is a file with steps";
-    assert_eq!((output.status.code(), said), (Some(2), format!("reknit: {file}: {wants}\n")));
+    assert_eq!((done.status, done.err), (Some(2), format!("reknit: {file}: {wants}\n")));
 }

@@ -1,10 +1,10 @@
 //! `defects`: the kill matrix of a subject.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::hunt::Checks;
 use crate::hunt::matrix::{BySweep, Kill, kill, kill_by_sweep};
-use crate::hunt::plans::is_swarm;
 use crate::hunt::seed::DEFAULT;
 use crate::report::say;
 use crate::schedule::Plan;
@@ -59,11 +59,8 @@ fn plans(
     subjects: &[Arc<dyn Erased>],
     page: &mut Page<'_>,
 ) -> Result<Vec<Plan>, Stop> {
-    let plan = |path: &std::path::PathBuf| {
-        let (scenario, file) = (files::load(path, subjects, page)?, path.display());
-        if is_swarm(&scenario) {
-            return Err(Stop(format!("{file}: this file is a swarm; a sweep wants a schedule, which is a file with steps")));
-        }
+    let plan = |path: &PathBuf| {
+        let (scenario, file) = (files::load_schedule(path, subjects, page)?, path.display());
         if scenario.subject != subject.name() {
             return Err(Stop(format!("{file}: this schedule is of {}, and not of {}", scenario.subject, subject.name())));
         }

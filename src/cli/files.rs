@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::hunt::plans::is_swarm;
 use crate::report::envelope;
 use crate::scenario::Scenario;
 use crate::subject::Erased;
@@ -70,6 +71,16 @@ pub fn load(path: &Path, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     page.input.read_to_end(&mut bytes).map_err(|error| Stop(format!("standard input cannot be read: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|_| Stop("-: standard input is not UTF-8 text".into()))?;
     Ok(Scenario::parse(&envelope::open(&text), "-", subjects)?)
+}
+
+/// Reads a scenario that is a schedule, for a sweep.
+pub fn load_schedule(path: &Path, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<Scenario, Stop> {
+    let scenario = load(path, subjects, page)?;
+    if is_swarm(&scenario) {
+        let file = path.display();
+        return Err(Stop(format!("{file}: this file is a swarm; a sweep wants a schedule, which is a file with steps")));
+    }
+    Ok(scenario)
 }
 
 /// The subject of a scenario.

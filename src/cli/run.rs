@@ -156,15 +156,8 @@ fn totals(ran: &[Ran], args: &Run) -> Totals {
     ran.iter().for_each(|ran| all.absorb(&ran.tally));
     let asked = args.unreached || args.format == Format::Json;
     let listed = ran.iter().filter(|ran| asked || !ran.found.named).map(|ran| &ran.subject);
-    let mut unreached: Vec<_> = listed.flat_map(|subject| all.unreached(subject)).map(str::to_owned).collect();
+    let mut unreached: Vec<_> = listed.flat_map(|subject| all.unreached(subject)).collect();
     unreached.sort();
     unreached.dedup();
-    Totals {
-        schedules: all.runs,
-        virtual_time: all.virtual_time,
-        repeated: all.repeated,
-        grey: all.grey,
-        unreached,
-        ..Totals::default()
-    }
+    all.totals(&unreached)
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::hunt::plans::is_swarm;
 use crate::hunt::sweep::Caught;
 use crate::hunt::{Checks, Swept, sweep as run};
 use crate::schedule::Plan;
@@ -51,11 +50,7 @@ pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) ->
 
 /// The subject, and the one plan of the file that is swept.
 fn wanted(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<(Arc<dyn Erased>, Plan), Stop> {
-    let scenario = files::load(&args.file, subjects, page)?;
-    if is_swarm(&scenario) {
-        let file = args.file.display();
-        return Err(Stop(format!("{file}: this file is a swarm; a sweep wants a schedule, which is a file with steps")));
-    }
+    let scenario = files::load_schedule(&args.file, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?;
     Ok((subject.clone(), args.select.plan(&scenario, subject)?))
 }

@@ -14,7 +14,7 @@ use crate::world::RunError;
 use super::examine::{Checks, Examined, examine};
 use super::hits::Hits;
 use super::judge::Case;
-use super::pool::{Lost, Pool};
+use super::pool::Pool;
 use super::tally::{Failed, Tally, Trouble};
 
 /// What a hunt draws from.
@@ -55,15 +55,15 @@ pub fn hunt(
     let work = move |seed| worker.examine(seed, &checks);
     pool.run(seeds, work, |result| {
         let seed = order.next().expect("there is a result for each seed");
-        match result {
-            Ok((plan, Ok((examined, hits)))) => {
-                hunted.hits.add(&hits);
-                hunted.tally.add(plan, examined);
-            }
-            Ok((_, Err(error))) => trouble = Some(Trouble::Run(error)),
-            Err(Lost::Panicked(message)) => trouble = Some(Trouble::Harness { seed, message }),
-            Err(stuck @ Lost::Stuck(_)) => hunted.tally.add_stuck(ground.plan(seed), stuck.to_string()),
-        }
+        let (mut plan, Hunted { hits, tally, .. }) = (None, &mut hunted);
+        let result = result.map(|(drawn, ran)| {
+            plan = Some(drawn);
+            ran.map(|(examined, its)| {
+                hits.add(&its);
+                examined
+            })
+        });
+        trouble = tally.take(seed, || plan.unwrap_or_else(|| ground.plan(seed)), result).err();
         if trouble.is_some() {
             return ControlFlow::Break(());
         }

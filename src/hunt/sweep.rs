@@ -122,7 +122,7 @@ pub fn sweep(
     let mut swept = Swept { plan: long, positions: Vec::new(), trials: Vec::new(), done: 0, broke: 0, tally: Tally::default() };
     let plain = run_plain(subject, &mut swept, pool)?;
     if let Some(plain) = &plain {
-        swept.positions = positions::of(&**subject, plan, &plain.history, swept_until(plan));
+        swept.positions = positions::of(&**subject, plan, plain, swept_until(plan));
         swept.list_trials();
     }
     let caught = swept.caught(None);
@@ -132,8 +132,8 @@ pub fn sweep(
         subject: subject.clone(),
         plan: swept.plan.clone(),
         checks: checks.clone(),
-        generations: generations(&**subject, &plain.history),
-        plain: Record::of(&plain.history),
+        generations: generations(&**subject, &plain),
+        plain: Record::of(&plain),
     };
     let steps: Vec<_> = swept.trials.iter().map(|trial| trial.step.clone()).collect();
     let mut trouble = None;
@@ -171,7 +171,7 @@ fn swept_until(plan: &Plan) -> Time {
 }
 
 /// The run without a fault. `None` if it broke something.
-fn run_plain(subject: &Arc<dyn Erased>, swept: &mut Swept, pool: &Pool) -> Result<Option<Judged>, Trouble> {
+fn run_plain(subject: &Arc<dyn Erased>, swept: &mut Swept, pool: &Pool) -> Result<Option<History>, Trouble> {
     let (subject, plan, seed) = (subject.clone(), swept.plan.clone(), swept.plan.seed);
     let options = Options { detail: Detail::Full, ..Options::default() };
     let work = move |plan: Plan| judge(Case { subject: &subject, plan: &plan, expect: &Expect::default() }, &options, |_| true);
@@ -180,20 +180,15 @@ fn run_plain(subject: &Arc<dyn Erased>, swept: &mut Swept, pool: &Pool) -> Resul
         result = Some(only);
         ControlFlow::Break(())
     });
-    match result.expect("there is a result for each plan") {
-        Ok(Ok(judged)) => {
-            let Judged { history, broken, grey, .. } = &judged;
-            let examined = Examined { history: history.clone(), broken: broken.clone(), grey: *grey, repeated: false };
-            swept.tally.add(swept.plan.clone(), examined);
-            Ok(Some(judged).filter(|judged| judged.broken.is_empty()))
-        }
-        Ok(Err(error)) => Err(Trouble::Run(error)),
-        Err(Lost::Panicked(message)) => Err(Trouble::Harness { seed, message }),
-        Err(stuck @ Lost::Stuck(_)) => {
-            swept.tally.add_stuck(swept.plan.clone(), stuck.to_string());
-            Ok(None)
-        }
-    }
+    let mut plain = None;
+    let result = result.expect("there is a result for each plan").map(|ran| {
+        ran.map(|Judged { history, broken, grey, .. }| {
+            plain = broken.is_empty().then(|| history.clone());
+            Examined { history, broken, grey, repeated: false }
+        })
+    });
+    swept.tally.take(seed, || swept.plan.clone(), result)?;
+    Ok(plain)
 }
 
 /// Who runs trials.
@@ -266,18 +261,14 @@ impl Swept {
         let number = self.done;
         let plan = self.plan_of(&self.trials[number]);
         let trial = &mut self.trials[number];
-        match result {
-            Ok(Ok(Tried { examined, outcome, idle })) => {
+        trial.outcome = Some(Outcome::Broken); // where it got stuck
+        let result = result.map(|ran| {
+            ran.map(|Tried { examined, outcome, idle }| {
                 (trial.outcome, trial.idle) = (Some(outcome), idle);
-                self.tally.add(plan, examined);
-            }
-            Ok(Err(error)) => return Err(Trouble::Run(error)),
-            Err(Lost::Panicked(message)) => return Err(Trouble::Harness { seed: plan.seed, message }),
-            Err(stuck @ Lost::Stuck(_)) => {
-                trial.outcome = Some(Outcome::Broken);
-                self.tally.add_stuck(plan, stuck.to_string());
-            }
-        }
+                examined
+            })
+        });
+        self.tally.take(plan.seed, || plan, result)?;
         self.done += 1;
         Ok(self.caught(Some(number)))
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::history::{Digest, History, Time};
 use crate::property::Broken;
-use crate::report::Verdict;
+use crate::report::{Totals, Verdict};
 use crate::scenario::{Scenario, expect};
 use crate::schedule::Plan;
 use crate::subject::Erased;
@@ -94,20 +94,11 @@ pub fn tally(
     let mut order = plans.clone().into_iter();
     pool.run(plans.into_iter(), work, |result| {
         let plan = order.next().expect("there is a result for each plan");
-        match result {
-            Ok(Ok(examined)) => {
-                if let Some(over_all) = &mut over_all {
-                    over_all.add(&examined.history);
-                }
-                if let Some(idle) = &mut idle {
-                    idle.add(&examined.history);
-                }
-                tally.add(plan, examined);
-            }
-            Ok(Err(error)) => trouble = Some(Trouble::Run(error)),
-            Err(Lost::Panicked(message)) => trouble = Some(Trouble::Harness { seed: plan.seed, message }),
-            Err(stuck @ Lost::Stuck(_)) => tally.add_stuck(plan, stuck.to_string()),
+        if let Ok(Ok(Examined { history, .. })) = &result {
+            over_all.iter_mut().for_each(|over_all| over_all.add(history));
+            idle.iter_mut().for_each(|idle| idle.add(history));
         }
+        trouble = tally.take(plan.seed, || plan, result).err();
         progress(tally.runs);
         if trouble.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -116,7 +107,26 @@ pub fn tally(
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, plan: Plan, examined: Examined) {
+    /// Takes what came of the run of this seed; its plan is asked for where it has one.
+    ///
+    /// # Errors
+    /// If it could not be carried out.
+    pub(super) fn take(
+        &mut self,
+        seed: u64,
+        plan: impl FnOnce() -> Plan,
+        result: Result<Result<Examined, RunError>, Lost>,
+    ) -> Result<(), Trouble> {
+        match result {
+            Ok(Ok(examined)) => self.add(plan(), examined),
+            Ok(Err(error)) => return Err(Trouble::Run(error)),
+            Err(Lost::Panicked(message)) => return Err(Trouble::Harness { seed, message }),
+            Err(stuck @ Lost::Stuck(_)) => self.add_stuck(plan(), stuck.to_string()),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, plan: Plan, examined: Examined) {
         let Examined { history, broken, grey, repeated } = examined;
         self.runs += 1;
         self.virtual_time += history.end.since(Time::ZERO);
@@ -131,7 +141,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn add_stuck(&mut self, plan: Plan, sentence: String) {
+    fn add_stuck(&mut self, plan: Plan, sentence: String) {
         self.runs += 1;
         let stuck = Broken { property: "no_livelock", at: Time::ZERO, stream: None, sentence };
         self.failed.push(Failed { plan, broken: vec![stuck], history: None });
@@ -167,6 +177,18 @@ impl Tally {
         let points = subject.points().iter().filter(|it| it.defect.is_none()).map(|it| it.name);
         let milestones = milestones.filter(|name| !self.milestones.contains_key(name));
         milestones.chain(points.filter(|name| !self.points.contains_key(name))).collect()
+    }
+
+    /// What a person is told of all runs, with what none of them reached; it has no real time yet.
+    pub fn totals(&self, unreached: &[&'static str]) -> Totals {
+        Totals {
+            schedules: self.runs,
+            virtual_time: self.virtual_time,
+            wall: Duration::ZERO,
+            repeated: self.repeated,
+            grey: self.grey,
+            unreached: unreached.iter().map(|name| (*name).to_owned()).collect(),
+        }
     }
 
     /// Adds what the runs of another scenario reached and how much they exercised; not what broke in them, nor their digest.

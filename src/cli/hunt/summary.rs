@@ -15,15 +15,7 @@ const HEAD: [&str; 8] = ["fault", "drawn", "came", "in flight", "handshake", "ca
 /// The last words of a hunt.
 pub(super) fn tell(hunted: &Hunted, finds: &Finds, subject: &Arc<dyn Erased>, wall: Duration) -> String {
     let tally = &hunted.tally;
-    let unreached = tally.unreached(subject).into_iter().map(str::to_owned).collect();
-    let totals = Totals {
-        schedules: tally.runs,
-        virtual_time: tally.virtual_time,
-        wall,
-        repeated: tally.repeated,
-        grey: tally.grey,
-        unreached,
-    };
+    let totals = Totals { wall, ..tally.totals(&tally.unreached(subject)) };
     let rate = tally.runs as f64 / wall.as_secs_f64().max(0.001);
     let mut told = faults(hunted);
     told += &format!("\n{}", table::totals(&totals));

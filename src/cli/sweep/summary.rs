@@ -26,21 +26,10 @@ pub(super) fn tell(swept: &Swept, subject: &Arc<dyn Erased>, wall: Duration, wid
     if idle > 0 {
         told += &format!("{} found nothing to do\n", say::count(idle, "fault"));
     }
-    let said: Vec<_> = table::totals(&totals(swept, subject, wall)).lines().flat_map(|line| wrap(line, width)).collect();
+    let totals = Totals { wall, ..swept.tally.totals(&swept.tally.unreached(subject)) };
+    let said: Vec<_> = table::totals(&totals).lines().flat_map(|line| wrap(line, width)).collect();
     said.into_iter().for_each(|line| told += &format!("{line}\n"));
     told
-}
-
-fn totals(swept: &Swept, subject: &Arc<dyn Erased>, wall: Duration) -> Totals {
-    let tally = &swept.tally;
-    Totals {
-        schedules: tally.runs,
-        virtual_time: tally.virtual_time,
-        wall,
-        repeated: tally.repeated,
-        grey: tally.grey,
-        unreached: tally.unreached(subject).into_iter().map(str::to_owned).collect(),
-    }
 }
 
 /// How many positions there are, by host or connection, and by kind.
