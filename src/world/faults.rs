@@ -24,6 +24,8 @@ pub(super) struct InForce {
     /// Only what goes toward this host is touched.
     pub toward: Option<HostIx>,
     pub kind: Kind,
+    /// When its time is up, where that is known beforehand.
+    pub until: Option<Time>,
 }
 
 /// What a fault touches.
@@ -212,7 +214,7 @@ impl World {
         let number = self.faults.begun;
         self.faults.begun += 1;
         let (scope, in_flight) = (self.scope(&target), self.in_flight(&target));
-        self.faults.active.push(InForce { number, target, toward, kind });
+        self.faults.active.push(InForce { number, target, toward, kind, until: self.healed_from() });
         self.record(None, What::FaultBegan { fault: number, step, what: fault.clone(), scope, nature, in_flight });
         number
     }
@@ -276,9 +278,12 @@ impl World {
     }
 
     fn expire_after(&mut self, number: usize, lasts: Option<Duration>) {
-        if let Some(lasts) = lasts {
-            self.schedule(self.now() + lasts, 0, Due::Expire(number));
+        let Some(lasts) = lasts else { return };
+        let until = self.now() + lasts;
+        for fault in self.faults.active.iter_mut().filter(|fault| fault.number == number) {
+            fault.until = fault.until.into_iter().chain([until]).min();
         }
+        self.schedule(until, 0, Due::Expire(number));
     }
 
     /// The time of a fault is up: what it held is tried again, and when that has arrived the fault is over.

@@ -91,6 +91,30 @@ pub(super) fn effects(faults: &[InForce], conns: &Conns, segment: Segment) -> Ef
     effects
 }
 
+/// When the last byte of a segment is through a link that was free at `starts`, both in microseconds: what waits in front of a
+/// slow link goes on at full speed when the fault's time is up.
+pub(super) fn through(faults: &[InForce], conns: &Conns, segment: Segment, starts: u64) -> u64 {
+    let toward = conns.look(segment.conn).host(segment.from.other());
+    let slow = faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)).filter_map(|fault| match fault.kind {
+        Kind::Slow(by) => Some((by.bandwidth?.max(1), fault.until.map_or(u64::MAX, |until| until.0.saturating_mul(1_000)))),
+        _ => None,
+    });
+    // In millionths of a byte, so that a rate a second is a rate a microsecond.
+    let (mut at, mut left) = (starts, segment.len as u64 * 1_000_000);
+    loop {
+        let still = slow.clone().filter(|(_, until)| *until > at);
+        let (Some(rate), Some(until)) = (still.clone().map(|(rate, _)| rate).min(), still.map(|(_, until)| until).min()) else {
+            return at;
+        };
+        let takes = left.div_ceil(rate);
+        if at.saturating_add(takes) <= until {
+            return at + takes;
+        }
+        left -= (until - at) * rate;
+        at = until;
+    }
+}
+
 /// The latency of the n-th segment of a direction, between the two ends of the plan's range.
 pub(super) fn latency(seed: u64, range: (Duration, Duration), conn: ConnIndex, from: Side, n: u64) -> Duration {
     let (least, most) = (range.0.as_millis() as u64, range.1.as_millis() as u64);

@@ -175,11 +175,13 @@ impl World {
         let direction = self.conns.get(segment.conn).from(segment.from);
         direction.sent += 1;
         let mut passed = leaves;
-        if let Some(bandwidth) = effects.bandwidth.filter(|_| segment.len > 0) {
+        if effects.bandwidth.is_some() && segment.len > 0 {
             let starts = direction.busy_until.max(leaves.0 * 1_000);
-            direction.busy_until = starts + (segment.len as u64 * 1_000_000).div_ceil(bandwidth.max(1));
-            passed = Time(direction.busy_until.div_ceil(1_000));
+            let through = link::through(&self.faults.active, &self.conns, segment, starts);
+            self.conns.get(segment.conn).from(segment.from).busy_until = through;
+            passed = Time(through.div_ceil(1_000));
         }
+        let direction = self.conns.get(segment.conn).from(segment.from);
         let arrival = passed + link::latency(seed, range, segment.conn, segment.from, direction.sent) + effects.extra;
         if !segment.in_order() {
             return arrival;

@@ -140,7 +140,7 @@ pub const WORDS: &[Word] = &[
     },
     Word {
         name: "slow",
-        does: "A bad link: more latency, little bandwidth, small segments, a small window; at least one of them.",
+        does: "A bad link: more latency, little bandwidth, small segments, a small window; at least one of them. What still waits in front of it when its time is up goes on at once.",
         fields: &[
             ONE_CONN,
             ONE_LINK,

@@ -258,6 +258,22 @@ fn slow_limits_bandwidth_segments_and_window() {
     assert!((10_000..20_000).contains(&done), "{said:?}");
 }
 
+#[test]
+fn what_waits_in_front_of_a_slow_link_goes_on_when_the_link_is_fast_again() {
+    let place = Place::Conn(first());
+    let by = SlowBy { bandwidth: Some(100), segment: None, window: None, latency: None };
+    let fault = Fault::Slow { place, toward: None, by, lasts: Some(secs(2)) };
+    let subject = bare(count_bytes, |host| async move {
+        let mut stream = connect(&host).await;
+        stream.write_all(&[7; 10_000]).await.unwrap();
+        drop(stream);
+        std::future::pending::<()>().await;
+    });
+    let said = said(&history(&subject, &plan([(0, fault)])), true);
+    let done = when(&said, "10000 bytes, eof").unwrap();
+    assert!((2_000..2_100).contains(&done), "{said:?}");
+}
+
 /// Connects once a second, and says what came of it.
 async fn knock(host: HostContext) {
     for _ in 0..12 {
