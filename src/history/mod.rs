@@ -367,6 +367,8 @@ pub struct History {
     pub end: Time,
     /// How many segments were sent.
     pub packets: u64,
+    /// How many segments arrived (payload, SYN, FIN, RST) of connections whose client had installed a newer generation by then.
+    pub stale: u64,
     /// How many times tasks of the subject's hosts were polled.
     pub polls: u64,
     /// The digest over every packet and every entry but those kept in detailed histories only.

@@ -1,6 +1,6 @@
 //! Many runs: carried out on threads, judged, checked for determinism, summed up.
 //!
-//! - [`judge`](mod@judge): one run, judged. [`examine`](mod@examine): a share of all runs is repeated, and a share has a twin.
+//! - [`judge`](mod@judge): one run, judged. [`examine`](mod@examine): a share of all runs is repeated, and those that could differ from a twin have one.
 //! - [`fresh`]: a failing run is done again in a fresh process before it is believed.
 //! - [`plans`]: which plans a scenario stands for.
 //! - [`pool`]: runs on several threads, results in order, with a watchdog outside the worlds.

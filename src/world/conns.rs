@@ -141,7 +141,7 @@ pub(super) struct ConnState {
     pub dead: bool,
     /// Whether a middleman plays the server's part (accept-then-close).
     pub middleman: bool,
-    /// Whether its segments are stale in a twin run.
+    /// Whether a newer generation is installed: its segments are stale, and dropped in a twin run.
     pub stale: bool,
     ends: [SharedEnd; 2],
     pub directions: [Direction; 2],

@@ -141,8 +141,7 @@ impl World {
         let segment = self.facts(conn, from, tcp);
         let seq = tcp.seq;
         self.digest_packet(now, segment, seq);
-        let lost =
-            self.conns.look(conn).dead || self.conns.look(conn).stale || self.hosts.get(self.conns.look(conn).host(from)).dark;
+        let lost = self.conns.look(conn).dead || self.is_dropped(conn) || self.hosts.get(self.conns.look(conn).host(from)).dark;
         if lost {
             return self.record_packet(segment, seq, Fate::Lost);
         }
@@ -167,6 +166,11 @@ impl World {
         let arrival = self.arrival(segment, effects, now);
         self.record_packet(segment, seq, Fate::Arrives(arrival));
         self.schedule_arrival(segment, arrival, packet);
+    }
+
+    /// Whether nothing of a connection passes because it is stale.
+    fn is_dropped(&self, conn: ConnIndex) -> bool {
+        self.options.twin && self.conns.look(conn).stale
     }
 
     /// When a segment arrives that leaves at `leaves`.
@@ -262,10 +266,10 @@ impl World {
         let Some(tcp) = segment_of(&packet) else { return };
         let segment = self.facts(conn, from, tcp);
         let to = from.other();
-        let state = self.conns.look(conn);
-        if state.dead || state.stale {
+        if self.conns.look(conn).dead || self.is_dropped(conn) {
             return;
         }
+        self.history.stale += u64::from(self.conns.look(conn).stale && segment.in_order());
         if self.effects(segment).blocked {
             return self.hold_back(segment, packet);
         }

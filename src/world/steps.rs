@@ -293,12 +293,10 @@ impl World {
         };
         self.conns.get(conn).generation = Some(generation);
         self.history.conns[conn.0].generation = Some(generation);
-        if self.options.twin {
-            let label = self.conns.look(conn).label;
-            for older in self.conns.indices().filter(|index| *index < conn) {
-                let state = self.conns.get(older);
-                state.stale |= state.client == host && state.label == label;
-            }
+        let label = self.conns.look(conn).label;
+        for older in self.conns.indices().filter(|index| *index < conn) {
+            let state = self.conns.get(older);
+            state.stale |= state.client == host && state.label == label;
         }
     }
 }
