@@ -113,7 +113,7 @@ impl Drawing<'_> {
             clients,
             defects: profile.defects.clone(),
             latency,
-            horizon: profile.horizon,
+            horizon: self.horizon(),
             heal: profile.heal,
             seed: self.seed,
             setup: self.setup(clients),
@@ -146,9 +146,13 @@ impl Drawing<'_> {
         setup
     }
 
+    fn horizon(&self) -> Duration {
+        self.profile.horizon.draw(&mut self.dice("horizon", &[]))
+    }
+
     /// The part of the run in which a fault may be in force.
     fn active(&self) -> Duration {
-        self.profile.horizon.saturating_sub(self.profile.heal)
+        self.horizon().saturating_sub(self.profile.heal)
     }
 
     /// The part of the run in which operations are asked for.

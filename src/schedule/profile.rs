@@ -35,8 +35,8 @@ pub struct Profile {
     pub runs: u64,
     /// The seed of the first of them; the others follow it, one by one.
     pub first_seed: u64,
-    /// The horizon of every plan.
-    pub horizon: Duration,
+    /// The horizon of a plan.
+    pub horizon: Choice<Duration>,
     /// The healed tail: no fault is in force in this last part before the horizon, and what is owed must arrive.
     pub heal: Duration,
     /// The defects that are on, by their names in files.
@@ -89,7 +89,7 @@ impl Profile {
             subject: subject.into(),
             runs: 100,
             first_seed: 1,
-            horizon: Duration::from_secs(180),
+            horizon: Choice::Fixed(Duration::from_secs(180)),
             heal: Duration::from_secs(60),
             defects: Vec::new(),
             clients: Choice::Fixed(1),

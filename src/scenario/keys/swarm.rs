@@ -12,7 +12,7 @@ pub const SWARM: Section = Section {
     keys: &[
         key("runs", Form::Number(1), Some("100"), "How many schedules are drawn where nobody asks for another number."),
         key("first-seed", Form::Number(0), Some("1"), "The seed of the first of them; the others follow it, one by one."),
-        key("horizon", Form::Duration, Some("3m"), "The horizon of every schedule."),
+        key("horizon", Form::Times, Some("3m"), "The horizon of a schedule."),
         key(
             "heal",
             Form::Duration,

@@ -35,13 +35,14 @@ pub fn profile(
     }
     let table = node.table(keys::SWARM.names().chain(own()))?;
     let without = Profile::default_for(subject);
-    let horizon = table.get("horizon").map_or(Ok(without.horizon), |node| node.duration())?;
+    let horizon = table.get("horizon").map_or(Ok(without.horizon), |node| durations(&node))?;
+    let (shortest, _) = horizon.ends();
     Ok(Profile {
         subject: without.subject,
         runs: number(&table, "runs", 1, without.runs)?,
         first_seed: number(&table, "first-seed", 0, without.first_seed)?,
         horizon,
-        heal: table.get("heal").map_or(Ok(without.heal.min(horizon)), |node| within(&node, horizon))?,
+        heal: table.get("heal").map_or(Ok(without.heal.min(shortest)), |node| within(&node, shortest))?,
         defects: defects.to_vec(),
         clients: clients(node)?.unwrap_or(without.clients),
         limits: match table.get("limits") {
@@ -61,7 +62,7 @@ pub fn profile(
 /// The most client hosts that a swarm can draw.
 pub fn most_clients(node: &Node<'_>) -> Parsed<u32> {
     let choice = clients(node)?.unwrap_or(Choice::Range(1, 2));
-    let most = most(&choice);
+    let (_, most) = choice.ends();
     match u32::try_from(most) {
         Ok(most) if most <= super::MOST_CLIENTS => Ok(most),
         _ => node.wrong(format!("there are at most {} clients, not {most}", super::MOST_CLIENTS)),
@@ -72,13 +73,6 @@ fn clients(node: &Node<'_>) -> Parsed<Option<Choice<u64>>> {
     let Some(hosts) = node.free_table()?.get("hosts") else { return Ok(None) };
     let Some(clients) = hosts.free_table()?.get("clients") else { return Ok(None) };
     choice(&clients, "a number like `2`, or a range like `\"1..3\"`", &|node| node.number(1), &read_number).map(Some)
-}
-
-fn most(choice: &Choice<u64>) -> u64 {
-    match choice {
-        Choice::Fixed(n) | Choice::Range(_, n) => *n,
-        Choice::OneOf(choices) => choices.iter().map(most).max().unwrap_or(0),
-    }
 }
 
 /// A choice: one value, a range, or a list of choices.

@@ -175,7 +175,8 @@ at-least = { "ferry.client.recovering" = 0.25, "ferry.server.detach.unlocked" = 
 fn a_swarm_says_what_is_drawn() {
     let scenario = parse(SWARM).unwrap();
     let Body::Swarm(profile) = &scenario.body else { panic!("a swarm") };
-    assert_eq!((profile.runs, profile.first_seed, profile.horizon), (300, 5, Duration::from_secs(180)));
+    let horizon = Choice::Fixed(Duration::from_secs(180));
+    assert_eq!((profile.runs, profile.first_seed, &profile.horizon), (300, 5, &horizon));
     assert_eq!(profile.setup["process"].count, Choice::Range(1, 4));
     let Template::Table(fields) = &profile.setup["process"].template else { panic!("a table") };
     assert_eq!(fields["late-output"], Template::Maybe(0.1, Box::new(Template::Fixed(true.into()))));

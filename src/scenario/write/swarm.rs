@@ -15,7 +15,7 @@ impl File {
         let mut head = Vec::new();
         put(&mut head, "runs", Inline::raw(profile.runs));
         put(&mut head, "first-seed", Inline::raw(profile.first_seed));
-        put(&mut head, "horizon", Inline::duration(profile.horizon));
+        put(&mut head, "horizon", durations(&profile.horizon));
         put(&mut head, "heal", Inline::duration(profile.heal));
         let one = |range: &(Duration, Duration)| latency(*range);
         put(

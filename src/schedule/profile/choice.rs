@@ -27,6 +27,21 @@ impl<T> Choice<T> {
     }
 }
 
+impl<T: Ord + Clone> Choice<T> {
+    /// The least and the greatest of its values.
+    pub fn ends(&self) -> (T, T) {
+        match self {
+            Choice::Fixed(value) => (value.clone(), value.clone()),
+            Choice::OneOf(choices) => choices
+                .iter()
+                .map(Choice::ends)
+                .reduce(|(least, most), (low, high)| (least.min(low), most.max(high)))
+                .expect("a choice has something to choose from"),
+            Choice::Range(low, high) => (low.clone(), high.clone()),
+        }
+    }
+}
+
 impl<T: Between> Choice<T> {
     /// Draws a value.
     pub fn draw(&self, dice: &mut impl RngCore) -> T {
