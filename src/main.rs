@@ -1,6 +1,10 @@
 //! The command `reknit`, for the built-in subjects.
 
 #[cfg(all(feature = "sim", tokio_unstable))]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[cfg(all(feature = "sim", tokio_unstable))]
 fn main() -> std::process::ExitCode {
     reknit::cli::main(reknit::subjects::built_in())
 }
