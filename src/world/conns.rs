@@ -188,6 +188,11 @@ impl ConnState {
         self.up[side as usize]
     }
 
+    /// Whether both users still have their ends: what nobody waits for any more makes no fault last longer.
+    pub fn is_waited_for(&self) -> bool {
+        !self.over.iter().any(Option::is_some)
+    }
+
     /// Whether both ends are over.
     pub fn is_over(&self) -> bool {
         self.over.iter().all(Option::is_some)

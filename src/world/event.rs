@@ -166,7 +166,7 @@ impl World {
             self.turns.rounds += 1;
             if self.turns.rounds < MOST_ROUNDS {
                 // What was triggered may have made tasks ready: they run in this same instant, before anything leaves.
-                return self.wake_director();
+                return self.next_round();
             }
             self.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
             self.wake_director();
@@ -176,9 +176,15 @@ impl World {
         self.egress();
         // What the world itself saw meanwhile is of this turn, too.
         if self.read_notes() {
-            return self.wake_director();
+            return self.next_round();
         }
         self.plan_wake(self.now());
+    }
+
+    /// The turn goes on, even if what was triggered moved nobody: what tasks wrote before has not left yet.
+    fn next_round(&mut self) {
+        self.turns.acted = true;
+        self.wake_director();
     }
 
     /// Writes what was noted in this turn; returns whether it triggered anything.

@@ -286,15 +286,21 @@ impl World {
         self.schedule(until, 0, Due::Expire(number));
     }
 
-    /// The time of a fault is up: what it held is tried again, and when that has arrived the fault is over.
+    /// The time of a fault is up: what it held is tried again, and when that has arrived, and what it made late, the fault is over.
     pub(super) fn expire(&mut self, number: usize) {
-        let before = self.faults.active.len();
-        self.faults.active.retain(|fault| fault.number != number);
-        if self.faults.active.len() == before {
-            return;
+        let Some(at) = self.faults.active.iter().position(|fault| fault.number == number) else { return };
+        let fault = self.faults.active.remove(at);
+        let arrived = self.release_held().max(self.now()).max(self.late_by(&fault));
+        self.schedule(arrived, u32::MAX, Due::Settled(number));
+    }
+
+    /// When the last has arrived of what a fault made late.
+    fn late_by(&self, fault: &InForce) -> Time {
+        if !matches!(fault.kind, Kind::Delay(_) | Kind::DelayClose(_) | Kind::Slow(_)) {
+            return Time::ZERO;
         }
-        let arrived = self.release_held();
-        self.schedule(arrived.max(self.now()), u32::MAX, Due::Settled(number));
+        let touched = self.conns.iter().filter(|(index, conn)| fault.target.holds(&self.conns, *index) && conn.is_waited_for());
+        touched.flat_map(|(_, conn)| &conn.directions).map(|direction| direction.last_arrival).max().unwrap_or_default()
     }
 
     /// When the healed tail begins, if there is one.
@@ -412,8 +418,7 @@ impl World {
         let mut last = self.now();
         for conn in self.conns.indices() {
             for from in [Side::Client, Side::Server] {
-                // What nobody waits for any more makes no fault last longer.
-                let waited_for = !self.conns.look(conn).over.iter().any(Option::is_some);
+                let waited_for = self.conns.look(conn).is_waited_for();
                 if let Some(arrival) = self.retransmit(conn, from).filter(|_| waited_for) {
                     last = last.max(arrival);
                 }

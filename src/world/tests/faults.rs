@@ -366,6 +366,31 @@ fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
 }
 
 #[test]
+fn what_a_turn_sent_leaves_its_host_also_where_a_trigger_does_nothing() {
+    let subject = bare(echo, |host| async move {
+        let mut stream = connect(&host).await;
+        sleep(secs(1)).await;
+        stream.write_all(b"hello").await.unwrap();
+        crate::milestone!("bare.client.wrote", conn = stream.id().0);
+        let heard = hear(&mut stream).await;
+        say(&host, heard);
+        std::future::pending::<()>().await;
+    });
+    let fault = Fault::Reset { conn: Conn::number("client", 7), toward: None };
+    let said = said(&history(&subject, &plan_after(Trigger::milestone("bare.client.wrote"), fault)), true);
+    assert!((1_000..1_100).contains(&when(&said, "hello").unwrap()), "{said:?}");
+}
+
+#[test]
+fn a_delay_is_over_when_what_it_made_late_has_arrived() {
+    let delay = |by| Fault::Delay { place: Place::Conn(first()), toward: None, by: secs(by), lasts: Some(secs(1)) };
+    let history = history(&bare(echo, ask_every_second), &plan([(2_000, delay(8)), (2_000, delay(5))]));
+    let over = history.events.iter().filter(|event| matches!(event.what, What::FaultEnded { .. })).map(|event| event.at.0);
+    let over: Vec<_> = over.collect();
+    assert!(over.len() == 2 && over.iter().all(|at| (15_000..17_000).contains(at)), "{over:?}");
+}
+
+#[test]
 fn the_healed_tail_ends_what_is_in_force_and_lets_nothing_begin() {
     let hosts = || (Host::from("client"), Host::from("server"));
     let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: None };
