@@ -11,6 +11,8 @@
 //!   as a lease is. One that had no connection when it was asked for has no bound if any comes later, and a call's bound if none
 //!   does.
 //!
+//! A user that pauses after each item (the field `pause` of its operation, a duration) has so much longer.
+//!
 //! What the user gave up, or whose user died, is not owed. What is open at the horizon is late only if its bound lies before.
 
 use std::time::Duration;
@@ -117,7 +119,16 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
     let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Owed(at) });
     let lost = view.bound(facts).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
-    [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER).min_by_key(|due| due.bound)
+    let pace = pace(facts, view);
+    let dues = [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
+    dues.min_by_key(|due| due.bound).map(|due| Due { bound: due.bound + pace, ..due })
+}
+
+/// How long a user may take who pauses after each item.
+fn pace(facts: &Facts<'_>, view: &View<'_>) -> Duration {
+    let call = view.opened.and_then(|(.., call)| facts.call(call));
+    let items = u32::try_from(facts.sources[view.source].items.len()).unwrap_or(u32::MAX);
+    call.map_or(Duration::ZERO, |call| call.operation.pause().saturating_mul(items))
 }
 
 /// When the first item was produced that a stream still owes when nobody looks any more, if it is open then.
@@ -140,8 +151,7 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
-    let is_patient = path.puppet || may_wait_for_the_outside(facts, call);
-    let wait = call.operation.wait() + if is_patient { facts.promise().call_wait } else { Duration::ZERO };
+    let wait = patience(facts, call);
     let asked = Due { bound: path.bound(facts.promise(), call.at, wait), why: Why::Asked(call.at) };
     let severed = path.severed_bound(facts.promise(), call.at).map(|bound| Due { bound: bound + wait, why: Why::Severed });
     match call.class {
@@ -149,6 +159,12 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
         Class::InFlight => asked,
         Class::Bound => bound_call_due(facts, call, call.at, asked),
     }
+}
+
+/// How long a call may wait on top of everything: its own wait, and that for a puppet or the outside world.
+pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
+    let is_patient = facts.path(call.path).puppet || may_wait_for_the_outside(facts, call);
+    call.operation.wait() + if is_patient { facts.promise().call_wait } else { Duration::ZERO }
 }
 
 /// What is bound to a connection, and was seen while a generation was installed, belongs to that. Anything else waits, and

@@ -69,6 +69,9 @@ pub fn is_refusal(result: &str) -> bool {
     result.starts_with("refused")
 }
 
+/// What a user records as the answer to a call that it did not wait for any longer: it acknowledges nothing, and shows no life.
+pub const GIVEN_UP: &str = "queued: given up";
+
 /// Whether an answer says that the effect has taken place or certainly will. What is `queued` may find its target gone.
 pub fn acknowledges(result: &str) -> bool {
     !is_refusal(result) && !result.starts_with("queued")
@@ -201,8 +204,10 @@ impl<'a> Facts<'a> {
             life[view.path].extend(view.delivered.iter().map(lived));
         }
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
-            let answers =
-                call.endings.iter().filter(|(.., how)| matches!(how, CallEnding::Answered(result) if !is_refusal(result)));
+            let answers = call
+                .endings
+                .iter()
+                .filter(|(.., how)| matches!(how, CallEnding::Answered(result) if !is_refusal(result) && *result != GIVEN_UP));
             // So is an answer: all that it shows is life since the asking, or since the effect.
             let effect = self.effects.iter().rev().find(|effect| effect.call == call.call).map(|effect| effect.at);
             let lived = effect.map_or(call.at, |effect| effect.max(call.at));

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::history::{Class, Nature, Time};
 
+use super::bounded_ending::patience;
 use super::facts::{CallFacts, Facts};
 use super::justified_failure::{Failed, Failure, Standing, failures};
 use super::view::View;
@@ -102,7 +103,7 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 }
 
 fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
-    let bound = calm_bound(facts, call.path, call.at) + call.operation.wait();
+    let bound = calm_bound(facts, call.path, call.at) + patience(facts, call);
     let ending = call.endings.first().map(|(index, at, _)| (*index, *at));
     let is_owed = call.class != Class::Bound && !call.opened && !call.is_abandoned(bound);
     if is_owed && is_late(facts, bound, ending) {
@@ -160,6 +161,16 @@ mod tests {
             told.failed(7, 20_010, "lost").breaks("isolation"),
             ["call 7 (add): it failed (lost), though only others had trouble (at 20.010 s)"]
         );
+    }
+
+    #[test]
+    fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
+        let late = || calm().completed("s1", 10_100, "total 1").asked(7, 20_000).answered(7, 100_000, "5");
+        assert_eq!(late().breaks("isolation").len(), 1);
+        let outside = |told: Told| {
+            told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], std::time::Duration::from_mins(10)))
+        };
+        outside(late()).holds("isolation");
     }
 
     #[test]

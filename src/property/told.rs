@@ -127,8 +127,12 @@ impl Told {
 impl Told {
     /// A stream is asked for and opened in the same moment, by a call that it stands for.
     pub fn opened(self, stream: &str, call: u64, ms: u64) -> Self {
-        let asked = self.asked_as(call, ms, Class::Durable, "watch", "{}");
-        asked.user(ms, What::Opened { stream: stream.into(), call: Call(call) })
+        self.asked_as(call, ms, Class::Durable, "watch", "{}").opens(stream, call, ms)
+    }
+
+    /// A stream, opened by a call that was asked for before.
+    pub fn opens(self, stream: &str, call: u64, ms: u64) -> Self {
+        self.user(ms, What::Opened { stream: stream.into(), call: Call(call) })
     }
 
     /// The same, by a call that is bound to its connection.

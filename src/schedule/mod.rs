@@ -168,7 +168,16 @@ pub struct Operation {
 impl Operation {
     /// The wait that it has of its own: its field `wait`, as a person writes a duration, or in milliseconds.
     pub fn wait(&self) -> Duration {
-        match self.fields.get("wait") {
+        self.duration("wait")
+    }
+
+    /// How long its user pauses after each item of what it opens: its field `pause`, written as a wait is.
+    pub fn pause(&self) -> Duration {
+        self.duration("pause")
+    }
+
+    fn duration(&self, field: &str) -> Duration {
+        match self.fields.get(field) {
             Some(serde_json::Value::String(text)) => humantime::parse_duration(text).unwrap_or_default(),
             Some(value) => value.as_u64().map(Duration::from_millis).unwrap_or_default(),
             None => Duration::ZERO,

@@ -266,6 +266,15 @@ fn a_call_has_a_wait_of_its_own() {
 }
 
 #[test]
+fn a_user_that_pauses_after_each_item_has_so_much_longer() {
+    let told = history().asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
+    let told = told.produced("s1", 500, "a").produced("s1", 600, "b").ended("s1", 10_000, "total 2");
+    let told = told.delivered("s1", 520, "a").delivered("s1", 10_520, "b");
+    told.clone().completed("s1", 10_000 + BOUND + 20_000, "total 2").holds("bounded_ending");
+    assert_eq!(told.completed("s1", 10_001 + BOUND + 20_000, "total 2").breaks("bounded_ending").len(), 1);
+}
+
+#[test]
 fn a_call_that_opened_a_stream_has_its_ending() {
     history().opened("s1", 1, 0).end(600_000).holds("bounded_ending");
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::history::{Class, Nature, Scope};
 use crate::schedule::{Conn, Count, Fault, Learns};
 
+use super::super::GIVEN_UP;
 use super::super::told::{A, Told, history};
 use super::grey;
 
@@ -399,6 +400,15 @@ fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives
     judged(&told.opened("s2", 2, 5_002).broke("s2", 5_200, "lost"), Is::Justified);
     let after = open().died("server", 5_000).started("server", 5_100).asked(6, 5_110).answered(6, 5_130, "1");
     judged(&after.opened("s2", 2, 5_150).broke("s2", 5_200, "lost"), Is::Unjustified);
+}
+
+/// What its user did not wait for shows nothing: it may never have left.
+#[test]
+fn a_call_that_was_given_up_does_not_show_that_the_server_lives() {
+    let asked = || open().died("server", 5_000).started("server", 5_100).asked(6, 5_110);
+    let failed = |told: Told| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
+    judged(&failed(asked().answered(6, 5_110, GIVEN_UP)), Is::Justified);
+    judged(&failed(asked().answered(6, 5_110, "queued: accepted")), Is::Unjustified);
 }
 
 #[test]

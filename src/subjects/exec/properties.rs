@@ -24,10 +24,9 @@ use std::time::Duration;
 
 use super::follow;
 use super::reading::sum;
-use super::user::ABANDONED;
 use super::web;
 use crate::history::{Call, Ending, Event, Stream, Time, What};
-use crate::property::{Broken, Evidence, Property};
+use crate::property::{Broken, Evidence, GIVEN_UP, Property};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
 use crate::subjects::records;
@@ -235,7 +234,7 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
     for event in judged(evidence) {
         match &event.what {
             What::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
-            What::Answered { call, result } if result == ABANDONED => drop(unwanted.insert(*call, event.at)),
+            What::Answered { call, result } if result == GIVEN_UP => drop(unwanted.insert(*call, event.at)),
             What::StreamEnded { stream, ending: Ending::Failed { reason } } if reason.starts_with("gap") => {
                 failed.entry(&stream.0).or_insert(event.at);
             }

@@ -13,14 +13,12 @@ use super::operations::Operation;
 use super::web::{self, WebSetup};
 use super::{reading, tables};
 use crate::history::{Call, Stream};
+use crate::property::GIVEN_UP;
 use crate::protocols::exec::client::{Client, Failure, Process};
 use crate::protocols::exec::wire::process::{Signal, StartParams};
 use crate::subject::{HostContext, Operated, Recorder};
 use crate::subjects::records;
 use crate::world::process::calls;
-
-/// The answer to a start that its user did not wait for: whether it takes effect is open.
-pub(super) const ABANDONED: &str = "queued: given up";
 
 /// How long a client may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -172,7 +170,7 @@ impl User {
         let spec = spec(call, &process, &name, tty);
         self.busy.spawn(async move {
             match timeout(patience, client.launch(spec)).await {
-                Err(_) => record.answered(call, ABANDONED),
+                Err(_) => record.answered(call, GIVEN_UP),
                 Ok(Ok(handle)) => {
                     let parts = Parts::new(&name, tty);
                     parts.all().for_each(|part| record.opened(part, call));

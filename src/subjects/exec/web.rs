@@ -171,8 +171,11 @@ impl Making {
         if self.over {
             return None;
         }
-        sleep(self.setup.every.0).await;
-        if self.made == self.setup.pieces {
+        let is_last = self.made == self.setup.pieces;
+        // Before it breaks off, what it said has left: its HTTP server throws away what it still has.
+        let least = if is_last && self.setup.breaks_off { Duration::from_millis(1) } else { Duration::ZERO };
+        sleep(self.setup.every.0.max(least)).await;
+        if is_last {
             self.over = true;
             let breaks_off = self.setup.breaks_off;
             self.record.ended(&self.stream, if breaks_off { BROKEN_OFF } else { COMPLETE });

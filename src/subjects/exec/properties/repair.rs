@@ -51,7 +51,7 @@ pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
-/// asks by itself, and while a start is in flight: it may be about an older process of that id, and the start be refused. Where there
+/// asks by itself, and while a start is in flight: it may be about an older process of that id, and the start be refused; nor what its user may have given up. Where there
 /// was no room for all of it, it is asked for in that moment.
 pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
     let wait = limits(evidence).gap_wait;
@@ -77,6 +77,7 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
                 connected.remove(host);
                 open.remove(host);
             }
+            What::GaveUp { .. } => drop(open.remove(host)),
             What::Milestone { name, .. } if REPAIRS.contains(name) => {
                 open.remove(host);
                 repaired.insert(host, event.at);

@@ -10,11 +10,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::user::ABANDONED;
-use super::{Trouble, broken, has_puppet, judged};
+use super::{Trouble, broken, has_puppet, host, judged};
 use crate::history::{Call, Ending, Event, Time, What};
-use crate::property::{Broken, Evidence, Promise};
-use crate::schedule::Operation;
+use crate::property::{Broken, Evidence, GIVEN_UP, Promise};
+use crate::schedule::{FieldValue, Operation};
 use crate::world::process::TABLE;
 
 /// Who asked for what, and when.
@@ -154,6 +153,7 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
     let mut refused: Vec<Call> = Vec::new();
+    let mut ambiguous: Vec<(&str, &str)> = Vec::new();
     // A failure may be told later: some look at their process after a while.
     let failed: Vec<&str> = (evidence.history.events.iter())
         .filter_map(|event| match &event.what {
@@ -167,7 +167,10 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Effect { call, target } => drop(starts.insert(target, *call)),
             What::Failed { call, .. } => unwanted.push(*call),
             What::Answered { call, result } if result.starts_with("refused: gap") => refused.push(*call),
-            What::Answered { call, result } if result == ABANDONED || result.starts_with("refused") => unwanted.push(*call),
+            What::Answered { call, result } if result == GIVEN_UP || result.starts_with("refused") => unwanted.push(*call),
+            What::Milestone { name: "exec.client.start-ambiguous", fields } => {
+                ambiguous.extend(FieldValue::text(fields, "process").map(|process| (host(event), process)));
+            }
             // With a server or a session die its processes.
             What::Died { .. } | What::Milestone { name: "exec.server.expired", .. } => return Vec::new(),
             What::Ended { stream, outcome } if outcome.starts_with("signal") => {
@@ -179,7 +182,8 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
                 let is_told = refused.iter().filter_map(|call| asked.get(call)).any(|call| call.is_about_the_process_of(start));
                 // Whatever a start whose answer was lost may have started is ended by its name; the older one has it, too.
                 let of_its_name = |other: &Asked<'_>| other.verb() == "start" && other.is_about_the_process_of(start);
-                let is_unwanted = unwanted.iter().any(|other| other == call || asked.get(other).is_some_and(of_its_name));
+                let is_unwanted = unwanted.iter().any(|other| other == call || asked.get(other).is_some_and(of_its_name))
+                    || start.process().is_some_and(|process| ambiguous.contains(&(start.host, process)));
                 if !is_asked_for && !is_told && !is_unwanted && !failed.contains(&&*stream.0) {
                     let sentence = format!("{stream}: it ended with {outcome}, and nobody had it ended (at {})", event.at);
                     return vec![broken("ends_as_it_wants", event.at, Some(stream), sentence)];

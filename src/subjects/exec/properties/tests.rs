@@ -101,6 +101,9 @@ fn a_process_is_killed_by_its_user_only() {
     let started_again = started().asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#);
     assert!(breaks(&killed(started_again.clone().failed(2, 2_500, "lost")), ends_as_it_wants).is_empty());
     assert_eq!(breaks(&killed(started_again), ends_as_it_wants).len(), 1);
+    let ambiguous = |process| milestone(started(), 2_000, "exec.client.start-ambiguous", &[("process", process)]);
+    assert!(breaks(&killed(ambiguous("p1")), ends_as_it_wants).is_empty(), "its user is not told yet");
+    assert_eq!(breaks(&killed(ambiguous("p2")), ends_as_it_wants).len(), 1);
 }
 
 #[test]
@@ -153,6 +156,8 @@ fn a_connected_client_asks_for_what_is_missing() {
     assert!(breaks(&no_room, holes_are_asked_for).is_empty(), "what has no room is asked for at once");
     let lost = milestone(held(), 2_900, "exec.client.lost", &[]);
     assert!(breaks(&lost, holes_are_asked_for).is_empty());
+    let dropped = held().gave_up(1, Some("p1"), 2_000);
+    assert!(breaks(&dropped, holes_are_asked_for).is_empty(), "nobody wants it any more");
     let starting = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p1"}"#);
     let starting = starting.gauge("client", 1_000, "held-back-events", 1).answered(1, 1_200, "refused: its id is taken");
     assert!(breaks(&starting, holes_are_asked_for).is_empty(), "it was about an older process");
