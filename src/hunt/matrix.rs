@@ -10,9 +10,10 @@ use std::sync::Arc;
 use crate::scenario::Expect;
 use crate::schedule::{Plan, Profile};
 use crate::subject::Erased;
+use crate::world::Options;
 
 use super::examine::Checks;
-use super::judge::Case;
+use super::judge::{Case, judge};
 use super::pool::Pool;
 use super::random::{Ground, hunt};
 use super::shrink::{Budget, main_thing, shrink};
@@ -55,7 +56,7 @@ pub fn kill(ground: &Ground, defect: &'static str, most: u64, checks: &Checks, p
     let mut caught = None;
     let seeds = (0..most).map(move |n| first.wrapping_add(n));
     let hunted = hunt(&ground, seeds, checks, pool, |_, failed| {
-        caught = failed;
+        caught = failed.filter(|failed| is_its_doing(&ground, failed, defect));
         if caught.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(Kill { defect, schedules: hunted.tally.runs, found: caught.and_then(|failed| look_at(&ground, &failed, pool)) })
@@ -98,6 +99,16 @@ pub fn kill_by_sweep(
         }
     }
     Ok(told)
+}
+
+/// Whether what broke holds without the defect: what breaks without it, too, does not show it.
+fn is_its_doing(ground: &Ground, failed: &Failed, defect: &str) -> bool {
+    let mut plan = failed.plan.clone();
+    plan.defects.retain(|on| on != defect);
+    let expect = Expect::default();
+    let without = judge(Case { subject: &ground.subject, plan: &plan, expect: &expect }, &Options::default(), |_| true);
+    let also = without.map_or_else(|_| Vec::new(), |judged| judged.broken);
+    main_thing(&failed.broken).is_some_and(|main| also.iter().all(|other| other.property != main.property))
 }
 
 fn look_at(ground: &Ground, failed: &Failed, pool: &Pool) -> Option<Found> {

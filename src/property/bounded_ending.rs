@@ -115,7 +115,10 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let bound = |due: Time| path.bound(facts.promise(), due, Duration::ZERO);
     let ended = facts.over(view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Ended(at) });
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
-    let died = died.map(|at| Due { bound: bound(at), why: Why::Died(at) });
+    // Whoever waits for the outside world does not hear of such a death.
+    let is_outside = facts.sources[view.source].host.is_some_and(|host| facts.promise().outside.contains(&host));
+    let unheard = if is_outside { facts.promise().call_wait } else { Duration::ZERO };
+    let died = died.map(|at| Due { bound: bound(at) + unheard, why: Why::Died(at) });
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
     let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Owed(at) });
     let lost = view.bound(facts).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
@@ -185,7 +188,7 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
 
 /// Whether a call may be one that is answered only when a host is that plays the outside world: its path leads there, and it has had no
 /// effect anywhere else.
-fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
+pub(super) fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
     let is_outside = |host: &str| facts.promise().outside.contains(&host);
     let had_effect_inside =
         || facts.effects.iter().any(|effect| effect.call == call.call && !effect.host.is_some_and(is_outside));

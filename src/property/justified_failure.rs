@@ -13,7 +13,8 @@
 //!   outcome is right: so long may a client take to come back;
 //! - (d) a server's host of its path died since the session began;
 //! - (e) its user gave it up, or the world closed the client;
-//! - (f) a server of its path is a puppet.
+//! - (f) a server of its path is a puppet;
+//! - (g) it is a call that a host was to answer which plays the outside world, and went without an answer for as long as one may.
 //!
 //! A client that failed for good says so to whatever is asked of it later. So (a), (c) and (d) also count where they were true
 //! before the asking, if its user saw no sign of life since: no item, no answer.
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use crate::history::{Class, Ending, Time};
 
+use super::bounded_ending::may_wait_for_the_outside;
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::path::Path;
 use super::view::View;
@@ -106,6 +108,9 @@ impl Failure<'_> {
         if self.at >= facts.horizon || self.is_given_up() || path.puppet || self.lost_its_connection(facts, path) {
             return Standing::Justified;
         }
+        if self.waited_for_the_outside(facts) {
+            return Standing::Justified;
+        }
         let life = facts.last_life(self.path, self.index);
         let since = self.asked().min(life.unwrap_or(Time::ZERO));
         if path.deaths.iter().any(|death| (since..=self.at).contains(death)) {
@@ -131,6 +136,15 @@ impl Failure<'_> {
         match self.what {
             Failed::View(view) => view.is_abandoned(self.at),
             Failed::Call(call) => call.is_abandoned(self.at),
+        }
+    }
+
+    /// (g)
+    fn waited_for_the_outside(&self, facts: &Facts<'_>) -> bool {
+        let wait = facts.promise().call_wait;
+        match self.what {
+            Failed::Call(call) => !wait.is_zero() && self.at.since(call.at) >= wait && may_wait_for_the_outside(facts, call),
+            Failed::View(_) => false,
         }
     }
 

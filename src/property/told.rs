@@ -281,7 +281,16 @@ impl Told {
         self.user(opened.0, What::Milestone { name: "told.client.connected", fields: fields.into() })
     }
 
-    /// The same, and only the client knows that it is over.
+    /// A connection that this host opens to somebody outside.
+    pub fn upstream(mut self, opened: u64, over: Option<u64>) -> Self {
+        let (client, over) = (self.by.clone(), over.map(Time));
+        let name = format!("{client}#1");
+        let conn = Connection { name, client, server: "web".into(), generation: None, opened: Time(opened), over: (over, over) };
+        self.history.conns.push(conn);
+        self
+    }
+
+    /// As [`conn`](Told::conn), and only the client knows that it is over.
     pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
         let mut told = self.conn(n, opened, None);
         told.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));

@@ -34,7 +34,7 @@ mod tests;
 pub use strategy::{PlanTree, Plans, strategy};
 
 /// The version of the generator. It is part of every seed that is printed: another version may draw another plan from it.
-pub const GENERATOR: u32 = 3;
+pub const GENERATOR: u32 = 4;
 
 /// Draws the plan of this seed.
 pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {
@@ -239,16 +239,16 @@ impl Drawing<'_> {
         let within_reach: Vec<_> =
             self.subject.milestones().iter().filter(|doc| self.reachable(doc.only)).map(|doc| doc.name).collect();
         if !self.profile.faults.at.is_empty() {
-            return self.weighed(&within_reach, dice).map(|name| sometime(Trigger::milestone(name), dice));
+            return self.weighed(&within_reach, dice).map(|name| sometime(Trigger::milestone(name), &AT_MILESTONE, dice));
         }
         let common = [self.subject.catch_up_milestone(), self.subject.generation_milestone()];
         let common: Vec<_> = common.into_iter().flatten().collect();
         if below(2, dice) == 0
             && let Some(name) = pick(&common, dice)
         {
-            return Some(sometime(Trigger::milestone(*name), dice));
+            return Some(sometime(Trigger::milestone(*name), &AT_MILESTONE, dice));
         }
-        pick(&within_reach, dice).map(|name| sometime(Trigger::milestone(*name), dice))
+        pick(&within_reach, dice).map(|name| sometime(Trigger::milestone(*name), &AT_MILESTONE, dice))
     }
 
     /// A point that product code can reach, some time, and then a while: by the profile's weights. Those that only a defect brings
@@ -264,7 +264,7 @@ impl Drawing<'_> {
         } else {
             self.weighed(&names, dice)
         };
-        name.map(|name| sometime(Trigger::point(name), dice))
+        name.map(|name| sometime(Trigger::point(name), &AT_POINT, dice))
     }
 
     /// One of these names, by the profile's weights.
@@ -279,9 +279,15 @@ impl Drawing<'_> {
     }
 }
 
+/// How many of 16 milestones are meant for the first, second and third time, and for a later one.
+const AT_MILESTONE: [u64; 4] = [8, 6, 1, 1];
+
+/// The same of points: many are passed once by each connection, and what is wrong there shows at the second.
+const AT_POINT: [u64; 4] = [5, 9, 1, 1];
+
 /// Mostly the first or second time, and at once; now and then much later.
-fn sometime(trigger: Trigger, dice: &mut impl RngCore) -> Trigger {
-    let nth = match weigh(&[8, 6, 1, 1], dice) {
+fn sometime(trigger: Trigger, times: &[u64; 4], dice: &mut impl RngCore) -> Trigger {
+    let nth = match weigh(times, dice) {
         Some(3) => u64::between(&4, &20, dice),
         few => few.unwrap_or(0) as u64 + 1,
     };

@@ -336,3 +336,12 @@ fn a_jump_of_the_wall_clock_moves_no_bound() {
     let told = ended().fault(30_000, Some(31_000), Nature::Harmless, jump);
     assert_eq!(told.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(), 1);
 }
+
+#[test]
+fn whoever_waits_for_the_outside_world_does_not_hear_of_its_death() {
+    let dead = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").died("server", 5_000);
+    let dead = || dead.clone().started("server", 5_100).end(300_000);
+    assert_eq!(dead().breaks("bounded_ending").len(), 1);
+    let outside = dead().promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
+    outside.holds("bounded_ending");
+}

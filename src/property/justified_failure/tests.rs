@@ -451,6 +451,18 @@ fn a_puppet_for_a_peer_justifies_and_one_beside_it_does_not() {
     judged(&fails(open().puppet("client2"), 5_000), Is::Unjustified);
 }
 
+// -- (g) the outside world --------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_call_that_the_outside_world_does_not_answer_fails_when_calls_do_and_not_before() {
+    let failed = |ms: u64| open().asked(7, 4_000).failed(7, 4_000 + ms, "no answer in time");
+    let outside =
+        |told: Told| told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_secs(20)));
+    judged(&outside(failed(20_000)), Is::Justified);
+    judged(&outside(failed(19_999)), Is::Unjustified);
+    judged(&failed(20_000), Is::Unjustified);
+}
+
 // -- calls that may fail with their connection -------------------------------------------------------------------------------
 
 #[test]

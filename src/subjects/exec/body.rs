@@ -42,7 +42,7 @@ pub(super) struct Manner {
 
 /// How much longer than it takes to be made a body may take. Nobody else notices where its server has lost its power: the protocol
 /// has a deadline for a body only where its user gives one.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Asks for it, and records it piece by piece, to its end.
 pub(super) async fn watch(client: &Client, wanted: &Wanted, manner: Manner) -> Result<(), Failure> {

@@ -68,6 +68,9 @@ pub enum Operation {
         /// How long the line is; as long as it must be where it is left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<Size>,
+        /// How long the user waits for the process to take it; as long as it takes where it is left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        patience: Option<Span>,
     },
     /// Interrupts a process.
     #[serde(rename_all = "kebab-case")]
@@ -123,7 +126,7 @@ impl Operations for Operation {
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
         let process = select(declared(plan, "process", "p1")).boxed();
         let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)].prop_map(|ms| Span(Duration::from_millis(ms)));
-        let wait = select(vec![0, 100, 5_000, 40_000]).prop_map(|ms| Span(Duration::from_millis(ms)));
+        let wait = select(vec![0, 100, 5_000, 20_000]).prop_map(|ms| Span(Duration::from_millis(ms)));
         let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
         let bytes = prop_oneof![4 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
@@ -132,15 +135,24 @@ impl Operations for Operation {
         // Now and then something that cannot be launched: nobody knows it.
         let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
         let start = (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
-        let read = (process.clone(), 0..50_u64, max_bytes, wait);
+        let after = prop_oneof![1 => Just(0), 2 => 0..50_u64];
+        let read = (process.clone(), after, max_bytes, wait);
         let body = select(declared(plan, web::TABLE, "b1")).boxed();
         let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
         // A reader is through soon after the body: whoever is much slower ends when it likes, also behind the end of the connection.
-        let pause = prop_oneof![5 => Just(0), 1 => Just(20)].prop_map(|ms| Span(Duration::from_millis(ms)));
+        let pause = prop_oneof![2 => Just(0), 1 => Just(20)].prop_map(|ms| Span(Duration::from_millis(ms)));
         let streamed = (body.clone(), pause, drops_after);
+        let unread: Vec<String> = plan
+            .entries("process")
+            .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
+            .map(|(name, _)| name.to_owned())
+            .collect();
         prop_oneof![
             5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }),
-            5 => (process.clone(), bytes).prop_map(|(process, bytes)| Self::Write { process, bytes }),
+            5 => (process.clone(), bytes).prop_map(move |(process, bytes)| {
+                let patience = unread.contains(&process).then_some(NO_READER);
+                Self::Write { process, bytes, patience }
+            }),
             2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }),
             1 => (process.clone(), page).prop_map(|(process, page)| {
                 Self::ReadAll { process, page, wait: Span(Duration::from_secs(20)) }
@@ -156,6 +168,9 @@ impl Operations for Operation {
         .boxed()
     }
 }
+
+/// How long a user waits for a process that never reads to take what is written to it.
+const NO_READER: Span = Span(Duration::from_secs(8));
 
 /// The names that a table of the plan declares; one that every world has a default for, where there are none.
 fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
@@ -177,6 +192,7 @@ mod tests {
             json!({ "read": { "process": "p1", "after": 3, "max-bytes": "1B", "wait": "5s" } }),
             json!({ "read-all": { "process": "p1", "page": "64KiB", "wait": "20s" } }),
             json!({ "write": { "process": "p1" } }),
+            json!({ "write": { "process": "p1", "bytes": "4KiB", "patience": "8s" } }),
             json!({ "interrupt": { "process": "p1" } }),
             json!({ "terminate": { "process": "p1" } }),
             json!({ "drop-handle": { "process": "p1" } }),

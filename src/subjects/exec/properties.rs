@@ -14,8 +14,11 @@
 //! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session was the cause |
 //! | `http_fails_truly` | why requests and bodies failed, and when the connections of their client were over |
 //! | `response_before_body` | the milestone that says that a piece came before its answer |
+//! | `http_ends_with_its_connection` | connections that the server opened, and when those were over that it had accepted |
+//! | `attempts_are_answered` | the milestone that tells of an attempt that failed, and when the network was at fault |
 //! | `kept_while_healthy` | the milestones that call a peer silent, and when the network was at fault |
 //! | `refusals_pass` | the milestones of refused reads, and of processes that failed |
+//! | `processes_fail_truly` | the reasons for which a client fails processes, what was printed, and the room for it |
 //! | `holes_are_asked_for` | what a client holds back, and the milestone that says that it asks |
 //! | `write_ids_are_own` | the milestone that tells the id of a write |
 
@@ -101,6 +104,16 @@ pub(super) const OWN: &[Property] = &[
         check: http::response_before_body,
     },
     Property {
+        name: "http_ends_with_its_connection",
+        doc: "an HTTP request ends at the server when the connection does over which it was asked for",
+        check: http::end_with_their_connection,
+    },
+    Property {
+        name: "attempts_are_answered",
+        doc: "an attempt to connect is given up for want of an answer only where something kept that from coming",
+        check: generations::attempts_are_answered,
+    },
+    Property {
         name: "kept_while_healthy",
         doc: "nobody calls a peer silent that could be heard all the time",
         check: generations::kept_while_healthy,
@@ -109,6 +122,11 @@ pub(super) const OWN: &[Property] = &[
         name: "refusals_pass",
         doc: "a read that was refused for a reason that passes ends no process",
         check: repair::refusals_pass,
+    },
+    Property {
+        name: "processes_fail_truly",
+        doc: "a process fails by a gap or for slowness only where there was no room for all that was printed, and never by a contradiction",
+        check: repair::processes_fail_truly,
     },
     Property {
         name: "holes_are_asked_for",

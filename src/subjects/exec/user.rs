@@ -40,6 +40,8 @@ struct Started(Arc<Mutex<BTreeMap<String, Newest>>>);
 struct Newest {
     times: u64,
     held: Option<Held>,
+    /// Those that a newer one has taken the name of: who looks late goes on looking.
+    older: Vec<Held>,
 }
 
 /// A process that was started.
@@ -106,10 +108,14 @@ impl User {
             Operation::ReadAll { process, page, wait } => {
                 self.with(call, &process, move |process, record| reading::all(process, record, page.0, wait.0));
             }
-            Operation::Write { process, bytes } => {
+            Operation::Write { process, bytes, patience } => {
                 let line = calls::line(call, bytes.map_or(0, |size| size.0 as usize));
+                let patience = patience.map_or(Duration::MAX, |span| span.0);
                 self.with(call, &process, move |process, _| async move {
-                    process.write(line).await.map(|()| "queued: accepted".to_owned())
+                    match timeout(patience, process.write(line)).await {
+                        Ok(done) => done.map(|()| "queued: accepted".to_owned()),
+                        Err(_) => Ok(GIVEN_UP.to_owned()),
+                    }
                 });
             }
             Operation::Interrupt { process } => self.with(call, &process, |process, _| async move {
@@ -181,7 +187,9 @@ impl User {
                         follow::follow(events, copy, record, call).await;
                     });
                     let held = Held { process: handle, parts, _following: following };
-                    started.all().entry(process).or_default().held = Some(held);
+                    let mut all = started.all();
+                    let newest = all.entry(process).or_default();
+                    newest.older.extend(newest.held.replace(held));
                 }
                 Ok(Err(failure)) => tell(&record, call, Err(failure)),
             }

@@ -173,7 +173,7 @@ impl Making {
         }
         let is_last = self.made == self.setup.pieces;
         // Before it breaks off, what it said has left: its HTTP server throws away what it still has.
-        let least = if is_last && self.setup.breaks_off { Duration::from_millis(1) } else { Duration::ZERO };
+        let least = if is_last && self.setup.breaks_off { Duration::from_secs(1) } else { Duration::ZERO };
         sleep(self.setup.every.0.max(least)).await;
         if is_last {
             self.over = true;
@@ -194,8 +194,11 @@ impl Making {
 /// Who asked is gone.
 impl Drop for Making {
     fn drop(&mut self) {
-        if !self.over {
-            self.record.ended(&self.stream, format!("stopped after {}", self.made));
+        let is_whole = self.setup.breaks_off && self.made == self.setup.pieces;
+        match self.over {
+            true => {}
+            false if is_whole => self.record.ended(&self.stream, BROKEN_OFF),
+            false => self.record.ended(&self.stream, format!("stopped after {}", self.made)),
         }
     }
 }

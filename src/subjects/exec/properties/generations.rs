@@ -71,6 +71,37 @@ pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
+/// More output than this, and a catch-up may take longer than a few ways there and back.
+pub(super) const LITTLE: usize = 32 << 10;
+
+/// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
+/// enough for whatever it was waiting for.
+pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if !evidence.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let enough = evidence.plan.latency.1 * 4 + Duration::from_millis(500);
+    let (mut trouble, mut output) = (Trouble::default(), 0);
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        trouble.pass(event);
+        match &event.what {
+            What::Produced { bytes, .. } => output += bytes.len(),
+            What::Milestone { name: "exec.client.attempt-failed", fields }
+                if FieldValue::text(fields, "why") == Some("given up") && output <= LITTLE =>
+            {
+                if trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at) {
+                    let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
+                    found.push(broken("attempts_are_answered", event.at, None, sentence));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
 /// What was read of a connection before its end has happened: no call counts as cut off whose answer was there. A puppet may answer
 /// what was not asked yet.
 pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {

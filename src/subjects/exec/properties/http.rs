@@ -1,11 +1,13 @@
 //! What must hold of HTTP requests and their bodies.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{broken, has_puppet, host, judged};
-use crate::history::{Call, Ending, Stream, Time, What};
+use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence};
 use crate::protocols::exec::client::Failure;
+use crate::schedule::{Fault, Host};
 
 /// A request of a user's.
 struct Asked<'a> {
@@ -59,6 +61,34 @@ fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &str) ->
     } else {
         None
     }
+}
+
+/// How long a server may take to let go what it does for a connection that is over.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// What a server opens to the outside world is for a request of one of its connections, and ends with that. Which one, is not said;
+/// but when all are over that were there when it was opened, its own is.
+pub(super) fn end_with_their_connection(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let (conns, until) = (&evidence.history.conns, Time::from(evidence.plan.horizon));
+    // A task that is held lets nothing go; a host that died has nothing.
+    let stands_still =
+        |event: &&Event| matches!(event.what, What::FaultBegan { what: Fault::Hold { .. }, .. } | What::Died { .. });
+    let still = judged(evidence).filter(stands_still).map(|event| event.at).next().unwrap_or(until);
+    let is_server = |host: &Host| evidence.servers.contains(&host.as_str());
+    let late = conns.iter().filter(|conn| is_server(&conn.client)).filter_map(|upstream| {
+        let before = conns.iter().filter(|conn| conn.server == upstream.client && conn.opened < upstream.opened);
+        let mut there = before.filter(|conn| conn.over.1.is_none_or(|over| over >= upstream.opened)).peekable();
+        there.peek()?;
+        let over = there.map(|conn| conn.over.1).collect::<Option<Vec<_>>>()?.into_iter().max()?;
+        let bound = over + AT_ONCE;
+        let is_late = upstream.over.0.is_none_or(|end| end > bound) && bound < still.min(until);
+        is_late.then(|| {
+            let name = &upstream.name;
+            let sentence = format!("{name} is still there, though every connection that it can be for was over at {over}");
+            broken("http_ends_with_its_connection", bound, None, sentence)
+        })
+    });
+    late.take(5).collect()
 }
 
 /// The client tells of a piece that came before the answer: an honest server sends none.

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{broken, host, judged};
-use crate::history::{Call, Time, What};
-use crate::property::{Broken, Evidence};
+use crate::history::{Call, Ending, Time, What};
+use crate::property::{Broken, Evidence, GIVEN_UP};
+use crate::protocols::exec::client::Failure;
 use crate::protocols::exec::limits::ClientLimits;
 use crate::schedule::FieldValue;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
@@ -50,6 +51,42 @@ pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
+/// A process fails for a reason that is true: an honest server does not contradict itself, nothing is missing where there was room for
+/// all that was printed, and a subscriber is too slow only for more than is kept for it.
+pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if !evidence.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let (kept, retention) = (limits(evidence), evidence.promise.retention);
+    let (mut items, mut bytes) = (0, 0);
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Produced { bytes: more, .. } => (items, bytes) = (items + 1, bytes + more.len()),
+            What::Milestone { name: "exec.client.process-failed", fields } => {
+                let Some((process, why)) = FieldValue::text(fields, "process").zip(FieldValue::text(fields, "why")) else {
+                    continue;
+                };
+                let had_room = retention.items.is_none_or(|most| items as u64 <= most)
+                    && retention.bytes.is_none_or(|most| bytes as u64 <= most);
+                if why == Failure::Contradiction.to_string() || why.starts_with("gap: ") && had_room {
+                    let sentence = format!("{process}: it failed ({why}), and that is not true (at {})", event.at);
+                    found.push(broken("processes_fail_truly", event.at, None, sentence));
+                }
+            }
+            What::StreamEnded { stream, ending: Ending::Failed { reason } } => {
+                if *reason == Failure::Lagged.to_string() && items < kept.log_events && bytes < kept.log_bytes {
+                    let sentence = format!("{stream}: it failed ({reason}), and all that was printed has room (at {})", event.at);
+                    found.push(broken("processes_fail_truly", event.at, Some(stream), sentence));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
 /// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
 /// asks by itself, and while a start is in flight: it may be about an older process of that id, and the start be refused; nor what its user may have given up. Where there
 /// was no room for all of it, it is asked for in that moment.
@@ -83,6 +120,8 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
                 repaired.insert(host, event.at);
             }
             What::Asked { call, operation, .. } if operation.verb == "start" => drop(starting.insert(*call, host)),
+            // Its user does not wait for it, but its client does.
+            What::Answered { result, .. } if result == GIVEN_UP => {}
             What::Opened { call, .. } | What::Answered { call, .. } | What::Failed { call, .. } => drop(starting.remove(call)),
             What::Gauge { name: "held-back-events", .. }
                 if connected.contains(host)

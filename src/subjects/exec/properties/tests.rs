@@ -2,12 +2,13 @@
 
 use serde_json::json;
 
-use super::generations::kept_while_healthy;
-use super::repair::{holes_are_asked_for, refusals_pass, write_ids_are_own};
+use super::generations::{attempts_are_answered, kept_while_healthy};
+use super::http::end_with_their_connection;
+use super::repair::{holes_are_asked_for, processes_fail_truly, refusals_pass, write_ids_are_own};
 use super::served::{ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Call, Class, What};
 use crate::property::told::{Told, history};
-use crate::property::{Broken, Evidence};
+use crate::property::{Broken, Evidence, GIVEN_UP};
 use crate::schedule::FieldValue;
 
 /// Detection twice, recovery, an attempt and 1 s, under the promise of these runs.
@@ -55,6 +56,18 @@ fn what_happens_to_the_network_excuses_a_late_answer() {
     let told = read(started(), 500, 0).kills(30_000, 31_000);
     assert!(breaks(&told.clone().answered(2, 31_000 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait).is_empty());
     assert_eq!(breaks(&told.answered(2, 31_001 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait).len(), 1);
+}
+
+#[test]
+fn a_read_over_a_connection_that_lives_is_answered_soon() {
+    let connected = || milestone(read(started(), 500, 0), 600, "exec.client.connected", &[]);
+    let soon = 1_000 + 4 * 20 + 1_000;
+    assert!(breaks(&connected().answered(2, soon, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert_eq!(breaks(&connected().answered(2, soon + 1, "chunks 1 to 1, next 2"), reads_wait).len(), 1);
+    let lost = milestone(connected(), 900, "exec.client.lost", &[]);
+    assert!(breaks(&lost.answered(2, soon + 1, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+    let much = connected().produced("p1/stdout", 1_100, &"x".repeat(40 << 10));
+    assert!(breaks(&much.answered(2, soon + 1, "chunks 1 to 1, next 2"), reads_wait).is_empty());
 }
 
 #[test]
@@ -161,6 +174,9 @@ fn a_connected_client_asks_for_what_is_missing() {
     let starting = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p1"}"#);
     let starting = starting.gauge("client", 1_000, "held-back-events", 1).answered(1, 1_200, "refused: its id is taken");
     assert!(breaks(&starting, holes_are_asked_for).is_empty(), "it was about an older process");
+    let given_up = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p1"}"#);
+    let given_up = given_up.answered(1, 900, GIVEN_UP).gauge("client", 1_000, "held-back-events", 1);
+    assert!(breaks(&given_up, holes_are_asked_for).is_empty(), "its client still waits for it");
     let catching_up = history().gauge("client", 1_000, "held-back-events", 1);
     assert!(breaks(&catching_up, holes_are_asked_for).is_empty(), "a catch-up asks by itself");
 }
@@ -188,4 +204,50 @@ fn a_peer_counts_as_silent_only_where_something_kept_it_from_being_heard() {
     assert!(
         breaks(&milestone(history(), 500, "exec.client.lost", &[("why", "closed by the peer")]), kept_while_healthy).is_empty()
     );
+}
+
+#[test]
+fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
+    let given_up = |told: Told, ms| milestone(told, ms, "exec.client.attempt-failed", &[("why", "given up")]);
+    let wrong = ["an attempt was given up that nothing kept from being answered (at 9.000 s)"];
+    assert_eq!(breaks(&given_up(history().kills(2_000, 3_000), 9_000), attempts_are_answered), wrong);
+    assert!(breaks(&given_up(history().kills(2_000, 8_900), 9_000), attempts_are_answered).is_empty(), "just before");
+    assert!(breaks(&given_up(history().kills(2_000, 12_000), 9_000), attempts_are_answered).is_empty(), "in force");
+    let refused = milestone(history().kills(2_000, 3_000), 9_000, "exec.client.attempt-failed", &[("why", "no connection")]);
+    assert!(breaks(&refused, attempts_are_answered).is_empty());
+    let much = history().kills(2_000, 3_000).produced("p1/stdout", 4_000, &"x".repeat(40 << 10));
+    assert!(breaks(&given_up(much, 9_000), attempts_are_answered).is_empty(), "a catch-up with much output takes longer");
+}
+
+#[test]
+fn what_a_server_does_for_a_connection_ends_with_it() {
+    let told = |over, end| history().conn(1, 0, over).by("server").upstream(1_000, end).by("client");
+    assert!(breaks(&told(Some(5_000), Some(5_500)), end_with_their_connection).is_empty());
+    assert!(breaks(&told(None, None), end_with_their_connection).is_empty(), "its connection lives");
+    let wrong = ["server#1 is still there, though every connection that it can be for was over at 5.000 s"];
+    assert_eq!(breaks(&told(Some(5_000), Some(6_001)), end_with_their_connection), wrong);
+    assert_eq!(breaks(&told(Some(5_000), None), end_with_their_connection), wrong);
+    let another = told(Some(5_000), None).conn(2, 500, None);
+    assert!(breaks(&another, end_with_their_connection).is_empty(), "it may be for that one");
+    assert!(breaks(&told(Some(5_000), None).died("server", 5_100), end_with_their_connection).is_empty());
+}
+
+#[test]
+fn a_process_fails_for_a_reason_that_is_true() {
+    let gap = "gap: event 3 is no longer there, though 7 is";
+    assert_eq!(
+        breaks(&process_failed(started(), 2_000, gap), processes_fail_truly),
+        [format!("p1: it failed ({gap}), and that is not true (at 2.000 s)")]
+    );
+    let tight = |told: Told| told.promise(|promise| promise.retention.items = Some(1)).produced("p1/stdout", 1_500, "b");
+    assert!(breaks(&process_failed(tight(started()), 2_000, gap), processes_fail_truly).is_empty());
+    let contradiction = process_failed(tight(started()), 2_000, "the server contradicts itself about the process");
+    assert_eq!(breaks(&contradiction, processes_fail_truly).len(), 1);
+    let slow = started().broke("p1", 2_000, "the subscriber is too slow");
+    assert_eq!(
+        breaks(&slow, processes_fail_truly),
+        ["p1: it failed (the subscriber is too slow), and all that was printed has room (at 2.000 s)"]
+    );
+    let refused = process_failed(started(), 2_000, "the server refused: unknown process p1 (-32600)");
+    assert!(breaks(&refused, processes_fail_truly).is_empty());
 }
