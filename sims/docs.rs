@@ -112,7 +112,15 @@ fn the_story_in_the_readme_is_a_real_one() {
 /// Where a page links to, and what the README's map names.
 #[test]
 fn what_pages_point_to_is_there() {
-    for page in ["README.md", "CHANGELOG.md", "docs/from-tokio-net.md", "docs/fidelity.md", "docs/fuzzing.md", "docs/sweeps.md"] {
+    for page in [
+        "README.md",
+        "CHANGELOG.md",
+        "docs/from-tokio-net.md",
+        "docs/fidelity.md",
+        "docs/fuzzing.md",
+        "docs/sweeps.md",
+        "docs/kill-matrix.md",
+    ] {
         let text = fs::read_to_string(root().join(page)).unwrap();
         let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
         let folder = Path::new(page).parent().unwrap();

@@ -143,6 +143,9 @@ fn answer(host: &HostContext, request: &Request<Incoming>) -> Response<StreamBod
     response.body(StreamBody::new(unfold(making, Making::next))).expect("a length is a header's value")
 }
 
+/// How long a body that breaks off waits after its last piece, at least.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// A body that is being made.
 struct Making {
     setup: WebSetup,
@@ -159,27 +162,31 @@ impl Making {
         making
     }
 
-    /// Where its length is known, it ends with its last piece, and nobody asks for more.
+    /// Where its length is known, it ends with its last piece, and nobody asks for more. One that breaks off has said all, too.
     fn end_if_known(&mut self) {
-        if self.setup.is_sized() && self.made == self.setup.pieces {
-            self.over = true;
-            self.record.ended(&self.stream, COMPLETE);
+        if self.made == self.setup.pieces && (self.setup.is_sized() || self.setup.breaks_off) {
+            self.end();
         }
     }
 
+    fn end(&mut self) {
+        self.over = true;
+        self.record.ended(&self.stream, if self.setup.breaks_off { BROKEN_OFF } else { COMPLETE });
+    }
+
     async fn next(mut self) -> Option<(Piece, Self)> {
+        if self.made == self.setup.pieces && self.setup.breaks_off {
+            // What it said has left by then: its HTTP server throws away what it still has.
+            sleep(self.setup.every.0.max(LAST_WORDS)).await;
+            return Some((Err(io::ErrorKind::BrokenPipe.into()), self));
+        }
         if self.over {
             return None;
         }
-        let is_last = self.made == self.setup.pieces;
-        // Before it breaks off, what it said has left: its HTTP server throws away what it still has.
-        let least = if is_last && self.setup.breaks_off { Duration::from_secs(1) } else { Duration::ZERO };
-        sleep(self.setup.every.0.max(least)).await;
-        if is_last {
-            self.over = true;
-            let breaks_off = self.setup.breaks_off;
-            self.record.ended(&self.stream, if breaks_off { BROKEN_OFF } else { COMPLETE });
-            return breaks_off.then(|| (Err(io::ErrorKind::BrokenPipe.into()), self));
+        sleep(self.setup.every.0).await;
+        if self.made == self.setup.pieces {
+            self.end();
+            return None;
         }
         self.made += 1;
         let mut text = format!("{} {}", self.made, self.stream).into_bytes();
@@ -194,11 +201,8 @@ impl Making {
 /// Who asked is gone.
 impl Drop for Making {
     fn drop(&mut self) {
-        let is_whole = self.setup.breaks_off && self.made == self.setup.pieces;
-        match self.over {
-            true => {}
-            false if is_whole => self.record.ended(&self.stream, BROKEN_OFF),
-            false => self.record.ended(&self.stream, format!("stopped after {}", self.made)),
+        if !self.over {
+            self.record.ended(&self.stream, format!("stopped after {}", self.made));
         }
     }
 }
