@@ -88,12 +88,13 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
         match &event.what {
             What::Produced { bytes, .. } => output += bytes.len(),
             What::Milestone { name: "exec.client.attempt-failed", fields }
-                if FieldValue::text(fields, "why") == Some("given up") && output <= LITTLE =>
+                if FieldValue::text(fields, "why") == Some("given up")
+                    && output <= LITTLE
+                    && trouble.in_force == 0
+                    && trouble.last.is_some_and(|at| at + enough < event.at) =>
             {
-                if trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at) {
-                    let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
-                    found.push(broken("attempts_are_answered", event.at, None, sentence));
-                }
+                let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
+                found.push(broken("attempts_are_answered", event.at, None, sentence));
             }
             _ => {}
         }

@@ -74,11 +74,11 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
                     found.push(broken("processes_fail_truly", event.at, None, sentence));
                 }
             }
-            What::StreamEnded { stream, ending: Ending::Failed { reason } } => {
-                if *reason == Failure::Lagged.to_string() && items < kept.log_events && bytes < kept.log_bytes {
-                    let sentence = format!("{stream}: it failed ({reason}), and all that was printed has room (at {})", event.at);
-                    found.push(broken("processes_fail_truly", event.at, Some(stream), sentence));
-                }
+            What::StreamEnded { stream, ending: Ending::Failed { reason } }
+                if *reason == Failure::Lagged.to_string() && items < kept.log_events && bytes < kept.log_bytes =>
+            {
+                let sentence = format!("{stream}: it failed ({reason}), and all that was printed has room (at {})", event.at);
+                found.push(broken("processes_fail_truly", event.at, Some(stream), sentence));
             }
             _ => {}
         }
