@@ -137,14 +137,13 @@ impl Told {
 
     /// The same, by a call that is bound to its connection.
     pub fn opened_bound(self, stream: &str, call: u64, ms: u64) -> Self {
-        let asked = self.asked_as(call, ms, Class::Bound, "tail", "{}");
-        asked.user(ms, What::Opened { stream: stream.into(), call: Call(call) })
+        self.asked_as(call, ms, Class::Bound, "tail", "{}").opens(stream, call, ms)
     }
 
     /// All parts of a whole, opened by one call.
     pub fn opened_with_parts(self, streams: &[&str], call: u64, ms: u64) -> Self {
         let asked = self.asked_as(call, ms, Class::Durable, "watch", "{}");
-        streams.iter().fold(asked, |told, stream| told.user(ms, What::Opened { stream: (*stream).into(), call: Call(call) }))
+        streams.iter().fold(asked, |told, stream| told.opens(stream, call, ms))
     }
 
     /// A durable call, `add`.

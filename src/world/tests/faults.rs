@@ -345,17 +345,20 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
     assert_eq!(over(&history(&subject, &hold(until(secs(10))))), 1);
 }
 
+/// Writes after a second, tells of it in the same turn, and says what it hears.
+async fn write_after_a_second(host: HostContext) {
+    let mut stream = connect(&host).await;
+    sleep(secs(1)).await;
+    stream.write_all(b"hello").await.unwrap();
+    crate::milestone!("bare.client.wrote", conn = stream.id().0);
+    let heard = hear(&mut stream).await;
+    say(&host, heard);
+    std::future::pending::<()>().await;
+}
+
 #[test]
 fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
-    let subject = bare(echo, |host| async move {
-        let mut stream = connect(&host).await;
-        sleep(secs(1)).await;
-        stream.write_all(b"never leaves").await.unwrap();
-        crate::milestone!("bare.client.wrote", conn = stream.id().0);
-        let heard = hear(&mut stream).await;
-        say(&host, heard);
-        std::future::pending::<()>().await;
-    });
+    let subject = bare(echo, write_after_a_second);
     let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(secs(1)), Learns::After(secs(2))) };
     let mut trigger = Trigger::milestone("bare.client.wrote");
     trigger.conn = Some(first());
@@ -367,15 +370,7 @@ fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
 
 #[test]
 fn what_a_turn_sent_leaves_its_host_also_where_a_trigger_does_nothing() {
-    let subject = bare(echo, |host| async move {
-        let mut stream = connect(&host).await;
-        sleep(secs(1)).await;
-        stream.write_all(b"hello").await.unwrap();
-        crate::milestone!("bare.client.wrote", conn = stream.id().0);
-        let heard = hear(&mut stream).await;
-        say(&host, heard);
-        std::future::pending::<()>().await;
-    });
+    let subject = bare(echo, write_after_a_second);
     let fault = Fault::Reset { conn: Conn::number("client", 7), toward: None };
     let said = said(&history(&subject, &plan_after(Trigger::milestone("bare.client.wrote"), fault)), true);
     assert!((1_000..1_100).contains(&when(&said, "hello").unwrap()), "{said:?}");
