@@ -55,6 +55,19 @@ impl Queue {
         })
     }
 
+    /// Takes segments off their way, with their numbers.
+    pub fn take_packets(&mut self, which: impl Fn(ConnIndex, Side, &Packet) -> bool) -> Vec<(u64, Packet)> {
+        let chosen = |_: &(Time, u32, u64), due: &mut Due| match due {
+            Due::Packet { conn, from, packet, .. } => which(*conn, *from, packet),
+            _ => false,
+        };
+        let taken = self.due.extract_if(.., chosen).filter_map(|(_, due)| match due {
+            Due::Packet { n, packet, .. } => Some((n, packet)),
+            _ => None,
+        });
+        taken.collect()
+    }
+
     /// When the next thing is due.
     pub fn next(&self) -> Option<Time> {
         self.due.first_key_value().map(|(key, _)| key.0)

@@ -223,7 +223,8 @@ impl World {
         self.conns.get(segment.conn).from(segment.from).held.push(packet);
     }
 
-    /// What faults held in a direction goes out with the next retransmission, if the way is free now. Returns when the last of it arrives.
+    /// What faults held in a direction goes out with the next retransmission, if the way is free now. What is behind it on the way already,
+    /// its receiver keeps until it has what is missing. Returns when the last of it arrives.
     pub(super) fn retransmit(&mut self, conn: ConnIndex, from: Side) -> Option<Time> {
         let now = self.now();
         let first = self.conns.get(conn).from(from).held.first().and_then(segment_of)?.clone();
@@ -232,23 +233,49 @@ impl World {
         }
         let direction = self.conns.get(conn).from(from);
         let base = direction.base;
-        let mut held = std::mem::take(&mut direction.held);
+        let held = std::mem::take(&mut direction.held);
+        let mut packets: Vec<_> = held.into_iter().map(|packet| (None, packet)).collect();
         let leaves = match direction.lost_since.take() {
-            Some(lost) => link::next_try(lost, now, first.flags.syn && !first.flags.ack),
+            Some(lost) => {
+                packets.extend(self.take_behind(conn, from, first.seq).into_iter().map(|(n, packet)| (Some(n), packet)));
+                link::next_try(lost, now, first.flags.syn && !first.flags.ack)
+            }
             None => now,
         };
-        held.sort_by_key(|packet| segment_of(packet).map_or(0, |tcp| tcp.seq.wrapping_sub(base).wrapping_add(1)));
+        packets.sort_by_key(|(_, packet)| {
+            segment_of(packet).map_or((0, false), |tcp| (tcp.seq.wrapping_sub(base).wrapping_add(1), !bare(tcp)))
+        });
         let mut last = leaves;
-        for packet in held {
+        for (on_its_way, packet) in packets {
             let Some(tcp) = segment_of(&packet) else { continue };
             let (segment, seq) = (self.facts(conn, from, tcp), tcp.seq);
-            let effects = self.effects(segment);
-            let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { now });
-            self.record_packet(segment, seq, Fate::Arrives(arrival));
-            self.schedule_arrival(segment, arrival, packet);
-            last = last.max(arrival);
+            match on_its_way {
+                Some(n) => {
+                    let arrival = self.conns.get(conn).from(from).last_arrival;
+                    let rank = link::rank(self.seed(), conn, from, arrival);
+                    self.schedule(arrival, rank, Due::Packet { conn, from, n, packet });
+                }
+                None => {
+                    let effects = self.effects(segment);
+                    let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { now });
+                    self.record_packet(segment, seq, Fate::Arrives(arrival));
+                    self.schedule_arrival(segment, arrival, packet);
+                    last = last.max(arrival);
+                }
+            }
         }
         Some(last)
+    }
+
+    /// Takes back what is on its way in a direction and must stay in order behind this sequence number.
+    fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, Packet)> {
+        let mut queue = std::mem::take(&mut self.queue);
+        let behind = queue.take_packets(|of, side, packet| {
+            let is_behind = |tcp: &TcpSegment| tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order();
+            (of, side) == (conn, from) && segment_of(packet).is_some_and(is_behind)
+        });
+        self.queue = queue;
+        behind
     }
 
     /// What an end sent stayed unacknowledged for too long: its kernel gives the connection up.

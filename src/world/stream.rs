@@ -340,6 +340,10 @@ impl Drop for WorldStream {
         end.dropped = true;
         end.rescued.clear();
         drop(end);
+        // In which order tasks are dropped when all is over, is their runtime's affair: no history.
+        if !local::listening() {
+            return;
+        }
         local::with(|world| {
             if unread {
                 world.abort(self.conn, self.side);

@@ -7,7 +7,8 @@
 //!
 //! WebSocket's own ping and pong are the beat: any byte from the peer is a sign of life, silence brings a ping, and more
 //! silence is death. A peer that never pings, as some do, is pinged; one that pings is answered. Silence of our own brings a ping,
-//! too: the peer's may stand behind a long message that is on its way, and it must hear of us before we can answer it.
+//! too: the peer's may stand behind a long message that is on its way, and it must hear of us before we can answer it. Ours may stand
+//! behind a long message, too: while it goes on after it had to wait for room, the peer takes it, and that is a sign of life as well.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -267,7 +268,7 @@ fn lost(error: &tungstenite::Error) -> Lost {
     }
 }
 
-/// A stream that knows when its peer last gave a sign of life, and when it last took something.
+/// A stream that knows when its peer last gave a sign of life, and when it was last given something.
 ///
 /// A write that fails says nothing until all that had come before was read: the last answer of a peer that has gone counts, also
 /// where a pong was to be written first.
@@ -275,6 +276,8 @@ struct Pulse {
     stream: Stream,
     heard: Instant,
     moved: Instant,
+    /// Whether there was no room for what was written last.
+    waits_for_room: bool,
     /// How a write failed.
     broken: Option<io::ErrorKind>,
 }
@@ -282,7 +285,7 @@ struct Pulse {
 impl Pulse {
     fn new(stream: Stream) -> Self {
         let now = Instant::now();
-        Self { stream, heard: now, moved: now, broken: None }
+        Self { stream, heard: now, moved: now, waits_for_room: false, broken: None }
     }
 
     /// What was to be written goes nowhere, and whoever reads is told when there is nothing left to read.
@@ -322,8 +325,12 @@ impl AsyncWrite for Pulse {
             return Poll::Ready(Ok(buf.len()));
         }
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        let waited = std::mem::replace(&mut self.waits_for_room, polled.is_pending());
         if matches!(polled, Poll::Ready(Ok(_))) {
             self.moved = Instant::now();
+            if waited {
+                self.heard = self.moved;
+            }
         }
         self.break_down(polled, buf.len())
     }

@@ -71,6 +71,14 @@ fn cut_is_over_when_both_ends_know() {
 }
 
 #[test]
+fn a_fault_that_lasts_longer_than_the_run_does_not_end_in_it() {
+    let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::Never) };
+    let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
+    let ended = history.events.iter().filter(|event| matches!(event.what, What::FaultEnded { .. }));
+    assert_eq!(ended.count(), 0, "whatever is dropped with the world");
+}
+
+#[test]
 fn cut_loses_what_is_in_flight() {
     let fault = Fault::Cut { conn: first(), learns: learns(Learns::Never, Learns::Never) };
     let subject = bare(echo, |host| async move {
@@ -178,6 +186,31 @@ fn partition_one_way_holds_one_way() {
     let hosts = (Host::from("client"), Host::from("server"));
     let said = asked(Fault::Partition { hosts, toward: Some("server".into()), lasts: Some(secs(5)) });
     assert!(longest_pause(&said) >= 5_000, "{said:?}");
+}
+
+#[test]
+fn what_arrives_before_a_lost_segment_is_sent_again_is_kept_for_it() {
+    // The last segment of the handshake is lost, and the first with data, that comes right behind, is not; and so is one of two with data.
+    for (at, lasts) in [(3, 1), (4, 1), (4, 2), (1_003, 1), (1_004, 1)] {
+        let fault = Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts: Some(ms(lasts)) };
+        let subject = bare(echo, |host| async move {
+            let mut stream = connect(&host).await;
+            for wait in [1, 1_000, 1] {
+                stream.write_all(b"abc\n").await.unwrap();
+                sleep(ms(wait)).await;
+            }
+            let mut heard = [0; 12];
+            tokio::io::AsyncReadExt::read_exact(&mut stream, &mut heard).await.unwrap();
+            say(&host, String::from_utf8_lossy(&heard).into_owned());
+        });
+        let mut plan = plan([(at, fault)]);
+        plan.latency = (ms(1), ms(2));
+        for seed in 1..=20 {
+            plan.seed = seed;
+            let said = said(&history(&subject, &plan), false);
+            assert!(said.iter().any(|line| line.contains("abc\nabc\nabc\n")), "{at} ms, {lasts} ms, seed {seed}: {said:?}");
+        }
+    }
 }
 
 #[test]

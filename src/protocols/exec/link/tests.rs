@@ -89,6 +89,22 @@ async fn a_silent_peer_is_pinged_after_8_s_and_dead_after_16() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_peer_that_takes_a_long_message_is_alive() {
+    let (mut link, mut peer) = raw().await;
+    let start = Instant::now();
+    link.send(&note(&"x".repeat(60_000)));
+    let slow = async {
+        for _ in 0..25 {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            peer.read_exact(&mut [0; 2_000]).await.unwrap();
+        }
+        peer
+    };
+    let (lost, _peer) = tokio::join!(link.next(), slow);
+    assert_eq!((lost, start.elapsed()), (Err(Lost::Stuck), Duration::from_secs(50 + 8)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_came_before_the_end_is_heard_though_nothing_can_be_written_any_more() {
     let (mut link, mut peer) = raw().await;
     let text = note("the last words").to_text();

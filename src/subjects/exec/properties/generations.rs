@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Trouble, broken, has_puppet, judged};
-use crate::history::{Event, Side, What};
+use super::{Trouble, broken, has_puppet, host, judged};
+use crate::history::{Event, Nature, Side, What};
 use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
 
@@ -75,26 +75,30 @@ pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Broken> {
 pub(super) const LITTLE: usize = 32 << 10;
 
 /// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
-/// enough for whatever it was waiting for.
+/// enough for whatever it was waiting for. Not judged are attempts during which something died: nobody may be left to answer.
 pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
     let enough = evidence.plan.latency.1 * 4 + Duration::from_millis(500);
     let (mut trouble, mut output) = (Trouble::default(), 0);
+    let mut unharmed: BTreeSet<&str> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         trouble.pass(event);
         match &event.what {
             What::Produced { bytes, .. } => output += bytes.len(),
-            What::Milestone { name: "exec.client.attempt-failed", fields }
-                if FieldValue::text(fields, "why") == Some("given up")
-                    && output <= LITTLE
-                    && trouble.in_force == 0
-                    && trouble.last.is_some_and(|at| at + enough < event.at) =>
-            {
-                let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
-                found.push(broken("attempts_are_answered", event.at, None, sentence));
+            What::Died { .. } | What::FaultBegan { nature: Nature::Kills, .. } => unharmed.clear(),
+            What::Milestone { name: "exec.client.recovering", .. } => drop(unharmed.insert(host(event))),
+            What::Milestone { name: "exec.client.attempt-failed", fields } => {
+                // What follows is the next attempt.
+                let unharmed = !unharmed.insert(host(event));
+                let unanswered = FieldValue::text(fields, "why") == Some("given up");
+                let calm = trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
+                if unharmed && unanswered && calm && output <= LITTLE {
+                    let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
+                    found.push(broken("attempts_are_answered", event.at, None, sentence));
+                }
             }
             _ => {}
         }
