@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::history::History;
 use crate::hunt::kept::{Kept, Shape};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
-use crate::hunt::{Case, Failed};
+use crate::hunt::{Case, Failed, Pool};
 use crate::property::Broken;
 use crate::report::{Failure, envelope, say, story};
 use crate::scenario::Expect;
@@ -34,6 +34,7 @@ pub(super) struct Finds {
     subject: Arc<dyn Erased>,
     kept: Kept,
     interrupted: Interrupted,
+    budget: Budget,
     /// What of each property was looked at: its shape as it was found.
     seen: BTreeMap<&'static str, BTreeSet<Shape>>,
     /// How many runs broke each property.
@@ -55,14 +56,15 @@ struct Find {
 }
 
 impl Finds {
-    /// Nothing yet, of a subject with these defects on.
-    pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted) -> Self {
+    /// Nothing yet, of a subject with these defects on. The pool is that of whoever makes finds small.
+    pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted, pool: Pool) -> Self {
         let folder = if defects.is_empty() { FOUND } else { FOUND_ON_PURPOSE };
         let kept = Kept::open(Path::new(folder), subject);
         Self {
             subject: subject.clone(),
             kept,
             interrupted,
+            budget: Budget { pool, ..Budget::default() },
             seen: BTreeMap::new(),
             broke: BTreeMap::new(),
             saved: BTreeSet::new(),
@@ -112,7 +114,7 @@ impl Finds {
         let Failed { plan, broken, history } = failed;
         let case = Case { subject: &self.subject, plan: &plan, expect: &Expect::default() };
         let shrunk = main_thing(&broken).and_then(|main| {
-            let shrunk = shrink::shrink(case, main, &Budget::default(), |so_far| {
+            let shrunk = shrink::shrink(case, main, &self.budget, |so_far| {
                 page.progress(&told(so_far));
                 if self.interrupted.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });

@@ -33,7 +33,7 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let drawn_from = seed(&ground, &name, &args.changes);
-    let mut finds = Finds::new(subject, &ground.profile.defects, interrupted.clone());
+    let mut finds = Finds::new(subject, &ground.profile.defects, interrupted.clone(), args.pool.pool());
     let mut stopped = Ok(());
     let each = |hunted: &Hunted, failed: Option<Failed>| {
         let done = hunted.tally.runs;

@@ -24,7 +24,7 @@ pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) ->
     let (subject, plan) = wanted(args, subjects, page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
-    let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone());
+    let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool());
     let mut stopped = Ok(());
     let each = |swept: &Swept, caught: Option<Caught>| {
         if swept.done.is_multiple_of(16) {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,9 @@ pub enum Lost {
     Panicked(String),
 }
 
+/// So many results wait for whoever collects them; then the workers do. Looking at one result may take long, and each holds a history.
+const IN_HAND: usize = 64;
+
 impl Pool {
     /// The same pool with one thread.
     pub fn alone(self) -> Self {
@@ -61,7 +64,7 @@ impl Pool {
         T: Send + 'static,
         R: Send + 'static,
     {
-        let (results, collected) = channel();
+        let (results, collected) = sync_channel(IN_HAND);
         let feed = Feed { items: Box::new(items), taken: 0 };
         let crew = Crew { feed: Arc::new(Mutex::new(feed)), work: Arc::new(work), results };
         let mut workers: Vec<_> = (0..self.jobs.max(1)).map(|_| crew.hire()).collect();
@@ -176,7 +179,7 @@ impl Slot {
 struct Crew<T, R> {
     feed: Arc<Mutex<Feed<T>>>,
     work: Arc<dyn Fn(T) -> R + Send + Sync>,
-    results: Sender<News<R>>,
+    results: SyncSender<News<R>>,
 }
 
 impl<T: Send + 'static, R: Send + 'static> Crew<T, R> {
@@ -197,7 +200,7 @@ impl<T: Send + 'static, R: Send + 'static> Crew<T, R> {
     }
 }
 
-fn toil<T, R>(feed: &Mutex<Feed<T>>, work: &(dyn Fn(T) -> R + Send + Sync), results: &Sender<News<R>>, slot: &Slot) {
+fn toil<T, R>(feed: &Mutex<Feed<T>>, work: &(dyn Fn(T) -> R + Send + Sync), results: &SyncSender<News<R>>, slot: &Slot) {
     while !slot.given_up.load(Ordering::Relaxed) {
         let taken = feed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let news = match taken {
@@ -229,6 +232,8 @@ fn now() -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
     fn all<T: Send + 'static, R: Send + 'static>(
@@ -252,6 +257,21 @@ mod tests {
     fn slow_first(n: u64) -> u64 {
         (0..(200 - n) * 500).fold(0_u64, |sum, x| std::hint::black_box(sum.wrapping_add(x)));
         n * 2
+    }
+
+    #[test]
+    fn workers_wait_for_whoever_collects() {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (counted, mut most) = (begun.clone(), None);
+        let work = move |_| counted.fetch_add(1, Ordering::Relaxed);
+        Pool { jobs: 2, ..Pool::default() }.run(0..10_000, work, |_| {
+            // Whoever could go on has gone on by now.
+            std::thread::sleep(Duration::from_millis(if most.is_none() { 300 } else { 0 }));
+            most.get_or_insert_with(|| begun.load(Ordering::Relaxed));
+            ControlFlow::Continue(())
+        });
+        assert!(most.is_some_and(|most| most <= IN_HAND + 3), "{most:?} had begun when the first was looked at");
+        assert_eq!(begun.load(Ordering::Relaxed), 10_000);
     }
 
     #[test]

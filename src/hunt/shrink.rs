@@ -99,6 +99,9 @@ pub enum NotShrunk {
     /// It could not be carried out.
     #[error("{0}")]
     Run(#[from] RunError),
+    /// It did not come to its end.
+    #[error("{0}")]
+    Lost(#[from] Lost),
 }
 
 /// What of all that broke is worth being kept while all else gets smaller: a property rather than what a file expects, and of the
@@ -125,7 +128,7 @@ pub fn shrink(
     let expect =
         if target.is_expected() { Expect { may_miss: Default::default(), ..case.expect.clone() } } else { Expect::default() };
     let plan = written(case.plan, &subject).map_err(NotShrunk::Unwritable)?;
-    let (mut judged, twin) = first(Case { subject: &subject, plan: &plan, expect: &expect }, &target)?;
+    let (mut judged, twin) = first(Case { subject: &subject, plan: &plan, expect: &expect }, &target, &budget.pool)?;
     let mut shrinker = Shrinker::new(plan, seen(&judged.history), fits(&subject));
     let mut runs = 0;
     let (propose, proposed) = channel();
@@ -162,14 +165,21 @@ pub fn shrink(
 }
 
 /// The run with which it begins: with a twin only if what broke is not seen without.
-fn first(case: Case<'_>, target: &Target) -> Result<(Judged, bool), NotShrunk> {
-    for twin in [false, true] {
-        let judged = judge(case, &Options::default(), |_| twin)?;
-        if target.is_in(&judged.broken) {
-            return Ok((judged, twin));
-        }
-    }
-    Err(NotShrunk::Held(target.broken.property))
+fn first(case: Case<'_>, target: &Target, pool: &Pool) -> Result<(Judged, bool), NotShrunk> {
+    let (subject, plan, expect) = (case.subject.clone(), case.plan.clone(), case.expect.clone());
+    let work = move |twin| judge(Case { subject: &subject, plan: &plan, expect: &expect }, &Options::default(), |_| twin);
+    let (mut twins, mut found) = ([false, true].into_iter(), Err(NotShrunk::Held(target.broken.property)));
+    pool.alone().run(twins.clone(), work, |result: Result<Result<Judged, RunError>, Lost>| {
+        let twin = twins.next().unwrap_or(true);
+        found = match result {
+            Ok(Ok(judged)) if target.is_in(&judged.broken) => Ok((judged, twin)),
+            Ok(Ok(_)) => return ControlFlow::Continue(()),
+            Ok(Err(error)) => Err(error.into()),
+            Err(lost) => Err(lost.into()),
+        };
+        ControlFlow::Break(())
+    });
+    found
 }
 
 /// What a smaller plan must break.

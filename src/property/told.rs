@@ -108,7 +108,7 @@ impl Told {
         self
     }
 
-    fn entry(mut self, ms: u64, host: Option<&str>, what: What) -> Self {
+    pub fn entry(mut self, ms: u64, host: Option<&str>, what: What) -> Self {
         self.history.events.push(Event { at: Time(ms), host: host.map(Host::from), what });
         self.end(ms)
     }

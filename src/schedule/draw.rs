@@ -34,7 +34,7 @@ mod tests;
 pub use strategy::{PlanTree, Plans, strategy};
 
 /// The version of the generator. It is part of every seed that is printed: another version may draw another plan from it.
-pub const GENERATOR: u32 = 4;
+pub const GENERATOR: u32 = 5;
 
 /// Draws the plan of this seed.
 pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {
@@ -169,6 +169,7 @@ impl Drawing<'_> {
             if plan.puppets.contains_key(&host) {
                 continue;
             }
+            values.begin(mixed(self.seed, "operation", &[client]));
             let mut before = None;
             for n in 0..self.profile.asks.draw(&mut self.dice("asks", &[client])) {
                 let Some(operation) = self.operation(&mut values, client, n) else { continue };
@@ -208,29 +209,20 @@ impl Drawing<'_> {
     }
 
     /// A client's n-th operation: of a verb that is drawn by weight (the first of the heaviest, so that there is something to
-    /// disturb), with values from the subject's strategy. Where the strategy is reluctant to come up with that verb, the last one that has weight will do.
+    /// disturb), with values from the subject's strategy. Where the strategy is reluctant to come up with that verb, one that has weight
+    /// will do.
     fn operation(&self, values: &mut Values, client: u64, n: u64) -> Option<Operation> {
-        let drawn = |attempt| self.dice("operation", &[client, n, attempt]).next_u64();
         let weights = &self.profile.operations;
         if weights.is_empty() {
-            return (0..TRIES).find_map(|attempt| values.draw(drawn(attempt)));
+            return values.find(|_| true);
         }
         let heavy: Vec<u64> = weights.values().copied().collect();
         let most = heavy.iter().copied().max()?;
         let heavy: Vec<u64> =
             if n == 0 { heavy.into_iter().map(|weight| weight.checked_div(most).unwrap_or(0)).collect() } else { heavy };
         let verb = weigh(&heavy, &mut self.dice("verb", &[client, n])).and_then(|at| weights.keys().nth(at))?;
-        let mut second_best = None;
-        for attempt in 0..TRIES {
-            match values.draw(drawn(attempt)) {
-                Some(operation) if operation.verb == *verb => return Some(operation),
-                Some(operation) if weights.get(&operation.verb).is_some_and(|weight| *weight > 0) => {
-                    second_best = Some(operation)
-                }
-                _ => {}
-            }
-        }
-        second_best
+        let has_weight = |operation: &Operation| weights.get(&operation.verb).is_some_and(|weight| *weight > 0);
+        values.find(|operation| operation.verb == *verb).or_else(|| values.find(has_weight))
     }
 
     /// A milestone that product code can reach, some time, and then a while: by the profile's weights. Where it gives none, every
@@ -307,10 +299,16 @@ fn wake(dice: &mut impl RngCore) -> Duration {
     ms(u64::between(&least, &most, dice))
 }
 
-/// Values from the subject's strategy, each under a seed of its own.
+/// The operations of one client, as the subject's strategy comes up with them, each under a seed of its own.
 struct Values {
     strategy: proptest::strategy::BoxedStrategy<Operation>,
     runner: TestRunner,
+    /// The seed of this client's.
+    seed: u64,
+    /// How often the strategy was asked.
+    asked: u64,
+    /// What it came up with, and was not wanted yet.
+    spare: Vec<Operation>,
 }
 
 impl Values {
@@ -318,12 +316,33 @@ impl Values {
         // proptest's defaults can be set from the environment; what bears on values must be the same everywhere.
         let config =
             Config { failure_persistence: None, max_default_size_range: 100, max_local_rejects: 65_536, ..Config::default() };
-        Self { strategy, runner: TestRunner::new_with_rng(config, rng(0)) }
+        Self { strategy, runner: TestRunner::new_with_rng(config, rng(0)), seed: 0, asked: 0, spare: Vec::new() }
     }
 
-    /// The operation of this seed; `None` where the strategy rejects it.
-    fn draw(&mut self, seed: u64) -> Option<Operation> {
-        *self.runner.rng() = rng(seed);
+    /// What follows is for another client.
+    fn begin(&mut self, seed: u64) {
+        (self.seed, self.asked) = (seed, 0);
+        self.spare.clear();
+    }
+
+    /// The first that is wanted, of those that were left over and of the next few.
+    fn find(&mut self, is_wanted: impl Fn(&Operation) -> bool) -> Option<Operation> {
+        if let Some(at) = self.spare.iter().position(&is_wanted) {
+            return Some(self.spare.remove(at));
+        }
+        for _ in 0..TRIES {
+            match self.next() {
+                Some(operation) if is_wanted(&operation) => return Some(operation),
+                other => self.spare.extend(other),
+            }
+        }
+        None
+    }
+
+    /// What the strategy comes up with next; `None` where it rejects that.
+    fn next(&mut self) -> Option<Operation> {
+        *self.runner.rng() = rng(mixed(self.seed, "value", &[self.asked]));
+        self.asked += 1;
         self.strategy.new_tree(&mut self.runner).ok().map(|tree| tree.current())
     }
 }

@@ -159,9 +159,9 @@ impl Shared {
         let mut next: Option<Instant> = None;
         self.sessions().retain(|_, kept| {
             let mut core = kept.core();
-            let forgotten = core.forget(now);
-            if forgotten > 0 {
-                crate::milestone!("exec.process.forgotten", processes = forgotten as u64);
+            for process in core.forget(now) {
+                let conn = core.attached_by().map_or(0, |by| by.0);
+                crate::milestone!("exec.process.forgotten", process = process.as_str(), conn);
             }
             if core.expired(now) && !crate::defect!(SessionNeverExpires) {
                 drop(core);

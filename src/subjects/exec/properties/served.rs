@@ -1,21 +1,23 @@
 //! What a server owes to each of its users, whatever becomes of connections.
 //!
 //! - A read that may wait is answered when there is something new: not before, and not only at its deadline.
+//! - A closed process can be read until its user has been attached for long enough.
 //! - An id of a process is taken only for its own session.
 //! - A process ends as it wants to, unless its user had it ended, or its user's session is over.
 //!
 //! Where the truth is not known to the millisecond, these judge in favour of the subject: an event that a read waits for is known
-//! by its time only where it is the first of all, or the last.
+//! by its time only where it is the first of all, or the last, or where the same connection has brought it to the user already.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::generations::LITTLE;
-use super::{Trouble, broken, has_puppet, host, judged};
+use super::{Trouble, broken, follow, has_puppet, host, judged};
 use crate::history::{Call, Ending, Event, Time, What};
 use crate::property::path::NEVER;
 use crate::property::{Broken, Evidence, GIVEN_UP, Promise};
 use crate::schedule::{FieldValue, Operation};
+use crate::subjects::exec::limits::{LIMITS, server_limits};
 use crate::world::process::TABLE;
 
 /// Who asked for what, and when.
@@ -64,6 +66,8 @@ struct Known<'a> {
     first: BTreeMap<&'a str, Time>,
     /// When each really ended, its output included.
     last: BTreeMap<&'a str, Time>,
+    /// When its user was told each of its events, from the first on.
+    told: BTreeMap<&'a str, Vec<Time>>,
     trouble: Trouble,
     /// When a host was last started.
     started: Time,
@@ -89,6 +93,10 @@ impl<'a> Known<'a> {
                 self.output += bytes.len();
                 self.first.entry(promise.whole(stream)).or_insert(event.at);
             }
+            What::Delivered { stream, .. } => self.told.entry(promise.whole(stream)).or_default().push(event.at),
+            What::Saw { stream, what } if what.starts_with(follow::EXIT_AT) => {
+                self.told.entry(promise.whole(stream)).or_default().push(event.at);
+            }
             What::Milestone { name: "exec.client.connected", .. } => drop(self.connected.insert(host(event), event.at)),
             What::Milestone { name: "exec.client.lost", .. } | What::Died { .. } => drop(self.connected.remove(host(event))),
             What::Ended { stream, .. } => drop(self.last.insert(promise.whole(stream), event.at)),
@@ -103,6 +111,13 @@ impl<'a> Known<'a> {
         let known = if read.after() == 0 { self.first.get(record) } else { self.last.get(record) };
         known.map(|at| read.at.max(*at))
     }
+
+    /// Since when the user of a read has been told what it waits for.
+    fn told(&self, read: &Asked<'_>) -> Option<Time> {
+        let record = self.newest.get(&(read.host, read.process()?))?;
+        let event = usize::try_from(read.after()).ok()?;
+        self.told.get(record)?.get(event).map(|at| read.at.max(*at))
+    }
 }
 
 pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
@@ -112,6 +127,8 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
     let promise = evidence.promise;
     let recovers = promise.detection * 2 + promise.recovery + promise.attempt + Duration::from_secs(1);
     let crosses = evidence.plan.latency.1 * 4 + Duration::from_secs(1);
+    // What one connection brings to a user comes together: an event, and the answer to whoever waits for it.
+    let together = evidence.plan.latency.1 * 4 + Duration::from_millis(50);
     let mut known = Known::default();
     let mut found = Vec::new();
     for event in judged(evidence) {
@@ -125,8 +142,18 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
                 format!("{call}: it was answered before its wait was over, with nothing new ({result}; at {})", event.at);
             found.push(broken("reads_wait", event.at, None, sentence));
         }
-        let Some(due) = known.due(read).filter(|_| known.trouble.in_force == 0) else { continue };
+        if known.trouble.in_force > 0 {
+            continue;
+        }
         let calm = known.trouble.last.max(Some(known.started)).unwrap_or_default();
+        if let Some((told, connected)) = known.told(read).zip(known.connected.get(read.host)).filter(|_| known.output <= LITTLE)
+            && event.at > told.max(calm).max(*connected) + together
+        {
+            let sentence = format!("{call}: it was answered at {} only, though its user was told at {told}", event.at);
+            found.push(broken("reads_wait", event.at, None, sentence));
+            continue;
+        }
+        let Some(due) = known.due(read) else { continue };
         // Whoever has a connection all the time has nothing to recover; but much output is longer on its way. And an end that a read was
         // told before is no news to it.
         let is_news = read.after() == 0 && known.output <= LITTLE;
@@ -145,6 +172,31 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
 fn says_nothing_new(result: &str, after: u64) -> bool {
     let next = result.strip_prefix("nothing, next ").and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
     next.is_some_and(|next| next <= after + 1) && !result.ends_with("closed")
+}
+
+pub(super) fn closed_are_kept(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let kept = server_limits(&evidence.plan.limits.over(LIMITS)).closed_retention;
+    let mut attached: BTreeMap<u64, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let (What::Milestone { name, fields } | What::Point { name, fields, .. }) = &event.what else { continue };
+        let Some(conn) = FieldValue::number(fields, "conn") else { continue };
+        match *name {
+            "exec.server.attach.unlocked" => drop(attached.insert(conn, event.at)),
+            "exec.process.forgotten" => {
+                let process = FieldValue::text(fields, "process").unwrap_or_default();
+                let since = match attached.get(&conn) {
+                    Some(since) if *since + kept <= event.at => continue,
+                    Some(since) => format!("its user had been attached since {since}"),
+                    None => "nobody was attached".into(),
+                };
+                let sentence = format!("{process}: it had closed, and was forgotten while {since} (at {})", event.at);
+                found.push(broken("closed_are_kept", event.at, None, sentence));
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 pub(super) fn ids_are_own(evidence: &Evidence<'_>) -> Vec<Broken> {

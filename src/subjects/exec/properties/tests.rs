@@ -5,7 +5,7 @@ use serde_json::json;
 use super::generations::{attempts_are_answered, kept_while_healthy};
 use super::http::end_with_their_connection;
 use super::repair::{holes_are_asked_for, processes_fail_truly, refusals_pass, write_ids_are_own};
-use super::served::{ends_as_it_wants, ids_are_own, reads_wait};
+use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Call, Class, What};
 use crate::property::told::{Told, history};
 use crate::property::{Broken, Evidence, GIVEN_UP};
@@ -68,6 +68,40 @@ fn a_read_over_a_connection_that_lives_is_answered_soon() {
     assert!(breaks(&lost.answered(2, soon + 1, "chunks 1 to 1, next 2"), reads_wait).is_empty());
     let much = connected().produced("p1/stdout", 1_100, &"x".repeat(40 << 10));
     assert!(breaks(&much.answered(2, soon + 1, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+}
+
+#[test]
+fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
+    let told = milestone(read(started(), 500, 1), 600, "exec.client.connected", &[]);
+    let told = told.delivered("p1/stdout", 1_020, "a").produced("p1/stdout", 2_000, "b").delivered("p1/stdout", 2_020, "b");
+    let soon = 2_020 + 4 * 20 + 50;
+    assert!(breaks(&told.clone().answered(2, soon, "chunks 2 to 2, next 3"), reads_wait).is_empty());
+    assert_eq!(
+        breaks(&told.clone().answered(2, soon + 1, "chunks 2 to 2, next 3"), reads_wait),
+        ["call 2: it was answered at 2.151 s only, though its user was told at 2.020 s"]
+    );
+    assert!(breaks(&told.slows(1_900, 2_100).answered(2, soon + 80, "chunks 2 to 2, next 3"), reads_wait).is_empty());
+}
+
+#[test]
+fn a_closed_process_is_forgotten_only_when_its_user_was_there_for_long_enough() {
+    let attached = |told: Told, ms, conn| {
+        let fields = [("conn", FieldValue::Number(conn))].into();
+        told.entry(ms, None, What::Point { name: "exec.server.attach.unlocked", fields, held: false })
+    };
+    let forgotten = |told: Told, ms, conn| {
+        let fields = [("process", FieldValue::Text("p1".into())), ("conn", FieldValue::Number(conn))].into();
+        told.entry(ms, None, What::Milestone { name: "exec.process.forgotten", fields })
+    };
+    assert!(breaks(&forgotten(attached(history(), 1_000, 1), 31_000, 1), closed_are_kept).is_empty());
+    assert_eq!(
+        breaks(&forgotten(attached(history(), 1_000, 1), 30_999, 1), closed_are_kept),
+        ["p1: it had closed, and was forgotten while its user had been attached since 1.000 s (at 30.999 s)"]
+    );
+    assert_eq!(
+        breaks(&forgotten(attached(history(), 1_000, 1), 50_000, 0), closed_are_kept),
+        ["p1: it had closed, and was forgotten while nobody was attached (at 50.000 s)"]
+    );
 }
 
 #[test]

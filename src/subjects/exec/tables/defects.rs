@@ -140,7 +140,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a session ends 30 s after its first detach, though it was attached since", "facts, 38"),
     defect("SessionNeverExpires", "session-never-expires", &["no_residue"],
         "a session without a connection is kept for ever", "facts, 39"),
-    defect("RetentionFromClose", "retention-from-close", &["justified_failure"],
+    defect("RetentionFromClose", "retention-from-close", &["closed_are_kept", "justified_failure"],
         "a closed process is forgotten 30 s after its close, however late its client noticed a cut", "facts, 40"),
     defect("NoWriteDedupe", "no-write-dedupe", &["at_most_once"],
         "ids of writes are not looked at", "facts, 44"),

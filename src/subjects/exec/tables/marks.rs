@@ -47,7 +47,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.process.evicted", &["process", "seq"], "output was let go that nobody may have taken"),
     milestone("exec.process.exited", &["process", "code", "seq"], "a process exited"),
     milestone("exec.process.closed", &["process", "seq"], "a process exited, and its output has ended"),
-    milestone("exec.process.forgotten", &["processes"], "closed processes are readable no more"),
+    milestone("exec.process.forgotten", &["process", "conn"], "a closed process is readable no more; over connection 0, nobody was attached"),
     milestone("exec.http.responded", &["status"], "an HTTP request that a client had sent from the server was answered"),
     milestone("exec.http.failed", &[], "it was not answered"),
     milestone("exec.http.cut", &["seq"], "the body of its answer ended before its end"),

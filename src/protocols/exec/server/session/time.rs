@@ -6,12 +6,11 @@ use super::Session;
 use crate::protocols::exec::server::process::ProcessId;
 
 impl Session {
-    /// Forgets the closed processes that were kept long enough; returns how many.
-    pub(in super::super) fn forget(&mut self, now: Instant) -> usize {
-        let before = self.processes.len();
+    /// Forgets the closed processes that were kept long enough; returns which.
+    pub(in super::super) fn forget(&mut self, now: Instant) -> Vec<ProcessId> {
         let due: Vec<_> = self.dues().filter(|(_, due)| *due <= now).map(|(id, _)| id.clone()).collect();
         due.iter().for_each(|id| drop(self.processes.remove(id)));
-        before - self.processes.len()
+        due
     }
 
     /// When the next thing is due by time alone: a closed process that is forgotten, or the end of the session.
