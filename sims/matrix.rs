@@ -10,18 +10,16 @@ type BySweep = (&'static str, &'static str);
 
 #[rustfmt::skip]
 const EXEC: &[BySweep] = &[
-    ("consumer-after-handshake", "scenarios/exec/a-busy-process-before-the-handshake-ends.toml"),
     ("catches-up-one-by-one", "scenarios/exec/many-processes-catch-up.toml"),
-    ("stale-close-tears-down", "scenarios/exec/late-close-of-generation-1-at-the-client.toml"),
     ("duplicates-delivered", "scenarios/exec/what-is-read-is-told-too.toml"),
     ("transport-closed-retried-hot", "scenarios/exec/a-server-that-says-its-transport-is-closed.toml"),
     ("write-remembered-late", "scenarios/exec/writes-are-sent-again-and-written-once.toml"),
-    ("retention-from-close", "scenarios/exec/closed-before-a-cut-that-is-noticed-late.toml"),
+    ("attach-steals", "scenarios/exec/nobody-takes-a-session-from-its-connection.toml"),
     ("long-poll-lost-wake-up", "scenarios/exec/a-long-poll-that-looks-and-listens.toml"),
     ("flood-blocks-replies", "scenarios/exec/a-flood-beside-a-quiet-process.toml"),
 ];
 
-const COUNTER: &[BySweep] = &[];
+const COUNTER: &[BySweep] = &[("stale-close-disconnects", "scenarios/counter/half-open-toward-the-client.toml")];
 
 /// What the command printed, and whether all was found.
 fn reknit(args: &[&str]) -> (String, bool) {

@@ -250,10 +250,14 @@ impl<'a> Facts<'a> {
         for call in calls.iter_mut() {
             call.path = path(call.host, None);
         }
+        let bytes = |source: usize| sources[source].bytes_of(sources[source].items.len());
         for view in views.iter() {
-            let source = &sources[view.source];
-            paths[view.path].load += source.bytes_of(source.items.len());
+            paths[view.path].load += bytes(view.source);
         }
+        // What nobody opened as a stream comes in answers, who knows to whom.
+        let unopened = (0..sources.len()).filter(|source| !views.iter().any(|view| view.source == *source));
+        let in_answers: u64 = unopened.map(bytes).sum();
+        paths.iter_mut().for_each(|path| path.load += in_answers);
     }
 
     fn find_fits(&mut self) {

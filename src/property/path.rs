@@ -59,7 +59,7 @@ pub struct Path<'a> {
     pub servers: Vec<&'a str>,
     /// Whether a server of it is a puppet.
     pub puppet: bool,
-    /// How many bytes the streams of its user have in all.
+    /// How many bytes the streams of its user have in all, with those that come to somebody in answers.
     pub load: u64,
     /// When a server of it died.
     pub deaths: Vec<Time>,

@@ -146,16 +146,8 @@ impl World {
             return self.record_packet(segment, seq, Fate::Lost);
         }
         let effects = self.effects(segment);
-        match effects.opening {
-            Opening::Passes => {}
-            Opening::Refused => {
-                self.record_packet(segment, seq, Fate::Lost);
-                return self.refuse(conn, &packet);
-            }
-            Opening::AcceptedThenClosed => {
-                self.record_packet(segment, seq, Fate::Lost);
-                return self.accept_and_close(conn, &packet);
-            }
+        if !effects.blocked && self.turned_away(segment, effects.opening, &packet) {
+            return;
         }
         self.narrow_window(segment, &mut packet);
         let waits = segment.in_order() && self.conns.get(conn).from(from).lost_since.is_some();
@@ -166,6 +158,19 @@ impl World {
         let arrival = self.arrival(segment, effects, now);
         self.record_packet(segment, seq, Fate::Arrives(arrival));
         self.schedule_arrival(segment, arrival, packet);
+    }
+
+    /// A SYN that arrives at a door which a fault has closed is answered there. Returns whether it was.
+    fn turned_away(&mut self, segment: Segment, opening: Opening, packet: &Packet) -> bool {
+        let answer = match opening {
+            Opening::Passes => return false,
+            Opening::Refused => Self::refuse,
+            Opening::AcceptedThenClosed => Self::accept_and_close,
+        };
+        let seq = segment_of(packet).map_or(0, |tcp| tcp.seq);
+        self.record_packet(segment, seq, Fate::Lost);
+        answer(self, segment.conn, packet);
+        true
     }
 
     /// Whether nothing of a connection passes because it is stale.
@@ -257,6 +262,9 @@ impl World {
                 }
                 None => {
                     let effects = self.effects(segment);
+                    if self.turned_away(segment, effects.opening, &packet) {
+                        continue;
+                    }
                     let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { now });
                     self.record_packet(segment, seq, Fate::Arrives(arrival));
                     self.schedule_arrival(segment, arrival, packet);

@@ -214,6 +214,42 @@ fn what_arrives_before_a_lost_segment_is_sent_again_is_kept_for_it() {
 }
 
 #[test]
+fn a_door_answers_only_whom_the_way_lets_through() {
+    let hosts = || (Host::from("client"), Host::from("server"));
+    let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: Some(secs(2)) };
+    for (door, seen) in [
+        (Fault::Refuse { host: "server".into(), lasts: Some(secs(9)) }, "ConnectionRefused"),
+        (Fault::AcceptThenClose { host: "server".into(), lasts: Some(secs(9)) }, "0"),
+        (Fault::PowerLoss { host: "server".into(), lasts: Some(secs(2)) }, "abc"),
+    ] {
+        let subject = bare(echo, |host| async move {
+            sleep(secs(1)).await;
+            let heard = match host.env.net.connect(&server()).await {
+                Err(error) => format!("{:?}", error.kind()),
+                Ok(mut stream) => {
+                    stream.write_all(b"abc\n").await.ok();
+                    hear_some(&mut stream).await
+                }
+            };
+            say(&host, heard);
+        });
+        let said = said(&history(&subject, &plan([(500, partition()), (500, door)])), true);
+        // The SYN is lost at 1 s; the next try comes 3 s later at the latest.
+        let answered = when(&said, seen).unwrap_or_else(|| panic!("{said:?}"));
+        assert!((2_500..=4_200).contains(&answered), "{said:?}");
+    }
+}
+
+/// The first bytes that come, as text, or how many there are when there are none.
+async fn hear_some(stream: &mut crate::net::Stream) -> String {
+    let mut heard = [0; 3];
+    match tokio::io::AsyncReadExt::read_exact(stream, &mut heard).await {
+        Ok(_) => String::from_utf8_lossy(&heard).into_owned(),
+        Err(_) => "0".into(),
+    }
+}
+
+#[test]
 fn blackhole_without_end_tells_nobody_until_tcp_gives_up() {
     let mut plan = plan([(3_500, Fault::Blackhole { conn: first(), lasts: None })]);
     plan.horizon = secs(1_000);

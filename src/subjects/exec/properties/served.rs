@@ -16,6 +16,7 @@ use super::{Trouble, broken, follow, has_puppet, host, judged};
 use crate::history::{Call, Ending, Event, Time, What};
 use crate::property::path::NEVER;
 use crate::property::{Broken, Evidence, GIVEN_UP, Promise};
+use crate::schedule::units::read_size;
 use crate::schedule::{FieldValue, Operation};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
 use crate::world::process::TABLE;
@@ -73,7 +74,7 @@ struct Known<'a> {
     started: Time,
     /// When each client last installed a connection.
     connected: BTreeMap<&'a str, Time>,
-    /// How many bytes were printed in all.
+    /// How many bytes were printed in all, and written by users: much is longer on its way.
     output: usize,
 }
 
@@ -81,7 +82,11 @@ impl<'a> Known<'a> {
     fn learn(&mut self, event: &'a Event, promise: &Promise) {
         self.trouble.pass(event);
         match &event.what {
-            What::Asked { .. } => self.asked.extend(Asked::of(event)),
+            What::Asked { operation, .. } => {
+                self.asked.extend(Asked::of(event));
+                let bytes = operation.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
+                self.output += bytes.unwrap_or_default() as usize;
+            }
             What::Opened { stream, call } => {
                 if let Some(start) = self.asked.get(call)
                     && let Some(process) = start.process()
@@ -222,7 +227,7 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
     let mut refused: Vec<Call> = Vec::new();
-    let mut ambiguous: Vec<(&str, &str)> = Vec::new();
+    let mut ended: Vec<(&str, &str)> = Vec::new();
     // A failure may be told later: some look at their process after a while.
     let failed: Vec<&str> = (evidence.history.events.iter())
         .filter_map(|event| match &event.what {
@@ -237,8 +242,9 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Failed { call, .. } => unwanted.push(*call),
             What::Answered { call, result } if result.starts_with("refused: gap") => refused.push(*call),
             What::Answered { call, result } if result == GIVEN_UP || result.starts_with("refused") => unwanted.push(*call),
-            What::Milestone { name: "exec.client.start-ambiguous", fields } => {
-                ambiguous.extend(FieldValue::text(fields, "process").map(|process| (host(event), process)));
+            // Its user may not have looked yet: a client ends what it has failed.
+            What::Milestone { name: "exec.client.start-ambiguous" | "exec.client.process-failed", fields } => {
+                ended.extend(FieldValue::text(fields, "process").map(|process| (host(event), process)));
             }
             // With a server or a session die its processes.
             What::Died { .. } | What::Milestone { name: "exec.server.expired", .. } => return Vec::new(),
@@ -252,7 +258,7 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
                 // Whatever a start whose answer was lost may have started is ended by its name; the older one has it, too.
                 let of_its_name = |other: &Asked<'_>| other.verb() == "start" && other.is_about_the_process_of(start);
                 let is_unwanted = unwanted.iter().any(|other| other == call || asked.get(other).is_some_and(of_its_name))
-                    || start.process().is_some_and(|process| ambiguous.contains(&(start.host, process)));
+                    || start.process().is_some_and(|process| ended.contains(&(start.host, process)));
                 if !is_asked_for && !is_told && !is_unwanted && !failed.contains(&&*stream.0) {
                     let sentence = format!("{stream}: it ended with {outcome}, and nobody had it ended (at {})", event.at);
                     return vec![broken("ends_as_it_wants", event.at, Some(stream), sentence)];
