@@ -31,7 +31,7 @@ pub fn failure(failure: &Failure<'_>, width: usize) -> String {
     let Failure { plan, history, broken, origin, replay } = *failure;
     let mut told = head(&plan.subject, broken, width);
     let origin = origin.map_or(String::new(), |origin| format!(", {origin}"));
-    let about = format!("{}, seed {}{}{origin}", say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan));
+    let about = about(plan) + &origin;
     wrap(&about, width.saturating_sub(2)).into_iter().for_each(|line| told += &format!("  {line}\n"));
     told += "\n";
     told += &set(&short(plan, history, broken), width);
@@ -40,8 +40,7 @@ pub fn failure(failure: &Failure<'_>, width: usize) -> String {
 
 /// All that happened in a run, and whether it held.
 pub fn run(plan: &Plan, history: &History, broken: &[Broken], telling: Telling, width: usize) -> String {
-    let mut told =
-        format!("{}, {}, seed {}{}\n\n", plan.subject, say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan));
+    let mut told = format!("{}, {}\n\n", plan.subject, about(plan));
     told += &set(&whole(plan, history, broken, telling), width);
     told += &format!("\n  {}, {}, digest {}\n", history.end, say::count(history.packets, "segment"), history.digest);
     if broken.is_empty() {
@@ -68,6 +67,11 @@ fn head(subject: &str, broken: &[Broken], width: usize) -> String {
         }
     }
     told
+}
+
+/// What was run: `3 steps, seed 1`, and what else determines it.
+pub(super) fn about(plan: &Plan) -> String {
+    format!("{}, seed {}{}", say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan))
 }
 
 /// What else determines the run: defects, and limits that are not the default.

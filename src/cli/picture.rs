@@ -1,0 +1,110 @@
+//! Pictures: where they are, and how they come to be there.
+//!
+//! A picture must never hide a failure: whatever goes wrong with one is a line beside the story, and the story is told.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::hunt::Pool;
+use crate::hunt::kept::write_whole;
+use crate::property::Broken;
+use crate::report::Picture;
+use crate::report::picture::html;
+use crate::schedule::Plan;
+use crate::subject::Erased;
+use crate::world::{Detail, Engine, Options, run};
+
+/// Where the pictures of failures are, and what a hunt finds that a defect was switched on for: nobody's to keep.
+pub(crate) const FOLDER: &str = "target/reknit";
+
+/// A failure that is to be drawn.
+pub(crate) struct Drawn<'a> {
+    /// The protocol under test.
+    pub subject: &'a Arc<dyn Erased>,
+    /// The plan that was run.
+    pub plan: &'a Plan,
+    /// What broke in it; at least one.
+    pub broken: &'a [Broken],
+    /// What carried the segments.
+    pub engine: Engine,
+    /// The command that shows this run again.
+    pub replay: &'a str,
+}
+
+impl Drawn<'_> {
+    /// Draws it into a file of this folder; where it is, or why it is not there. `of` is the file that was run, if it came from one.
+    ///
+    /// The run is carried out again, with every message, and under the eyes of the watchdog as the first time.
+    pub fn draw(&self, folder: &Path, of: Option<&Path>) -> Result<PathBuf, String> {
+        let Self { subject, plan, broken, engine, replay } = self;
+        let path = folder.join(self.name(of));
+        let (subject, owned, replay, engine) = (Arc::clone(subject), broken.to_vec(), (*replay).to_owned(), *engine);
+        let work = move |plan: Plan| {
+            let history = run(&subject, &plan, &Options { detail: Detail::Full, engine, ..Options::default() })?.history;
+            Ok(html(&Picture { plan: &plan, history: &history, broken: &owned, replay: &replay }))
+        };
+        let mut page = Err("nothing was drawn".to_owned());
+        Pool::default().alone().run(std::iter::once((*plan).clone()), work, |drawn| {
+            page = drawn.map_err(|lost| lost.to_string()).and_then(|drawn: Result<_, crate::world::RunError>| {
+                drawn.map_err(|error| error.to_string())
+            });
+            ControlFlow::Continue(())
+        });
+        write(&path, &page.map_err(|why| format!("{}: no picture: {why}", path.display()))?)?;
+        Ok(path)
+    }
+
+    /// `SUBJECT-PROPERTY-SEED.html`, with the name of the file that was run before the seed: a seed is not one run alone.
+    fn name(&self, of: Option<&Path>) -> String {
+        let property = self.broken.first().map_or("held".to_owned(), |broken| broken.property.replace('_', "-"));
+        let file = of.and_then(Path::file_stem).map_or(String::new(), |stem| format!("{}-", stem.to_string_lossy()));
+        format!("{}-{property}-{file}{}.html", self.plan.subject, self.plan.seed)
+    }
+}
+
+/// Writes a page, also over one that is there.
+///
+/// # Errors
+/// If it cannot be written: in one line that says what to do.
+pub(crate) fn write(path: &Path, page: &str) -> Result<(), String> {
+    let why = |error| format!("{}: this picture cannot be written: {error}; name a file in a folder that can be", path.display());
+    write_whole(path, page).map_err(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Time;
+
+    fn failure(test: impl FnOnce(&Drawn<'_>)) {
+        let subjects = crate::subjects::built_in();
+        let scenario = crate::scenario::Scenario::load(Path::new("scenarios/counter/short-cut-while-numbers-flow.toml"), &subjects);
+        let mut plan = scenario.unwrap().plans().remove(0);
+        plan.defects = vec!["resumes-one-too-late".into()];
+        let broken = [Broken { property: "gap_free", at: Time(21_027), stream: None, sentence: "a < b".into() }];
+        let subject = &subjects[0];
+        test(&Drawn { subject, plan: &plan, broken: &broken, engine: Engine::Event, replay: "reknit replay x" });
+    }
+
+    #[test]
+    fn a_failure_is_drawn_into_a_file_that_says_which_it_is() {
+        let folder = std::env::temp_dir().join(format!("reknit-picture-{}", std::process::id()));
+        failure(|drawn| {
+            let path = drawn.draw(&folder, Some(Path::new("scenarios/counter/a.b.toml"))).unwrap();
+            assert_eq!(path, folder.join("counter-gap-free-a.b-1.html"));
+            assert!(std::fs::read_to_string(&path).unwrap().contains("class=\"message"), "it has messages");
+            assert_eq!(drawn.name(None), "counter-gap-free-1.html");
+        });
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn why_there_is_no_picture_is_one_line() {
+        failure(|drawn| {
+            let why = drawn.draw(Path::new("/dev/null/pictures"), None).unwrap_err();
+            assert!(why.starts_with("/dev/null/pictures/counter-gap-free-1.html: this picture cannot be written: "), "{why}");
+            assert!(!why.contains('\n'), "{why}");
+        });
+    }
+}

@@ -1,0 +1,192 @@
+//! What was produced and delivered of each stream, moment by moment.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Ending, History, Stream, Time, What};
+use crate::report::items::Numbering;
+use crate::report::say;
+
+/// What of a stream is told at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Numbers of items that were produced: the first and the last.
+    pub produced: Option<(u64, u64)>,
+    /// What was delivered, in order.
+    pub delivered: Vec<Piece>,
+    /// How the producer ended.
+    pub ended: Option<String>,
+    /// How the stream ended for its user, and whether well.
+    pub ending: Option<(String, bool)>,
+}
+
+/// Something that was delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Items in a row: the first and the last.
+    Items(u64, u64),
+    /// An item that does not follow the one before: that one, and it.
+    Jump(u64, u64),
+    /// So many bytes that no producer wrote as such.
+    Bytes(usize),
+}
+
+/// One stream.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// The stream.
+    pub stream: Stream,
+    /// What is told of it, by moment.
+    pub cells: BTreeMap<Time, Cell>,
+    /// How many items were produced, and how many pieces delivered, in all.
+    pub totals: (u64, u64),
+}
+
+/// The streams of a run that anything came of, in order of their names.
+pub fn columns(history: &History) -> Vec<Column> {
+    let mut columns: BTreeMap<&Stream, Column> = BTreeMap::new();
+    let mut numbering = Numbering::default();
+    let mut last: BTreeMap<&Stream, u64> = BTreeMap::new();
+    for event in &history.events {
+        let Some(stream) = event.what.stream() else { continue };
+        let new = || Column { stream: stream.clone(), cells: BTreeMap::new(), totals: (0, 0) };
+        let column = columns.entry(stream).or_insert_with(new);
+        match &event.what {
+            What::Produced { bytes, .. } => {
+                numbering.produced(stream, bytes);
+                column.totals.0 += 1;
+                let n = column.totals.0;
+                let produced = &mut column.cells.entry(event.at).or_default().produced;
+                *produced = Some((produced.map_or(n, |(first, _)| first), n));
+            }
+            What::Delivered { bytes, .. } => {
+                let item = numbering.delivered(stream, bytes);
+                let before = last.get(stream).copied().unwrap_or_default();
+                column.cells.entry(event.at).or_default().add(item, before, bytes.len());
+                column.totals.1 += 1;
+                last.extend(item.map(|item| (stream, item)));
+            }
+            What::Ended { outcome, .. } => column.cells.entry(event.at).or_default().ended = Some(outcome.clone()),
+            What::StreamEnded { ending, .. } => {
+                let well = matches!(ending, Ending::Completed { .. });
+                let ending = (say::ending(ending), well);
+                if !column.cells.values().any(|cell| cell.ending.as_ref() == Some(&ending)) {
+                    column.cells.entry(event.at).or_default().ending = Some(ending);
+                }
+            }
+            _ => {}
+        }
+    }
+    columns.into_values().filter(|column| column.totals != (0, 0)).collect()
+}
+
+impl Cell {
+    /// Something was delivered after the item with the number `before`.
+    fn add(&mut self, item: Option<u64>, before: u64, bytes: usize) {
+        let piece = match (item, self.delivered.last_mut()) {
+            (Some(n), Some(Piece::Items(_, last))) if n == *last + 1 => {
+                *last = n;
+                return;
+            }
+            (Some(n), _) if n == before + 1 => Piece::Items(n, n),
+            (Some(n), _) => Piece::Jump(before, n),
+            (None, Some(Piece::Bytes(many))) => {
+                *many += bytes;
+                return;
+            }
+            (None, _) => Piece::Bytes(bytes),
+        };
+        self.delivered.push(piece);
+    }
+
+    /// Whether nothing here is worth more than a number.
+    pub fn is_routine(&self) -> bool {
+        self.ended.is_none() && self.ending.is_none() && !self.delivered.iter().any(|piece| matches!(piece, Piece::Jump(..)))
+    }
+
+    /// The produced items, as text.
+    pub fn produced_text(&self) -> String {
+        let items = self.produced.map_or(String::new(), |(first, last)| range(first, last));
+        let end = self.ended.as_ref().map_or("", |_| "end");
+        [items.as_str(), end].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The delivered items, as text; the marks say what is wrong with them.
+    pub fn delivered_text(&self) -> String {
+        let pieces = self.delivered.iter().map(|piece| match piece {
+            Piece::Items(first, last) => range(*first, *last),
+            Piece::Jump(_, item) => format!("{item} ✖"),
+            Piece::Bytes(bytes) => format!("{bytes} B"),
+        });
+        let ending = self.ending.as_ref().map(|(_, well)| if *well { "end ✔" } else { "failed" }.to_owned());
+        pieces.chain(ending).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What is told of this moment, in sentences.
+    pub fn title(&self, stream: &Stream) -> String {
+        let mut said = Vec::new();
+        said.extend(self.produced.map(|(first, last)| format!("produced {}", items(first, last))));
+        said.extend(self.delivered.iter().map(|piece| match piece {
+            Piece::Items(first, last) => format!("delivered {}", items(*first, *last)),
+            Piece::Jump(0, item) => format!("delivered item {item} first"),
+            Piece::Jump(before, item) => format!("delivered item {item} after item {before}"),
+            Piece::Bytes(bytes) => format!("delivered {bytes} bytes that no producer wrote as such"),
+        }));
+        said.extend(self.ended.as_ref().map(|outcome| format!("its producer ended, {outcome}")));
+        said.extend(self.ending.as_ref().map(|(ending, _)| ending.clone()));
+        format!("{stream}: {}", said.join("; "))
+    }
+
+    /// Takes in what a later moment tells: for several moments that are shown as one.
+    pub fn absorb(&mut self, later: &Cell) {
+        self.produced = match (self.produced, later.produced) {
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (a, b) => a.or(b),
+        };
+        for piece in &later.delivered {
+            match (self.delivered.last_mut(), piece) {
+                (Some(Piece::Items(_, last)), Piece::Items(first, to)) if *first == *last + 1 => *last = *to,
+                (Some(Piece::Bytes(many)), Piece::Bytes(more)) => *many += more,
+                _ => self.delivered.push(*piece),
+            }
+        }
+        self.ended = self.ended.take().or_else(|| later.ended.clone());
+        self.ending = later.ending.clone().or_else(|| self.ending.take());
+    }
+}
+
+fn range(first: u64, last: u64) -> String {
+    if first == last { first.to_string() } else { format!("{first}–{last}") }
+}
+
+fn items(first: u64, last: u64) -> String {
+    if first == last { format!("item {first}") } else { format!("items {first} to {last}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::story::tests::a_gap;
+
+    #[test]
+    fn a_jump_is_seen_where_it_happens() {
+        let (_, history, _) = a_gap();
+        let columns = columns(&history);
+        let [column] = &columns[..] else { panic!("one stream: {columns:?}") };
+        assert_eq!(column.totals, (60, 41));
+        let cell = &column.cells[&Time(4231)];
+        assert_eq!(cell.delivered, [Piece::Jump(40, 42)]);
+        assert_eq!((cell.delivered_text().as_str(), cell.is_routine()), ("42 ✖, end ✔", false));
+        assert_eq!(cell.title(&column.stream), "s1: delivered item 42 after item 40; completed, total 60");
+    }
+
+    #[test]
+    fn several_moments_become_one() {
+        let mut all = Cell::default();
+        for n in 1..=3 {
+            let mut cell = Cell { produced: Some((n, n)), ..Cell::default() };
+            cell.add(Some(n), n - 1, 1);
+            all.absorb(&cell);
+        }
+        assert_eq!((all.produced_text().as_str(), all.delivered_text().as_str()), ("1–3", "1–3"));
+    }
+}
