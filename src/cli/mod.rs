@@ -40,7 +40,7 @@ mod select;
 mod shrink;
 mod sweep;
 
-pub(crate) use picture::{Drawn, FOLDER as PICTURES};
+pub(crate) use picture::{Drawn, FOLDER as PICTURES, file as picture_file};
 pub(crate) use select::quoted;
 
 use args::{Cli, Command};
@@ -67,6 +67,7 @@ pub fn main(subjects: Vec<Arc<dyn Erased>>) -> ExitCode {
         width: width(),
         live: std::io::stderr().is_terminal(),
         fresh: Fresh::this_program(),
+        pictures: Some(PathBuf::from(picture::FOLDER)),
         program: program(&args),
         closed: false,
     };

@@ -6,14 +6,14 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::hunt::Pool;
 use crate::hunt::kept::write_whole;
+use crate::hunt::{Pool, main_thing};
 use crate::property::Broken;
 use crate::report::Picture;
 use crate::report::picture::html;
 use crate::schedule::Plan;
 use crate::subject::Erased;
-use crate::world::{Detail, Engine, Options, run};
+use crate::world::{Detail, Engine, Options, RunError, run};
 
 /// Where the pictures of failures are, and what a hunt finds that a defect was switched on for: nobody's to keep.
 pub(crate) const FOLDER: &str = "target/reknit";
@@ -33,34 +33,37 @@ pub(crate) struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    /// Draws it into a file of this folder; where it is, or why it is not there. `of` is the file that was run, if it came from one.
-    ///
-    /// The run is carried out again, with every message, and under the eyes of the watchdog as the first time.
-    pub fn draw(&self, folder: &Path, of: Option<&Path>) -> Result<PathBuf, String> {
-        let Self { subject, plan, broken, engine, replay } = self;
-        let path = folder.join(self.name(of));
-        let (subject, owned, replay, engine) = (Arc::clone(subject), broken.to_vec(), (*replay).to_owned(), *engine);
-        let work = move |plan: Plan| {
-            let history = run(&subject, &plan, &Options { detail: Detail::Full, engine, ..Options::default() })?.history;
-            Ok(html(&Picture { plan: &plan, history: &history, broken: &owned, replay: &replay }))
-        };
-        let mut page = Err("nothing was drawn".to_owned());
-        Pool::default().alone().run(std::iter::once((*plan).clone()), work, |drawn| {
-            page = drawn.map_err(|lost| lost.to_string()).and_then(|drawn: Result<_, crate::world::RunError>| {
-                drawn.map_err(|error| error.to_string())
-            });
-            ControlFlow::Continue(())
-        });
-        write(&path, &page.map_err(|why| format!("{}: no picture: {why}", path.display()))?)?;
-        Ok(path)
+    /// Draws it into this file; what its story says of it: where it is, or why it is not there.
+    pub fn told(&self, path: &Path) -> String {
+        match self.draw(path) {
+            Ok(()) => path.display().to_string(),
+            Err(why) => format!("none: {why}"),
+        }
     }
 
-    /// `SUBJECT-PROPERTY-SEED.html`, with the name of the file that was run before the seed: a seed is not one run alone.
-    fn name(&self, of: Option<&Path>) -> String {
-        let property = self.broken.first().map_or("held".to_owned(), |broken| broken.property.replace('_', "-"));
-        let file = of.and_then(Path::file_stem).map_or(String::new(), |stem| format!("{}-", stem.to_string_lossy()));
-        format!("{}-{property}-{file}{}.html", self.plan.subject, self.plan.seed)
+    /// The run is carried out again, with every message, and under the eyes of the watchdog as the first time.
+    fn draw(&self, path: &Path) -> Result<(), String> {
+        let Self { subject, plan, broken, engine, replay } = *self;
+        let (subject, broken, replay) = (subject.clone(), broken.to_vec(), replay.to_owned());
+        let work = move |plan: Plan| {
+            let history = run(&subject, &plan, &Options { detail: Detail::Full, engine, ..Options::default() })?.history;
+            Ok(html(&Picture { plan: &plan, history: &history, broken: &broken, replay: &replay }))
+        };
+        let mut page = Err("nothing was drawn".to_owned());
+        Pool::default().alone().run(std::iter::once(plan.clone()), work, |drawn: Result<Result<_, RunError>, _>| {
+            page = drawn.map_err(|lost| lost.to_string()).and_then(|drawn| drawn.map_err(|error| error.to_string()));
+            ControlFlow::Continue(())
+        });
+        write(path, &page?)
     }
+}
+
+/// The file of a failure's picture: `SUBJECT-PROPERTY-SEED.html`, with the name of the file that was run before the seed, where
+/// there is one: the same seed is another run in another file.
+pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Broken], of: &Path) -> PathBuf {
+    let property = main_thing(broken).map_or("held", |broken| broken.property).replace('_', "-");
+    let of = of.file_stem().map_or(String::new(), |stem| format!("{}-", stem.to_string_lossy()));
+    folder.join(format!("{}-{property}-{of}{}.html", plan.subject, plan.seed))
 }
 
 /// Writes a page, also over one that is there.
@@ -88,22 +91,31 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_drawn_into_a_file_that_says_which_it_is() {
+    fn a_failure_is_drawn_with_its_messages() {
         let folder = std::env::temp_dir().join(format!("reknit-picture-{}", std::process::id()));
         failure(|drawn| {
-            let path = drawn.draw(&folder, Some(Path::new("scenarios/counter/a.b.toml"))).unwrap();
+            let path = file(&folder, drawn.plan, drawn.broken, Path::new("scenarios/counter/a.b.toml"));
             assert_eq!(path, folder.join("counter-gap-free-a.b-1.html"));
-            assert!(std::fs::read_to_string(&path).unwrap().contains("class=\"message"), "it has messages");
-            assert_eq!(drawn.name(None), "counter-gap-free-1.html");
+            assert_eq!(drawn.told(&path), path.display().to_string());
+            let page = std::fs::read_to_string(&path).unwrap();
+            assert!(page.contains("class=\"message ") && page.contains("a &lt; b"));
         });
         std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
+    fn what_comes_from_no_file_is_named_by_its_seed() {
+        failure(|drawn| {
+            let path = file(Path::new("x"), drawn.plan, drawn.broken, Path::new(""));
+            assert_eq!(path, Path::new("x/counter-gap-free-1.html"));
+        });
+    }
+
+    #[test]
     fn why_there_is_no_picture_is_one_line() {
         failure(|drawn| {
-            let why = drawn.draw(Path::new("/dev/null/pictures"), None).unwrap_err();
-            assert!(why.starts_with("/dev/null/pictures/counter-gap-free-1.html: this picture cannot be written: "), "{why}");
+            let why = drawn.told(Path::new("/dev/null/pictures/a.html"));
+            assert!(why.starts_with("none: /dev/null/pictures/a.html: this picture cannot be written: "), "{why}");
             assert!(!why.contains('\n'), "{why}");
         });
     }

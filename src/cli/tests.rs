@@ -101,6 +101,7 @@ fn command_reading(line: &str, input: &str) -> Done {
         width: 80,
         live: false,
         fresh: None,
+        pictures: None,
         program: "reknit".into(),
         closed: false,
     };
@@ -258,6 +259,7 @@ fn a_reader_that_has_gone_changes_nothing_but_the_output() {
         width: 80,
         live: false,
         fresh: None,
+        pictures: None,
         program: "reknit".into(),
         closed: false,
     };

@@ -21,6 +21,8 @@ pub struct Failure<'a> {
     pub origin: Option<&'a str>,
     /// The command that shows this run again.
     pub replay: &'a str,
+    /// Where its picture is, or why there is none; nothing where none was to be drawn.
+    pub picture: Option<&'a str>,
 }
 
 /// The most sentences of one property that stand at the head of a story.
@@ -28,14 +30,15 @@ const SENTENCES: usize = 3;
 
 /// What broke and how it came to that, on a page of this width.
 pub fn failure(failure: &Failure<'_>, width: usize) -> String {
-    let Failure { plan, history, broken, origin, replay } = *failure;
+    let Failure { plan, history, broken, origin, replay, picture } = *failure;
     let mut told = head(&plan.subject, broken, width);
     let origin = origin.map_or(String::new(), |origin| format!(", {origin}"));
     let about = about(plan) + &origin;
     wrap(&about, width.saturating_sub(2)).into_iter().for_each(|line| told += &format!("  {line}\n"));
     told += "\n";
     told += &set(&short(plan, history, broken), width);
-    told + &format!("\n  replay   {replay}\n")
+    told += &format!("\n  replay   {replay}\n");
+    told + &picture.map_or(String::new(), |picture| format!("  picture  {picture}\n"))
 }
 
 /// All that happened in a run, and whether it held.
@@ -192,7 +195,7 @@ pub(crate) mod tests {
     fn a_failure_tells_the_sentence_the_steps_and_where_it_broke() {
         let (plan, history, broken) = a_gap();
         let replay = "reknit replay scenarios/counter/cut.toml --seed 1";
-        let story = Failure { plan: &plan, history: &history, broken: &broken, origin: None, replay };
+        let story = Failure { plan: &plan, history: &history, broken: &broken, origin: None, replay, picture: Some("target/reknit/cut.html") };
         insta::assert_snapshot!(plain(&failure(&story, 110)), @r"
         FAIL  counter  gap_free
           s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)
@@ -213,6 +216,7 @@ pub(crate) mod tests {
              4.231 s  BROKEN   gap_free of s1 breaks here
 
           replay   reknit replay scenarios/counter/cut.toml --seed 1
+          picture  target/reknit/cut.html
         ");
     }
 

@@ -13,6 +13,11 @@ const OFF: i32 = 2;
 /// Messages that wait beside each other are so far apart, and so many are.
 const WAITING: (i32, i32) = (7, 9);
 
+/// An arrow begins so far below the middle of its line: its label stands above it.
+const BELOW: i32 = 6;
+/// A message that waits for good is drawn so far down.
+const GIVEN_UP: i32 = 20;
+
 /// What an arrow is drawn from.
 pub struct Arrow<'a> {
     /// The message.
@@ -31,12 +36,16 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
     let Some(ends) = lanes.ends(history, journey.conn) else { return };
     let (from, to) = (at_side(ends, journey.from), at_side(ends, journey.from.other()));
     let (start, end) = (edge(lanes, from, to), edge(lanes, to, from));
+    let y = y + BELOW;
     let beside = (nth as i32 % WAITING.1 - WAITING.1 / 2) * WAITING.0;
     let middle = (start + end) / 2 + beside;
     let mut way = vec![spot(start, y)];
     if let Some(held) = journey.held {
         let waits = y + 6;
-        way.extend([spot(middle, waits), spot(middle, axis.y(held).max(waits + 6))]);
+        let on = axis.y(held).max(waits + 6);
+        // What never went on need not be followed to the end.
+        let on = if journey.arrival == Arrival::Lost { on.min(waits + GIVEN_UP) } else { on };
+        way.extend([spot(middle, waits), spot(middle, on)]);
     }
     let last = way[way.len() - 1];
     let stops = match journey.arrival.at() {
@@ -45,7 +54,7 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
         None => spot(middle, y + 8),
     };
     way.push(stops);
-    let class = format!("message {} {}", colour(history, journey.conn), kind(journey));
+    let class = format!("message {} {}", colour(history, journey.conn), fate(journey));
     drawing.group(&class, title, |parts| {
         parts.path(&way, "hover");
         parts.path(&way, "way");
@@ -56,16 +65,22 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
     });
 }
 
-/// Draws one arrow for many messages.
-pub fn draw_many(drawing: &mut Drawing, lanes: &Lanes, class: &str, (from, to): (Lane, Lane), y: i32) {
-    let (start, end) = (spot(edge(lanes, from, to), y + 8), spot(edge(lanes, to, from), y + 8));
-    drawing.group(&format!("message many {class}"), "", |parts| {
+/// Draws one arrow for many messages that fared alike.
+pub fn draw_many(drawing: &mut Drawing, history: &History, lanes: &Lanes, journey: &Journey, y: i32) {
+    let Some(ends) = lanes.ends(history, journey.conn) else { return };
+    let (from, to) = (at_side(ends, journey.from), at_side(ends, journey.from.other()));
+    let lost = journey.arrival == Arrival::Lost;
+    let (start, end) = (edge(lanes, from, to), edge(lanes, to, from));
+    let (start, end) = (spot(start, y + BELOW), spot(if lost { (start + end) / 2 } else { end }, y + BELOW));
+    let class = format!("message many {} {}", colour(history, journey.conn), fate(journey));
+    drawing.group(&class, "", |parts| {
         parts.path(&[start, end], "way");
-        head(parts, start, end);
+        if lost { parts.cross(end, 5, "cross") } else { head(parts, start, end) }
     });
 }
 
-fn kind(journey: &Journey) -> &'static str {
+/// How a message fared: the classes by which it is drawn.
+pub fn fate(journey: &Journey) -> &'static str {
     match (journey.arrival, journey.held) {
         (Arrival::InTime(_), None) => "delivered",
         (Arrival::InTime(_), Some(_)) => "waited",

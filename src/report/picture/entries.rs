@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnEnd, ConnIndex, Event, History, Scope, Time, What};
+use crate::history::{ConnEnd, ConnIndex, Event, History, Scope, Side, Time, What};
 use crate::property::Broken;
 use crate::report::line::{Tone, wrap};
 use crate::report::{say, telling};
@@ -47,7 +47,8 @@ impl Entry {
     /// Its text in lines that fit where it hangs; at most three.
     pub fn lines(&self, lanes: &Lanes) -> Vec<String> {
         let most = if self.hang == Hang::Across { 6 } else { 3 };
-        let mut lines = wrap(&self.text, lanes.characters(self.hang));
+        let text = if self.hang == Hang::Across { self.text.clone() } else { with_short_ids(&self.text) };
+        let mut lines = wrap(&text, lanes.characters(self.hang));
         if lines.len() > most {
             lines.truncate(most);
             lines[most - 1].push('…');
@@ -111,7 +112,8 @@ impl Teller<'_> {
             | What::Gauge { .. }
             | What::Point { held: false, .. }
             | What::Census { baseline: true, .. }
-            | What::ConnOver { how: ConnEnd::Closed, .. } => None,
+            | What::ConnOver { how: ConnEnd::Closed, .. }
+            | What::ConnOver { how: ConnEnd::NotOpened(_), side: Side::Server, .. } => None,
             What::Census { .. } if !self.residue => None,
             What::Message { label, .. } => self.message(n, event, label),
             What::Stepped { step, note } => self.stepped(n, event, *step, note.as_deref()),
@@ -142,7 +144,7 @@ impl Teller<'_> {
         let title = format!("{}  {}: {}", line.at, line.place, line.text);
         let lane = match (&event.what, &event.host) {
             (What::ConnOver { conn, side, .. }, _) => Some(at_side(self.lanes.ends(self.history, *conn)?, *side)),
-            (_, Some(host)) => self.lanes.lane(host),
+            (_, Some(host)) => Some(self.lanes.lane(host)?),
             (_, None) => None,
         };
         let text = match &event.what {
@@ -242,6 +244,26 @@ impl Teller<'_> {
     }
 }
 
+/// An id with more characters than the first number is shown with as many as the second.
+const ID: (usize, usize) = (20, 8);
+
+/// The text with its long ids cut short; hovering shows them whole.
+fn with_short_ids(text: &str) -> String {
+    let part_of_id = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let mut short = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(part_of_id) {
+        let (before, id) = rest.split_at(start);
+        let end = id.find(|c| !part_of_id(c)).unwrap_or(id.len());
+        let (id, after) = id.split_at(end);
+        short += before;
+        short += if id.len() > ID.0 { &id[..ID.1] } else { id };
+        short += if id.len() > ID.0 { "…" } else { "" };
+        rest = after;
+    }
+    short + rest
+}
+
 /// The name of a milestone or point beside the lane of its host: what the lane says is left out.
 fn short<'n>(name: &'n str, subject: &str, host: &str) -> &'n str {
     let after = |name: &'n str, word: &str| name.strip_prefix(word).and_then(|rest| rest.strip_prefix('.'));
@@ -260,6 +282,13 @@ mod tests {
         assert_eq!(short("exec.client.lost", "exec", "client2"), "lost");
         assert_eq!(short("exec.process.started", "exec", "server"), "process.started");
         assert_eq!(short("counter.client.lost", "exec", "client"), "counter.client.lost");
+    }
+
+    #[test]
+    fn long_ids_are_cut_short() {
+        assert_eq!(with_short_ids("hello f0697ec92aef99d02944b6b1b4598493 2 2"), "hello f0697ec9… 2 2");
+        assert_eq!(with_short_ids("answer 1 session 938459b4-b1b6-4429-9099-ef2ac97e69f0"), "answer 1 session 938459b4…");
+        assert_eq!(with_short_ids("n s1 1 164000001"), "n s1 1 164000001");
     }
 
     #[test]

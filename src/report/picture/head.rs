@@ -10,8 +10,8 @@ use super::entries::Entry;
 use super::markup::escaped;
 use super::sheet::{Placed, Sheet};
 
-/// The most sentences at the head of the page.
-const SENTENCES: usize = 6;
+/// The most sentences of one property at the head of the page.
+const SENTENCES: usize = 3;
 
 /// The most lines of one fold that are listed, and of all.
 const LISTED: (usize, usize) = (250, 1_500);
@@ -28,36 +28,38 @@ pub fn title(picture: &Picture<'_>) -> String {
 /// What broke, and what was run.
 pub fn head(picture: &Picture<'_>) -> String {
     let Picture { plan, history, broken, replay } = *picture;
+    let mut names: Vec<_> = broken.iter().map(|broken| broken.property).collect();
+    names.dedup();
     let verdict = match broken {
         [] => "<b class=\"held\">all held</b>".to_owned(),
-        _ => {
-            let mut names: Vec<_> = broken.iter().map(|broken| broken.property).collect();
-            names.dedup();
-            format!("<b class=\"fail\">FAIL</b> {}", escaped(&names.join(", ")))
-        }
+        _ => format!("<b class=\"fail\">FAIL</b> {}", escaped(&names.join(", "))),
     };
     let mut head = format!("<header>\n<h1>{verdict} <small>{}</small></h1>\n", escaped(&plan.subject));
     if !broken.is_empty() {
         head += "<ul class=\"sentences\">\n";
-        for (n, broken) in broken.iter().enumerate().take(SENTENCES) {
-            head += &sentence(n, broken);
-        }
-        if broken.len() > SENTENCES {
-            head += &format!("<li>and {} more</li>\n", broken.len() - SENTENCES);
-        }
+        names.iter().for_each(|name| head += &sentences(name, broken));
         head += "</ul>\n";
     }
     let about = escaped(&story::about(plan));
     let (end, packets) = (history.end, say::count(history.packets, "segment"));
     head += &format!("<p class=\"about\">{about}; {end} of virtual time, {packets}, digest {}</p>\n", history.digest);
-    head + &format!("<p class=\"about\">again: <code>{}</code></p>\n</header>\n", escaped(replay))
+    head += &format!("<p class=\"about\">again: <code>{}</code></p>\n", escaped(replay));
+    head + "<p class=\"about\">Hovering tells details. The strip at the left edge is the whole run: click into it to jump there.</p>\n</header>\n"
 }
 
-fn sentence(n: usize, broken: &Broken) -> String {
-    let doc = property::list(&[]).find(|(name, _)| *name == broken.property).map_or("", |(_, doc)| doc);
-    let doc = if doc.is_empty() { String::new() } else { format!(" <small>{}</small>", escaped(doc)) };
-    let (property, sentence) = (escaped(broken.property), escaped(&broken.sentence));
-    format!("<li><a href=\"#broken-{n}\">{sentence}</a><br><small><b>{property}</b></small>{doc}</li>\n")
+/// What the property says, and how it broke, with links to where it did.
+fn sentences(name: &str, broken: &[Broken]) -> String {
+    let expected = ("expect", "what the scenario file expects of this run");
+    let doc = property::list(&[]).chain([expected]).find(|(known, _)| *known == name).map_or("", |(_, doc)| doc);
+    let of_name = broken.iter().enumerate().filter(|(_, broken)| broken.property == name);
+    let count = of_name.clone().count();
+    let links = of_name.take(SENTENCES).map(|(n, broken)| {
+        let sentence = escaped(&broken.sentence);
+        format!("<a href=\"#broken-{n}\">{sentence}</a><br>")
+    });
+    let links: String = links.collect();
+    let more = if count > SENTENCES { format!("<small>and {} more of {name}</small><br>", count - SENTENCES) } else { String::new() };
+    format!("<li>{links}{more}<small><b>{}</b> {}</small></li>\n", escaped(name), escaped(doc))
 }
 
 /// The short story, as text.

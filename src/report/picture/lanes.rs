@@ -9,8 +9,6 @@ use super::markup::Lean;
 
 /// The column of times ends here.
 const TIMES: i32 = 78;
-/// The room beside the outermost lanes.
-const BESIDE: i32 = 300;
 /// A character is about so wide, in hundredths of a pixel.
 const CHARACTER: i32 = 640;
 /// From a lane to the text that hangs at it.
@@ -77,6 +75,12 @@ impl Lanes {
             }
         }
         hosts.sort_by_key(|host| depths.get(host).copied().unwrap_or_default());
+        if let [_, _, server] = &hosts[..]
+            && history.conns.iter().all(|conn| conn.server == *server)
+        {
+            // Two that connect to one: it stands between them, and nothing crosses a lane.
+            hosts.swap(1, 2);
+        }
         Self { hosts }
     }
 
@@ -108,7 +112,7 @@ impl Lanes {
 
     /// Where a lane is.
     pub fn x(&self, lane: Lane) -> i32 {
-        TIMES + BESIDE + lane.0 as i32 * self.gap()
+        TIMES + self.beside_all() + lane.0 as i32 * self.gap()
     }
 
     /// Where times end.
@@ -118,7 +122,7 @@ impl Lanes {
 
     /// Where the zones begin and end.
     pub fn room(&self) -> (i32, i32) {
-        (TIMES, self.x(Lane(self.hosts.len().saturating_sub(1))) + BESIDE)
+        (TIMES, self.x(Lane(self.hosts.len().saturating_sub(1))) + self.beside_all())
     }
 
     /// Where a text is set, and how it leans.
@@ -138,17 +142,27 @@ impl Lanes {
     pub fn characters(&self, hang: Hang) -> usize {
         let wide = match hang.zone() {
             Zone::All => self.room().1 - self.room().0 - 60,
-            Zone::Number(n) if n == 0 || n == self.hosts.len() => BESIDE - PAD - 6,
+            Zone::Number(n) if n == 0 || n == self.hosts.len() => self.beside_all() - PAD - 6,
             Zone::Number(_) => self.gap() - 3 * PAD - 4 * BAR,
         };
         (wide * 100 / CHARACTER).max(12) as usize
     }
 
+    /// The room between two lanes.
     fn gap(&self) -> i32 {
         match self.hosts.len() {
             0..=2 => 420,
-            3 => 330,
-            _ => 290,
+            3 => 290,
+            _ => 280,
+        }
+    }
+
+    /// The room beside the outermost lanes.
+    fn beside_all(&self) -> i32 {
+        match self.hosts.len() {
+            0..=2 => 300,
+            3 => 225,
+            _ => 225,
         }
     }
 }
@@ -199,6 +213,13 @@ mod tests {
         let lanes = lanes(vec![conn("server", "web"), conn("client", "server"), conn("client2", "server")], 2);
         let names: Vec<_> = lanes.hosts().map(|(_, host)| host.as_str()).collect();
         assert_eq!(names, ["client", "client2", "server", "web"]);
+    }
+
+    #[test]
+    fn one_that_two_connect_to_stands_between_them() {
+        let lanes = lanes(vec![conn("client", "server"), conn("client2", "server")], 2);
+        let names: Vec<_> = lanes.hosts().map(|(_, host)| host.as_str()).collect();
+        assert_eq!(names, ["client", "server", "client2"]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub fn html(picture: &Picture<'_>) -> String {
     columns.sort_by_key(|column| !broken.iter().any(|broken| broken.stream.as_ref() == Some(&column.stream)));
     let left_out = columns.len().saturating_sub(STREAMS);
     columns.truncate(STREAMS);
-    let sheet = Sheet::set(&Copy { history, lanes: &lanes, entries: &entries, journeys: &journeys, columns: &columns });
+    let sheet = Sheet::set(&Copy { lanes: &lanes, entries: &entries, journeys: &journeys, columns: &columns });
     let (lives, spans) = (ribbons::lives(history), spans::faults(history));
 
     let mut drawing = Drawing::default();
@@ -97,6 +97,7 @@ pub fn html(picture: &Picture<'_>) -> String {
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n".to_owned(),
         "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n".to_owned(),
         format!("<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", escaped(&head::title(picture))),
+        spans::hatches(),
         strip::strip(history, &sheet, &lives, &spans, broken),
         head::head(picture),
         legend::legend(&seen),

@@ -10,7 +10,7 @@ use super::lanes::Hang;
 /// A run in which no more than so much is told is shown whole.
 const SHORT: usize = 70;
 /// A message of a kind that is sent more often is routine; so is anything else that happens more often than the second number.
-const OFTEN: (usize, usize) = (3, 6);
+const OFTEN: (usize, usize) = (2, 6);
 /// Where more than so much remains, what happens twice is routine, too.
 const STILL_LONG: usize = 500;
 

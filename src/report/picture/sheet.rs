@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{ConnIndex, History, Time};
+use crate::history::Time;
 use crate::report::line::Tone;
 
 use super::axis::{Axis, Band, Moment, Row, rows};
 use super::entries::{Entry, Shape};
-use super::lanes::{Hang, Lane, Lanes, Zone, at_side};
+use super::arrows::fate;
+use super::lanes::{Hang, Lanes, Zone};
 use super::messages::Journey;
 use super::routine::{is_long, kind, routine};
 use super::streams::{Cell, Column};
@@ -62,8 +63,8 @@ pub struct Note {
 pub enum Mark {
     /// What its entry is drawn as.
     One(Shape),
-    /// One arrow for many messages of a connection, from lane to lane.
-    Many(ConnIndex, Lane, Lane),
+    /// One arrow for many messages that fared as this one did.
+    Many(Journey),
     /// Nothing.
     Nothing,
 }
@@ -81,8 +82,6 @@ pub struct Sheet {
 
 /// What is set on a sheet.
 pub struct Copy<'a> {
-    /// The record of the run.
-    pub history: &'a History,
     /// The lanes.
     pub lanes: &'a Lanes,
     /// What is told.
@@ -106,9 +105,8 @@ impl Sheet {
             let placed = copy.place(row, &times, top);
             let (from, to) = placed.span;
             let (_, bottom) = placed.edges;
-            let bare = if placed.timed { LINE / 2 } else { BARE / 2 };
             match &placed.row {
-                Row::Moment(_) => bands.push(Band { from, to, first: top + bare, last: top + bare }),
+                Row::Moment(_) => bands.push(Band { from, to, first: top - 1, last: top - 1 }),
                 Row::Folded(_) => bands.push(Band { from, to, first: top + 2, last: bottom - 2 }),
                 Row::Idle(..) => {}
             }
@@ -205,9 +203,9 @@ impl Copy<'_> {
 
     /// What is told of moments that are shown as one: how often each kind of entry came.
     fn folded(&self, span: (Time, Time)) -> Vec<Note> {
-        let mut kinds: Vec<((Hang, String), Vec<&Entry>)> = Vec::new();
+        let mut kinds: Vec<((Hang, String, &str), Vec<&Entry>)> = Vec::new();
         for entry in &self.entries[self.among(span.0, span.1)] {
-            let kind = (entry.hang, kind(&entry.text));
+            let kind = (entry.hang, kind(&entry.text), self.journey(entry).map_or("", fate));
             match kinds.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, of)) => of.push(entry),
                 None => kinds.push((kind, vec![entry])),
@@ -217,7 +215,7 @@ impl Copy<'_> {
         let mut told: BTreeMap<Hang, usize> = BTreeMap::new();
         let mut notes = Vec::new();
         let mut left_out: BTreeMap<Hang, usize> = BTreeMap::new();
-        for ((hang, _), of) in kinds {
+        for ((hang, ..), of) in kinds {
             let told = told.entry(hang).or_default();
             *told += 1;
             if *told > KINDS {
@@ -237,25 +235,33 @@ impl Copy<'_> {
         notes
     }
 
+    fn journey(&self, entry: &Entry) -> Option<&Journey> {
+        match entry.shape {
+            Shape::Message(n) => self.journeys.get(&n),
+            _ => None,
+        }
+    }
+
     /// One note for entries of a kind.
     fn one_of(&self, hang: Hang, of: &[&Entry]) -> Note {
         let (first, last) = (of[0], of[of.len() - 1]);
         let text = match of.len() {
             1 => first.text.clone(),
             n if first.text == last.text => format!("{n} × {}", first.text),
-            n => format!("{n} × {} … {}", first.text, last.text),
+            n => format!("{n} × {} … {}", first.text, rest(&first.text, &last.text)),
         };
-        let mark = match first.shape {
-            Shape::Message(n) => self.journeys.get(&n).and_then(|journey| {
-                let ends = self.lanes.ends(self.history, journey.conn)?;
-                Some(Mark::Many(journey.conn, at_side(ends, journey.from), at_side(ends, journey.from.other())))
-            }),
-            _ => None,
-        };
+        let mark = self.journey(first).cloned().map(Mark::Many);
         let entry = Entry { text: text.clone(), ..first.clone() };
         let title = format!("{} to {}: {text}", first.at, last.at);
         Note { y: 0, hang, lines: entry.lines(self.lanes), title, tone: first.tone, mark: mark.unwrap_or(Mark::Nothing) }
     }
+}
+
+/// The words of a text from the first on in which it differs from one before.
+fn rest<'t>(before: &str, text: &'t str) -> &'t str {
+    let alike = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+    let word = text.as_bytes()[..alike].iter().rposition(|byte| *byte == b' ').map_or(0, |blank| blank + 1);
+    &text[word..]
 }
 
 /// What a column tells of a time, if anything.

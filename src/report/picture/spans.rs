@@ -57,12 +57,25 @@ pub fn class(nature: Nature) -> &'static str {
     }
 }
 
+/// The patterns with which faults are shaded.
+pub fn hatches() -> String {
+    let natures = [("hatch", "harmless"), ("hatch-kills", "kills"), ("hatch-slows", "slows")];
+    let patterns = natures.map(|(name, class)| {
+        format!(
+            "<pattern id=\"{name}\" class=\"{class}\" width=\"9\" height=\"9\" patternUnits=\"userSpaceOnUse\" \
+             patternTransform=\"rotate(45)\"><rect width=\"9\" height=\"9\" class=\"tint\"/>\
+             <rect width=\"3\" height=\"9\" class=\"stripe\"/></pattern>"
+        )
+    });
+    format!("<svg width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>{}</defs></svg>\n", patterns.concat())
+}
+
 /// Draws all faults.
 pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis, spans: &[Span]) {
     for span in spans {
         let until = if span.over { format!("until {}", span.to) } else { "until the end of the run".into() };
         let title = format!("{}: in force from {} {until}", span.said, span.from);
-        let top = axis.y(span.from) - 8;
+        let top = axis.y(span.from);
         let bottom = axis.y(span.to).max(top + 16);
         drawing.group(class(span.nature), &title, |parts| {
             for (left, right) in sides(history, lanes, &span.scope) {

@@ -1,6 +1,6 @@
 //! What was produced and delivered of each stream, moment by moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Ending, History, Stream, Time, What};
 use crate::report::items::Numbering;
@@ -11,6 +11,8 @@ use crate::report::say;
 pub struct Cell {
     /// Numbers of items that were produced: the first and the last.
     pub produced: Option<(u64, u64)>,
+    /// How many bytes were produced, where bytes are counted.
+    pub bytes: usize,
     /// What was delivered, in order.
     pub delivered: Vec<Piece>,
     /// How the producer ended.
@@ -30,6 +32,15 @@ pub enum Piece {
     Bytes(usize),
 }
 
+/// What a stream is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Items, as their producer wrote them.
+    Items,
+    /// Bytes: other pieces came out than the producer wrote.
+    Bytes,
+}
+
 /// One stream.
 #[derive(Clone, Debug)]
 pub struct Column {
@@ -37,46 +48,75 @@ pub struct Column {
     pub stream: Stream,
     /// What is told of it, by moment.
     pub cells: BTreeMap<Time, Cell>,
-    /// How many items were produced, and how many pieces delivered, in all.
+    /// Whether somebody opened it, so that its items are owed.
+    pub opened: bool,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// How much was produced and delivered in all.
     pub totals: (u64, u64),
 }
 
 /// The streams of a run that anything came of, in order of their names.
 pub fn columns(history: &History) -> Vec<Column> {
+    let in_pieces = in_pieces(history);
     let mut columns: BTreeMap<&Stream, Column> = BTreeMap::new();
     let mut numbering = Numbering::default();
     let mut last: BTreeMap<&Stream, u64> = BTreeMap::new();
     for event in &history.events {
         let Some(stream) = event.what.stream() else { continue };
-        let new = || Column { stream: stream.clone(), cells: BTreeMap::new(), totals: (0, 0) };
-        let column = columns.entry(stream).or_insert_with(new);
+        let unit = if in_pieces.contains(stream) { Unit::Bytes } else { Unit::Items };
+        let new = || Column { stream: stream.clone(), cells: BTreeMap::new(), opened: false, unit, totals: (0, 0) };
+        let Column { cells, opened, totals, .. } = columns.entry(stream).or_insert_with(new);
         match &event.what {
+            What::Produced { bytes, .. } if unit == Unit::Bytes => {
+                totals.0 += bytes.len() as u64;
+                cells.entry(event.at).or_default().bytes += bytes.len();
+            }
             What::Produced { bytes, .. } => {
                 numbering.produced(stream, bytes);
-                column.totals.0 += 1;
-                let n = column.totals.0;
-                let produced = &mut column.cells.entry(event.at).or_default().produced;
-                *produced = Some((produced.map_or(n, |(first, _)| first), n));
+                totals.0 += 1;
+                let produced = &mut cells.entry(event.at).or_default().produced;
+                *produced = Some((produced.map_or(totals.0, |(first, _)| first), totals.0));
+            }
+            What::Delivered { bytes, .. } if unit == Unit::Bytes => {
+                totals.1 += bytes.len() as u64;
+                cells.entry(event.at).or_default().add(None, 0, bytes.len());
             }
             What::Delivered { bytes, .. } => {
                 let item = numbering.delivered(stream, bytes);
+                totals.1 += 1;
                 let before = last.get(stream).copied().unwrap_or_default();
-                column.cells.entry(event.at).or_default().add(item, before, bytes.len());
-                column.totals.1 += 1;
+                cells.entry(event.at).or_default().add(item, before, bytes.len());
                 last.extend(item.map(|item| (stream, item)));
             }
-            What::Ended { outcome, .. } => column.cells.entry(event.at).or_default().ended = Some(outcome.clone()),
+            What::Opened { .. } => *opened = true,
+            What::Ended { outcome, .. } => cells.entry(event.at).or_default().ended = Some(outcome.clone()),
             What::StreamEnded { ending, .. } => {
-                let well = matches!(ending, Ending::Completed { .. });
-                let ending = (say::ending(ending), well);
-                if !column.cells.values().any(|cell| cell.ending.as_ref() == Some(&ending)) {
-                    column.cells.entry(event.at).or_default().ending = Some(ending);
+                let ending = (say::ending(ending), matches!(ending, Ending::Completed { .. }));
+                if !cells.values().any(|cell| cell.ending.as_ref() == Some(&ending)) {
+                    cells.entry(event.at).or_default().ending = Some(ending);
                 }
             }
             _ => {}
         }
     }
     columns.into_values().filter(|column| column.totals != (0, 0)).collect()
+}
+
+/// The streams of which pieces came out that no producer wrote as such.
+fn in_pieces(history: &History) -> BTreeSet<&Stream> {
+    let mut numbering = Numbering::default();
+    let mut found = BTreeSet::new();
+    for event in &history.events {
+        match &event.what {
+            What::Produced { stream, bytes } => numbering.produced(stream, bytes),
+            What::Delivered { stream, bytes, .. } if !found.contains(stream) && numbering.delivered(stream, bytes).is_none() => {
+                found.insert(stream);
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 impl Cell {
@@ -105,7 +145,11 @@ impl Cell {
 
     /// The produced items, as text.
     pub fn produced_text(&self) -> String {
-        let items = self.produced.map_or(String::new(), |(first, last)| range(first, last));
+        let items = match self.produced {
+            Some((first, last)) => range(first, last),
+            None if self.bytes > 0 => format!("{} B", self.bytes),
+            None => String::new(),
+        };
         let end = self.ended.as_ref().map_or("", |_| "end");
         [items.as_str(), end].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
@@ -125,11 +169,12 @@ impl Cell {
     pub fn title(&self, stream: &Stream) -> String {
         let mut said = Vec::new();
         said.extend(self.produced.map(|(first, last)| format!("produced {}", items(first, last))));
+        said.extend((self.bytes > 0).then(|| format!("produced {} bytes", self.bytes)));
         said.extend(self.delivered.iter().map(|piece| match piece {
             Piece::Items(first, last) => format!("delivered {}", items(*first, *last)),
             Piece::Jump(0, item) => format!("delivered item {item} first"),
             Piece::Jump(before, item) => format!("delivered item {item} after item {before}"),
-            Piece::Bytes(bytes) => format!("delivered {bytes} bytes that no producer wrote as such"),
+            Piece::Bytes(bytes) => format!("delivered {bytes} bytes"),
         }));
         said.extend(self.ended.as_ref().map(|outcome| format!("its producer ended, {outcome}")));
         said.extend(self.ending.as_ref().map(|(ending, _)| ending.clone()));
@@ -142,6 +187,7 @@ impl Cell {
             (Some((first, _)), Some((_, last))) => Some((first, last)),
             (a, b) => a.or(b),
         };
+        self.bytes += later.bytes;
         for piece in &later.delivered {
             match (self.delivered.last_mut(), piece) {
                 (Some(Piece::Items(_, last)), Piece::Items(first, to)) if *first == *last + 1 => *last = *to,

@@ -10,7 +10,7 @@ use super::lanes::Lanes;
 use super::markup::{Drawing, Lean, spot};
 use super::ribbons::colour;
 use super::sheet::{LINE, Mark, Note, Placed, Sheet};
-use super::streams::{Cell, Column, Piece};
+use super::streams::{Cell, Column, Piece, Unit};
 use super::{arrows, markup::escaped};
 
 /// The side has so much room for a stream.
@@ -78,7 +78,7 @@ fn draw_times(drawing: &mut Drawing, lanes: &Lanes, row: &Placed) {
     let name = format!("t{}", from.0);
     drawing.raw(&format!("<text id=\"{name}\" x=\"{x}\" y=\"{y}\" class=\"time end\">{from}</text>"));
     if let Row::Folded(moments) = &row.row {
-        let said = format!("⋯ until {to}: {} of routine, folded; here they are one by one", say::count(moments.len() as u64, "moment"));
+        let said = format!("… until {to}: {} of routine, folded (list)", say::count(moments.len() as u64, "moment"));
         let said = escaped(&said);
         let x = lanes.room().0;
         drawing.raw(&format!("<a href=\"#fold-{}\"><text x=\"{x}\" y=\"{y}\" class=\"unfold\">{said}</text></a>\n", from.0));
@@ -88,26 +88,27 @@ fn draw_times(drawing: &mut Drawing, lanes: &Lanes, row: &Placed) {
 fn draw_note(drawing: &mut Drawing, history: &History, lanes: &Lanes, note: &Note) {
     let (x, lean) = lanes.set(note.hang);
     let class = match note.mark {
-        Mark::One(Shape::Message(_)) | Mark::Many(..) => "label",
-        Mark::One(Shape::Fault) => "word",
-        _ => "note",
+        Mark::One(Shape::Message(_)) | Mark::Many(_) => "label".to_owned(),
+        Mark::One(Shape::Fault) => "word".to_owned(),
+        Mark::One(Shape::Opens(_, conn)) => format!("opens {}", colour(history, conn)),
+        _ => "note".to_owned(),
     };
+    let class = class.as_str();
     if let Mark::One(Shape::Broken(n)) = note.mark {
         drawing.raw(&format!("<a id=\"broken-{n}\"></a>"));
     }
-    if let Mark::Many(conn, from, to) = &note.mark {
-        arrows::draw_many(drawing, lanes, &colour(history, *conn), (*from, *to), note.y);
+    if let Mark::Many(journey) = &note.mark {
+        arrows::draw_many(drawing, history, lanes, journey, note.y);
     }
     drawing.group(&format!("{class} {}", tone(note.tone)), &note.title, |parts| {
         match &note.mark {
             Mark::One(Shape::Dot(lane)) => parts.disc(spot(lanes.x(*lane), note.y), 4, "dot"),
-            Mark::One(Shape::Opens(lane, conn)) => {
-                parts.disc(spot(lanes.x(*lane), note.y), 4, &format!("dot {}", colour(history, *conn)));
-            }
+            Mark::One(Shape::Opens(lane, _)) => parts.disc(spot(lanes.x(*lane), note.y), 4, "dot"),
             _ => {}
         }
+        let baseline = if class == "label" { 2 } else { 4 };
         for (n, line) in note.lines.iter().enumerate() {
-            let y = note.y + 4 + n as i32 * LINE;
+            let y = note.y + baseline + n as i32 * LINE;
             parts.text(spot(x, y), lean, "", line);
         }
     });
@@ -149,14 +150,19 @@ pub fn heading(lanes: &Lanes, columns: &[Column]) -> String {
     for (n, column) in columns.iter().enumerate() {
         let x = column_x(lanes, n);
         let (produced, delivered) = column.totals;
-        let title = format!("{}: {produced} items produced, {delivered} delivered in the whole run", column.stream);
+        let (unit, short) = match column.unit {
+            Unit::Items => ("items", ""),
+            Unit::Bytes => ("bytes", " B"),
+        };
+        let title = format!("{}: {produced} {unit} produced, {delivered} delivered in the whole run", column.stream);
         drawing.group("stream", &title, |parts| {
             parts.text(spot(x, 14), Lean::Centred, "name", &column.stream.to_string());
             parts.text(spot(x - 4, 27), Lean::Ends, "of", "produced");
             parts.text(spot(x + 4, 27), Lean::Begins, "of", "delivered");
-            parts.text(spot(x - 4, 40), Lean::Ends, "of", &produced.to_string());
-            let class = if produced == delivered { "of" } else { "of less" };
-            parts.text(spot(x + 4, 40), Lean::Begins, class, &delivered.to_string());
+            parts.text(spot(x - 4, 40), Lean::Ends, "of", &format!("{produced}{short}"));
+            let class = if produced == delivered || !column.opened { "of" } else { "of less" };
+            let delivered = if column.opened { format!("{delivered}{short}") } else { "–".to_owned() };
+            parts.text(spot(x + 4, 40), Lean::Begins, class, &delivered);
         });
     }
     let wide = width(lanes, columns);
