@@ -69,10 +69,9 @@ pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Broken], of: &Path) -> 
 /// Writes a page, also over one that is there.
 ///
 /// # Errors
-/// If it cannot be written: in one line that says what to do.
+/// If it cannot be written: which and why, in one line.
 pub(crate) fn write(path: &Path, page: &str) -> Result<(), String> {
-    let why = |error| format!("{}: this picture cannot be written: {error}; name a file in a folder that can be", path.display());
-    write_whole(path, page).map_err(why)
+    write_whole(path, page).map_err(|error| format!("{}: this picture cannot be written: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -82,7 +81,8 @@ mod tests {
 
     fn failure(test: impl FnOnce(&Drawn<'_>)) {
         let subjects = crate::subjects::built_in();
-        let scenario = crate::scenario::Scenario::load(Path::new("scenarios/counter/short-cut-while-numbers-flow.toml"), &subjects);
+        let scenario =
+            crate::scenario::Scenario::load(Path::new("scenarios/counter/short-cut-while-numbers-flow.toml"), &subjects);
         let mut plan = scenario.unwrap().plans().remove(0);
         plan.defects = vec!["resumes-one-too-late".into()];
         let broken = [Broken { property: "gap_free", at: Time(21_027), stream: None, sentence: "a < b".into() }];

@@ -31,7 +31,7 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     if let Some(out) = &args.html {
         let replay = &again(args, &page.program);
         let drawn = html(&Picture { plan: &plan, history: &judged.history, broken: &judged.broken, replay });
-        picture::write(out, &drawn).map_err(Stop)?;
+        picture::write(out, &drawn).map_err(|why| Stop(format!("{why}; name another one with --html")))?;
     }
     let telling = Telling { until, packets: args.packets };
     page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;

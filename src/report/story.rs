@@ -195,7 +195,14 @@ pub(crate) mod tests {
     fn a_failure_tells_the_sentence_the_steps_and_where_it_broke() {
         let (plan, history, broken) = a_gap();
         let replay = "reknit replay scenarios/counter/cut.toml --seed 1";
-        let story = Failure { plan: &plan, history: &history, broken: &broken, origin: None, replay, picture: Some("target/reknit/cut.html") };
+        let story = Failure {
+            plan: &plan,
+            history: &history,
+            broken: &broken,
+            origin: None,
+            replay,
+            picture: Some("target/reknit/cut.html"),
+        };
         insta::assert_snapshot!(plain(&failure(&story, 110)), @r"
         FAIL  counter  gap_free
           s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)

@@ -15,6 +15,8 @@ const WAITING: (i32, i32) = (7, 9);
 
 /// An arrow begins so far below the middle of its line: its label stands above it.
 const BELOW: i32 = 6;
+/// An arrow that is longer goes down by itself for most of its way.
+const FAR: i32 = 150;
 /// A message that waits for good is drawn so far down.
 const GIVEN_UP: i32 = 20;
 
@@ -24,6 +26,8 @@ pub struct Arrow<'a> {
     pub journey: &'a Journey,
     /// Where it begins.
     pub y: i32,
+    /// Whether it stands for many.
+    pub many: bool,
     /// How many were drawn before it.
     pub nth: usize,
     /// What hovering shows.
@@ -32,7 +36,7 @@ pub struct Arrow<'a> {
 
 /// Draws one message.
 pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis, arrow: &Arrow<'_>) {
-    let Arrow { journey, y, nth, title } = *arrow;
+    let Arrow { journey, y, many, nth, title } = *arrow;
     let Some(ends) = lanes.ends(history, journey.conn) else { return };
     let (from, to) = (at_side(ends, journey.from), at_side(ends, journey.from.other()));
     let (start, end) = (edge(lanes, from, to), edge(lanes, to, from));
@@ -40,6 +44,11 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
     let beside = (nth as i32 % WAITING.1 - WAITING.1 / 2) * WAITING.0;
     let middle = (start + end) / 2 + beside;
     let mut way = vec![spot(start, y)];
+    let far = journey.arrival.at().map(|at| axis.y(at)).filter(|end| end - y > FAR);
+    if let (None, Some(end)) = (journey.held, far) {
+        // A slant over half the page would cross everything.
+        way.extend([spot(middle, y + 6), spot(middle, end - 12)]);
+    }
     if let Some(held) = journey.held {
         let waits = y + 6;
         let on = axis.y(held).max(waits + 6);
@@ -54,7 +63,8 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
         None => spot(middle, y + 8),
     };
     way.push(stops);
-    let class = format!("message {} {}", colour(history, journey.conn), fate(journey));
+    let many = if many { "many " } else { "" };
+    let class = format!("message {many}{} {}", colour(history, journey.conn), fate(journey));
     drawing.group(&class, title, |parts| {
         parts.path(&way, "hover");
         parts.path(&way, "way");
@@ -100,7 +110,10 @@ fn head(drawing: &mut Drawing, from: Spot, to: Spot) {
     let length = dx.hypot(dy).max(1.0);
     let (ux, uy) = (dx / length, dy / length);
     let corner = |along: f64, across: f64| {
-        spot((f64::from(to.x) - ux * along - uy * across).round() as i32, (f64::from(to.y) - uy * along + ux * across).round() as i32)
+        spot(
+            (f64::from(to.x) - ux * along - uy * across).round() as i32,
+            (f64::from(to.y) - uy * along + ux * across).round() as i32,
+        )
     };
     drawing.surface(&[to, corner(9.0, 4.0), corner(9.0, -4.0)], "head");
 }

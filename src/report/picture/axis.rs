@@ -46,10 +46,10 @@ pub fn rows(moments: &[Moment], folds: bool) -> Vec<Row> {
         }
         let routine = moments[n..].iter().take_while(|moment| moment.routine).count();
         // What is shown of a stretch before it is folded: its first moments, so the fold begins behind them.
-        let begins = n.checked_sub(SHOWN).is_none_or(|before| moments[before..n].iter().all(|moment| moment.routine));
+        let begins = n.checked_sub(SHOWN).is_some_and(|before| moments[before..n].iter().all(|moment| moment.routine));
         let inner = n..n + routine.saturating_sub(SHOWN);
         let weight: usize = moments[inner.clone()].iter().map(|moment| moment.weight).sum();
-        if folds && begins && n > 0 && weight > 2 * SHOWN {
+        if folds && begins && inner.len() > SHOWN && weight > 2 * SHOWN {
             n = inner.end;
             rows.push(Row::Folded(inner));
         } else {

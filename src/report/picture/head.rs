@@ -58,7 +58,8 @@ fn sentences(name: &str, broken: &[Broken]) -> String {
         format!("<a href=\"#broken-{n}\">{sentence}</a><br>")
     });
     let links: String = links.collect();
-    let more = if count > SENTENCES { format!("<small>and {} more of {name}</small><br>", count - SENTENCES) } else { String::new() };
+    let more =
+        if count > SENTENCES { format!("<small>and {} more of {name}</small><br>", count - SENTENCES) } else { String::new() };
     format!("<li>{links}{more}<small><b>{}</b> {}</small></li>\n", escaped(name), escaped(doc))
 }
 

@@ -152,7 +152,7 @@ impl Lanes {
     fn gap(&self) -> i32 {
         match self.hosts.len() {
             0..=2 => 420,
-            3 => 290,
+            3 => 280,
             _ => 280,
         }
     }
@@ -161,7 +161,7 @@ impl Lanes {
     fn beside_all(&self) -> i32 {
         match self.hosts.len() {
             0..=2 => 300,
-            3 => 225,
+            3 => 212,
             _ => 225,
         }
     }

@@ -12,7 +12,8 @@ pub fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            '\n' | '\t' => safe.push(' '),
+            '\t' => safe.push(' '),
+            '\n' => safe.push('\n'),
             c if c.is_control() => safe.push(char::REPLACEMENT_CHARACTER),
             c => safe.push(c),
         }
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn what_a_page_would_read_as_markup_is_escaped() {
         assert_eq!(escaped("a < b & \"c\" > 'd'"), "a &lt; b &amp; &quot;c&quot; &gt; &#39;d&#39;");
-        assert_eq!(escaped("one\ntwo\u{7}"), "one two\u{fffd}");
+        assert_eq!(escaped("one\ttwo\u{7}"), "one two\u{fffd}");
     }
 
     #[test]

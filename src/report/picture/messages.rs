@@ -145,11 +145,7 @@ mod tests {
             opened: Time(0),
             over: (over, None),
         };
-        events.push(Event {
-            at: Time(500),
-            host: None,
-            what: What::ConnUp { conn: ConnIndex(1), side: Side::Client },
-        });
+        events.push(Event { at: Time(500), host: None, what: What::ConnUp { conn: ConnIndex(1), side: Side::Client } });
         let conns = vec![conn(1, Some(Time(400))), conn(2, None)];
         let history = History { events, conns, end: Time(900), ..History::default() };
         journeys(&history).into_values().map(|journey| (journey.held, journey.arrival)).collect()

@@ -27,9 +27,9 @@ mod sheet;
 mod spans;
 mod streams;
 mod strip;
-mod texts;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use arrows::Arrow;
 use lanes::Lanes;
@@ -76,12 +76,13 @@ pub fn html(picture: &Picture<'_>) -> String {
     spans::draw_lanes(&mut drawing, history, &lanes, &sheet.axis);
     ribbons::draw_ticks(&mut drawing, plan, history, &lanes, &sheet.axis);
     let notes = sheet.rows.iter().flat_map(|row| &row.notes);
-    let shown = notes.filter_map(|note| match note.mark {
-        Mark::One(entries::Shape::Message(n)) => Some((note, journeys.get(&n)?)),
+    let shown = notes.filter_map(|note| match &note.mark {
+        Mark::One(entries::Shape::Message(n)) => Some((note, journeys.get(n)?, false)),
+        Mark::Burst(journey) => Some((note, journey, true)),
         _ => None,
     });
-    for (nth, (note, journey)) in shown.enumerate() {
-        let arrow = Arrow { journey, y: note.y, nth, title: &note.title };
+    for (nth, (note, journey, many)) in shown.enumerate() {
+        let arrow = Arrow { journey, y: note.y, many, nth, title: &note.title };
         arrows::draw(&mut drawing, history, &lanes, &sheet.axis, &arrow);
     }
     texts::draw(&mut drawing, history, &lanes, &columns, &sheet);
@@ -95,7 +96,8 @@ pub fn html(picture: &Picture<'_>) -> String {
     [
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n".to_owned(),
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n".to_owned(),
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n".to_owned(),
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
+            .to_owned(),
         format!("<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", escaped(&head::title(picture))),
         spans::hatches(),
         strip::strip(history, &sheet, &lives, &spans, broken),

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::history::Time;
 use crate::report::line::Tone;
 
+use super::arrows::fate;
 use super::axis::{Axis, Band, Moment, Row, rows};
 use super::entries::{Entry, Shape};
-use super::arrows::fate;
 use super::lanes::{Hang, Lanes, Zone};
 use super::messages::Journey;
 use super::routine::{is_long, kind, routine};
@@ -21,6 +21,10 @@ const PAD: i32 = 5;
 const BARE: i32 = 10;
 /// A row of idle time.
 const IDLE: i32 = 26;
+/// So many messages alike in one moment are drawn as one.
+const BURST: usize = 5;
+/// So many of several that are drawn as one are listed where they are hovered over.
+const LISTED: usize = 24;
 /// The most kinds of entries of one place that are told of a fold.
 const KINDS: usize = 4;
 
@@ -63,22 +67,25 @@ pub struct Note {
 pub enum Mark {
     /// What its entry is drawn as.
     One(Shape),
-    /// One arrow for many messages that fared as this one did.
+    /// One arrow for many messages of a fold that fared as this one did.
     Many(Journey),
+    /// One arrow for many messages of one moment that fared as this one did.
+    Burst(Journey),
     /// Nothing.
     Nothing,
 }
 
-/// All rows, and where each moment and each message is.
+/// All rows, and where each moment is.
 #[derive(Debug)]
 pub struct Sheet {
     /// The rows, from top to bottom.
     pub rows: Vec<Placed>,
     /// From moments to places.
     pub axis: Axis,
-    /// Where each message that is shown by itself begins.
-    pub messages: BTreeMap<usize, i32>,
 }
+
+/// What entries of a fold have in common that are told in one note: where they hang, their words, how they fared.
+type Kind<'a> = (Hang, String, &'a str);
 
 /// What is set on a sheet.
 pub struct Copy<'a> {
@@ -99,7 +106,7 @@ impl Sheet {
         let routine = routine(copy.entries);
         let moments: Vec<_> = times.iter().map(|at| copy.moment(*at, &routine)).collect();
         let told = moments.iter().map(|moment| moment.weight).sum();
-        let mut sheet = Self { rows: Vec::new(), axis: Axis::default(), messages: BTreeMap::new() };
+        let mut sheet = Self { rows: Vec::new(), axis: Axis::default() };
         let (mut top, mut bands) = (PAD, Vec::new());
         for row in rows(&moments, is_long(told)) {
             let placed = copy.place(row, &times, top);
@@ -109,11 +116,6 @@ impl Sheet {
                 Row::Moment(_) => bands.push(Band { from, to, first: top - 1, last: top - 1 }),
                 Row::Folded(_) => bands.push(Band { from, to, first: top + 2, last: bottom - 2 }),
                 Row::Idle(..) => {}
-            }
-            for note in &placed.notes {
-                if let Mark::One(Shape::Message(n)) = note.mark {
-                    sheet.messages.insert(n, note.y);
-                }
             }
             top = bottom + PAD;
             sheet.rows.push(placed);
@@ -158,15 +160,8 @@ impl Copy<'_> {
                 Placed { row, span: (from, to), edges, timed: false, notes: Vec::new(), cells: Vec::new() }
             }
             Row::Moment(n) => {
-                let notes = self.entries[self.among(times[n], times[n])].iter().map(|entry| Note {
-                    y: 0,
-                    hang: entry.hang,
-                    lines: entry.lines(self.lanes),
-                    title: entry.title.clone(),
-                    tone: entry.tone,
-                    mark: Mark::One(entry.shape.clone()),
-                });
-                self.lined_up(row, (times[n], times[n]), notes.collect(), top)
+                let entries = &self.entries[self.among(times[n], times[n])];
+                self.lined_up(row, (times[n], times[n]), self.told(entries), top)
             }
             Row::Folded(ref range) => {
                 let span = (times[range.start], times[range.end - 1]);
@@ -183,7 +178,9 @@ impl Copy<'_> {
             let zone = note.hang.zone();
             let taken = match zone {
                 Zone::All => lines,
-                Zone::Number(_) => free.get(&zone).copied().unwrap_or_default().max(free.get(&Zone::All).copied().unwrap_or_default()),
+                Zone::Number(_) => {
+                    free.get(&zone).copied().unwrap_or_default().max(free.get(&Zone::All).copied().unwrap_or_default())
+                }
             };
             line = taken.max(line);
             note.y = top + line as i32 * LINE + LINE / 2;
@@ -192,7 +189,8 @@ impl Copy<'_> {
             lines = lines.max(below);
         }
         let y = top + LINE / 2;
-        let cells: Vec<_> = (self.columns.iter().enumerate()).filter_map(|(n, column)| Some((n, y, merged(column, span)?))).collect();
+        let cells: Vec<_> =
+            (self.columns.iter().enumerate()).filter_map(|(n, column)| Some((n, y, merged(column, span)?))).collect();
         let timed = lines > 0 || !cells.is_empty();
         let lines = lines.max(usize::from(!cells.is_empty())) as i32;
         let height = if timed { lines * LINE } else { BARE };
@@ -201,9 +199,39 @@ impl Copy<'_> {
         Placed { row, span, edges: (top, top + height + extra), timed, notes, cells }
     }
 
+    /// What is told of one moment: each entry by itself, but many messages alike in a row as one.
+    fn told(&self, mut entries: &[Entry]) -> Vec<Note> {
+        let mut notes = Vec::new();
+        while let Some(first) = entries.first() {
+            let alike = entries.iter().take_while(|entry| self.are_alike(first, entry)).count().max(1);
+            if alike >= BURST {
+                let of: Vec<_> = entries[..alike].iter().collect();
+                let note = self.one_of(first.hang, &of);
+                let mark = self.journey(first).cloned().map_or(Mark::Nothing, Mark::Burst);
+                notes.push(Note { mark, ..note });
+            } else {
+                notes.extend(entries[..alike].iter().map(|entry| self.one(entry)));
+            }
+            entries = &entries[alike..];
+        }
+        notes
+    }
+
+    fn one(&self, entry: &Entry) -> Note {
+        let (lines, title, mark) = (entry.lines(self.lanes), entry.title.clone(), Mark::One(entry.shape.clone()));
+        Note { y: 0, hang: entry.hang, lines, title, tone: entry.tone, mark }
+    }
+
+    /// Whether two entries are messages of one kind that fared alike.
+    fn are_alike(&self, a: &Entry, b: &Entry) -> bool {
+        let fates = self.journey(a).zip(self.journey(b));
+        let alike = fates.is_some_and(|(a, b)| (a.conn, a.from, fate(a)) == (b.conn, b.from, fate(b)));
+        alike && kind(&a.text) == kind(&b.text)
+    }
+
     /// What is told of moments that are shown as one: how often each kind of entry came.
     fn folded(&self, span: (Time, Time)) -> Vec<Note> {
-        let mut kinds: Vec<((Hang, String, &str), Vec<&Entry>)> = Vec::new();
+        let mut kinds: Vec<(Kind<'_>, Vec<&Entry>)> = Vec::new();
         for entry in &self.entries[self.among(span.0, span.1)] {
             let kind = (entry.hang, kind(&entry.text), self.journey(entry).map_or("", fate));
             match kinds.iter_mut().find(|(known, _)| *known == kind) {
@@ -252,7 +280,9 @@ impl Copy<'_> {
         };
         let mark = self.journey(first).cloned().map(Mark::Many);
         let entry = Entry { text: text.clone(), ..first.clone() };
-        let title = format!("{} to {}: {text}", first.at, last.at);
+        let mut titles: Vec<_> = of.iter().take(LISTED).map(|entry| entry.title.clone()).collect();
+        titles.extend((of.len() > LISTED).then(|| format!("and {} more", of.len() - LISTED)));
+        let title = titles.join("\n");
         Note { y: 0, hang, lines: entry.lines(self.lanes), title, tone: first.tone, mark: mark.unwrap_or(Mark::Nothing) }
     }
 }

@@ -123,7 +123,8 @@ pub fn draw_lanes(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis:
 fn down(history: &History) -> Vec<Lasting> {
     let begins = |event: &Event| matches!(event.what, What::Died { .. }).then_some("");
     let ends = |event: &Event| matches!(event.what, What::Started).then_some("");
-    lasting(history, begins, ends).into_iter()
+    lasting(history, begins, ends)
+        .into_iter()
         .map(|(host, from, to, _)| {
             let title = format!("{host} is down from {from} to {to}");
             (host, from, to, title)
@@ -141,7 +142,8 @@ fn held(history: &History) -> Vec<Lasting> {
         What::Released { name } => Some(name),
         _ => None,
     };
-    lasting(history, begins, ends).into_iter()
+    lasting(history, begins, ends)
+        .into_iter()
         .map(|(host, from, to, name)| {
             let title = format!("a task of {host} is held at {name} from {from} to {to}");
             (host, from, to, title)

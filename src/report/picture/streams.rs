@@ -147,7 +147,7 @@ impl Cell {
     pub fn produced_text(&self) -> String {
         let items = match self.produced {
             Some((first, last)) => range(first, last),
-            None if self.bytes > 0 => format!("{} B", self.bytes),
+            None if self.bytes > 0 => bytes(self.bytes as u64),
             None => String::new(),
         };
         let end = self.ended.as_ref().map_or("", |_| "end");
@@ -159,7 +159,7 @@ impl Cell {
         let pieces = self.delivered.iter().map(|piece| match piece {
             Piece::Items(first, last) => range(*first, *last),
             Piece::Jump(_, item) => format!("{item} ✖"),
-            Piece::Bytes(bytes) => format!("{bytes} B"),
+            Piece::Bytes(many) => bytes(*many as u64),
         });
         let ending = self.ending.as_ref().map(|(_, well)| if *well { "end ✔" } else { "failed" }.to_owned());
         pieces.chain(ending).collect::<Vec<_>>().join(", ")
@@ -197,6 +197,15 @@ impl Cell {
         }
         self.ended = self.ended.take().or_else(|| later.ended.clone());
         self.ending = later.ending.clone().or_else(|| self.ending.take());
+    }
+}
+
+/// So many bytes, in few characters.
+pub fn bytes(many: u64) -> String {
+    match many {
+        0..10_000 => format!("{many} B"),
+        10_000..10_000_000 => format!("{} kB", many / 1_000),
+        _ => format!("{} MB", many / 1_000_000),
     }
 }
 

@@ -10,11 +10,11 @@ use super::lanes::Lanes;
 use super::markup::{Drawing, Lean, spot};
 use super::ribbons::colour;
 use super::sheet::{LINE, Mark, Note, Placed, Sheet};
-use super::streams::{Cell, Column, Piece, Unit};
+use super::streams::{Cell, Column, Piece, Unit, bytes};
 use super::{arrows, markup::escaped};
 
 /// The side has so much room for a stream.
-pub const COLUMN: i32 = 112;
+const COLUMN: i32 = 96;
 /// From the last zone to the first stream.
 const GAP: i32 = 12;
 
@@ -88,7 +88,7 @@ fn draw_times(drawing: &mut Drawing, lanes: &Lanes, row: &Placed) {
 fn draw_note(drawing: &mut Drawing, history: &History, lanes: &Lanes, note: &Note) {
     let (x, lean) = lanes.set(note.hang);
     let class = match note.mark {
-        Mark::One(Shape::Message(_)) | Mark::Many(_) => "label".to_owned(),
+        Mark::One(Shape::Message(_)) | Mark::Many(_) | Mark::Burst(_) => "label".to_owned(),
         Mark::One(Shape::Fault) => "word".to_owned(),
         Mark::One(Shape::Opens(_, conn)) => format!("opens {}", colour(history, conn)),
         _ => "note".to_owned(),
@@ -150,22 +150,21 @@ pub fn heading(lanes: &Lanes, columns: &[Column]) -> String {
     for (n, column) in columns.iter().enumerate() {
         let x = column_x(lanes, n);
         let (produced, delivered) = column.totals;
-        let (unit, short) = match column.unit {
-            Unit::Items => ("items", ""),
-            Unit::Bytes => ("bytes", " B"),
+        let (unit, short): (_, fn(u64) -> String) = match column.unit {
+            Unit::Items => ("items", |n| n.to_string()),
+            Unit::Bytes => ("bytes", bytes),
         };
         let title = format!("{}: {produced} {unit} produced, {delivered} delivered in the whole run", column.stream);
         drawing.group("stream", &title, |parts| {
             parts.text(spot(x, 14), Lean::Centred, "name", &column.stream.to_string());
             parts.text(spot(x - 4, 27), Lean::Ends, "of", "produced");
             parts.text(spot(x + 4, 27), Lean::Begins, "of", "delivered");
-            parts.text(spot(x - 4, 40), Lean::Ends, "of", &format!("{produced}{short}"));
+            parts.text(spot(x - 4, 40), Lean::Ends, "of", &short(produced));
             let class = if produced == delivered || !column.opened { "of" } else { "of less" };
-            let delivered = if column.opened { format!("{delivered}{short}") } else { "–".to_owned() };
+            let delivered = if column.opened { short(delivered) } else { "–".to_owned() };
             parts.text(spot(x + 4, 40), Lean::Begins, class, &delivered);
         });
     }
     let wide = width(lanes, columns);
     format!("<svg class=\"heading\" width=\"{wide}\" height=\"46\" viewBox=\"0 0 {wide} 46\">\n{}</svg>\n", drawing.markup())
 }
-
