@@ -21,7 +21,7 @@ const PAD: i32 = 5;
 const BARE: i32 = 10;
 /// A row of idle time.
 const IDLE: i32 = 26;
-/// So many messages alike in one moment are drawn as one.
+/// So many alike in one moment are drawn as one.
 const BURST: usize = 5;
 /// So many of several that are drawn as one are listed where they are hovered over.
 const LISTED: usize = 24;
@@ -199,7 +199,7 @@ impl Copy<'_> {
         Placed { row, span, edges: (top, top + height + extra), timed, notes, cells }
     }
 
-    /// What is told of one moment: each entry by itself, but many messages alike in a row as one.
+    /// What is told of one moment: each entry by itself, but many alike in a row as one.
     fn told(&self, mut entries: &[Entry]) -> Vec<Note> {
         let mut notes = Vec::new();
         while let Some(first) = entries.first() {
@@ -207,7 +207,7 @@ impl Copy<'_> {
             if alike >= BURST {
                 let of: Vec<_> = entries[..alike].iter().collect();
                 let note = self.one_of(first.hang, &of);
-                let mark = self.journey(first).cloned().map_or(Mark::Nothing, Mark::Burst);
+                let mark = self.journey(first).cloned().map_or(Mark::One(first.shape.clone()), Mark::Burst);
                 notes.push(Note { mark, ..note });
             } else {
                 notes.extend(entries[..alike].iter().map(|entry| self.one(entry)));
@@ -222,11 +222,13 @@ impl Copy<'_> {
         Note { y: 0, hang: entry.hang, lines, title, tone: entry.tone, mark }
     }
 
-    /// Whether two entries are messages of one kind that fared alike.
+    /// Whether two entries say the same but for numbers, and are no work of the schedule; messages must have fared alike.
     fn are_alike(&self, a: &Entry, b: &Entry) -> bool {
-        let fates = self.journey(a).zip(self.journey(b));
-        let alike = fates.is_some_and(|(a, b)| (a.conn, a.from, fate(a)) == (b.conn, b.from, fate(b)));
-        alike && kind(&a.text) == kind(&b.text)
+        let alike = match (self.journey(a), self.journey(b)) {
+            (Some(a), Some(b)) => (a.conn, a.from, fate(a)) == (b.conn, b.from, fate(b)),
+            _ => a.shape == b.shape && matches!(a.shape, Shape::Dot(_)) && a.tone != Tone::Schedule,
+        };
+        alike && a.hang == b.hang && kind(&a.text) == kind(&b.text)
     }
 
     /// What is told of moments that are shown as one: how often each kind of entry came.

@@ -6,6 +6,9 @@ use crate::history::{Ending, History, Stream, Time, What};
 use crate::report::items::Numbering;
 use crate::report::say;
 
+/// So many characters of what was delivered have room.
+const ROOM: usize = 12;
+
 /// What of a stream is told at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
@@ -154,15 +157,20 @@ impl Cell {
         [items.as_str(), end].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 
-    /// The delivered items, as text; the marks say what is wrong with them.
+    /// The delivered items, as text; the marks say what is wrong with them. Of what has no room the first wrong one is told.
     pub fn delivered_text(&self) -> String {
-        let pieces = self.delivered.iter().map(|piece| match piece {
+        let said = |piece: &Piece| match piece {
             Piece::Items(first, last) => range(*first, *last),
             Piece::Jump(_, item) => format!("{item} ✖"),
             Piece::Bytes(many) => bytes(*many as u64),
-        });
+        };
         let ending = self.ending.as_ref().map(|(_, well)| if *well { "end ✔" } else { "failed" }.to_owned());
-        pieces.chain(ending).collect::<Vec<_>>().join(", ")
+        let all = self.delivered.iter().map(said).chain(ending).collect::<Vec<_>>().join(", ");
+        let wrong = self.delivered.iter().find(|piece| matches!(piece, Piece::Jump(..)));
+        match wrong.or(self.delivered.first()).filter(|_| all.chars().count() > ROOM) {
+            Some(piece) => format!("{} …", said(piece)),
+            None => all,
+        }
     }
 
     /// What is told of this moment, in sentences.
