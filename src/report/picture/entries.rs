@@ -148,11 +148,7 @@ impl Teller<'_> {
             (_, None) => None,
         };
         let text = match &event.what {
-            What::Milestone { name, .. } => {
-                let host = event.host.as_ref().map_or("", |host| host.as_str());
-                line.text.replacen(name, short(name, &self.plan.subject, host), 1)
-            }
-            What::Point { name, .. } | What::Released { name } => {
+            What::Milestone { name, .. } | What::Point { name, .. } | What::Released { name } => {
                 let host = event.host.as_ref().map_or("", |host| host.as_str());
                 line.text.replacen(name, short(name, &self.plan.subject, host), 1)
             }

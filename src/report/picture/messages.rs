@@ -41,13 +41,16 @@ impl Arrival {
     }
 }
 
+/// Ranges of bytes, by their beginnings: the end of each, and a moment.
+type Ranges = BTreeMap<u64, (u64, Time)>;
+
 /// One direction of a connection, as its segments tell of it.
 #[derive(Default)]
 struct Direction {
-    /// Ranges of bytes that were held, from when.
-    held: Vec<(u64, u64, Time)>,
-    /// Ranges of bytes that left for good, and when.
-    left: Vec<(u64, u64, Time)>,
+    /// What was held, and since when.
+    held: Ranges,
+    /// What left, and when it left last.
+    left: Ranges,
     /// With which byte the last message ended.
     told: u64,
 }
@@ -58,15 +61,15 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
     for Event { at, what, .. } in &history.events {
         let What::Packet(packet) = what else { continue };
         let direction = directions.entry((packet.conn, packet.from)).or_default();
-        let range = (packet.offset, packet.offset + u64::from(packet.len), *at);
+        let (start, end) = (packet.offset, packet.offset + u64::from(packet.len));
         match packet.fate {
             _ if packet.len == 0 => {}
-            Fate::Held => direction.held.push(range),
+            Fate::Held => drop(direction.held.entry(start).or_insert((end, *at))),
             Fate::Arrives(_) => {
                 // What was to arrive and leaves again was held before it arrived.
-                let first = direction.left.iter().find(|left| left.0 == range.0).copied();
-                direction.held.extend(first);
-                direction.left.push(range);
+                if let Some(first) = direction.left.insert(start, (end, *at)) {
+                    direction.held.entry(start).or_insert(first);
+                }
             }
             Fate::Lost => {}
         }
@@ -83,8 +86,8 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
             Some(at) => Arrival::InTime(*at),
             None => Arrival::Lost,
         };
-        let held = held(direction, bytes).map(|since| {
-            let on = direction.left.iter().filter(|range| overlap(range, bytes) && range.2 > since).map(|range| range.2).max();
+        let held = moments(&direction.held, bytes).min().map(|since| {
+            let on = moments(&direction.left, bytes).filter(|at| *at > since).max();
             let dead = [history.conn(*conn).over.0, history.conn(*conn).over.1].into_iter().flatten();
             arrival.at().and(on).or(arrival.at()).unwrap_or_else(|| dead.filter(|at| *at >= since).min().unwrap_or(history.end))
         });
@@ -93,12 +96,9 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
     journeys
 }
 
-fn overlap(range: &(u64, u64, Time), bytes: (u64, u64)) -> bool {
-    range.0 < bytes.1 && bytes.0 < range.1
-}
-
-fn held(direction: &Direction, bytes: (u64, u64)) -> Option<Time> {
-    direction.held.iter().find(|range| overlap(range, bytes)).map(|range| range.2)
+/// The moments of all ranges that overlap these bytes.
+fn moments(ranges: &Ranges, (start, end): (u64, u64)) -> impl Iterator<Item = Time> {
+    ranges.range(..end).rev().take_while(move |(_, (to, _))| *to > start).map(|(_, (_, at))| *at)
 }
 
 /// When each client's connections with a generation came up: when, and which.

@@ -35,7 +35,7 @@ use arrows::Arrow;
 use lanes::Lanes;
 use legend::Seen;
 use markup::{Drawing, escaped};
-use sheet::{Copy, Mark, Sheet};
+use sheet::{Contents, Mark, Sheet};
 
 /// How the page looks.
 const STYLE: &str = include_str!("picture.css");
@@ -66,7 +66,7 @@ pub fn html(picture: &Picture<'_>) -> String {
     columns.sort_by_key(|column| !broken.iter().any(|broken| broken.stream.as_ref() == Some(&column.stream)));
     let left_out = columns.len().saturating_sub(STREAMS);
     columns.truncate(STREAMS);
-    let sheet = Sheet::set(&Copy { lanes: &lanes, entries: &entries, journeys: &journeys, columns: &columns });
+    let sheet = Sheet::set(&Contents { lanes: &lanes, entries: &entries, journeys: &journeys, columns: &columns });
     let (lives, spans) = (ribbons::lives(history), spans::faults(history));
 
     let mut drawing = Drawing::default();

@@ -88,7 +88,7 @@ pub struct Sheet {
 type Kind<'a> = (Hang, String, &'a str);
 
 /// What is set on a sheet.
-pub struct Copy<'a> {
+pub struct Contents<'a> {
     /// The lanes.
     pub lanes: &'a Lanes,
     /// What is told.
@@ -101,15 +101,15 @@ pub struct Copy<'a> {
 
 impl Sheet {
     /// Sets everything.
-    pub fn set(copy: &Copy<'_>) -> Self {
-        let times = copy.times();
-        let routine = routine(copy.entries);
-        let moments: Vec<_> = times.iter().map(|at| copy.moment(*at, &routine)).collect();
+    pub fn set(contents: &Contents<'_>) -> Self {
+        let times = contents.times();
+        let routine = routine(contents.entries);
+        let moments: Vec<_> = times.iter().map(|at| contents.moment(*at, &routine)).collect();
         let told = moments.iter().map(|moment| moment.weight).sum();
         let mut sheet = Self { rows: Vec::new(), axis: Axis::default() };
         let (mut top, mut bands) = (PAD, Vec::new());
         for row in rows(&moments, is_long(told)) {
-            let placed = copy.place(row, &times, top);
+            let placed = contents.place(row, &times, top);
             let (from, to) = placed.span;
             let (_, bottom) = placed.edges;
             match &placed.row {
@@ -131,7 +131,7 @@ impl Sheet {
     }
 }
 
-impl Copy<'_> {
+impl Contents<'_> {
     /// All moments in which something is drawn.
     fn times(&self) -> Vec<Time> {
         let told = self.entries.iter().map(|entry| entry.at);

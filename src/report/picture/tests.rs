@@ -97,6 +97,7 @@ fn a_page_stands_by_itself() {
     links.for_each(|link| assert!(known.contains(link), "#{link} leads nowhere"));
 }
 
+#[cfg(feature = "exec")]
 #[test]
 fn a_run_of_thousands_of_segments_is_a_page_below_a_megabyte() {
     for file in ["exec/http-slow-reader.toml", "exec/a-flood-beside-a-quiet-process.toml"] {
