@@ -17,11 +17,14 @@ use reknit::subject::{HostContext, Nothing, Operated, Subject};
 /// Set where this program is the command.
 const COMMAND: &str = "REKNIT_SURVIVAL_COMMAND";
 
+/// A test; what is wrong, if anything is.
+type Test = fn() -> Result<(), String>;
+
 fn main() -> ExitCode {
     if std::env::var_os(COMMAND).is_some() {
         return reknit::cli::main(vec![Arc::new(Unruly)]);
     }
-    let tests: [(&str, fn() -> Result<(), String>); 6] = [
+    let tests: [(&str, Test); 6] = [
         ("a_run_that_blocks_its_thread_is_a_verdict_with_its_seed_and_the_command_ends", stuck),
         ("a_hunt_goes_on_after_a_run_that_blocks_its_thread_one_that_panics_and_one_that_leaks", unruly),
         ("a_hunt_prints_what_it_finds_where_no_folder_can_be_made", no_folder),

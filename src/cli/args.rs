@@ -199,6 +199,9 @@ pub struct Replay {
     /// Tell of every segment, too
     #[arg(long)]
     pub packets: bool,
+    /// Draw the run, too: a page to look at, also over one that is there
+    #[arg(long, value_name = "OUT")]
+    pub html: Option<PathBuf>,
     /// What carries the segments
     #[arg(long, value_enum, default_value_t)]
     pub engine: Engine,

@@ -14,17 +14,16 @@ use crate::report::{Failure, envelope, say, story};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::Erased;
+use crate::world::Engine;
 
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
+use super::picture::{self, Drawn};
 use super::select::quoted;
 use super::shrink::{told, verify};
 
-/// Where finds are kept.
+/// Where finds are kept; what a defect was switched on for is nobody's bug, and is put beside the pictures.
 const FOUND: &str = "scenarios/found";
-
-/// Where finds are kept that a defect was switched on for: they are nobody's bug.
-const FOUND_ON_PURPOSE: &str = "target/reknit";
 
 /// So many finds of one property are made small, each of another shape; what else breaks it is counted as one like them.
 const LOOKED_AT: usize = 8;
@@ -58,7 +57,7 @@ struct Find {
 impl Finds {
     /// Nothing yet, of a subject with these defects on. The pool is that of whoever makes finds small.
     pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted, pool: Pool) -> Self {
-        let folder = if defects.is_empty() { FOUND } else { FOUND_ON_PURPOSE };
+        let folder = if defects.is_empty() { FOUND } else { picture::FOLDER };
         let kept = Kept::open(Path::new(folder), subject);
         Self {
             subject: subject.clone(),
@@ -94,6 +93,8 @@ impl Finds {
         let saved = self.kept.keep(&find.plan, &main);
         self.saved.insert(saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone));
         page.no_progress();
+        let file = saved.as_ref().unwrap_or_else(|unsaved| &unsaved.path);
+        let name = file.file_name().unwrap_or_default().to_owned();
         let (place, text) = match saved {
             Ok(path) => (path.display().to_string(), (!page.live).then(|| Kept::file(&find.plan, &main))),
             Err(unsaved) => {
@@ -103,7 +104,10 @@ impl Finds {
         };
         let replay = format!("{} replay {}", page.program, quoted(&place));
         let Find { plan, broken, history, origin } = &find;
-        let failure = Failure { plan, history, broken, origin: Some(origin), replay: &replay };
+        let drawn = Drawn { subject: &self.subject, plan, broken, engine: Engine::Event, replay: &replay };
+        let folder = page.pictures.as_deref().filter(|_| !history.events.is_empty());
+        let picture = folder.map(|folder| drawn.told(&folder.join(name).with_extension("html")));
+        let failure = Failure { plan, history, broken, origin: Some(origin), replay: &replay, picture: picture.as_deref() };
         page.say(&format!("{}\n", story::failure(&failure, page.width)))?;
         text.map_or(Ok(()), |text| page.say(&format!("{}\n", envelope::seal(&text))))
     }

@@ -6,7 +6,7 @@
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
 //! - `run`, `hunt`, `sweep`, `replay`, `shrink`, `keep`, `defects`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
-//! - `finds`: what a hunt or a sweep found, kept and told. `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. No command prints past it, so each can be tested as
+//! - `finds`: what a hunt or a sweep found, kept and told. `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. `picture`: runs as pages to look at. No command prints past it, so each can be tested as
 //!   a function.
 
 use std::ffi::OsString;
@@ -32,6 +32,7 @@ mod interrupt;
 mod keep;
 mod list;
 mod page;
+mod picture;
 mod replay;
 mod results;
 mod run;
@@ -39,6 +40,7 @@ mod select;
 mod shrink;
 mod sweep;
 
+pub(crate) use picture::{Drawn, FOLDER as PICTURES, file as picture_file};
 pub(crate) use select::quoted;
 
 use args::{Cli, Command};
@@ -65,6 +67,7 @@ pub fn main(subjects: Vec<Arc<dyn Erased>>) -> ExitCode {
         width: width(),
         live: std::io::stderr().is_terminal(),
         fresh: Fresh::this_program(),
+        pictures: Some(PathBuf::from(picture::FOLDER)),
         program: program(&args),
         closed: false,
     };

@@ -1,6 +1,7 @@
 //! Where everything is printed to.
 
 use std::io::{ErrorKind, IsTerminal, Read, Write};
+use std::path::PathBuf;
 
 use crate::hunt::Fresh;
 use crate::report::WIDTH;
@@ -29,6 +30,8 @@ pub struct Page<'a> {
     pub live: bool,
     /// Who is asked for a second opinion of a run that failed.
     pub fresh: Option<Fresh>,
+    /// Where pictures of failures are put; nowhere where there is no such folder.
+    pub pictures: Option<PathBuf>,
     /// The name by which this program was called.
     pub program: String,
     /// Whether the reader of the results has gone. The command goes on without a word: its status still counts.

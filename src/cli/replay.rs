@@ -2,19 +2,23 @@
 
 use std::sync::Arc;
 
+use clap::ValueEnum;
+
 use crate::history::Time;
 use crate::hunt::plans::expected;
 use crate::hunt::seed::Seed;
 use crate::hunt::{Case, judge};
-use crate::report::{Telling, story};
+use crate::report::picture::html;
+use crate::report::{Picture, Telling, story};
 use crate::scenario::Scenario;
 use crate::schedule::units::read_duration;
 use crate::subject::Erased;
 use crate::world::{Detail, Options};
 
-use super::args::Replay;
+use super::args::{Engine, Replay};
 use super::page::{Page, Stop};
-use super::{files, hunt};
+use super::select::{changes, quoted};
+use super::{files, hunt, picture};
 
 /// Tells the whole story of one run; whether it held.
 pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
@@ -24,14 +28,33 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let options = Options { detail: Detail::Full, engine: args.engine.into(), log: args.log, ..Options::default() };
     let case = Case { subject, plan: &plan, expect: &expected(&scenario) };
     let judged = judge(case, &options, |_| true)?;
+    if let Some(out) = &args.html {
+        let replay = &again(args, &page.program);
+        let drawn = html(&Picture { plan: &plan, history: &judged.history, broken: &judged.broken, replay });
+        picture::write(out, &drawn).map_err(|why| Stop(format!("{why}; name another one with --html")))?;
+    }
     let telling = Telling { until, packets: args.packets };
     page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
+    if let Some(out) = &args.html {
+        page.say(&format!("\n  picture  {}\n", out.display()))?;
+    }
     if args.log {
         let shown = |line: &&String| until.is_none_or(|until| logged_at(line).is_none_or(|at| at <= until));
         let log: Vec<_> = judged.log.iter().filter(shown).cloned().collect();
         page.say(&format!("\n{}", story::log(&log)))?;
     }
     Ok(judged.broken.is_empty())
+}
+
+/// The command that shows this run again.
+fn again(args: &Replay, program: &str) -> String {
+    let Replay { file, select, engine, .. } = args;
+    let mut command = format!("{program} replay {}", quoted(&file.display().to_string()));
+    let seed = select.seed.map(|seed| format!(" --seed {seed}"));
+    let order = select.order.and_then(|order| Some(format!(" --order {}", order.to_possible_value()?.get_name())));
+    let engine = (*engine != Engine::default()).then_some(" --engine turmoil".to_owned());
+    command.extend([seed, order, engine].into_iter().flatten());
+    command + &changes(select)
 }
 
 /// The scenario that is meant: a file, or what a hunt drew from a seed.

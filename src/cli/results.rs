@@ -7,6 +7,7 @@ use crate::report::{Failure, Totals, say, story, table};
 
 use super::args::Run;
 use super::page::{Page, Stop};
+use super::picture::{self, Drawn};
 use super::run::Ran;
 use super::select::replay_command;
 
@@ -29,7 +30,7 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
         None => format!("{}\n", scenario.path.display()),
         Some(failed) => {
             let replay = replay_command(&page.program, scenario, &failed.plan, args.engine.into(), &args.select);
-            first(failed, &replay, page.width)
+            first(ran, failed, &replay, args, page)
         }
     };
     if let Some(property) = scenario.expect.breaks.as_deref().filter(|property| !tally.broke(property)) {
@@ -42,11 +43,15 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     told
 }
 
-fn first(failed: &Failed, replay: &str, width: usize) -> String {
+fn first(ran: &Ran, failed: &Failed, replay: &str, args: &Run, page: &Page<'_>) -> String {
     let Failed { plan, broken, history } = failed;
     let nothing = History::default();
+    // A run that got stuck has no record, and would get stuck again.
+    let folder = page.pictures.as_deref().filter(|_| history.is_some());
+    let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.engine.into(), replay };
+    let picture = folder.map(|folder| drawn.told(&picture::file(folder, plan, broken, &ran.scenario.path)));
     let history = history.as_ref().unwrap_or(&nothing);
-    story::failure(&Failure { plan, history, broken, origin: None, replay }, width)
+    story::failure(&Failure { plan, history, broken, origin: None, replay, picture: picture.as_deref() }, page.width)
 }
 
 /// The most seeds that are listed.

@@ -19,6 +19,7 @@ use super::args::Shrink;
 use super::files;
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
+use super::picture::Drawn;
 use super::select::quoted;
 
 /// Shrinks the first run that breaks, keeps it, and tells its story. It never holds: where nothing breaks, there is nothing to do.
@@ -44,7 +45,11 @@ pub fn shrink(args: &Shrink, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     }
     let replay = format!("{} replay {}", page.program, quoted(&out.display().to_string()));
     let (origin, history) = (shrunk.origin(), &shrunk.judged.history);
-    let failure = Failure { plan: &shrunk.plan, history, broken: &shrunk.broken, origin: Some(&origin), replay: &replay };
+    let (plan, broken) = (&shrunk.plan, &shrunk.broken[..]);
+    let drawn = Drawn { subject, plan, broken, engine: Engine::Event, replay: &replay };
+    let name = Path::new(out.file_name().unwrap_or_default()).with_extension("html");
+    let picture = page.pictures.as_ref().map(|folder| drawn.told(&folder.join(name)));
+    let failure = Failure { plan, history, broken, origin: Some(&origin), replay: &replay, picture: picture.as_deref() };
     page.say(&story::failure(&failure, page.width))?;
     Ok(false)
 }
@@ -156,6 +161,7 @@ mod tests {
             width: 100,
             live: false,
             fresh: None,
+            pictures: None,
             program: "reknit".into(),
             closed: false,
         };

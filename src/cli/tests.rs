@@ -101,6 +101,7 @@ fn command_reading(line: &str, input: &str) -> Done {
         width: 80,
         live: false,
         fresh: None,
+        pictures: None,
         program: "reknit".into(),
         closed: false,
     };
@@ -258,6 +259,7 @@ fn a_reader_that_has_gone_changes_nothing_but_the_output() {
         width: 80,
         live: false,
         fresh: None,
+        pictures: None,
         program: "reknit".into(),
         closed: false,
     };
@@ -283,4 +285,25 @@ fn a_file_is_read_from_the_middle_of_a_log() {
     let broken = command_reading("check -", "format = 1\nsubject = \"mute\"\nsteep = 3\n");
     assert_eq!((broken.status, broken.err.lines().count()), (2, 1));
     assert!(broken.err.starts_with("reknit: -:3:1: "), "{}", broken.err);
+}
+
+#[test]
+fn a_run_is_drawn_into_the_file_that_is_named() {
+    let out = std::env::temp_dir().join(format!("reknit-drawn-{}.html", std::process::id()));
+    let starter = command("new mute").out;
+    let Done { out: told, err, status } = command_reading(&format!("replay - --seed 3 --html {}", out.display()), &starter);
+    let page = std::fs::read_to_string(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    assert_eq!((err.as_str(), status), ("", 0));
+    assert!(told.ends_with(&format!("\n  picture  {}\n", out.display())), "{told}");
+    assert!(page.contains("<code>reknit replay - --seed 3</code>") && page.contains("all held"), "{page}");
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_is_a_mistake() {
+    let starter = command("new mute").out;
+    let Done { out, err, status } = command_reading("replay - --html /dev/null/x.html", &starter);
+    assert_eq!((out.as_str(), status, err.lines().count()), ("", 2, 1), "{err}");
+    assert!(err.starts_with("reknit: /dev/null/x.html: this picture cannot be written: "), "{err}");
+    assert!(err.ends_with("; name another one with --html\n"), "{err}");
 }

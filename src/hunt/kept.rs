@@ -107,7 +107,8 @@ impl Kept {
 /// Writes a file whole or not at all: a full disk leaves no half of it. Makes its folder where there is none.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    let beside = path.with_extension("toml.part");
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         fs::remove_file(&beside).ok();

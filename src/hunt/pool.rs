@@ -260,6 +260,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods)] // the workers' real time is what passes
     fn workers_wait_for_whoever_collects() {
         let begun = Arc::new(AtomicUsize::new(0));
         let (counted, mut most) = (begun.clone(), None);

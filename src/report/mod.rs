@@ -7,6 +7,7 @@
 //! - [`table`]: scenario, seeds, virtual time, milestones, verdict; and the totals. [`json`]: the same for machines.
 //! - [`parting`]: where two runs part.
 //! - [`telling`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`say`]: what such lines are made of.
+//! - [`picture`]: a run as a page to look at.
 //! - [`envelope`]: a scenario file between markers, in the middle of other output.
 
 pub mod envelope;
@@ -14,11 +15,13 @@ pub mod items;
 pub mod json;
 pub mod line;
 pub mod parting;
+pub mod picture;
 pub mod say;
 pub mod story;
 pub mod table;
 pub mod telling;
 
+pub use picture::Picture;
 pub use story::Failure;
 pub use table::{Row, Totals, Verdict};
 pub use telling::Telling;

@@ -21,6 +21,8 @@ pub struct Failure<'a> {
     pub origin: Option<&'a str>,
     /// The command that shows this run again.
     pub replay: &'a str,
+    /// Where its picture is, or why there is none; nothing where none was to be drawn.
+    pub picture: Option<&'a str>,
 }
 
 /// The most sentences of one property that stand at the head of a story.
@@ -28,20 +30,20 @@ const SENTENCES: usize = 3;
 
 /// What broke and how it came to that, on a page of this width.
 pub fn failure(failure: &Failure<'_>, width: usize) -> String {
-    let Failure { plan, history, broken, origin, replay } = *failure;
+    let Failure { plan, history, broken, origin, replay, picture } = *failure;
     let mut told = head(&plan.subject, broken, width);
     let origin = origin.map_or(String::new(), |origin| format!(", {origin}"));
-    let about = format!("{}, seed {}{}{origin}", say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan));
+    let about = about(plan) + &origin;
     wrap(&about, width.saturating_sub(2)).into_iter().for_each(|line| told += &format!("  {line}\n"));
     told += "\n";
     told += &set(&short(plan, history, broken), width);
-    told + &format!("\n  replay   {replay}\n")
+    told += &format!("\n  replay   {replay}\n");
+    told + &picture.map_or(String::new(), |picture| format!("  picture  {picture}\n"))
 }
 
 /// All that happened in a run, and whether it held.
 pub fn run(plan: &Plan, history: &History, broken: &[Broken], telling: Telling, width: usize) -> String {
-    let mut told =
-        format!("{}, {}, seed {}{}\n\n", plan.subject, say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan));
+    let mut told = format!("{}, {}\n\n", plan.subject, about(plan));
     told += &set(&whole(plan, history, broken, telling), width);
     told += &format!("\n  {}, {}, digest {}\n", history.end, say::count(history.packets, "segment"), history.digest);
     if broken.is_empty() {
@@ -68,6 +70,11 @@ fn head(subject: &str, broken: &[Broken], width: usize) -> String {
         }
     }
     told
+}
+
+/// What was run: `3 steps, seed 1`, and what else determines it.
+pub(super) fn about(plan: &Plan) -> String {
+    format!("{}, seed {}{}", say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan))
 }
 
 /// What else determines the run: defects, and limits that are not the default.
@@ -188,7 +195,14 @@ pub(crate) mod tests {
     fn a_failure_tells_the_sentence_the_steps_and_where_it_broke() {
         let (plan, history, broken) = a_gap();
         let replay = "reknit replay scenarios/counter/cut.toml --seed 1";
-        let story = Failure { plan: &plan, history: &history, broken: &broken, origin: None, replay };
+        let story = Failure {
+            plan: &plan,
+            history: &history,
+            broken: &broken,
+            origin: None,
+            replay,
+            picture: Some("target/reknit/cut.html"),
+        };
         insta::assert_snapshot!(plain(&failure(&story, 110)), @r"
         FAIL  counter  gap_free
           s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)
@@ -209,6 +223,7 @@ pub(crate) mod tests {
              4.231 s  BROKEN   gap_free of s1 breaks here
 
           replay   reknit replay scenarios/counter/cut.toml --seed 1
+          picture  target/reknit/cut.html
         ");
     }
 

@@ -354,7 +354,7 @@ fn matters(what: &What) -> bool {
 }
 
 /// What a fault is, without what it brings.
-fn brief(said: &str) -> &str {
+pub(super) fn brief(said: &str) -> &str {
     said.split([':', ',']).next().unwrap_or(said)
 }
 

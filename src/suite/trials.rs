@@ -46,7 +46,7 @@ fn test(suite: &Arc<Suite>, name: String, check: impl FnOnce(&Suite) -> Result<(
 fn holds(suite: &Suite, file: &File) -> Result<(), String> {
     let tally = suite.tally(file)?;
     let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
-    failure::unless_good(scenario, &tally, &[])
+    failure::unless_good(&suite.subject, scenario, &tally, Engine::Event)
 }
 
 /// So many runs of a file are carried out on stock turmoil, too: each takes seconds there, and milliseconds on the event engine.
@@ -59,7 +59,7 @@ fn holds_on_turmoil(suite: &Suite, file: &File) -> Result<(), String> {
     let mut plans = plans::of(scenario, &suite.subject);
     plans.truncate(ON_TURMOIL);
     let tally = suite.run(scenario, plans, checks)?;
-    failure::unless_good(scenario, &tally, &["--engine turmoil".into()])
+    failure::unless_good(&suite.subject, scenario, &tally, Engine::Turmoil)
 }
 
 /// The properties that no single run shows.
@@ -130,7 +130,7 @@ fn same_digest(suite: &Suite) -> Result<(), String> {
         tally.unmet.clear();
         tally.failed.retain(|failed| failed.broken.iter().any(|broken| broken.property == "same_digest"));
         scenario.expect.breaks = None;
-        failure::unless_good(&scenario, &tally, &[])?;
+        failure::unless_good(&suite.subject, &scenario, &tally, Engine::Event)?;
     }
     Ok(())
 }

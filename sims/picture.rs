@@ -1,0 +1,113 @@
+//! Pictures in a real browser: what is drawn is there when it is opened, and a long run is there soon.
+//!
+//! Where there is no Chromium, the tests say so and pass; with `REKNIT_BROWSER=required` they fail.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The names under which Chromium is looked for.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// A page may take so long, with the start of the browser, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The browser, if there is one.
+fn browser() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&folders).collect();
+    let found = BROWSERS.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()));
+    if found.is_none() {
+        let advice = "no Chromium in PATH; `apt-get install chromium` brings one";
+        assert!(std::env::var_os("REKNIT_BROWSER").is_none_or(|wish| wish != "required"), "{advice}");
+        println!("nothing was looked at: {advice}");
+    }
+    found
+}
+
+/// A folder of one test's own, which is gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("reknit-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Has `reknit replay` draw a run; where the picture is.
+fn draw(folder: &Folder, args: &[&str]) -> PathBuf {
+    let out = folder.0.join("run.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
+    command.arg("replay").args(args).arg("--html").arg(&out).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let done = command.output().unwrap();
+    let told = String::from_utf8(done.stdout).unwrap();
+    assert!(told.contains(&format!("picture  {}\n", out.display())), "{}", String::from_utf8_lossy(&done.stderr));
+    out
+}
+
+/// What the browser makes of a page, and how long that took.
+#[allow(clippy::disallowed_methods)] // how long a browser takes is real time
+fn look(browser: &Path, folder: &Folder, page: &Path) -> (String, Duration) {
+    let started = Instant::now();
+    let mut command = Command::new(browser);
+    command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"]);
+    // A browser that starts for the first time looks for updates, and waits for them.
+    command.args([
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-quic",
+    ]);
+    command.arg(format!("--user-data-dir={}", folder.0.join("profile").display()));
+    let seen = command.arg(format!("file://{}", page.display())).stderr(Stdio::null()).output().unwrap();
+    (String::from_utf8(seen.stdout).unwrap(), started.elapsed())
+}
+
+#[test]
+fn a_failure_is_seen_with_its_lanes_its_fault_and_where_it_broke() {
+    let Some(browser) = browser() else { return };
+    let folder = Folder::new("picture-failure");
+    let args = ["scenarios/counter/short-cut-while-numbers-flow.toml", "--seed", "1", "--defect", "resumes-one-too-late"];
+    let (seen, _) = look(&browser, &folder, &draw(&folder, &args));
+    for part in [
+        "<title>counter: gap_free breaks</title>",
+        ">client</text>",
+        ">server</text>",
+        ">cut client#1: both ends learn at once</text>",
+        "<g class=\"fault kills\">",
+        "✖ gap_free of s1 breaks here: s1: item 20 was delivered after item 18; 19 never was (generation 2, at 21.027 s)",
+        ">20 ✖</text>",
+        "--seed 1 --defect resumes-one-too-late</code>",
+        "</html>",
+    ] {
+        assert!(seen.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_run_of_thousands_of_segments_is_small_and_soon_there() {
+    let Some(browser) = browser() else { return };
+    let folder = Folder::new("picture-long");
+    let page = draw(&folder, &["scenarios/exec/http-slow-reader.toml"]);
+    let size = std::fs::metadata(&page).unwrap().len();
+    let empty = folder.0.join("empty.html");
+    std::fs::write(&empty, "<!DOCTYPE html><title>nothing</title>").unwrap();
+    // The first start makes the browser's own files; the second is what any start takes.
+    look(&browser, &folder, &empty);
+    let (_, start) = look(&browser, &folder, &empty);
+    let (seen, took) = look(&browser, &folder, &page);
+    let (took_ms, start) = (took.as_millis(), start.as_millis());
+    println!("{size} bytes; there after {took_ms} ms, where an empty page takes {start} ms");
+    assert!(seen.contains("</html>"));
+    assert!(size < 1_000_000, "{size} bytes");
+    assert!(took < PATIENCE, "{took:?}");
+}

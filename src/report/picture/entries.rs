@@ -1,0 +1,316 @@
+//! What of a history is shown, entry by entry, in the words of the story.
+
+use std::collections::BTreeMap;
+
+use crate::history::{ConnEnd, ConnIndex, Event, History, Scope, Side, Time, What};
+use crate::property::Broken;
+use crate::report::line::{Tone, wrap};
+use crate::report::{say, telling};
+use crate::schedule::{Action, Operation, Plan};
+
+use super::lanes::{Hang, Lane, Lanes, at_side};
+use super::messages::Journey;
+
+/// What an entry is drawn as, besides its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A dot on a lane.
+    Dot(Lane),
+    /// A dot in the colour of a connection.
+    Opens(Lane, ConnIndex),
+    /// A message on its way: the position of its entry.
+    Message(usize),
+    /// A word of the schedule; its span is drawn by itself.
+    Fault,
+    /// Where a property broke: which of those that did.
+    Broken(usize),
+}
+
+/// Something that is told at one moment.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// When.
+    pub at: Time,
+    /// Where its text hangs.
+    pub hang: Hang,
+    /// Its text.
+    pub text: String,
+    /// What hovering shows.
+    pub title: String,
+    /// How it is to be read.
+    pub tone: Tone,
+    /// What it is drawn as.
+    pub shape: Shape,
+}
+
+impl Entry {
+    /// Its text in lines that fit where it hangs; at most three.
+    pub fn lines(&self, lanes: &Lanes) -> Vec<String> {
+        let most = if self.hang == Hang::Across { 6 } else { 3 };
+        let text = if self.hang == Hang::Across { self.text.clone() } else { with_short_ids(&self.text) };
+        let mut lines = wrap(&text, lanes.characters(self.hang));
+        if lines.len() > most {
+            lines.truncate(most);
+            lines[most - 1].push('…');
+        }
+        lines
+    }
+}
+
+/// Everything that is told, in order.
+pub fn entries(
+    plan: &Plan,
+    history: &History,
+    broken: &[Broken],
+    lanes: &Lanes,
+    journeys: &BTreeMap<usize, Journey>,
+) -> Vec<Entry> {
+    let residue = broken.iter().any(|broken| broken.property == "no_residue");
+    let mut teller = Teller { plan, history, lanes, journeys, residue, faults: BTreeMap::new(), endings: BTreeMap::new() };
+    let mut marks: Vec<_> = broken.iter().enumerate().collect();
+    marks.sort_by_key(|(_, broken)| broken.at);
+    let mut marks = marks.into_iter().peekable();
+    let mut entries = Vec::new();
+    for (n, event) in history.events.iter().enumerate() {
+        while let Some((n, broken)) = marks.next_if(|(_, broken)| broken.at < event.at) {
+            entries.push(mark(n, broken));
+        }
+        entries.extend(teller.entry(n, event));
+    }
+    entries.extend(marks.map(|(n, broken)| mark(n, broken)));
+    entries
+}
+
+fn mark(n: usize, broken: &Broken) -> Entry {
+    let text = format!("✖ {}: {}", telling::mark(broken).text, broken.sentence);
+    let (at, tone) = (broken.at, Tone::Broken);
+    Entry { at, hang: Hang::Across, title: text.clone(), text, tone, shape: Shape::Broken(n) }
+}
+
+struct Teller<'a> {
+    plan: &'a Plan,
+    history: &'a History,
+    lanes: &'a Lanes,
+    journeys: &'a BTreeMap<usize, Journey>,
+    /// Whether what is left in the end matters.
+    residue: bool,
+    /// When each fault began, and what it is.
+    faults: BTreeMap<usize, (Time, String, Hang)>,
+    /// How each stream ended last: a user may ask again, and the answer is told once.
+    endings: BTreeMap<String, String>,
+}
+
+impl Teller<'_> {
+    /// What one entry of the history says, if it is told at all.
+    fn entry(&mut self, n: usize, event: &Event) -> Option<Entry> {
+        match &event.what {
+            What::Produced { .. }
+            | What::Delivered { .. }
+            | What::Packet(_)
+            | What::ConnUp { .. }
+            | What::Opened { .. }
+            | What::Gauge { .. }
+            | What::Point { held: false, .. }
+            | What::Census { baseline: true, .. }
+            | What::ConnOver { how: ConnEnd::Closed, .. }
+            | What::ConnOver { how: ConnEnd::NotOpened(_), side: Side::Server, .. } => None,
+            What::Census { .. } if !self.residue => None,
+            What::Message { label, .. } => self.message(n, event, label),
+            What::Stepped { step, note } => self.stepped(n, event, *step, note.as_deref()),
+            What::Asked { operation, .. } if self.is_step(n, event, operation) => None,
+            What::FaultBegan { fault, step, what, scope, .. } => {
+                let (said, hang) = (say::fault(what), self.middle(scope));
+                self.faults.insert(*fault, (event.at, said.clone(), hang));
+                let stepped = |other: &&Event| matches!(other.what, What::Stepped { step: of, .. } if of == *step);
+                let told = self.moment(n, event.at).find(stepped).is_some();
+                (!told).then(|| self.fault(event, format!("in force: {said}"), hang))
+            }
+            What::FaultEnded { fault } => {
+                let (began, said, hang) = self.faults.get(fault)?.clone();
+                (began != event.at).then(|| self.fault(event, format!("over: {}", telling::brief(&said)), hang))
+            }
+            What::StreamEnded { stream, ending } => {
+                let said = say::ending(ending);
+                let before = self.endings.insert(stream.to_string(), said.clone());
+                (before != Some(said)).then(|| self.noted(event)).flatten()
+            }
+            _ => self.noted(event),
+        }
+    }
+
+    /// What happened on a host.
+    fn noted(&self, event: &Event) -> Option<Entry> {
+        let line = telling::entry(self.plan, self.history, event);
+        let title = format!("{}  {}: {}", line.at, line.place, line.text);
+        let lane = match (&event.what, &event.host) {
+            (What::ConnOver { conn, side, .. }, _) => Some(at_side(self.lanes.ends(self.history, *conn)?, *side)),
+            (_, Some(host)) => Some(self.lanes.lane(host)?),
+            (_, None) => None,
+        };
+        let text = match &event.what {
+            What::Milestone { name, .. } | What::Point { name, .. } | What::Released { name } => {
+                let host = event.host.as_ref().map_or("", |host| host.as_str());
+                line.text.replacen(name, short(name, &self.plan.subject, host), 1)
+            }
+            _ => line.text,
+        };
+        let Some(lane) = lane else {
+            let hang = Hang::Across;
+            return Some(Entry { at: event.at, hang, text, title, tone: line.tone, shape: Shape::Fault });
+        };
+        let shape = match &event.what {
+            What::ConnOpened { conn } => Shape::Opens(lane, *conn),
+            _ => Shape::Dot(lane),
+        };
+        Some(Entry { at: event.at, hang: self.lanes.beside(lane), text, title, tone: line.tone, shape })
+    }
+
+    fn message(&self, n: usize, event: &Event, label: &str) -> Option<Entry> {
+        let journey = self.journeys.get(&n)?;
+        let ends = self.lanes.ends(self.history, journey.conn)?;
+        let hang = Lanes::toward(at_side(ends, journey.from), at_side(ends, journey.from.other()));
+        let line = telling::entry(self.plan, self.history, event);
+        let fate = match (journey.held, journey.arrival.at()) {
+            (Some(held), Some(at)) => format!("held until {held}, delivered at {at}"),
+            (Some(_), None) => "held, and never delivered".into(),
+            (None, Some(at)) => format!("delivered at {at}"),
+            (None, None) => "never delivered".into(),
+        };
+        let title = format!("{}  {}: {label} ({fate})", line.at, say::conn(self.history, journey.conn));
+        let shape = Shape::Message(n);
+        Some(Entry { at: event.at, hang, text: label.to_owned(), title, tone: Tone::Plain, shape })
+    }
+
+    /// A step of the schedule: an operation stands where its user is, a fault where it is in force.
+    fn stepped(&self, n: usize, event: &Event, step: usize, note: Option<&str>) -> Option<Entry> {
+        let of = self.plan.steps.get(step)?;
+        let mut text = say::step(of);
+        text += &note.map_or(String::new(), |note| format!(": {note}"));
+        let cause = say::cause(&of.when).map_or(String::new(), |cause| format!(", {cause}"));
+        let title = format!("{}  step {} of the schedule: {text}{cause}", event.at, step + 1);
+        match &of.action {
+            Action::Operation(operation) => {
+                let asked = |other: &Event| match &other.what {
+                    What::Asked { call, operation: asked, .. } if asked == operation => Some(*call),
+                    _ => None,
+                };
+                text += &self.moment(n, event.at).find_map(asked).map_or(String::new(), |call| format!(" ({call})"));
+                let lane = self.lanes.lane(&operation.client)?;
+                let (hang, shape) = (self.lanes.beside(lane), Shape::Dot(lane));
+                Some(Entry { at: event.at, hang, text, title, tone: Tone::Schedule, shape })
+            }
+            Action::Fault(_) => {
+                let began = |other: &Event| match &other.what {
+                    What::FaultBegan { step: of, scope, .. } if *of == step => Some(self.middle(scope)),
+                    _ => None,
+                };
+                let hang = self.moment(n, event.at).find_map(began).unwrap_or_else(|| self.middle(&Scope::default()));
+                Some(Entry { title, ..self.fault(event, text + &cause, hang) })
+            }
+        }
+    }
+
+    fn fault(&self, event: &Event, text: String, hang: Hang) -> Entry {
+        let title = format!("{}  {text}", event.at);
+        Entry { at: event.at, hang, text, title, tone: Tone::Schedule, shape: Shape::Fault }
+    }
+
+    /// Whether a step of the same moment says the same.
+    fn is_step(&self, n: usize, event: &Event, operation: &Operation) -> bool {
+        let same = |step: usize| matches!(&self.plan.steps.get(step).map(|step| &step.action), Some(Action::Operation(of)) if of == operation);
+        self.moment(n, event.at).any(|other| matches!(other.what, What::Stepped { step, .. } if same(step)))
+    }
+
+    /// The entries of the moment at which this one stands.
+    fn moment(&self, n: usize, at: Time) -> impl Iterator<Item = &Event> {
+        let events = &self.history.events;
+        let first = events[..n].iter().rposition(|event| event.at != at).map_or(0, |before| before + 1);
+        events[first..].iter().take_while(move |event| event.at == at)
+    }
+
+    /// Where a fault is told: in the middle of what it affects.
+    fn middle(&self, scope: &Scope) -> Hang {
+        let links = scope.links.iter().filter_map(|(a, b)| self.lanes.lane(a).zip(self.lanes.lane(b)));
+        let conns = scope.conns.iter().filter_map(|conn| self.lanes.ends(self.history, *conn));
+        if let Some((a, b)) = conns.chain(links).next() {
+            return Hang::Middle(a.min(b));
+        }
+        let host = scope.hosts.iter().find_map(|host| self.lanes.lane(host));
+        host.map_or(Hang::Middle(Lane(0)), |lane| self.lanes.beside(lane))
+    }
+}
+
+/// An id with more characters than the first number is shown with as many as the second.
+const ID: (usize, usize) = (20, 8);
+
+/// The text with its long ids cut short; hovering shows them whole.
+fn with_short_ids(text: &str) -> String {
+    let part_of_id = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let mut short = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(part_of_id) {
+        let (before, id) = rest.split_at(start);
+        let end = id.find(|c| !part_of_id(c)).unwrap_or(id.len());
+        let (id, after) = id.split_at(end);
+        short += before;
+        short += if id.len() > ID.0 { &id[..ID.1] } else { id };
+        short += if id.len() > ID.0 { "…" } else { "" };
+        rest = after;
+    }
+    short + rest
+}
+
+/// The name of a milestone or point beside the lane of its host: what the lane says is left out.
+fn short<'n>(name: &'n str, subject: &str, host: &str) -> &'n str {
+    let after = |name: &'n str, word: &str| name.strip_prefix(word).and_then(|rest| rest.strip_prefix('.'));
+    let Some(rest) = after(name, subject) else { return name };
+    let role = host.trim_end_matches(|c: char| c.is_ascii_digit());
+    after(rest, role).unwrap_or(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::story::tests::a_gap;
+
+    #[test]
+    fn what_the_lane_says_is_left_out_of_a_name() {
+        assert_eq!(short("exec.client.lost", "exec", "client2"), "lost");
+        assert_eq!(short("exec.process.started", "exec", "server"), "process.started");
+        assert_eq!(short("counter.client.lost", "exec", "client"), "counter.client.lost");
+    }
+
+    #[test]
+    fn long_ids_are_cut_short() {
+        assert_eq!(with_short_ids("hello f0697ec92aef99d02944b6b1b4598493 2 2"), "hello f0697ec9… 2 2");
+        assert_eq!(with_short_ids("answer 1 session 938459b4-b1b6-4429-9099-ef2ac97e69f0"), "answer 1 session 938459b4…");
+        assert_eq!(with_short_ids("n s1 1 164000001"), "n s1 1 164000001");
+    }
+
+    #[test]
+    fn each_entry_is_told_once_in_the_words_of_the_story() {
+        let (plan, history, broken) = a_gap();
+        let lanes = Lanes::of(&plan, &history);
+        let told = entries(&plan, &history, &broken, &lanes, &BTreeMap::new());
+        let told: Vec<_> = told.iter().map(|entry| format!("{} {}", entry.at, entry.text)).collect();
+        assert_eq!(
+            told,
+            [
+                "0.000 s connected (generation 1) on client#1",
+                "1.000 s watch stream s1 (call 1)",
+                "3.000 s cut client#1: client learns at once, server after 400 ms",
+                "3.000 s client#1 (generation 1) is over: connection reset",
+                "3.100 s client#2 (generation 2) is over: not opened: connection refused",
+                "3.101 s client#2 (generation 2) is over: not opened: connection refused",
+                "3.102 s client#2 (generation 2) is over: not opened: connection refused",
+                "3.400 s over: cut client#1",
+                "3.412 s connected (generation 2) on client#2",
+                "3.412 s stall client#2 toward client, 800 ms, after 2nd counter.client.connected",
+                "4.212 s over: stall client#2 toward client",
+                "4.231 s s1: completed, total 60",
+                "4.231 s ✖ gap_free of s1 breaks here: s1: item 42 was delivered after item 40; 41 never was \
+                 (generation 2, at 4.231 s)",
+            ]
+        );
+    }
+}

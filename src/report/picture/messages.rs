@@ -1,0 +1,175 @@
+//! What became of each message: delivered, held on its way, lost, or late.
+
+use std::collections::BTreeMap;
+
+use crate::history::{ConnIndex, Event, Fate, History, Side, Time, What};
+use crate::schedule::Host;
+
+/// A message on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journey {
+    /// On which connection.
+    pub conn: ConnIndex,
+    /// By which end it was sent.
+    pub from: Side,
+    /// When it was handed to the connection.
+    pub sent: Time,
+    /// Until when a fault held it, if one did: until it went on, or nobody waited for it any longer.
+    pub held: Option<Time>,
+    /// How it ended.
+    pub arrival: Arrival,
+}
+
+/// How a message's journey ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It was delivered, while its generation was the newest.
+    InTime(Time),
+    /// It was delivered when a newer generation was up already.
+    Late(Time),
+    /// It never was.
+    Lost,
+}
+
+impl Arrival {
+    /// When it was delivered.
+    pub fn at(self) -> Option<Time> {
+        match self {
+            Arrival::InTime(at) | Arrival::Late(at) => Some(at),
+            Arrival::Lost => None,
+        }
+    }
+}
+
+/// Ranges of bytes, by their beginnings: the end of each, and a moment.
+type Ranges = BTreeMap<u64, (u64, Time)>;
+
+/// One direction of a connection, as its segments tell of it.
+#[derive(Default)]
+struct Direction {
+    /// What was held, and since when.
+    held: Ranges,
+    /// What left, and when it left last.
+    left: Ranges,
+    /// With which byte the last message ended.
+    told: u64,
+}
+
+/// The journeys of all messages, by the position of their entries.
+pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
+    let mut directions: BTreeMap<(ConnIndex, Side), Direction> = BTreeMap::new();
+    for Event { at, what, .. } in &history.events {
+        let What::Packet(packet) = what else { continue };
+        let direction = directions.entry((packet.conn, packet.from)).or_default();
+        let (start, end) = (packet.offset, packet.offset + u64::from(packet.len));
+        match packet.fate {
+            _ if packet.len == 0 => {}
+            Fate::Held => drop(direction.held.entry(start).or_insert((end, *at))),
+            Fate::Arrives(_) => {
+                // What was to arrive and leaves again was held before it arrived.
+                if let Some(first) = direction.left.insert(start, (end, *at)) {
+                    direction.held.entry(start).or_insert(first);
+                }
+            }
+            Fate::Lost => {}
+        }
+    }
+    let newest = generations(history);
+    let mut journeys = BTreeMap::new();
+    for (n, event) in history.events.iter().enumerate() {
+        let What::Message { conn, from, end, delivered, .. } = &event.what else { continue };
+        let direction = directions.entry((*conn, *from)).or_default();
+        let bytes = (direction.told, *end);
+        direction.told = *end;
+        let arrival = match delivered {
+            Some(at) if is_late(history, &newest, *conn, *at) => Arrival::Late(*at),
+            Some(at) => Arrival::InTime(*at),
+            None => Arrival::Lost,
+        };
+        let held = moments(&direction.held, bytes).min().map(|since| {
+            let on = moments(&direction.left, bytes).filter(|at| *at > since).max();
+            let dead = [history.conn(*conn).over.0, history.conn(*conn).over.1].into_iter().flatten();
+            arrival.at().and(on).or(arrival.at()).unwrap_or_else(|| dead.filter(|at| *at >= since).min().unwrap_or(history.end))
+        });
+        journeys.insert(n, Journey { conn: *conn, from: *from, sent: event.at, held, arrival });
+    }
+    journeys
+}
+
+/// The moments of all ranges that overlap these bytes.
+fn moments(ranges: &Ranges, (start, end): (u64, u64)) -> impl Iterator<Item = Time> {
+    ranges.range(..end).rev().take_while(move |(_, (to, _))| *to > start).map(|(_, (_, at))| *at)
+}
+
+/// When each client's connections with a generation came up: when, and which.
+fn generations(history: &History) -> BTreeMap<&Host, Vec<(Time, u64)>> {
+    let mut generations: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for event in &history.events {
+        let What::ConnUp { conn, side: Side::Client } = event.what else { continue };
+        let Some(conn) = history.conns.get(conn.0) else { continue };
+        if let Some(generation) = conn.generation {
+            generations.entry(&conn.client).or_default().push((event.at, generation));
+        }
+    }
+    generations
+}
+
+fn is_late(history: &History, newest: &BTreeMap<&Host, Vec<(Time, u64)>>, conn: ConnIndex, at: Time) -> bool {
+    let Some(conn) = history.conns.get(conn.0) else { return false };
+    let (Some(own), Some(up)) = (conn.generation, newest.get(&conn.client)) else { return false };
+    up.iter().any(|(since, generation)| *generation > own && *since < at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Connection, Flags, Packet};
+
+    fn packet(at: u64, offset: u64, fate: Fate) -> Event {
+        let packet = Packet { conn: ConnIndex(0), from: Side::Server, flags: Flags::default(), offset, len: 10, fate };
+        Event { at: Time(at), host: None, what: What::Packet(packet) }
+    }
+
+    fn message(at: u64, end: u64, delivered: Option<u64>) -> Event {
+        let (label, delivered) = ("x".into(), delivered.map(Time));
+        let what = What::Message { conn: ConnIndex(0), from: Side::Server, label, end, delivered };
+        Event { at: Time(at), host: None, what }
+    }
+
+    fn fates(mut events: Vec<Event>) -> Vec<(Option<Time>, Arrival)> {
+        let conn = |n: u64, over| Connection {
+            name: format!("client#{n}"),
+            client: "client".into(),
+            server: "server".into(),
+            generation: Some(n),
+            opened: Time(0),
+            over: (over, None),
+        };
+        events.push(Event { at: Time(500), host: None, what: What::ConnUp { conn: ConnIndex(1), side: Side::Client } });
+        let conns = vec![conn(1, Some(Time(400))), conn(2, None)];
+        let history = History { events, conns, end: Time(900), ..History::default() };
+        journeys(&history).into_values().map(|journey| (journey.held, journey.arrival)).collect()
+    }
+
+    #[test]
+    fn a_message_is_delivered_held_late_or_lost() {
+        let events = vec![
+            message(1, 10, Some(5)),
+            packet(1, 0, Fate::Arrives(Time(5))),
+            message(2, 20, Some(610)),
+            packet(2, 10, Fate::Held),
+            packet(600, 10, Fate::Arrives(Time(610))),
+            message(3, 30, None),
+            packet(3, 20, Fate::Held),
+            message(4, 40, None),
+            packet(4, 30, Fate::Lost),
+        ];
+        let expected = [
+            (None, Arrival::InTime(Time(5))),
+            (Some(Time(600)), Arrival::Late(Time(610))),
+            (Some(Time(400)), Arrival::Lost),
+            (None, Arrival::Lost),
+        ];
+        assert_eq!(fates(events), expected);
+    }
+}

@@ -1,0 +1,117 @@
+//! The picture of a run: one self-contained HTML file, to be looked at.
+//!
+//! A lane a host, time downwards. Nothing in it needs a script or a network; hovering shows details. It is a pure function of
+//! the plan, the history and what broke, as the story is, and tells in the same words.
+//!
+//! - `entries`: what of a history is told. `streams`: what was produced and delivered. `messages`: how messages fared.
+//! - `routine`: what happens again and again. `axis`: from moments to places; idle time and long routine are folded.
+//! - `lanes`: what stands where, across. `sheet`: rows with their heights, texts with their lines.
+//! - `ribbons`, `spans`, `arrows`, `texts`: connections, faults, messages, and all that is read.
+//! - `strip`: the whole at the edge. `head`, `legend`: what stands around the drawing. `markup`: what a page may hold.
+
+use crate::history::History;
+use crate::property::Broken;
+use crate::schedule::Plan;
+
+mod arrows;
+mod axis;
+mod entries;
+mod head;
+mod lanes;
+mod legend;
+mod markup;
+mod messages;
+mod ribbons;
+mod routine;
+mod sheet;
+mod spans;
+mod streams;
+mod strip;
+#[cfg(test)]
+mod tests;
+mod texts;
+
+use arrows::Arrow;
+use lanes::Lanes;
+use legend::Seen;
+use markup::{Drawing, escaped};
+use sheet::{Contents, Mark, Sheet};
+
+/// How the page looks.
+const STYLE: &str = include_str!("picture.css");
+
+/// The most streams that have a column at the side; those that broke come first.
+const STREAMS: usize = 12;
+
+/// A run that is to be drawn. Messages are in it where the history is a [detailed](crate::world::Detail::Full) one.
+#[derive(Clone, Copy, Debug)]
+pub struct Picture<'a> {
+    /// The plan that was run.
+    pub plan: &'a Plan,
+    /// The record of the run.
+    pub history: &'a History,
+    /// What broke, if anything.
+    pub broken: &'a [Broken],
+    /// The command that shows this run again.
+    pub replay: &'a str,
+}
+
+/// The page.
+pub fn html(picture: &Picture<'_>) -> String {
+    let Picture { plan, history, broken, .. } = *picture;
+    let lanes = Lanes::of(plan, history);
+    let journeys = messages::journeys(history);
+    let entries = entries::entries(plan, history, broken, &lanes, &journeys);
+    let mut columns = streams::columns(history);
+    columns.sort_by_key(|column| !broken.iter().any(|broken| broken.stream.as_ref() == Some(&column.stream)));
+    let left_out = columns.len().saturating_sub(STREAMS);
+    columns.truncate(STREAMS);
+    let sheet = Sheet::set(&Contents { lanes: &lanes, entries: &entries, journeys: &journeys, columns: &columns });
+    let (lives, spans) = (ribbons::lives(history), spans::faults(history));
+
+    let mut drawing = Drawing::default();
+    texts::draw_ground(&mut drawing, &lanes, &columns, &sheet);
+    ribbons::draw(&mut drawing, history, &lanes, &sheet.axis, &lives);
+    spans::draw(&mut drawing, history, &lanes, &sheet.axis, &spans);
+    spans::draw_lanes(&mut drawing, history, &lanes, &sheet.axis);
+    ribbons::draw_ticks(&mut drawing, plan, history, &lanes, &sheet.axis);
+    let notes = sheet.rows.iter().flat_map(|row| &row.notes);
+    let shown = notes.filter_map(|note| match &note.mark {
+        Mark::One(entries::Shape::Message(n)) => Some((note, journeys.get(n)?, false)),
+        Mark::Burst(journey) => Some((note, journey, true)),
+        _ => None,
+    });
+    for (nth, (note, journey, many)) in shown.enumerate() {
+        let arrow = Arrow { journey, y: note.y, many, nth, title: &note.title };
+        arrows::draw(&mut drawing, history, &lanes, &sheet.axis, &arrow);
+    }
+    texts::draw(&mut drawing, history, &lanes, &columns, &sheet);
+
+    let seen = Seen { history, journeys: journeys.values().collect(), spans: &spans, sheet: &sheet, broke: !broken.is_empty() };
+    let (wide, high) = (texts::width(&lanes, &columns), sheet.axis.bottom());
+    let more = match left_out {
+        0 => String::new(),
+        n => format!("<p class=\"about\">{n} more streams have no column here</p>\n"),
+    };
+    [
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n".to_owned(),
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n".to_owned(),
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
+            .to_owned(),
+        format!("<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", escaped(&head::title(picture))),
+        spans::hatches(),
+        strip::strip(history, &sheet, &lives, &spans, broken),
+        head::head(picture),
+        legend::legend(&seen),
+        more,
+        head::story(picture),
+        "<main>\n".to_owned(),
+        texts::heading(&lanes, &columns),
+        format!("<svg class=\"run\" width=\"{wide}\" height=\"{high}\" viewBox=\"0 0 {wide} {high}\">\n"),
+        drawing.markup(),
+        "</svg>\n</main>\n".to_owned(),
+        head::folded(&entries, &sheet),
+        "</body>\n</html>\n".to_owned(),
+    ]
+    .concat()
+}

@@ -1,0 +1,152 @@
+//! Connections as ribbons between two lanes, coloured by generation, with a bar at each end for as long as that end lasted.
+
+use std::collections::BTreeMap;
+
+use crate::history::{ConnIndex, Event, Flags, History, Side, Time, What};
+use crate::report::{say, telling};
+use crate::schedule::Plan;
+
+use super::axis::Axis;
+use super::lanes::{BAR, BARS, Lane, Lanes, at_side};
+use super::markup::{Drawing, spot};
+
+/// How many colours there are for generations.
+const COLOURS: u64 = 6;
+
+/// The life of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// Which connection.
+    pub conn: ConnIndex,
+    /// When it was opened.
+    pub opened: Time,
+    /// When it came up at each end.
+    pub up: (Option<Time>, Option<Time>),
+    /// When each end was over; the end of the run where it never was.
+    pub over: (Time, Time),
+    /// Beside how many others it stands.
+    pub slot: usize,
+}
+
+impl Life {
+    /// From when to when one of its ends lasted, if it ever did.
+    fn of(&self, side: Side) -> Option<(Time, Time)> {
+        match side {
+            Side::Client => Some((self.opened, self.over.0)),
+            Side::Server => self.up.1.map(|up| (up, self.over.1.max(up))),
+        }
+    }
+}
+
+/// The lives of all connections.
+pub fn lives(history: &History) -> Vec<Life> {
+    let mut up: BTreeMap<(ConnIndex, Side), Time> = BTreeMap::new();
+    for event in &history.events {
+        if let What::ConnUp { conn, side } = event.what {
+            up.entry((conn, side)).or_insert(event.at);
+        }
+    }
+    let mut lives: Vec<Life> = Vec::new();
+    for (n, conn) in history.conns.iter().enumerate() {
+        let index = ConnIndex(n);
+        let up = (up.get(&(index, Side::Client)).copied(), up.get(&(index, Side::Server)).copied());
+        let over = (conn.over.0.unwrap_or(history.end), conn.over.1.unwrap_or(history.end));
+        let beside = lives.iter().filter(|life| {
+            let other = &history.conns[life.conn.0];
+            (&other.client, &other.server) == (&conn.client, &conn.server) && life.over.0.max(life.over.1) >= conn.opened
+        });
+        let taken: Vec<_> = beside.map(|life| life.slot).collect();
+        let slot = (0..BARS).find(|slot| !taken.contains(slot)).unwrap_or(BARS - 1);
+        lives.push(Life { conn: index, opened: conn.opened, up, over, slot });
+    }
+    lives
+}
+
+/// The class that gives a connection its colour.
+pub fn colour(history: &History, conn: ConnIndex) -> String {
+    let generation = history.conns.get(conn.0).and_then(|conn| conn.generation);
+    generation.map_or("g0".into(), |generation| format!("g{}", generation.saturating_sub(1) % COLOURS + 1))
+}
+
+/// Where a connection's bar stands at a lane, as seen from the other one.
+pub fn bar(lanes: &Lanes, life: &Life, lane: Lane, other: Lane) -> i32 {
+    let off = 3 + life.slot as i32 * (BAR + 1);
+    if lane < other { lanes.x(lane) + off } else { lanes.x(lane) - off - BAR }
+}
+
+/// Draws all ribbons.
+pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis, lives: &[Life]) {
+    for life in lives {
+        let Some((client, server)) = lanes.ends(history, life.conn) else { continue };
+        let colour = colour(history, life.conn);
+        let name = say::conn(history, life.conn);
+        let bars = (bar(lanes, life, client, server), bar(lanes, life, server, client));
+        let inner = (bars.0.min(bars.1) + BAR, bars.0.max(bars.1));
+        let title = title(history, life, &name);
+        drawing.group(&format!("ribbon {colour}"), &title, |parts| {
+            let here = (axis.y(life.opened), axis.y(life.over.0));
+            if let Some((from, to)) = life.of(Side::Server) {
+                let there = (axis.y(from), axis.y(to));
+                let (left, right) = if client < server { (here, there) } else { (there, here) };
+                let corners = [spot(inner.0, left.0), spot(inner.1, right.0), spot(inner.1, right.1), spot(inner.0, left.1)];
+                parts.surface(&corners, "band");
+                parts.rect(spot(bars.1, there.0), spot(bars.1 + BAR, there.1.max(there.0 + 3)), "bar");
+            }
+            let bottom = here.1.max(here.0 + 3);
+            parts.rect(spot(bars.0, here.0), spot(bars.0 + BAR, bottom), "bar");
+        });
+    }
+}
+
+fn title(history: &History, life: &Life, name: &str) -> String {
+    let conn = history.conn(life.conn);
+    let up = life.up.0.map_or("never up".into(), |at| format!("up at {at}"));
+    let over = |host: &crate::schedule::Host, over: Option<Time>| match over {
+        Some(at) => format!("over for {host} at {at}"),
+        None => format!("never over for {host}"),
+    };
+    format!("{name}: opened at {}, {up}, {}, {}", life.opened, over(&conn.client, conn.over.0), over(&conn.server, conn.over.1))
+}
+
+/// Draws a tick for each segment that opens, closes or resets a connection.
+pub fn draw_ticks(drawing: &mut Drawing, plan: &Plan, history: &History, lanes: &Lanes, axis: &Axis) {
+    for event in &history.events {
+        let Event { at, what: What::Packet(packet), .. } = event else { continue };
+        let Flags { syn, fin, rst, .. } = packet.flags;
+        let Some(ends) = lanes.ends(history, packet.conn).filter(|_| syn || fin || rst) else { continue };
+        let (lane, other) = (at_side(ends, packet.from), at_side(ends, packet.from.other()));
+        let (x, y) = (lanes.x(lane), axis.y(*at));
+        let to = if lane < other { x + 14 } else { x - 14 };
+        let title = format!("{at}  {}", telling::entry(plan, history, event).text);
+        drawing.group(&format!("tick {}", colour(history, packet.conn)), &title, |parts| {
+            parts.path(&[spot(x, y), spot(to, y + 3)], if rst { "way rst" } else { "way" });
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Connection;
+
+    fn conn(generation: u64, opened: u64, over: Option<u64>) -> Connection {
+        let (name, over) = (format!("client#{generation}"), over.map(Time));
+        let (client, server) = ("client".into(), "server".into());
+        Connection { name, client, server, generation: Some(generation), opened: Time(opened), over: (over, over) }
+    }
+
+    #[test]
+    fn connections_that_overlap_stand_beside_each_other() {
+        let conns = vec![conn(1, 0, Some(100)), conn(2, 50, Some(200)), conn(3, 150, None)];
+        let history = History { conns, end: Time(300), ..History::default() };
+        let slots: Vec<_> = lives(&history).iter().map(|life| (life.slot, life.over.0)).collect();
+        assert_eq!(slots, [(0, Time(100)), (1, Time(200)), (0, Time(300))]);
+    }
+
+    #[test]
+    fn colours_come_round() {
+        let history = History { conns: vec![conn(1, 0, None), conn(7, 0, None)], ..History::default() };
+        assert_eq!((colour(&history, ConnIndex(0)), colour(&history, ConnIndex(1))), ("g1".into(), "g1".into()));
+        assert_eq!(colour(&history, ConnIndex(9)), "g0");
+    }
+}

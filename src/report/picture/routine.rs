@@ -1,0 +1,72 @@
+//! What happens again and again: it may be folded away where a run is long.
+
+use std::collections::BTreeMap;
+
+use crate::report::line::Tone;
+
+use super::entries::{Entry, Shape};
+use super::lanes::Hang;
+
+/// A run in which no more than so much is told is shown whole.
+const SHORT: usize = 70;
+/// A message of a kind that is sent more often is routine; so is anything else that happens more often than the second number.
+const OFTEN: (usize, usize) = (2, 6);
+/// Where more than so much remains, what happens twice is routine, too.
+const STILL_LONG: usize = 500;
+
+/// Whether a run is long enough to fold anything.
+pub fn is_long(told: usize) -> bool {
+    told > SHORT
+}
+
+/// Which of these entries are routine.
+pub fn routine(entries: &[Entry]) -> Vec<bool> {
+    let mut kinds: BTreeMap<(Hang, String), usize> = BTreeMap::new();
+    let kind = |entry: &Entry| (entry.hang, kind(&entry.text));
+    entries.iter().for_each(|entry| *kinds.entry(kind(entry)).or_default() += 1);
+    let of = |often: (usize, usize)| -> Vec<bool> {
+        let is_routine = |entry: &Entry| match entry.shape {
+            Shape::Broken(_) | Shape::Fault => false,
+            _ if entry.tone == Tone::Schedule => kinds[&kind(entry)] > 2 * often.1,
+            Shape::Message(_) => kinds[&kind(entry)] > often.0,
+            _ => kinds[&kind(entry)] > often.1,
+        };
+        entries.iter().map(is_routine).collect()
+    };
+    let routine = of(OFTEN);
+    let remains = routine.iter().filter(|routine| !**routine).count();
+    if remains > STILL_LONG { of((1, 1)) } else { routine }
+}
+
+/// What entries have in common that differ in their numbers only: `n s1 #`.
+pub fn kind(text: &str) -> String {
+    let mut kind = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '0'..='9' if kind.ends_with('#') => {}
+            '0'..='9' => kind.push('#'),
+            c => kind.push(c),
+        }
+    }
+    kind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Time;
+    use crate::report::picture::lanes::Lane;
+
+    fn message(text: String) -> Entry {
+        let (hang, title) = (Hang::Right(Lane(0)), String::new());
+        Entry { at: Time(0), hang, text, title, tone: Tone::Plain, shape: Shape::Message(0) }
+    }
+
+    #[test]
+    fn what_differs_in_numbers_only_is_alike() {
+        assert_eq!(kind("process/read p12 after 40"), "process/read p# after #");
+        let mut entries: Vec<_> = (0..5).map(|n| message(format!("n s1 {n}"))).collect();
+        entries.push(message("welcome".into()));
+        assert_eq!(routine(&entries), [true, true, true, true, true, false]);
+    }
+}

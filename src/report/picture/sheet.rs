@@ -1,0 +1,305 @@
+//! The sheet: every row with its height, every text with its line, so that no two of them collide.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::history::Time;
+use crate::report::line::Tone;
+
+use super::arrows::fate;
+use super::axis::{Axis, Band, Moment, Row, rows};
+use super::entries::{Entry, Shape};
+use super::lanes::{Hang, Lanes, Zone};
+use super::messages::Journey;
+use super::routine::{is_long, kind, routine};
+use super::streams::{Cell, Column};
+
+/// A line of text is so high.
+pub const LINE: i32 = 17;
+/// The room between two rows.
+const PAD: i32 = 5;
+/// A row in which nothing is told, but an arrow ends.
+const BARE: i32 = 10;
+/// A row of idle time.
+const IDLE: i32 = 26;
+/// So many alike in one moment are drawn as one.
+const BURST: usize = 5;
+/// So many of several that are drawn as one are listed where they are hovered over.
+const LISTED: usize = 24;
+/// The most kinds of entries of one place that are told of a fold.
+const KINDS: usize = 4;
+
+/// A row, where it is.
+#[derive(Debug)]
+pub struct Placed {
+    /// What it is.
+    pub row: Row,
+    /// Its first and its last moment.
+    pub span: (Time, Time),
+    /// Its upper and its lower edge.
+    pub edges: (i32, i32),
+    /// Whether its time is told.
+    pub timed: bool,
+    /// What is told in it.
+    pub notes: Vec<Note>,
+    /// What is told of streams: which column, where, what.
+    pub cells: Vec<(usize, i32, Cell)>,
+}
+
+/// A text, where it is.
+#[derive(Debug)]
+pub struct Note {
+    /// The middle of its first line.
+    pub y: i32,
+    /// Where it hangs.
+    pub hang: Hang,
+    /// Its lines.
+    pub lines: Vec<String>,
+    /// What hovering shows.
+    pub title: String,
+    /// How it is to be read.
+    pub tone: Tone,
+    /// What is drawn of it.
+    pub mark: Mark,
+}
+
+/// What is drawn of a note, besides its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// What its entry is drawn as.
+    One(Shape),
+    /// One arrow for many messages of a fold that fared as this one did.
+    Many(Journey),
+    /// One arrow for many messages of one moment that fared as this one did.
+    Burst(Journey),
+    /// Nothing.
+    Nothing,
+}
+
+/// All rows, and where each moment is.
+#[derive(Debug)]
+pub struct Sheet {
+    /// The rows, from top to bottom.
+    pub rows: Vec<Placed>,
+    /// From moments to places.
+    pub axis: Axis,
+}
+
+/// What entries of a fold have in common that are told in one note: where they hang, their words, how they fared.
+type Kind<'a> = (Hang, String, &'a str);
+
+/// What is set on a sheet.
+pub struct Contents<'a> {
+    /// The lanes.
+    pub lanes: &'a Lanes,
+    /// What is told.
+    pub entries: &'a [Entry],
+    /// How messages fared.
+    pub journeys: &'a BTreeMap<usize, Journey>,
+    /// What came of the streams.
+    pub columns: &'a [Column],
+}
+
+impl Sheet {
+    /// Sets everything.
+    pub fn set(contents: &Contents<'_>) -> Self {
+        let times = contents.times();
+        let routine = routine(contents.entries);
+        let moments: Vec<_> = times.iter().map(|at| contents.moment(*at, &routine)).collect();
+        let told = moments.iter().map(|moment| moment.weight).sum();
+        let mut sheet = Self { rows: Vec::new(), axis: Axis::default() };
+        let (mut top, mut bands) = (PAD, Vec::new());
+        for row in rows(&moments, is_long(told)) {
+            let placed = contents.place(row, &times, top);
+            let (from, to) = placed.span;
+            let (_, bottom) = placed.edges;
+            match &placed.row {
+                Row::Moment(_) => bands.push(Band { from, to, first: top - 1, last: top - 1 }),
+                Row::Folded(_) => bands.push(Band { from, to, first: top + 2, last: bottom - 2 }),
+                Row::Idle(..) => {}
+            }
+            top = bottom + PAD;
+            sheet.rows.push(placed);
+        }
+        sheet.axis = Axis::new(bands, top + PAD);
+        sheet
+    }
+
+    /// The row of a moment, or the last one before it.
+    pub fn row_of(&self, at: Time) -> Option<&Placed> {
+        let timed = self.rows.iter().filter(|row| !matches!(row.row, Row::Idle(..)) && row.timed);
+        timed.take_while(|row| row.span.0 <= at).last()
+    }
+}
+
+impl Contents<'_> {
+    /// All moments in which something is drawn.
+    fn times(&self) -> Vec<Time> {
+        let told = self.entries.iter().map(|entry| entry.at);
+        let arrived = self.journeys.values().filter_map(|journey| journey.arrival.at());
+        let flowed = self.columns.iter().flat_map(|column| column.cells.keys().copied());
+        told.chain(arrived).chain(flowed).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Which entries stand at these moments.
+    fn among(&self, from: Time, to: Time) -> std::ops::Range<usize> {
+        self.entries.partition_point(|entry| entry.at < from)..self.entries.partition_point(|entry| entry.at <= to)
+    }
+
+    fn moment(&self, at: Time, routine: &[bool]) -> Moment {
+        let among = self.among(at, at);
+        let cells = self.columns.iter().filter_map(|column| column.cells.get(&at));
+        let flows = cells.clone().all(Cell::is_routine);
+        let weight = among.len() + cells.count();
+        Moment { at, routine: flows && among.into_iter().all(|n| routine[n]), weight }
+    }
+
+    fn place(&self, row: Row, times: &[Time], top: i32) -> Placed {
+        match row {
+            Row::Idle(from, to) => {
+                let edges = (top, top + IDLE);
+                Placed { row, span: (from, to), edges, timed: false, notes: Vec::new(), cells: Vec::new() }
+            }
+            Row::Moment(n) => {
+                let entries = &self.entries[self.among(times[n], times[n])];
+                self.lined_up(row, (times[n], times[n]), self.told(entries), top)
+            }
+            Row::Folded(ref range) => {
+                let span = (times[range.start], times[range.end - 1]);
+                self.lined_up(row, span, self.folded(span), top)
+            }
+        }
+    }
+
+    /// Gives each note and each cell its line: in order, and in a line with the one before where there is room.
+    fn lined_up(&self, row: Row, span: (Time, Time), mut notes: Vec<Note>, top: i32) -> Placed {
+        let mut free: BTreeMap<Zone, usize> = BTreeMap::new();
+        let (mut line, mut lines) = (0, 0);
+        for note in &mut notes {
+            let zone = note.hang.zone();
+            let taken = match zone {
+                Zone::All => lines,
+                Zone::Number(_) => {
+                    free.get(&zone).copied().unwrap_or_default().max(free.get(&Zone::All).copied().unwrap_or_default())
+                }
+            };
+            line = taken.max(line);
+            note.y = top + line as i32 * LINE + LINE / 2;
+            let below = line + note.lines.len().max(1);
+            free.insert(zone, below);
+            lines = lines.max(below);
+        }
+        let y = top + LINE / 2;
+        let cells: Vec<_> =
+            (self.columns.iter().enumerate()).filter_map(|(n, column)| Some((n, y, merged(column, span)?))).collect();
+        let timed = lines > 0 || !cells.is_empty();
+        let lines = lines.max(usize::from(!cells.is_empty())) as i32;
+        let height = if timed { lines * LINE } else { BARE };
+        let extra = if matches!(row, Row::Folded(_)) { LINE } else { 0 };
+        notes.iter_mut().for_each(|note| note.y += extra);
+        Placed { row, span, edges: (top, top + height + extra), timed, notes, cells }
+    }
+
+    /// What is told of one moment: each entry by itself, but many alike in a row as one.
+    fn told(&self, mut entries: &[Entry]) -> Vec<Note> {
+        let mut notes = Vec::new();
+        while let Some(first) = entries.first() {
+            let alike = entries.iter().take_while(|entry| self.are_alike(first, entry)).count().max(1);
+            if alike >= BURST {
+                let of: Vec<_> = entries[..alike].iter().collect();
+                let note = self.one_of(first.hang, &of);
+                let mark = self.journey(first).cloned().map_or(Mark::One(first.shape.clone()), Mark::Burst);
+                notes.push(Note { mark, ..note });
+            } else {
+                notes.extend(entries[..alike].iter().map(|entry| self.one(entry)));
+            }
+            entries = &entries[alike..];
+        }
+        notes
+    }
+
+    fn one(&self, entry: &Entry) -> Note {
+        let (lines, title, mark) = (entry.lines(self.lanes), entry.title.clone(), Mark::One(entry.shape.clone()));
+        Note { y: 0, hang: entry.hang, lines, title, tone: entry.tone, mark }
+    }
+
+    /// Whether two entries say the same but for numbers, and are no work of the schedule; messages must have fared alike.
+    fn are_alike(&self, a: &Entry, b: &Entry) -> bool {
+        let alike = match (self.journey(a), self.journey(b)) {
+            (Some(a), Some(b)) => (a.conn, a.from, fate(a)) == (b.conn, b.from, fate(b)),
+            _ => a.shape == b.shape && matches!(a.shape, Shape::Dot(_)) && a.tone != Tone::Schedule,
+        };
+        alike && a.hang == b.hang && kind(&a.text) == kind(&b.text)
+    }
+
+    /// What is told of moments that are shown as one: how often each kind of entry came.
+    fn folded(&self, span: (Time, Time)) -> Vec<Note> {
+        let mut kinds: Vec<(Kind<'_>, Vec<&Entry>)> = Vec::new();
+        for entry in &self.entries[self.among(span.0, span.1)] {
+            let kind = (entry.hang, kind(&entry.text), self.journey(entry).map_or("", fate));
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, of)) => of.push(entry),
+                None => kinds.push((kind, vec![entry])),
+            }
+        }
+        kinds.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
+        let mut told: BTreeMap<Hang, usize> = BTreeMap::new();
+        let mut notes = Vec::new();
+        let mut left_out: BTreeMap<Hang, usize> = BTreeMap::new();
+        for ((hang, ..), of) in kinds {
+            let told = told.entry(hang).or_default();
+            *told += 1;
+            if *told > KINDS {
+                *left_out.entry(hang).or_default() += of.len();
+            } else {
+                notes.push(self.one_of(hang, &of));
+            }
+        }
+        notes.extend(left_out.into_iter().map(|(hang, n)| Note {
+            y: 0,
+            hang,
+            lines: vec![format!("and {n} more")],
+            title: format!("{n} of other kinds"),
+            tone: Tone::Quiet,
+            mark: Mark::Nothing,
+        }));
+        notes
+    }
+
+    fn journey(&self, entry: &Entry) -> Option<&Journey> {
+        match entry.shape {
+            Shape::Message(n) => self.journeys.get(&n),
+            _ => None,
+        }
+    }
+
+    /// One note for entries of a kind.
+    fn one_of(&self, hang: Hang, of: &[&Entry]) -> Note {
+        let (first, last) = (of[0], of[of.len() - 1]);
+        let text = match of.len() {
+            1 => first.text.clone(),
+            n if first.text == last.text => format!("{n} × {}", first.text),
+            n => format!("{n} × {} … {}", first.text, rest(&first.text, &last.text)),
+        };
+        let mark = self.journey(first).cloned().map(Mark::Many);
+        let entry = Entry { text: text.clone(), ..first.clone() };
+        let mut titles: Vec<_> = of.iter().take(LISTED).map(|entry| entry.title.clone()).collect();
+        titles.extend((of.len() > LISTED).then(|| format!("and {} more", of.len() - LISTED)));
+        let title = titles.join("\n");
+        Note { y: 0, hang, lines: entry.lines(self.lanes), title, tone: first.tone, mark: mark.unwrap_or(Mark::Nothing) }
+    }
+}
+
+/// The words of a text from the first on in which it differs from one before.
+fn rest<'t>(before: &str, text: &'t str) -> &'t str {
+    let alike = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+    let word = text.as_bytes()[..alike].iter().rposition(|byte| *byte == b' ').map_or(0, |blank| blank + 1);
+    &text[word..]
+}
+
+/// What a column tells of a time, if anything.
+fn merged(column: &Column, (from, to): (Time, Time)) -> Option<Cell> {
+    let mut cells = column.cells.range(from..=to).map(|(_, cell)| cell);
+    let mut merged = cells.next()?.clone();
+    cells.for_each(|cell| merged.absorb(cell));
+    Some(merged)
+}

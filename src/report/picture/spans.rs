@@ -1,0 +1,201 @@
+//! What lasts: faults, tasks that are held, hosts that are down.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Event, History, Nature, Scope, Time, What};
+use crate::report::say;
+use crate::schedule::Host;
+
+use super::axis::Axis;
+use super::lanes::{Lane, Lanes};
+use super::markup::{Drawing, spot};
+
+/// A fault, as long as it was in force.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// What is in force.
+    pub said: String,
+    /// What it does.
+    pub nature: Nature,
+    /// Where.
+    pub scope: Scope,
+    /// From when to when; to the end of the run where it never was over.
+    pub from: Time,
+    /// See [`from`](Span::from).
+    pub to: Time,
+    /// Whether it was over before the run was.
+    pub over: bool,
+}
+
+/// All faults of a run.
+pub fn faults(history: &History) -> Vec<Span> {
+    let mut spans: BTreeMap<usize, Span> = BTreeMap::new();
+    for event in &history.events {
+        match &event.what {
+            What::FaultBegan { fault, what, scope, nature, .. } => {
+                let (said, scope) = (say::fault(what), scope.clone());
+                let span = Span { said, nature: *nature, scope, from: event.at, to: history.end, over: false };
+                spans.insert(*fault, span);
+            }
+            What::FaultEnded { fault } => {
+                if let Some(span) = spans.get_mut(fault) {
+                    (span.to, span.over) = (event.at, true);
+                }
+            }
+            _ => {}
+        }
+    }
+    spans.into_values().collect()
+}
+
+/// The class of a fault.
+pub fn class(nature: Nature) -> &'static str {
+    match nature {
+        Nature::Kills => "fault kills",
+        Nature::Slows => "fault slows",
+        Nature::Harmless => "fault harmless",
+    }
+}
+
+/// The patterns with which faults are shaded.
+pub fn hatches() -> String {
+    let natures = [("hatch", "harmless"), ("hatch-kills", "kills"), ("hatch-slows", "slows")];
+    let patterns = natures.map(|(name, class)| {
+        format!(
+            "<pattern id=\"{name}\" class=\"{class}\" width=\"9\" height=\"9\" patternUnits=\"userSpaceOnUse\" \
+             patternTransform=\"rotate(45)\"><rect width=\"9\" height=\"9\" class=\"tint\"/>\
+             <rect width=\"3\" height=\"9\" class=\"stripe\"/></pattern>"
+        )
+    });
+    format!("<svg width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>{}</defs></svg>\n", patterns.concat())
+}
+
+/// Draws all faults.
+pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis, spans: &[Span]) {
+    for span in spans {
+        let until = if span.over { format!("until {}", span.to) } else { "until the end of the run".into() };
+        let title = format!("{}: in force from {} {until}", span.said, span.from);
+        let top = axis.y(span.from);
+        let bottom = axis.y(span.to).max(top + 16);
+        drawing.group(class(span.nature), &title, |parts| {
+            for (left, right) in sides(history, lanes, &span.scope) {
+                parts.rect(spot(left, top), spot(right, bottom), "area");
+                parts.path(&[spot(left, top), spot(right, top)], "edge");
+                parts.path(&[spot(left, bottom), spot(right, bottom)], "edge");
+            }
+        });
+    }
+}
+
+/// From where to where a scope reaches.
+fn sides(history: &History, lanes: &Lanes, scope: &Scope) -> Vec<(i32, i32)> {
+    let conns = scope.conns.iter().filter_map(|conn| lanes.ends(history, *conn));
+    let links = scope.links.iter().filter_map(|(a, b)| lanes.lane(a).zip(lanes.lane(b)));
+    let mut between: Vec<(Lane, Lane)> = conns.chain(links).map(|(a, b)| (a.min(b), a.max(b))).collect();
+    between.sort_unstable();
+    between.dedup();
+    let hosts = scope.hosts.iter().filter_map(|host| lanes.lane(host)).map(|lane| (lanes.x(lane) - 16, lanes.x(lane) + 16));
+    between.into_iter().map(|(a, b)| (lanes.x(a), lanes.x(b))).chain(hosts).collect()
+}
+
+/// When something lasted on a host.
+type Lasting = (Host, Time, Time, String);
+
+/// Draws the lanes: dashed where a host is down, thick where a task of it is held.
+pub fn draw_lanes(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis) {
+    for (lane, host) in lanes.hosts() {
+        let x = lanes.x(lane);
+        drawing.path(&[spot(x, 0), spot(x, axis.bottom())], "lane");
+        for (_, from, to, title) in down(history).iter().filter(|(of, ..)| of == host) {
+            drawing.group("down", title, |parts| {
+                parts.rect(spot(x - 4, axis.y(*from)), spot(x + 4, axis.y(*to)), "area");
+                parts.cross(spot(x, axis.y(*from)), 6, "way");
+            });
+        }
+        for (_, from, to, title) in held(history).iter().filter(|(of, ..)| of == host) {
+            let (top, bottom) = (axis.y(*from), axis.y(*to));
+            drawing.group("held", title, |parts| parts.rect(spot(x - 4, top), spot(x + 4, bottom.max(top + 6)), "area"));
+        }
+    }
+}
+
+/// When hosts were down.
+fn down(history: &History) -> Vec<Lasting> {
+    let begins = |event: &Event| matches!(event.what, What::Died { .. }).then_some("");
+    let ends = |event: &Event| matches!(event.what, What::Started).then_some("");
+    lasting(history, begins, ends)
+        .into_iter()
+        .map(|(host, from, to, _)| {
+            let title = format!("{host} is down from {from} to {to}");
+            (host, from, to, title)
+        })
+        .collect()
+}
+
+/// When tasks were held at points.
+fn held(history: &History) -> Vec<Lasting> {
+    let begins = |event: &Event| match event.what {
+        What::Point { name, held: true, .. } => Some(name),
+        _ => None,
+    };
+    let ends = |event: &Event| match event.what {
+        What::Released { name } => Some(name),
+        _ => None,
+    };
+    lasting(history, begins, ends)
+        .into_iter()
+        .map(|(host, from, to, name)| {
+            let title = format!("a task of {host} is held at {name} from {from} to {to}");
+            (host, from, to, title)
+        })
+        .collect()
+}
+
+/// What begins and ends on hosts, by name.
+fn lasting(
+    history: &History,
+    begins: impl Fn(&Event) -> Option<&'static str>,
+    ends: impl Fn(&Event) -> Option<&'static str>,
+) -> Vec<(Host, Time, Time, &'static str)> {
+    let (mut open, mut all): (BTreeMap<(Host, &str), Vec<Time>>, Vec<_>) = Default::default();
+    for event in &history.events {
+        let Some(host) = &event.host else { continue };
+        if let Some(name) = begins(event) {
+            open.entry((host.clone(), name)).or_default().push(event.at);
+        } else if let Some(name) = ends(event)
+            && let Some(from) = open.get_mut(&(host.clone(), name)).and_then(|since| (!since.is_empty()).then(|| since.remove(0)))
+        {
+            all.push((host.clone(), from, event.at, name));
+        }
+    }
+    let open = open.into_iter().flat_map(|((host, name), since)| since.into_iter().map(move |from| (host.clone(), from, name)));
+    all.extend(open.map(|(host, from, name)| (host, from, history.end, name)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::story::tests::a_gap;
+
+    #[test]
+    fn a_fault_lasts_from_its_beginning_to_its_end() {
+        let (_, history, _) = a_gap();
+        let spans: Vec<_> = faults(&history).into_iter().map(|span| (span.from, span.to, span.over)).collect();
+        assert_eq!(spans, [(Time(3000), Time(3400), true), (Time(3412), Time(4212), true)]);
+    }
+
+    #[test]
+    fn a_host_is_down_until_it_starts_again_or_for_good() {
+        let event = |at, what| Event { at: Time(at), host: Some("server".into()), what };
+        let events = vec![
+            event(0, What::Started),
+            event(10, What::Died { kernel: true }),
+            event(20, What::Started),
+            event(30, What::Died { kernel: true }),
+        ];
+        let history = History { events, end: Time(90), ..History::default() };
+        let down: Vec<_> = down(&history).into_iter().map(|(_, from, to, _)| (from, to)).collect();
+        assert_eq!(down, [(Time(10), Time(20)), (Time(30), Time(90))]);
+    }
+}

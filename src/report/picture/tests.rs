@@ -1,0 +1,108 @@
+//! The page as a whole: of a run told by hand, and of runs that really took place.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::*;
+use crate::report::story::tests::a_gap;
+use crate::scenario::Scenario;
+use crate::world::{Detail, Options, run};
+
+/// The page of the first run of a scenario file, with a defect on, and how many segments it had. What the run breaks is none of
+/// this room's business: it is told that `gap_free` broke when it was over.
+fn page_of(file: &str, defects: &[&str], detail: Detail) -> (String, u64) {
+    let subjects = crate::subjects::built_in();
+    let scenario = Scenario::load(&Path::new("scenarios").join(file), &subjects).unwrap();
+    let mut plan = scenario.plans().remove(0);
+    plan.defects.extend(defects.iter().map(|defect| (*defect).to_owned()));
+    let subject = subjects.iter().find(|subject| subject.name() == plan.subject).unwrap();
+    let history = run(subject, &plan, &Options { detail, ..Options::default() }).unwrap().history;
+    let sentence = "s1: 3 < 4 & 5 > 4".to_owned();
+    let broken = [Broken { property: "gap_free", at: history.end, stream: None, sentence }];
+    (html(&Picture { plan: &plan, history: &history, broken: &broken, replay: "reknit replay 'a&b.toml'" }), history.packets)
+}
+
+#[test]
+fn a_history_without_messages_has_lanes_connections_faults_and_where_it_broke() {
+    let (plan, history, broken) = a_gap();
+    let page = html(&Picture { plan: &plan, history: &history, broken: &broken, replay: "reknit replay a.toml" });
+    for part in [
+        "<title>counter: gap_free breaks</title>",
+        ">client</text>",
+        ">server</text>",
+        "class=\"ribbon g1\"",
+        "class=\"ribbon g2\"",
+        "class=\"fault kills\"",
+        ">cut client#1: client learns at once, server after",
+        "id=\"broken-0\"",
+        "href=\"#broken-0\"",
+        "s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)",
+        ">42 ✖, end ✔</text>",
+        "3 steps, seed 1",
+        "<code>reknit replay a.toml</code>",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    assert!(!page.contains("class=\"message "));
+}
+
+#[test]
+fn each_kind_of_mark_is_in_the_page_of_a_run_that_has_it() {
+    let marks: [(&str, &[&str], &[&str]); 5] = [
+        (
+            "counter/short-cut-while-numbers-flow.toml",
+            &["resumes-one-too-late"],
+            &[
+                "message g1 delivered",
+                "message many g1",
+                "tick g1",
+                "fault kills",
+                "idle",
+                "fold",
+                "cell wrong",
+                "strip",
+                "note plain",
+            ],
+        ),
+        ("counter/half-open-toward-the-client.toml", &[], &["message g1 waited", "message g2 delivered"]),
+        ("counter/data-of-generation-1-is-late.toml", &["old-numbers-delivered"], &["message g1 late", "fault slows"]),
+        ("counter/server-crashes-and-starts-again.toml", &[], &["down", "ribbon g0", "message g1 delivered"]),
+        ("counter/held-between-attach-and-welcome.toml", &[], &["held", "fault slows"]),
+    ];
+    for (file, defects, classes) in marks {
+        let (page, _) = page_of(file, defects, Detail::Full);
+        for class in classes {
+            assert!(page.contains(&format!("class=\"{class}")), "{file}: {class}");
+        }
+    }
+}
+
+#[test]
+fn what_a_page_would_read_as_markup_is_text() {
+    let (page, _) = page_of("counter/short-cut-while-numbers-flow.toml", &[], Detail::Verdict);
+    assert!(page.contains("s1: 3 &lt; 4 &amp; 5 &gt; 4") && page.contains("reknit replay &#39;a&amp;b.toml&#39;"));
+    assert!(!page.contains("3 < 4"));
+}
+
+#[test]
+fn a_page_stands_by_itself() {
+    let (page, _) = page_of("counter/two-clients-one-cut.toml", &[], Detail::Full);
+    for needs in ["<script", "<link", "src=", "http:", "https:", "@import"] {
+        assert!(!page.contains(needs), "{needs}");
+    }
+    let names: Vec<_> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let known: BTreeSet<_> = names.iter().copied().collect();
+    assert_eq!(known.len(), names.len(), "each name is given once");
+    let links = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next());
+    links.for_each(|link| assert!(known.contains(link), "#{link} leads nowhere"));
+}
+
+#[cfg(feature = "exec")]
+#[test]
+fn a_run_of_thousands_of_segments_is_a_page_below_a_megabyte() {
+    for file in ["exec/http-slow-reader.toml", "exec/a-flood-beside-a-quiet-process.toml"] {
+        let (page, packets) = page_of(file, &[], Detail::Full);
+        assert!(packets >= 2_000, "{file}: {packets} segments");
+        assert!(page.len() < 1_000_000, "{file}: {} bytes", page.len());
+    }
+}

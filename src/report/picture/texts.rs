@@ -1,0 +1,170 @@
+//! The rows as they are read: times, texts on lanes, pauses, folds, and what came of the streams at the side.
+
+use crate::history::{History, Time};
+use crate::report::line::Tone;
+use crate::report::say;
+
+use super::axis::Row;
+use super::entries::Shape;
+use super::lanes::Lanes;
+use super::markup::{Drawing, Lean, spot};
+use super::ribbons::colour;
+use super::sheet::{LINE, Mark, Note, Placed, Sheet};
+use super::streams::{Cell, Column, Piece, Unit, bytes};
+use super::{arrows, markup::escaped};
+
+/// The side has so much room for a stream.
+const COLUMN: i32 = 96;
+/// From the last zone to the first stream.
+const GAP: i32 = 12;
+
+/// Where the middle of a stream's column is.
+pub fn column_x(lanes: &Lanes, n: usize) -> i32 {
+    lanes.room().1 + GAP + n as i32 * COLUMN + COLUMN / 2
+}
+
+/// How wide everything is.
+pub fn width(lanes: &Lanes, columns: &[Column]) -> i32 {
+    lanes.room().1 + GAP + columns.len() as i32 * COLUMN + GAP
+}
+
+/// What is behind everything: idle time, folds, and where something broke.
+pub fn draw_ground(drawing: &mut Drawing, lanes: &Lanes, columns: &[Column], sheet: &Sheet) {
+    let right = width(lanes, columns);
+    for (n, _) in columns.iter().enumerate() {
+        let x = column_x(lanes, n) - COLUMN / 2;
+        drawing.rect(spot(x + 3, 0), spot(x + COLUMN - 3, sheet.axis.bottom()), "column");
+    }
+    for row in &sheet.rows {
+        let (top, bottom) = row.edges;
+        match row.row {
+            Row::Idle(from, to) => {
+                drawing.rect(spot(0, top), spot(right, bottom), "idle");
+                let middle = spot(lanes.times(), (top + bottom) / 2 + 4);
+                drawing.text(middle, Lean::Ends, "pause", &format!("… {}", pause(from, to)));
+            }
+            Row::Folded(_) => drawing.rect(spot(0, top - 1), spot(right, bottom + 1), "fold"),
+            Row::Moment(_) => {}
+        }
+        for note in row.notes.iter().filter(|note| matches!(note.mark, Mark::One(Shape::Broken(_)))) {
+            let (top, height) = (note.y - LINE / 2 - 1, note.lines.len() as i32 * LINE + 2);
+            drawing.rect(spot(0, top), spot(right, top + height), "broke");
+        }
+    }
+}
+
+/// A pause: whole tenths of a second, below two minutes.
+fn pause(from: Time, to: Time) -> String {
+    let pause = to.since(from);
+    if pause.as_secs() < 120 { format!("{:.1} s", pause.as_secs_f64()) } else { say::span(pause) }
+}
+
+/// All texts.
+pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, columns: &[Column], sheet: &Sheet) {
+    for row in sheet.rows.iter().filter(|row| row.timed) {
+        draw_times(drawing, lanes, row);
+        for note in &row.notes {
+            draw_note(drawing, history, lanes, note);
+        }
+        for (n, y, cell) in &row.cells {
+            draw_cell(drawing, column_x(lanes, *n), *y + 4, cell, &columns[*n]);
+        }
+    }
+}
+
+fn draw_times(drawing: &mut Drawing, lanes: &Lanes, row: &Placed) {
+    let (from, to) = row.span;
+    let (x, y) = (lanes.times(), row.edges.0 + LINE / 2 + 4);
+    let name = format!("t{}", from.0);
+    drawing.raw(&format!("<text id=\"{name}\" x=\"{x}\" y=\"{y}\" class=\"time end\">{from}</text>"));
+    if let Row::Folded(moments) = &row.row {
+        let said = format!("… until {to}: {} of routine, folded (list)", say::count(moments.len() as u64, "moment"));
+        let said = escaped(&said);
+        let x = lanes.room().0;
+        drawing.raw(&format!("<a href=\"#fold-{}\"><text x=\"{x}\" y=\"{y}\" class=\"unfold\">{said}</text></a>\n", from.0));
+    }
+}
+
+fn draw_note(drawing: &mut Drawing, history: &History, lanes: &Lanes, note: &Note) {
+    let (x, lean) = lanes.set(note.hang);
+    let class = match note.mark {
+        Mark::One(Shape::Message(_)) | Mark::Many(_) | Mark::Burst(_) => "label".to_owned(),
+        Mark::One(Shape::Fault) => "word".to_owned(),
+        Mark::One(Shape::Opens(_, conn)) => format!("opens {}", colour(history, conn)),
+        _ => "note".to_owned(),
+    };
+    let class = class.as_str();
+    if let Mark::One(Shape::Broken(n)) = note.mark {
+        drawing.raw(&format!("<a id=\"broken-{n}\"></a>"));
+    }
+    if let Mark::Many(journey) = &note.mark {
+        arrows::draw_many(drawing, history, lanes, journey, note.y);
+    }
+    drawing.group(&format!("{class} {}", tone(note.tone)), &note.title, |parts| {
+        match &note.mark {
+            Mark::One(Shape::Dot(lane)) => parts.disc(spot(lanes.x(*lane), note.y), 4, "dot"),
+            Mark::One(Shape::Opens(lane, _)) => parts.disc(spot(lanes.x(*lane), note.y), 4, "dot"),
+            _ => {}
+        }
+        let baseline = if class == "label" { 2 } else { 4 };
+        for (n, line) in note.lines.iter().enumerate() {
+            let y = note.y + baseline + n as i32 * LINE;
+            parts.text(spot(x, y), lean, "", line);
+        }
+    });
+}
+
+fn tone(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "plain",
+        Tone::Schedule => "schedule",
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+        Tone::Broken => "broken",
+        Tone::Quiet => "quiet",
+    }
+}
+
+fn draw_cell(drawing: &mut Drawing, x: i32, y: i32, cell: &Cell, column: &Column) {
+    let wrong = cell.delivered.iter().any(|piece| matches!(piece, Piece::Jump(..)));
+    let failed = cell.ending.as_ref().is_some_and(|(_, well)| !well);
+    let class = if wrong || failed { "cell wrong" } else { "cell" };
+    drawing.group(class, &cell.title(&column.stream), |parts| {
+        let (produced, delivered) = (cell.produced_text(), cell.delivered_text());
+        if !produced.is_empty() {
+            parts.text(spot(x - 6, y), Lean::Ends, "", &produced);
+        }
+        if !delivered.is_empty() {
+            parts.text(spot(x + 6, y), Lean::Begins, "got", &delivered);
+        }
+    });
+}
+
+/// The names of lanes and streams, which stay in sight.
+pub fn heading(lanes: &Lanes, columns: &[Column]) -> String {
+    let mut drawing = Drawing::default();
+    for (lane, host) in lanes.hosts() {
+        drawing.text(spot(lanes.x(lane), 28), Lean::Centred, "host", host.as_str());
+    }
+    drawing.text(spot(lanes.times(), 28), Lean::Ends, "time", "time");
+    for (n, column) in columns.iter().enumerate() {
+        let x = column_x(lanes, n);
+        let (produced, delivered) = column.totals;
+        let (unit, short): (_, fn(u64) -> String) = match column.unit {
+            Unit::Items => ("items", |n| n.to_string()),
+            Unit::Bytes => ("bytes", bytes),
+        };
+        let title = format!("{}: {produced} {unit} produced, {delivered} delivered in the whole run", column.stream);
+        drawing.group("stream", &title, |parts| {
+            parts.text(spot(x, 14), Lean::Centred, "name", &column.stream.to_string());
+            parts.text(spot(x - 4, 27), Lean::Ends, "of", "produced");
+            parts.text(spot(x + 4, 27), Lean::Begins, "of", "delivered");
+            parts.text(spot(x - 4, 40), Lean::Ends, "of", &short(produced));
+            let class = if produced == delivered || !column.opened { "of" } else { "of less" };
+            let delivered = if column.opened { short(delivered) } else { "–".to_owned() };
+            parts.text(spot(x + 4, 40), Lean::Begins, class, &delivered);
+        });
+    }
+    let wide = width(lanes, columns);
+    format!("<svg class=\"heading\" width=\"{wide}\" height=\"46\" viewBox=\"0 0 {wide} 46\">\n{}</svg>\n", drawing.markup())
+}
