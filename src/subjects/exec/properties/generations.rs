@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Trouble, broken, has_puppet, host, judged};
 use crate::history::{Event, Nature, Side, What};
 use crate::property::{Broken, Evidence};
-use crate::schedule::FieldValue;
+use crate::schedule::{Fault, FieldValue};
 
 /// Why a client gives up a connection that lives.
 const LIVES: [&str; 2] = ["the server calls it closed", "the server sent what is no message"];
@@ -75,27 +75,38 @@ pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Broken> {
 pub(super) const LITTLE: usize = 32 << 10;
 
 /// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
-/// enough for whatever it was waiting for. Not judged are attempts during which something died: nobody may be left to answer.
+/// enough for whatever it was waiting for. Judged are attempts during which nothing was wrong but that tasks were held: what died leaves
+/// nobody to answer, and what was late goes on being late when its fault is over.
 pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
     let enough = evidence.plan.latency.1 * 4 + Duration::from_millis(500);
     let (mut trouble, mut output) = (Trouble::default(), 0);
+    // The faults in force besides holds, and the hosts whose attempt has seen none of them.
+    let mut in_force: BTreeSet<usize> = BTreeSet::new();
     let mut unharmed: BTreeSet<&str> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         trouble.pass(event);
         match &event.what {
             What::Produced { bytes, .. } => output += bytes.len(),
-            What::Died { .. } | What::FaultBegan { nature: Nature::Kills, .. } => unharmed.clear(),
-            What::Milestone { name: "exec.client.recovering", .. } => drop(unharmed.insert(host(event))),
+            What::Died { .. } => unharmed.clear(),
+            What::FaultBegan { fault, what, nature, .. }
+                if *nature != Nature::Harmless && !matches!(what, Fault::Hold { .. }) =>
+            {
+                in_force.insert(*fault);
+                unharmed.clear();
+            }
+            What::FaultEnded { fault } => drop(in_force.remove(fault)),
+            What::Milestone { name: "exec.client.recovering", .. } if in_force.is_empty() => drop(unharmed.insert(host(event))),
             What::Milestone { name: "exec.client.attempt-failed", fields } => {
+                let was_unharmed = unharmed.remove(host(event));
                 // What follows is the next attempt.
-                let unharmed = !unharmed.insert(host(event));
+                unharmed.extend(in_force.is_empty().then_some(host(event)));
                 let unanswered = FieldValue::text(fields, "why") == Some("given up");
                 let calm = trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
-                if unharmed && unanswered && calm && output <= LITTLE {
+                if was_unharmed && unanswered && calm && output <= LITTLE {
                     let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
                     found.push(broken("attempts_are_answered", event.at, None, sentence));
                 }

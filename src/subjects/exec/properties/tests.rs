@@ -245,19 +245,21 @@ fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
     let begun = |told: Told, ms| milestone(told, ms, "exec.client.recovering", &[]);
     let given_up = |told: Told, ms| milestone(told, ms, "exec.client.attempt-failed", &[("why", "given up")]);
     let wrong = ["an attempt was given up that nothing kept from being answered (at 9.000 s)"];
-    let after = |ends| begun(history().kills(2_000, ends), 2_500);
-    assert_eq!(breaks(&given_up(after(3_000), 9_000), attempts_are_answered), wrong);
-    let second = given_up(given_up(begun(history(), 1_000).kills(2_000, 3_000), 4_000), 9_000);
-    assert_eq!(breaks(&second, attempts_are_answered), wrong, "the one after it");
-    assert!(breaks(&given_up(after(8_900), 9_000), attempts_are_answered).is_empty(), "just before");
-    assert!(breaks(&given_up(after(12_000), 9_000), attempts_are_answered).is_empty(), "in force");
-    let struck = given_up(begun(history(), 1_000).kills(2_000, 3_000), 9_000);
-    assert!(breaks(&struck, attempts_are_answered).is_empty(), "what it was waiting for may be dead");
-    let died = given_up(after(3_000).died("server", 4_000), 9_000);
+    // The answer is held for a while, at the server.
+    let held = |told: Told, ends| given_up(begun(told, 2_500).by("server").slows(3_000, ends).by("client"), 9_000);
+    assert_eq!(breaks(&held(history().kills(1_000, 2_000), 4_000), attempts_are_answered), wrong);
+    let second = given_up(begun(history(), 1_000).kills(2_000, 3_000), 4_000);
+    assert!(breaks(&second, attempts_are_answered).is_empty(), "what it was waiting for may be dead");
+    assert_eq!(breaks(&given_up(second, 9_000), attempts_are_answered), wrong, "the one after it");
+    assert!(breaks(&held(history(), 8_900), attempts_are_answered).is_empty(), "just before");
+    assert!(breaks(&held(history(), 12_000), attempts_are_answered).is_empty(), "in force");
+    assert!(breaks(&held(history().kills(2_000, 3_500), 4_000), attempts_are_answered).is_empty(), "when it began");
+    let died = given_up(begun(history().kills(1_000, 2_000), 2_500).died("server", 4_000), 9_000);
     assert!(breaks(&died, attempts_are_answered).is_empty());
-    let refused = milestone(after(3_000), 9_000, "exec.client.attempt-failed", &[("why", "no connection")]);
+    let refused = begun(history().kills(1_000, 2_000), 2_500);
+    let refused = milestone(refused, 9_000, "exec.client.attempt-failed", &[("why", "no connection")]);
     assert!(breaks(&refused, attempts_are_answered).is_empty());
-    let much = after(3_000).produced("p1/stdout", 4_000, &"x".repeat(40 << 10));
+    let much = begun(history().kills(1_000, 2_000), 2_500).produced("p1/stdout", 4_000, &"x".repeat(40 << 10));
     assert!(breaks(&given_up(much, 9_000), attempts_are_answered).is_empty(), "a catch-up with much output takes longer");
 }
 
