@@ -10,6 +10,7 @@ type BySweep = (&'static str, &'static str);
 
 #[rustfmt::skip]
 const EXEC: &[BySweep] = &[
+    ("consumer-after-handshake", "scenarios/exec/a-busy-process-before-the-handshake-ends.toml"),
     ("catches-up-one-by-one", "scenarios/exec/many-processes-catch-up.toml"),
     ("duplicates-delivered", "scenarios/exec/what-is-read-is-told-too.toml"),
     ("transport-closed-retried-hot", "scenarios/exec/a-server-that-says-its-transport-is-closed.toml"),
