@@ -199,10 +199,16 @@ impl World {
         direction.last_arrival
     }
 
+    /// The newest segment of its direction is on its way.
     fn schedule_arrival(&mut self, segment: Segment, arrival: Time, packet: Packet) {
+        let n = self.conns.get(segment.conn).from(segment.from).sent;
+        self.schedule_nth_arrival(segment, n, arrival, packet);
+    }
+
+    /// The same of the `n`-th segment of its direction.
+    fn schedule_nth_arrival(&mut self, segment: Segment, n: u64, arrival: Time, packet: Packet) {
         let (conn, from) = (segment.conn, segment.from);
         let rank = link::rank(self.seed(), conn, from, arrival);
-        let n = self.conns.get(conn).from(from).sent;
         self.schedule(arrival, rank, Due::Packet { conn, from, n, packet });
     }
 
@@ -257,8 +263,7 @@ impl World {
             match on_its_way {
                 Some(n) => {
                     let arrival = self.conns.get(conn).from(from).last_arrival;
-                    let rank = link::rank(self.seed(), conn, from, arrival);
-                    self.schedule(arrival, rank, Due::Packet { conn, from, n, packet });
+                    self.schedule_nth_arrival(segment, n, arrival, packet);
                 }
                 None => {
                     let effects = self.effects(segment);
