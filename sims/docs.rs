@@ -20,7 +20,14 @@ fn reknit(args: &[String]) -> Output {
 
 fn reknit_in(folder: &Path, args: &[String]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
-    command.args(args).current_dir(folder).env_remove("COLUMNS").output().unwrap()
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_remove("COLUMNS")
+        .env_remove("GITHUB_ACTIONS")
+        .env_remove("GITHUB_STEP_SUMMARY")
+        .output()
+        .unwrap()
 }
 
 fn text(bytes: Vec<u8>) -> String {

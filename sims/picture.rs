@@ -47,6 +47,7 @@ fn draw(folder: &Folder, args: &[&str]) -> PathBuf {
     let out = folder.0.join("run.html");
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
     command.arg("replay").args(args).arg("--html").arg(&out).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
     let done = command.output().unwrap();
     let told = String::from_utf8(done.stdout).unwrap();
     assert!(told.contains(&format!("picture  {}\n", out.display())), "{}", String::from_utf8_lossy(&done.stderr));

@@ -86,6 +86,9 @@ pub struct Run {
     /// How results are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Write what came of each file, too: JUnit XML, as CI servers read it
+    #[arg(long, value_name = "OUT")]
+    pub junit: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -108,6 +111,9 @@ pub struct Hunt {
     pub changes: Changes,
     #[command(flatten)]
     pub pool: Workers,
+    /// Write what was found, too: JUnit XML, as CI servers read it
+    #[arg(long, value_name = "OUT")]
+    pub junit: Option<PathBuf>,
 }
 
 impl Hunt {
@@ -128,6 +134,9 @@ pub struct Sweep {
     pub positions: bool,
     #[command(flatten)]
     pub pool: Workers,
+    /// Write what was found, too: JUnit XML, as CI servers read it
+    #[arg(long, value_name = "OUT")]
+    pub junit: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ use crate::schedule::{Plan, Profile};
 use crate::subject::Erased;
 
 use super::args::{Changes, Hunt};
+use super::ci::Ci;
 use super::files;
 use super::finds::Finds;
 use super::interrupt::Interrupted;
@@ -28,6 +29,7 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     let subject = files::named(&args.subject, subjects)?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let ground = ground(subject, &name, &args.changes, subjects)?;
+    let ci = Ci::open(args.junit.as_ref(), page)?;
     let (first, count) = (args.seed.unwrap_or(ground.profile.first_seed), args.count());
     let seeds = (0..count).map(move |n| first.wrapping_add(n));
     let (started, fresh) = (Instant::now(), page.fresh.clone());
@@ -51,7 +53,10 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     page.no_progress();
     stopped?;
     let hunted = hunted?;
-    page.say(&summary::tell(&hunted, &finds, subject, started.elapsed()))?;
+    let (wall, title) = (started.elapsed(), format!("{} hunt {}", page.program, subject.name()));
+    let told = summary::tell(&hunted, &finds, subject, wall);
+    page.say(&told)?;
+    ci.tell(&finds.account(title, subject.name(), &told, wall), page)?;
     Ok(hunted.broke == 0)
 }
 

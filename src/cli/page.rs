@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use crate::hunt::Fresh;
 use crate::report::WIDTH;
 
+use super::github::Github;
+
 /// A mistake of the user's: one line that says what to do. It ends the command with status 2.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stop(pub String);
@@ -34,8 +36,19 @@ pub struct Page<'a> {
     pub pictures: Option<PathBuf>,
     /// The name by which this program was called.
     pub program: String,
+    /// What a job of GitHub Actions asks for, where this is one.
+    pub github: Github,
     /// Whether the reader of the results has gone. The command goes on without a word: its status still counts.
     pub closed: bool,
+}
+
+#[cfg(test)]
+impl<'a> Page<'a> {
+    /// A page of so many characters that nobody watches, with nothing around it.
+    pub fn of_test(out: &'a mut dyn Write, err: &'a mut dyn Write, input: &'a mut dyn Read, width: usize) -> Self {
+        let (live, fresh, pictures, closed) = (false, None, None, false);
+        Self { out, err, input, width, live, fresh, pictures, program: "reknit".into(), github: Github::default(), closed }
+    }
 }
 
 impl Page<'_> {
@@ -56,6 +69,11 @@ impl Page<'_> {
     pub fn complain(&mut self, why: &str) {
         let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
         writeln!(self.err, "{}: {line}", self.program).ok();
+    }
+
+    /// Prints lines for the machine that runs a job. Nobody to read them is no mistake.
+    pub fn mark(&mut self, lines: &str) {
+        write!(self.err, "{lines}").ok();
     }
 
     /// Shows how far the work is, in a line that is written over the one before.

@@ -54,7 +54,8 @@ impl Drawn<'_> {
             page = drawn.map_err(|lost| lost.to_string()).and_then(|drawn| drawn.map_err(|error| error.to_string()));
             ControlFlow::Continue(())
         });
-        write(path, &page?)
+        let why = |error| format!("{}: this picture cannot be written: {error}", path.display());
+        write_whole(path, &page?).map_err(why)
     }
 }
 
@@ -64,14 +65,6 @@ pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Broken], of: &Path) -> 
     let property = main_thing(broken).map_or("held", |broken| broken.property).replace('_', "-");
     let of = of.file_stem().map_or(String::new(), |stem| format!("{}-", stem.to_string_lossy()));
     folder.join(format!("{}-{property}-{of}{}.html", plan.subject, plan.seed))
-}
-
-/// Writes a page, also over one that is there.
-///
-/// # Errors
-/// If it cannot be written: which and why, in one line.
-pub(crate) fn write(path: &Path, page: &str) -> Result<(), String> {
-    write_whole(path, page).map_err(|error| format!("{}: this picture cannot be written: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -16,22 +16,23 @@ use crate::subject::Erased;
 use crate::world::{Detail, Options};
 
 use super::args::{Engine, Replay};
+use super::outputs::Output;
 use super::page::{Page, Stop};
 use super::select::{changes, quoted};
-use super::{files, hunt, picture};
+use super::{files, hunt};
 
 /// Tells the whole story of one run; whether it held.
 pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
     let until = args.until.as_deref().map(read_until).transpose()?;
     let (scenario, subject) = wanted(args, subjects, page)?;
+    let output = Output::wanted(args.html.as_ref(), "--html")?;
     let (subject, plan) = (&subject, args.select.plan(&scenario, &subject)?);
     let options = Options { detail: Detail::Full, engine: args.engine.into(), log: args.log, ..Options::default() };
     let case = Case { subject, plan: &plan, expect: &expected(&scenario) };
     let judged = judge(case, &options, |_| true)?;
-    if let Some(out) = &args.html {
+    if let Some(output) = output {
         let replay = &again(args, &page.program);
-        let drawn = html(&Picture { plan: &plan, history: &judged.history, broken: &judged.broken, replay });
-        picture::write(out, &drawn).map_err(|why| Stop(format!("{why}; name another one with --html")))?;
+        output.write(&html(&Picture { plan: &plan, history: &judged.history, broken: &judged.broken, replay }))?;
     }
     let telling = Telling { until, packets: args.packets };
     page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;

@@ -13,6 +13,7 @@ use crate::subject::Erased;
 use crate::world::RunError;
 
 use super::args::{Engine, Format, Run};
+use super::ci::Ci;
 use super::files::{self, Found};
 use super::page::{Page, Stop};
 use super::results;
@@ -37,7 +38,7 @@ pub(super) struct Ran {
 /// Runs scenario files; whether all is as it should be.
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took
 pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
-    let started = Instant::now();
+    let (started, ci) = (Instant::now(), Ci::open(args.junit.as_ref(), page)?);
     let jobs = files::find(&args.files)?.into_iter().map(|found| job(found, args, subjects, page));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
     let (mut ran, count) = (Vec::new(), jobs.len());
@@ -54,10 +55,13 @@ pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Res
     let cannot = cannot_run(&ran);
     if !ran.iter().all(Ran::is_not_run) {
         let totals = Totals { wall: started.elapsed(), ..totals(&ran, args) };
+        let is_text = args.format == Format::Text;
+        let stories = if is_text || ci.listens(page) { results::stories(&ran, args, page) } else { Vec::new() };
         match args.format {
             Format::Json => page.say(&format!("{}\n", json::totals(&totals)))?,
-            Format::Text => results::tell(&ran, &totals, args, page)?,
+            Format::Text => results::tell(&ran, &totals, &stories, page)?,
         }
+        ci.tell(&results::account(&ran, &totals, &stories, args, page), page)?;
     }
     cannot.map_or_else(|| Ok(!ran.iter().any(|ran| ran.row.verdict.is_bad())), Err)
 }

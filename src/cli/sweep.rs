@@ -11,6 +11,7 @@ use crate::schedule::Plan;
 use crate::subject::Erased;
 
 use super::args::Sweep;
+use super::ci::Ci;
 use super::files;
 use super::finds::Finds;
 use super::interrupt::Interrupted;
@@ -22,6 +23,7 @@ mod summary;
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took
 pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
     let (subject, plan) = wanted(args, subjects, page)?;
+    let ci = Ci::open(args.junit.as_ref(), page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool());
@@ -43,8 +45,10 @@ pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) ->
     if args.positions {
         page.say(&format!("{}\n", summary::positions(&swept)))?;
     }
-    page.say(&summary::tell(&swept, &subject, started.elapsed(), page.width))?;
-    page.say(&finds.summary(swept.broke, "run"))?;
+    let (wall, file) = (started.elapsed(), args.file.display());
+    let told = summary::tell(&swept, &subject, wall, page.width) + &finds.summary(swept.broke, "run");
+    page.say(&told)?;
+    ci.tell(&finds.account(format!("{} sweep {file}", page.program), &file.to_string(), &told, wall), page)?;
     Ok(swept.broke == 0)
 }
 

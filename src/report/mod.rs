@@ -8,11 +8,15 @@
 //! - [`parting`]: where two runs part.
 //! - [`telling`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`say`]: what such lines are made of.
 //! - [`picture`]: a run as a page to look at.
+//! - [`account`]: what was run, case by case; as CI servers read it: [`junit`], [`github`].
 //! - [`envelope`]: a scenario file between markers, in the middle of other output.
 
+pub mod account;
 pub mod envelope;
+pub mod github;
 pub mod items;
 pub mod json;
+pub mod junit;
 pub mod line;
 pub mod parting;
 pub mod picture;
