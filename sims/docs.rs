@@ -128,6 +128,7 @@ fn what_pages_point_to_is_there() {
         "docs/sweeps.md",
         "docs/kill-matrix.md",
         "docs/pictures.md",
+        "docs/json.md",
     ] {
         let text = fs::read_to_string(root().join(page)).unwrap();
         let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);

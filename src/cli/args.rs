@@ -111,6 +111,9 @@ pub struct Hunt {
     pub changes: Changes,
     #[command(flatten)]
     pub pool: Workers,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
     /// Write what was found, too: JUnit XML, as CI servers read it
     #[arg(long, value_name = "OUT")]
     pub junit: Option<PathBuf>,
@@ -134,6 +137,9 @@ pub struct Sweep {
     pub positions: bool,
     #[command(flatten)]
     pub pool: Workers,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
     /// Write what was found, too: JUnit XML, as CI servers read it
     #[arg(long, value_name = "OUT")]
     pub junit: Option<PathBuf>,
@@ -157,6 +163,9 @@ pub struct Defects {
     pub runs: u64,
     #[command(flatten)]
     pub pool: Workers,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// What the command line changes in a subject.

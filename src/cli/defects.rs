@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::hunt::Checks;
 use crate::hunt::matrix::{BySweep, Kill, kill, kill_by_sweep};
 use crate::hunt::seed::DEFAULT;
-use crate::report::say;
+use crate::report::{json, say};
 use crate::schedule::Plan;
 use crate::subject::Erased;
 
-use super::args::{Changes, Defects};
+use super::args::{Changes, Defects, Format};
 use super::page::{Page, Stop};
 use super::{files, hunt, select};
 
@@ -19,6 +19,18 @@ struct Row {
     kill: Kill,
     /// Where there is something to sweep.
     swept: Option<BySweep>,
+}
+
+impl Row {
+    /// Whether a sweep found it.
+    fn is_swept(&self) -> bool {
+        self.swept.is_some_and(|swept| swept.found.is_some())
+    }
+
+    /// Whether it was found at all.
+    fn is_found(&self) -> bool {
+        self.kill.found.is_some() || self.is_swept()
+    }
 }
 
 /// Hunts each defect, or those that were named, and sweeps for it; whether all were found by the one or the other.
@@ -34,7 +46,8 @@ pub fn defects(args: &Defects, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>
     let (checks, pool) = (Checks::default(), args.pool.pool());
     let by_sweep = if plans.is_empty() { "" } else { "by sweep" };
     let head = format!("{:wide$}  {:>9}  {:>5}  {:>5}  {:22}  {by_sweep}", "defect", "schedules", "drawn", "steps", "property");
-    page.say(&format!("{}\n", head.trim_end()))?;
+    let is_text = args.format == Format::Text;
+    page.say(&if is_text { format!("{}\n", head.trim_end()) } else { String::new() })?;
     let mut rows = Vec::new();
     for (n, defect) in wanted.iter().enumerate() {
         page.progress(&format!("{}/{}  {defect}", n + 1, wanted.len()));
@@ -45,11 +58,22 @@ pub fn defects(args: &Defects, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>
         };
         page.no_progress();
         let row = Row { kill, swept };
-        page.say(&format!("{}\n", line(&row, wide).trim_end()))?;
+        page.say(&match args.format {
+            Format::Text => format!("{}\n", line(&row, wide).trim_end()),
+            Format::Json => json::kill(subject.name(), &row.kill, row.swept).text(),
+        })?;
         rows.push(row);
     }
-    page.say(&format!("\n{}\n", summary(&rows)))?;
-    Ok(rows.iter().all(|row| row.kill.found.is_some() || row.swept.is_some_and(|swept| swept.found.is_some())))
+    let missed = rows.iter().filter(|row| !row.is_found()).count();
+    page.say(&match args.format {
+        Format::Text => format!("\n{}\n", summary(&rows)),
+        Format::Json => {
+            let (by_chance, by_sweep) =
+                (rows.iter().filter(|row| row.kill.found.is_some()), rows.iter().filter(|row| row.is_swept()));
+            json::matrix(subject.name(), rows.len(), by_chance.count(), by_sweep.count(), missed).text()
+        }
+    })?;
+    Ok(missed == 0)
 }
 
 /// The schedules that are swept.
@@ -89,7 +113,7 @@ fn summary(rows: &[Row]) -> String {
     let kills = rows.iter().map(|row| &row.kill);
     let found: Vec<_> = kills.filter_map(|kill| kill.found.as_ref().map(|found| (kill.schedules, found))).collect();
     let soon = found.iter().filter(|(schedules, _)| *schedules <= 100).count();
-    let swept = rows.iter().filter(|row| row.swept.is_some_and(|swept| swept.found.is_some())).count();
+    let swept = rows.iter().filter(|row| row.is_swept()).count();
     let mut steps: Vec<_> = found.iter().filter_map(|(_, found)| found.steps).collect();
     steps.sort_unstable();
     let of = |at: usize| steps.get(at).map_or("none".to_owned(), |steps| say::count(*steps as u64, "step"));

@@ -12,12 +12,13 @@ use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
 use crate::hunt::{Case, Failed, Pool};
 use crate::property::Broken;
 use crate::report::account::{self, Account, Break, Came, Group};
-use crate::report::{Failure, envelope, say, story};
+use crate::report::{Failure, envelope, json, say, story};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::Erased;
 use crate::world::Engine;
 
+use super::args::Format;
 use super::ci::{place, plain};
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
@@ -48,6 +49,7 @@ pub(super) struct Finds {
     before: BTreeSet<PathBuf>,
     /// What a CI server is told of: each that was kept, also before.
     cases: Vec<account::Case>,
+    format: Format,
 }
 
 /// A find, as small as it could be made.
@@ -66,7 +68,7 @@ fn case(file: &Path, origin: &str, it: Break) -> account::Case {
 
 impl Finds {
     /// Nothing yet, of a subject with these defects on. The pool is that of whoever makes finds small.
-    pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted, pool: Pool) -> Self {
+    pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted, pool: Pool, format: Format) -> Self {
         let folder = if defects.is_empty() { FOUND } else { picture::FOLDER };
         let kept = Kept::open(Path::new(folder), subject);
         Self {
@@ -80,6 +82,7 @@ impl Finds {
             duplicates: 0,
             before: BTreeSet::new(),
             cases: Vec::new(),
+            format,
         }
     }
 
@@ -125,12 +128,17 @@ impl Finds {
         let story = story::failure(&failure, page.width);
         let told = Break {
             property: main.property.to_owned(),
-            sentence: main.sentence,
+            sentence: main.sentence.clone(),
             story: plain(&story),
             replay: replay.clone(),
             place: self::place(Path::new(&place), &[], ""),
         };
         self.cases.push(case(&file, origin, told));
+        if self.format == Format::Json {
+            let (file, toml) = ((place != "-").then_some(place), Kept::file(plan, &main));
+            let kept = json::Find { file, toml, replay, picture, origin: origin.clone(), ..json::Find::default() };
+            return page.say(&json::find(plan, broken, kept).text());
+        }
         page.say(&format!("{story}\n"))?;
         text.map_or(Ok(()), |text| page.say(&format!("{}\n", envelope::seal(&text))))
     }
@@ -165,6 +173,19 @@ impl Finds {
         let all = || account::Case { name: format!("all of {of}"), about: totals.to_owned(), came: Came::Good };
         let cases = if self.cases.is_empty() { vec![all()] } else { self.cases.clone() };
         Account { title, groups: vec![Group { name: of.to_owned(), cases }], totals: totals.to_owned(), wall }
+    }
+
+    /// What a machine is told of the finds of a hunt; the rest of the line is the hunt's.
+    pub fn of_hunt(&self) -> json::Hunt {
+        let properties = self.broke.iter().map(|(property, runs)| ((*property).to_owned(), *runs)).collect();
+        let (subject, kept, like) = (self.subject.name().to_owned(), self.saved.len() as u64, self.duplicates);
+        json::Hunt { subject, properties, kept, like, ..json::Hunt::default() }
+    }
+
+    /// What a machine is told of the finds of a sweep of a file; the rest of the line is the sweep's.
+    pub fn of_sweep(&self, file: &Path) -> json::Sweep {
+        let (file, kept, like) = (file.display().to_string(), self.saved.len() as u64, self.duplicates);
+        json::Sweep { file, kept, like, ..json::Sweep::default() }
     }
 
     /// The last lines: what broke in so many runs, what was kept of it, and what had been before. `noun` is what a run is called.

@@ -13,7 +13,7 @@ use crate::schedule::draw::GENERATOR;
 use crate::schedule::{Plan, Profile};
 use crate::subject::Erased;
 
-use super::args::{Changes, Hunt};
+use super::args::{Changes, Format, Hunt};
 use super::ci::Ci;
 use super::files;
 use super::finds::Finds;
@@ -35,7 +35,7 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let drawn_from = seed(&ground, &name, &args.changes);
-    let mut finds = Finds::new(subject, &ground.profile.defects, interrupted.clone(), args.pool.pool());
+    let mut finds = Finds::new(subject, &ground.profile.defects, interrupted.clone(), args.pool.pool(), args.format);
     let mut stopped = Ok(());
     let each = |hunted: &Hunted, failed: Option<Failed>| {
         let done = hunted.tally.runs;
@@ -55,7 +55,10 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     let hunted = hunted?;
     let (wall, title) = (started.elapsed(), format!("{} hunt {}", page.program, subject.name()));
     let told = summary::tell(&hunted, &finds, subject, wall);
-    page.say(&told)?;
+    match args.format {
+        Format::Text => page.say(&told)?,
+        Format::Json => page.say(&summary::lines(&hunted, &finds, subject, wall))?,
+    }
     ci.tell(&finds.account(title, subject.name(), &told, wall), page)?;
     Ok(hunted.broke == 0)
 }

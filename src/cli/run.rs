@@ -47,7 +47,7 @@ pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Res
         let done = carry_out(job, args, &doing, page)?;
         if args.format == Format::Json {
             page.no_progress();
-            page.say(&format!("{}\n", json::row(&done.row, done.subject.name(), &failures(&done.tally))))?;
+            page.say(&json::scenario(&done.row, done.subject.name(), &failures(&done.tally)).text())?;
         }
         ran.push(done);
     }
@@ -58,7 +58,7 @@ pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Res
         let is_text = args.format == Format::Text;
         let stories = if is_text || ci.listens(page) { results::stories(&ran, args, page) } else { Vec::new() };
         match args.format {
-            Format::Json => page.say(&format!("{}\n", json::totals(&totals)))?,
+            Format::Json => page.say(&json::totals(&totals).text())?,
             Format::Text => results::tell(&ran, &totals, &stories, page)?,
         }
         ci.tell(&results::account(&ran, &totals, &stories, args, page), page)?;

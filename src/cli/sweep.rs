@@ -10,7 +10,7 @@ use crate::hunt::{Checks, Swept, sweep as run};
 use crate::schedule::Plan;
 use crate::subject::Erased;
 
-use super::args::Sweep;
+use super::args::{Format, Sweep};
 use super::ci::Ci;
 use super::files;
 use super::finds::Finds;
@@ -26,7 +26,7 @@ pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) ->
     let ci = Ci::open(args.junit.as_ref(), page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
-    let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool());
+    let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool(), args.format);
     let mut stopped = Ok(());
     let each = |swept: &Swept, caught: Option<Caught>| {
         if swept.done.is_multiple_of(16) {
@@ -42,12 +42,13 @@ pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) ->
     page.no_progress();
     stopped?;
     let swept = swept?;
-    if args.positions {
-        page.say(&format!("{}\n", summary::positions(&swept)))?;
-    }
     let (wall, file) = (started.elapsed(), args.file.display());
     let told = summary::tell(&swept, &subject, wall, page.width) + &finds.summary(swept.broke, "run");
-    page.say(&told)?;
+    match args.format {
+        Format::Json => page.say(&summary::lines(&swept, &finds, &subject, args, wall))?,
+        Format::Text if args.positions => page.say(&format!("{}\n{told}", summary::positions(&swept)))?,
+        Format::Text => page.say(&told)?,
+    }
     ci.tell(&finds.account(format!("{} sweep {file}", page.program), &file.to_string(), &told, wall), page)?;
     Ok(swept.broke == 0)
 }

@@ -6,6 +6,8 @@ use crate::property::Promise;
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
 
+mod lines;
+
 /// A subject with a row in each table, whose hosts do nothing.
 struct Mute;
 
