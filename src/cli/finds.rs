@@ -109,7 +109,6 @@ impl Finds {
         }
         let saved = self.kept.keep(&find.plan, &main);
         self.saved.insert(saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone));
-        page.no_progress();
         let file = saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone);
         let name = file.file_name().unwrap_or_default().to_owned();
         let (place, text) = match saved {
@@ -150,7 +149,7 @@ impl Finds {
         let case = Case { subject: &self.subject, plan: &plan, expect: &Expect::default() };
         let shrunk = main_thing(&broken).and_then(|main| {
             let shrunk = shrink::shrink(case, main, &self.budget, |so_far| {
-                page.progress(&told(so_far));
+                page.progress.say(told(so_far));
                 if self.interrupted.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             shrunk.ok()

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use crate::hunt::Fresh;
 use crate::report::WIDTH;
 
+use super::args::Format;
 use super::github::Github;
+use super::progress::Progress;
 
 /// A mistake of the user's: one line that says what to do. It ends the command with status 2.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Page<'a> {
     pub width: usize,
     /// Whether somebody watches: progress is shown.
     pub live: bool,
+    /// How far long work is.
+    pub progress: Progress,
     /// Who is asked for a second opinion of a run that failed.
     pub fresh: Option<Fresh>,
     /// Where pictures of failures are put; nowhere where there is no such folder.
@@ -47,7 +51,8 @@ impl<'a> Page<'a> {
     /// A page of so many characters that nobody watches, with nothing around it.
     pub fn of_test(out: &'a mut dyn Write, err: &'a mut dyn Write, input: &'a mut dyn Read, width: usize) -> Self {
         let (live, fresh, pictures, closed) = (false, None, None, false);
-        Self { out, err, input, width, live, fresh, pictures, program: "reknit".into(), github: Github::default(), closed }
+        let (progress, github, program) = (Progress::new(live), Github::default(), "reknit".to_owned());
+        Self { out, err, input, width, live, progress, fresh, pictures, program, github, closed }
     }
 }
 
@@ -57,7 +62,8 @@ impl Page<'_> {
         if self.closed {
             return Ok(());
         }
-        match self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()) {
+        let Self { out, progress, .. } = self;
+        match progress.suspend(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
             Err(error) => return Err(Stop(format!("standard output cannot be written to: {error}"))),
             Ok(()) => {}
@@ -65,10 +71,16 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// Prints a word to a person that is no result: a machine that reads results does not get it.
+    pub fn remark(&mut self, text: &str, format: Format) -> Result<(), Stop> {
+        if format == Format::Text { self.say(text) } else { Ok(()) }
+    }
+
     /// Prints a mistake: one line, whatever the text. Nobody to read it is no further mistake.
     pub fn complain(&mut self, why: &str) {
         let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
-        writeln!(self.err, "{}: {line}", self.program).ok();
+        let Self { err, progress, program, .. } = self;
+        progress.suspend(|| writeln!(err, "{program}: {line}").ok());
     }
 
     /// Prints lines for the machine that runs a job. Nobody to read them is no mistake.
@@ -76,20 +88,9 @@ impl Page<'_> {
         write!(self.err, "{lines}").ok();
     }
 
-    /// Shows how far the work is, in a line that is written over the one before.
-    pub fn progress(&mut self, text: &str) {
-        if self.live {
-            let text: String = text.chars().take(self.width.saturating_sub(1)).collect();
-            write!(self.err, "\r{text}\x1b[K").and_then(|()| self.err.flush()).ok();
-        }
-    }
-
     /// Takes the line of progress away.
     pub fn no_progress(&mut self) {
-        self.progress("");
-        if self.live {
-            write!(self.err, "\r").ok();
-        }
+        self.progress.clear();
     }
 }
 

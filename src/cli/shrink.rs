@@ -33,7 +33,7 @@ pub fn shrink(args: &Shrink, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let case = Case { subject, plan: &plan, expect: &expect };
     let listen = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let shrunk = make_small(case, &broken, &Budget::default(), |so_far| {
-        page.progress(&told(so_far));
+        page.progress.say(told(so_far));
         if listen.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     page.no_progress();
