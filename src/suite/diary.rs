@@ -27,7 +27,7 @@ impl Diary {
     pub fn enter(&self, subject: &str, name: String, tested: &Result<String, Wrong>) {
         let (about, came) = match tested {
             Ok(about) => (about.clone(), Came::Good),
-            Err(wrong) => (String::new(), Came::Broke(Box::new(wrong.it.clone()))),
+            Err(wrong) => (String::new(), Came::Broke(wrong.it.clone())),
         };
         let mut account = self.account.lock().expect("nobody panics who holds it");
         account.group(subject).cases.push(Case { name, about, came });

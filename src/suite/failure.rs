@@ -20,7 +20,7 @@ pub struct Wrong {
     /// What the test says.
     pub said: String,
     /// The same for a CI server.
-    pub it: Break,
+    pub it: Box<Break>,
 }
 
 impl From<String> for Wrong {
@@ -33,7 +33,7 @@ impl From<String> for Wrong {
         };
         let sentence = said.lines().next().unwrap_or_default().to_owned();
         let story = if said.lines().count() > 1 { said.clone() } else { String::new() };
-        Self { it: Break { property: "suite".into(), sentence, story, replay: String::new(), place }, said }
+        Self { it: Box::new(Break { property: "suite".into(), sentence, story, replay: String::new(), place }), said }
     }
 }
 
@@ -57,7 +57,7 @@ pub fn unless_good(subject: &Arc<dyn Erased>, scenario: &Scenario, tally: &Tally
     let place = place(&scenario.path, failed.map_or(&[], |failed| &failed.broken), &sentence);
     let replay = failed.map_or(String::new(), |failed| replay(scenario, failed, engine).1);
     let story = plain(told.split(envelope::BEGIN).next().unwrap_or_default());
-    Err(Wrong { said: colours(&told), it: Break { property, sentence, story, replay, place } })
+    Err(Wrong { said: colours(&told), it: Box::new(Break { property, sentence, story, replay, place }) })
 }
 
 /// How a failure is told.

@@ -89,6 +89,7 @@ pub fn html(picture: &Picture<'_>) -> String {
     texts::draw(&mut drawing, history, &lanes, &columns, &sheet);
 
     let seen = Seen { history, journeys: journeys.values().collect(), spans: &spans, sheet: &sheet, broke: !broken.is_empty() };
+    let class = if lanes.are_many() { "run wide" } else { "run" };
     let (wide, high) = (texts::width(&lanes, &columns), sheet.axis.bottom());
     let more = match left_out {
         0 => String::new(),
@@ -103,7 +104,7 @@ pub fn html(picture: &Picture<'_>) -> String {
         head::story(picture),
         "<main>\n".to_owned(),
         texts::heading(&lanes, &columns),
-        format!("<svg class=\"run\" width=\"{wide}\" height=\"{high}\" viewBox=\"0 0 {wide} {high}\">\n"),
+        format!("<svg class=\"{class}\" width=\"{wide}\" height=\"{high}\" viewBox=\"0 0 {wide} {high}\">\n"),
         drawing.markup(),
         "</svg>\n</main>\n".to_owned(),
         head::folded(&entries, &sheet),
