@@ -262,16 +262,16 @@ impl Drawing<'_> {
         let within_reach: Vec<_> =
             self.subject.milestones().iter().filter(|doc| self.reachable(doc.only)).map(|doc| doc.name).collect();
         if !self.profile.faults.at.is_empty() {
-            return self.weighed(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(name), &AT_MILESTONE, dice));
+            return self.weighed(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(name), dice));
         }
         let common = [self.subject.catch_up_milestone(), self.subject.generation_milestone()];
         let common: Vec<_> = common.into_iter().flatten().collect();
         if below(2, dice) == 0
             && let Some(name) = pick(&common, dice)
         {
-            return Some(self.sometime(Trigger::milestone(*name), &AT_MILESTONE, dice));
+            return Some(self.sometime(Trigger::milestone(*name), dice));
         }
-        pick(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(*name), &AT_MILESTONE, dice))
+        pick(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(*name), dice))
     }
 
     /// A point that product code can reach, some time, and then a while: by the profile's weights. Those that only a defect brings
@@ -287,8 +287,7 @@ impl Drawing<'_> {
         } else {
             self.weighed(&names, dice)
         };
-        let times = if name.is_some_and(|name| only_here.contains(&name)) { &AT_MILESTONE } else { &AT_POINT };
-        name.map(|name| self.sometime(Trigger::point(name), times, dice))
+        name.map(|name| self.sometime(Trigger::point(name), dice))
     }
 
     /// One of these names, by the profile's weights.
@@ -298,8 +297,8 @@ impl Drawing<'_> {
     }
 
     /// Mostly the first or second time, and at once; now and then much later.
-    fn sometime(&self, trigger: Trigger, times: &[u64; 4], dice: &mut impl RngCore) -> Trigger {
-        let nth = match weigh(times, dice) {
+    fn sometime(&self, trigger: Trigger, dice: &mut impl RngCore) -> Trigger {
+        let nth = match weigh(&TIMES, dice) {
             Some(3) => u64::between(&4, &20, dice),
             few => few.unwrap_or(0) as u64 + 1,
         };
@@ -326,11 +325,8 @@ impl Drawing<'_> {
     }
 }
 
-/// How many of 16 milestones are meant for the first, second and third time, and for a later one.
-const AT_MILESTONE: [u64; 4] = [8, 6, 1, 1];
-
-/// The same of points: many are passed once by each connection, and what is wrong there shows at the second.
-const AT_POINT: [u64; 4] = [5, 9, 1, 1];
+/// How many of 16 milestones and points are meant for the first, second and third time, and for a later one.
+const TIMES: [u64; 4] = [8, 6, 1, 1];
 
 /// The operations of one client, as the subject's strategy comes up with them, each under a seed of its own.
 struct Values {

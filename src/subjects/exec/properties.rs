@@ -22,6 +22,7 @@
 //! | `kept_while_healthy` | the milestones that call a peer silent, and when the network was at fault |
 //! | `refusals_pass` | the milestones of refused reads, and of processes that failed |
 //! | `processes_fail_truly` | the reasons for which a client fails processes, what was printed, and the room for it |
+//! | `attached_are_heard` | the milestones of an attach, at the server and at the client, and when the network was at fault |
 //! | `closed_are_kept` | the milestones that tell of processes that are forgotten, and who was attached then |
 //! | `holes_are_asked_for` | what a client holds back, and the milestone that says that it asks |
 //! | `write_ids_are_own` | the milestone that tells the id of a write |
@@ -131,6 +132,11 @@ pub(super) const OWN: &[Property] = &[
         name: "attempts_are_answered",
         doc: "an attempt to connect is given up for want of an answer only where something kept that from coming",
         check: generations::attempts_are_answered,
+    },
+    Property {
+        name: "attached_are_heard",
+        doc: "a client hears at once that the server has attached its connection",
+        check: generations::attached_are_heard,
     },
     Property {
         name: "closed_are_kept",

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Trouble, broken, has_puppet, host, judged};
-use crate::history::{Event, Nature, Side, Time, What};
+use crate::history::{Connection, Event, Nature, Side, Time, What};
 use crate::property::{Broken, Evidence};
 use crate::schedule::{Fault, FieldValue};
 
@@ -31,6 +31,11 @@ impl<'a> Told<'a> {
     fn gives_up_the_living(&self) -> bool {
         FieldValue::text(self.fields, "why").is_some_and(|why| LIVES.contains(&why))
     }
+}
+
+/// The connection that product code knows by this number, from 1; 0 is none.
+fn connection<'a>(evidence: &Evidence<'a>, number: u64) -> Option<&'a Connection> {
+    evidence.history.conns.get(usize::try_from(number).ok()?.checked_sub(1)?)
 }
 
 /// An installed connection is given up when it is over, or when the server says so; never for what became of another one.
@@ -92,8 +97,7 @@ pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         let Some(told) = Told::of(event) else { continue };
-        let client = usize::try_from(told.conn - 1).ok().and_then(|conn| evidence.history.conns.get(conn));
-        let Some(client) = client.map(|conn| conn.client.as_str()) else { continue };
+        let Some(client) = connection(evidence, told.conn).map(|conn| conn.client.as_str()) else { continue };
         match told.name {
             "exec.server.attached" if FieldValue::number(told.fields, "resumed") == Some(0) => {
                 sessions.fresh.insert(told.conn);
@@ -144,8 +148,7 @@ pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
                 begun.insert(told.conn, (processes, event.at));
             }
             "exec.client.caught-up" => {
-                let opened =
-                    usize::try_from(told.conn - 1).ok().and_then(|conn| evidence.history.conns.get(conn)).map(|conn| conn.opened);
+                let opened = connection(evidence, told.conn).map(|conn| conn.opened);
                 let calm = trouble.in_force == 0 && trouble.last <= opened && output <= LITTLE;
                 if let Some((processes, since)) = begun.get(&told.conn)
                     && *processes > 1
@@ -192,8 +195,7 @@ pub(super) const LITTLE: usize = 32 << 10;
 
 /// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
 /// enough for whatever it was waiting for. Judged are attempts during which nothing was wrong but that tasks were held: what died leaves
-/// nobody to answer, and what was late goes on being late when its fault is over. Where the server attached the connection, what
-/// was before that does not matter: the answer left in that moment.
+/// nobody to answer, and what was late goes on being late when its fault is over.
 pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
@@ -203,14 +205,10 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
     // The faults in force besides holds, and the hosts whose attempt has seen none of them.
     let mut in_force: BTreeSet<usize> = BTreeSet::new();
     let mut unharmed: BTreeSet<&str> = BTreeSet::new();
-    let mut attached: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         trouble.pass(event);
         match &event.what {
-            What::Milestone { name: "exec.server.attached", fields } => {
-                attached.extend(FieldValue::number(fields, "conn").map(|conn| (conn, event.at)));
-            }
             What::Produced { bytes, .. } => output += bytes.len(),
             What::Died { .. } => unharmed.clear(),
             What::FaultBegan { fault, what, nature, .. }
@@ -227,13 +225,49 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
                 unharmed.extend(in_force.is_empty().then_some(host(event)));
                 let unanswered = FieldValue::text(fields, "why") == Some("given up");
                 let calm = trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
-                let attached = FieldValue::number(fields, "conn").and_then(|conn| attached.get(&conn));
-                let was_answered = attached.is_some_and(|at| trouble.last <= Some(*at) && *at + enough < event.at);
-                if (was_unharmed || was_answered) && unanswered && calm && output <= LITTLE {
+                if was_unharmed && unanswered && calm && output <= LITTLE {
                     let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
                     found.push(broken("attempts_are_answered", event.at, None, sentence));
                 }
             }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// The answer of a server that has attached a connection is heard there, whatever else came before it and whatever happens later. Judged
+/// are connections on which nothing was wrong for as long as the answer takes, and on which little can stand before it.
+pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if !evidence.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let enough = evidence.plan.latency.1 * 2 + Duration::from_millis(100);
+    let (mut trouble, mut output) = (Trouble::default(), 0);
+    let is_over = |of: u64, by: Time| connection(evidence, of).is_none_or(|conn| conn.over.0.is_some_and(|over| over <= by));
+    let mut unheard: BTreeMap<u64, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        unheard.retain(|conn, attached| {
+            let late = *attached + enough < event.at;
+            if late && output <= LITTLE && !is_over(*conn, *attached + enough) {
+                let sentence = format!("connection {conn} was attached at {attached}, and its client did not hear of it");
+                found.push(broken("attached_are_heard", *attached + enough, None, sentence));
+            }
+            !late
+        });
+        trouble.pass(event);
+        if trouble.in_force > 0 || trouble.last == Some(event.at) {
+            unheard.clear();
+        }
+        if let What::Produced { bytes, .. } = &event.what {
+            output += bytes.len();
+        }
+        let Some(told) = Told::of(event) else { continue };
+        match told.name {
+            "exec.server.attached" if trouble.in_force == 0 => drop(unheard.insert(told.conn, event.at)),
+            "exec.client.initialized" | "exec.client.attempt-failed" | "exec.server.detached" => drop(unheard.remove(&told.conn)),
             _ => {}
         }
     }
@@ -271,7 +305,7 @@ pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{ConnEnd, ConnIndex, Connection, History, Time};
+    use crate::history::{ConnEnd, ConnIndex, History};
     use crate::property::Promise;
     use crate::schedule::Plan;
 
@@ -383,6 +417,25 @@ mod tests {
         let wrong = "2 processes caught up one after the other, from 1.000 s on, though nothing was in their way (at 1.061 s)";
         assert_eq!((of(2, 60, 900), of(2, 61, 900)), (vec![], vec![wrong.to_owned()]));
         assert_eq!((of(1, 61, 899), of(2, 61, 901)), (vec![], vec![]), "one alone, and one with trouble");
+    }
+
+    #[test]
+    fn what_the_server_answers_is_heard() {
+        let entry = |at, what| Event { at: Time(at), host: None, what };
+        let of = |what, at, trouble| {
+            let mut events = vec![
+                entry(1_000, attached(1, 1)),
+                entry(at, what),
+                entry(trouble, What::Died { kernel: false }),
+                entry(1_200, detached(2)),
+            ];
+            events.sort_by_key(|event| event.at);
+            judge_events(attached_are_heard, events)
+        };
+        let wrong = ["connection 1 was attached at 1.000 s, and its client did not hear of it"];
+        assert_eq!((of(initialized(1), 1_140, 900), of(initialized(1), 1_141, 900)), (vec![], wrong.map(str::to_owned).into()));
+        assert_eq!(of(initialized(2), 1_100, 900), wrong, "another connection");
+        assert_eq!(of(initialized(1), 1_150, 1_100), [""; 0], "something was in its way");
     }
 
     #[test]

@@ -281,21 +281,6 @@ fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
 }
 
 #[test]
-fn what_the_server_has_answered_is_no_reason_to_give_an_attempt_up() {
-    let of_conn = |told: Told, ms, name, why: &str| {
-        let fields = [("conn", FieldValue::Number(2)), ("why", FieldValue::Text(why.into()))].into();
-        told.user(ms, What::Milestone { name, fields })
-    };
-    let told = |calm, answered| {
-        let told = milestone(history(), 1_000, "exec.client.recovering", &[]).kills(2_000, calm);
-        of_conn(of_conn(told, answered, "exec.server.attached", ""), 9_000, "exec.client.attempt-failed", "given up")
-    };
-    assert_eq!(breaks(&told(3_000, 3_000), attempts_are_answered).len(), 1);
-    assert!(breaks(&told(3_001, 3_000), attempts_are_answered).is_empty(), "the answer may have been lost");
-    assert!(breaks(&told(3_000, 8_900), attempts_are_answered).is_empty(), "it is on its way");
-}
-
-#[test]
 fn what_a_server_does_for_a_connection_ends_with_it() {
     let told = |over, end| history().conn(1, 0, over).by("server").upstream(1_000, end).by("client");
     assert!(breaks(&told(Some(5_000), Some(5_500)), end_with_their_connection).is_empty());

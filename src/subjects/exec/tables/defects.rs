@@ -12,7 +12,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a client asks for a new session after a cut, in the place of its own", "facts, 1"),
     defect("StillAttachedIsPermanent", "still-attached-is-permanent", &["justified_failure"],
         "a client takes \"still attached\" for an error that does not pass", "facts, 3"),
-    defect("ConsumerAfterHandshake", "consumer-after-handshake", &["attempts_are_answered", "justified_failure"],
+    defect("ConsumerAfterHandshake", "consumer-after-handshake", &["attached_are_heard", "attempts_are_answered", "justified_failure"],
         "notifications are taken only after the handshake: a full queue holds the answer up", "facts, 5"),
     defect("ArrivalOrder", "arrival-order", &["gap_free", "in_sequence"],
         "events are published as they arrive", "facts, 7"),
