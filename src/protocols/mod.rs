@@ -6,8 +6,11 @@
 //!
 //! - [`counter`]: a stream of numbers that is resumed from the last one seen. The harness's own test subject.
 //! - [`exec`]: commands run on another machine, after the codex exec-server.
+//! - [`rpc`]: what those share that speak JSON-RPC over WebSocket.
 
 mod counted;
 pub mod counter;
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(feature = "json-rpc")]
+pub mod rpc;
