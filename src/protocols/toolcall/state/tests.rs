@@ -1,0 +1,1 @@
+//! What actions make of sessions and chats.
