@@ -13,6 +13,8 @@ mod counted;
 pub mod counter;
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(test)]
+mod memory;
 #[cfg(feature = "json-rpc")]
 pub mod rpc;
 #[cfg(feature = "toolcall")]

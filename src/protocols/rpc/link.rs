@@ -25,7 +25,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message as Frame};
 
-use super::{Message, WireLimits};
+use super::WireLimits;
 use crate::net::{ConnId, Stream};
 use crate::resume::EVER;
 
@@ -52,7 +52,7 @@ pub(in crate::protocols) struct Link {
 /// What happened on a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::protocols) enum Heard {
-    /// A frame came: a message, if [`Message::parse`] finds one in it.
+    /// A frame came: a message, if [`Message::parse`](super::Message::parse) finds one in it.
     Frame(Bytes),
     /// There is room again, which [`Link::has_room`] had denied.
     Room,
@@ -110,7 +110,8 @@ impl Link {
     }
 
     /// Appends a message to what is to be written.
-    pub(in crate::protocols) fn send(&mut self, message: &Message) {
+    #[cfg(any(test, feature = "exec"))]
+    pub(in crate::protocols) fn send(&mut self, message: &super::Message) {
         self.push(Frame::text(message.to_text()));
     }
 
@@ -148,6 +149,7 @@ impl Link {
     }
 
     /// Listens on as if the peer could never be silent.
+    #[cfg(feature = "exec")]
     pub(in crate::protocols) fn listen_for_ever(&mut self) {
         self.limits = WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..self.limits };
         self.next_ping = self.socket.get_ref().heard + EVER;

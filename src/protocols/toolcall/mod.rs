@@ -40,4 +40,6 @@ pub mod client;
 pub mod host;
 pub mod limits;
 pub mod state;
+#[cfg(test)]
+mod tests;
 pub mod wire;

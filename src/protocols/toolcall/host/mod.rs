@@ -29,14 +29,13 @@ mod census;
 mod connection;
 pub mod core;
 mod shared;
-#[cfg(test)]
-mod tests;
 
 pub use self::core::{Answer, CallId, Core, Effect, Identity, Over, Owner, Stored, Unanswered};
 pub use agent::{Agent, Ended, Permission, Refused, Turn};
 pub use archive::{Archive, MemoryArchive};
 pub use census::{Census, Counts};
 
+pub(in crate::protocols::toolcall) use self::core::stamp;
 use shared::Shared;
 
 /// How long the host waits after it could not accept a connection: whatever is short then (files, memory) stays short for a

@@ -48,7 +48,7 @@ pub fn summary(chat: &ChatState) -> ChatSummary {
         changes: chat.changes.clone(),
         origin: chat.origin.clone(),
         movable: chat.movable,
-        interactivity: chat.interactivity.clone(),
+        interactivity: chat.interactivity,
         working_directories: chat.working_directories.clone(),
     }
 }

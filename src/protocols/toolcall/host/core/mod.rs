@@ -300,7 +300,7 @@ impl Core {
 }
 
 /// How a moment stands in a record.
-pub(super) fn stamp(at: SystemTime) -> String {
+pub(in crate::protocols::toolcall) fn stamp(at: SystemTime) -> String {
     // A wall clock that shows a year of five digits is wrong, and says the last moment of four.
     let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
     humantime::format_rfc3339_millis(at.clamp(SystemTime::UNIX_EPOCH, last)).to_string()

@@ -66,7 +66,7 @@ impl Core {
     /// An answer came.
     pub(super) fn replied(&mut self, conn: ConnId, id: &RequestId, answer: Result<Box<RawValue>, ErrorBody>) {
         let RequestId::Number(id) = id else { return };
-        if !self.reverse.get(id).is_some_and(|asked| asked.conn == conn) {
+        if self.reverse.get(id).is_none_or(|asked| asked.conn != conn) {
             return; // it was given up, or asked elsewhere
         }
         let Some(asked) = self.reverse.remove(id) else { return };
