@@ -10,6 +10,8 @@ use crate::subject::Erased;
 pub mod counter;
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(feature = "toolcall")]
+pub mod toolcall;
 
 pub use counter::Counter;
 #[cfg(feature = "exec")]

@@ -51,6 +51,39 @@ enum News {
     Heard(u64, Result<Heard, Lost>),
 }
 
+/// A moment at which others may run before the core hears.
+enum Moment {
+    /// This connection was opened; the network's number of it.
+    Opened(u64, u64),
+    /// This connection is over.
+    Closed(u64),
+    /// None.
+    Other,
+}
+
+impl News {
+    fn moment(&self) -> Moment {
+        match self {
+            Self::Opened(generation, Some(link)) => Moment::Opened(*generation, link.id()),
+            Self::Heard(generation, Err(_)) => Moment::Closed(*generation),
+            _ => Moment::Other,
+        }
+    }
+}
+
+/// Between what happened to the connection and what the core makes of it.
+async fn pass(moment: Moment) {
+    match moment {
+        Moment::Opened(generation, conn) => {
+            crate::point!("toolcall.client.opened", generation = generation, conn = conn).await;
+        }
+        Moment::Closed(generation) => {
+            crate::point!("toolcall.client.close.unreported", generation = generation).await;
+        }
+        Moment::Other => {}
+    }
+}
+
 /// What a task was for.
 enum Done {
     Ran(Key, Box<ToolCallResult>),
@@ -110,7 +143,7 @@ impl Work {
         let due = self.shared.core().due();
         tokio::select! {
             biased;
-            news = self.wire.next() => self.hear(news),
+            news = self.wire.next() => self.hear(news).await,
             Some(done) = self.tasks.join_next() => self.done(done),
             () = changed.notified() => {}
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
@@ -124,7 +157,8 @@ impl Work {
         self.env.entropy.below(u64::MAX)
     }
 
-    fn hear(&mut self, news: News) {
+    async fn hear(&mut self, news: News) {
+        pass(news.moment()).await;
         let (now, random) = (Instant::now(), self.random());
         match news {
             News::Opened(generation, Some(link)) => {

@@ -103,6 +103,7 @@ async fn step(shared: &Shared, link: &mut Link, conn: ConnId, wake: &Notify) -> 
     tokio::select! {
         biased;
         heard = link.next() => if let Heard::Frame(frame) = heard? {
+            crate::point!("toolcall.host.heard", conn = conn.0).await;
             shared.core().hear(conn, &frame, Instant::now());
         },
         () = wake.notified() => {}

@@ -61,7 +61,8 @@ impl Core {
 
     /// Something happened to a channel. An action of our own that the host answers is ours no more to assume.
     pub(super) fn happened(&mut self, envelope: ActionEnvelope) {
-        let own = envelope.origin.as_ref().filter(|origin| origin.client_id == self.identity.client);
+        let ignored = crate::defect!(RejectionUnheard) && envelope.rejection_reason.is_some();
+        let own = envelope.origin.as_ref().filter(|origin| origin.client_id == self.identity.client && !ignored);
         if let Some(unconfirmed) = own.and_then(|origin| self.unconfirmed.remove(&origin.client_seq)) {
             let outcome = match &envelope.rejection_reason {
                 Some(why) => Err(Failure::Rejected(why.clone())),

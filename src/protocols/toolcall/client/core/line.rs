@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use tokio::time::Instant;
 
-use super::outbound::{Asked, Purpose};
+use super::outbound::{Asked, Held, Purpose};
 use super::{Core, Effect, answer};
 use crate::protocols::toolcall::client::Failure;
 use crate::protocols::toolcall::wire::ahp::commands::Implementation;
@@ -19,6 +19,7 @@ use crate::protocols::toolcall::wire::{
     AuthenticateParams, InitializeParams, InitializeResult, Message, ROOT, ReconnectParams, ReconnectResult, Snapshot, ahp, code,
     epoch_of, meta_with, method,
 };
+use crate::resume::EVER;
 
 /// How the connection is.
 #[derive(Debug)]
@@ -145,7 +146,13 @@ impl Core {
             ReconnectResult::Replay(replay) => {
                 let (generation, actions) = (self.generation, replay.actions.len() as u64);
                 crate::milestone!("toolcall.client.replayed", generation, actions);
-                replay.actions.into_iter().for_each(|envelope| self.happened(envelope));
+                for envelope in replay.actions {
+                    if crate::defect!(ReplayNotApplied) {
+                        self.seen = self.seen.max(envelope.server_seq);
+                    } else {
+                        self.happened(envelope);
+                    }
+                }
                 replay.missing.iter().for_each(|channel| self.gone(channel));
             }
             ReconnectResult::Snapshot(snapshot) => {
@@ -163,7 +170,8 @@ impl Core {
         let given = snapshots.iter().map(|snapshot| snapshot.resource.clone()).collect::<BTreeSet<_>>();
         for snapshot in snapshots {
             self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
-            if let Some(replica) = self.replicas.get_mut(&snapshot.resource) {
+            let skipped = crate::defect!(OnlyTheRootIsReseated) && snapshot.resource != ROOT;
+            if let Some(replica) = self.replicas.get_mut(&snapshot.resource).filter(|_| !skipped) {
                 replica.reseat(snapshot);
             }
         }
@@ -213,12 +221,22 @@ impl Core {
         if generation != self.generation || matches!(self.line, Line::Closed(_) | Line::Waiting { .. }) {
             return;
         }
+        if crate::defect!(SecondLossUnnoticed) && matches!(self.line, Line::Shaking { .. }) {
+            self.line = Line::Opening; // whoever waits for the handshake waits for ever
+            return;
+        }
         if let Line::Connected { since } = self.line {
             self.back_off.lived(now - since);
+            self.attempts = 0;
         }
+        self.attempts += 1;
         let pause = if crate::defect!(NoBackOff) { std::time::Duration::ZERO } else { self.back_off.next(random) };
         crate::milestone!("toolcall.client.lost", generation, pause = pause.as_millis() as u64);
+        let pause = if crate::defect!(AttemptsRunOut) && self.attempts > 10 { EVER } else { pause };
         self.line = Line::Waiting { until: now + pause };
+        if crate::defect!(HeldActionsForgotten) {
+            self.held.retain(|held| matches!(held, Held::Request(_)));
+        }
         self.outside(Effect::Close(generation));
         self.unanswered();
         self.tell();

@@ -100,6 +100,8 @@ pub struct Core {
     identity: Identity,
     line: Line,
     back_off: BackOff,
+    /// How many attempts there were since it was last connected; only a defect asks.
+    attempts: u32,
     /// The number of the newest connection.
     generation: u64,
     /// Whether it was ever connected.
@@ -148,6 +150,7 @@ impl Core {
             identity,
             line: Line::Waiting { until: now },
             back_off: BackOff::new(limits.back_off_min, limits.back_off_max),
+            attempts: 0,
             generation: 0,
             was_connected: false,
             epoch: None,

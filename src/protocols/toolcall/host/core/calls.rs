@@ -56,6 +56,14 @@ impl Core {
             Owner::Client(client) => Some(client.clone()),
             Owner::Host => None,
         };
+        if let Some(client) = &chosen {
+            if crate::defect!(RearmFromNow) {
+                self.rearm(client, now);
+            }
+            if crate::defect!(UnknownOwnerIsGone) {
+                self.presume_gone(client, now);
+            }
+        }
         let id = CallId { chat: chat.to_owned(), turn: turn.to_owned(), id: self.name("call") };
         let contributor = chosen.clone().map(|client_id| ToolCallContributor::Client(ToolCallClientContributor { client_id }));
         let started = ChatToolCallStartAction {

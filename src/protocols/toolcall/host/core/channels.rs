@@ -165,7 +165,15 @@ impl Core {
 
     /// Lets a chat leave memory that nobody holds, and in which nothing is under way.
     pub(super) fn let_go(&mut self, channel: &str) {
-        if self.is_held(channel) || self.causes.contains_key(channel) || !self.is_idle_chat(channel) {
+        if self.is_held(channel) || self.causes.contains_key(channel) {
+            return;
+        }
+        self.evict(channel);
+    }
+
+    /// Has an idle chat leave memory.
+    pub(super) fn evict(&mut self, channel: &str) {
+        if !self.is_idle_chat(channel) {
             return;
         }
         self.save(channel);
@@ -237,8 +245,13 @@ impl Core {
     fn settle_subscription(&mut self, conn: ConnId, channel: &str, there: bool, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let Some(Subscription::Pending(ids)) = transport.subscriptions.get_mut(channel) else { return };
-        for id in std::mem::take(ids) {
+        let ids = std::mem::take(ids);
+        let cancelled = crate::defect!(CancelledCleansNewer) && transport.cancelled.remove(channel);
+        for id in ids {
             self.answer_subscribe(conn, id, channel, there, now);
+        }
+        if cancelled && let Some(transport) = self.transports.get_mut(&conn) {
+            transport.forget(channel);
         }
     }
 }

@@ -34,8 +34,10 @@ pub(super) struct Client {
     pub(super) baselines: BTreeMap<String, u64>,
     /// The resources for which it handed over a good token.
     pub(super) authenticated: BTreeSet<String>,
-    /// When anything was last heard of it; only defects ask.
+    /// When anything was last heard of it; only a defect asks.
     heard: Instant,
+    /// A lease that a return did not end, and what it was for; only a defect has one.
+    stale: Option<(Instant, Vec<String>)>,
 }
 
 /// What became of an action.
@@ -58,6 +60,7 @@ impl Client {
             baselines: BTreeMap::new(),
             authenticated: BTreeSet::new(),
             heard: now,
+            stale: None,
         }
     }
 
@@ -68,8 +71,11 @@ impl Client {
 
     /// When something is to be done about it.
     pub(super) fn due(&self, limits: &HostLimits) -> Option<Instant> {
-        if !self.arriving.is_empty() {
+        if !self.arriving.is_empty() || crate::defect!(LeaseNeverEnds) {
             return None;
+        }
+        if let Some((until, _)) = self.stale {
+            return Some(until);
         }
         if crate::defect!(EveryFrameStamps) && !self.unheld.is_empty() {
             return Some(self.heard + limits.grace);
@@ -85,6 +91,9 @@ impl Client {
     fn overdue(&self, limits: &HostLimits, now: Instant) -> Vec<String> {
         if self.due(limits).is_none_or(|due| due > now) {
             return Vec::new();
+        }
+        if let Some((_, channels)) = &self.stale {
+            return channels.clone();
         }
         let away = !self.is_here() || crate::defect!(EveryFrameStamps);
         let over = |since: Instant| away || since.max(self.here_since) + limits.grace <= now;
@@ -115,6 +124,11 @@ impl Core {
         let limits = self.limits;
         let client = self.clients.entry(client.to_owned()).or_insert_with(|| Client::new(&limits, now));
         client.arriving.remove(&conn);
+        if crate::defect!(LeaseSurvivesReturn)
+            && let Some(lease) = client.presence.lease().filter(|_| !client.unheld.is_empty())
+        {
+            client.stale = Some((lease.until(), client.unheld.keys().cloned().collect()));
+        }
         if !client.is_here() {
             client.here_since = now;
         }
@@ -134,6 +148,9 @@ impl Core {
         }
         self.review_all(now);
         held.iter().for_each(|channel| self.let_go(channel));
+        if crate::defect!(CloseReleasesOthers) {
+            held.iter().for_each(|channel| self.evict(channel));
+        }
         self.changed.notify_one();
     }
 
@@ -152,7 +169,14 @@ impl Core {
                     others.into_iter().for_each(|other| _ = client.presence.detach(other, now, grace));
                 }
             }
-            Left::Last(()) => crate::milestone!("toolcall.host.away", client = name, conn = conn.0),
+            Left::Last(()) => {
+                crate::milestone!("toolcall.host.away", client = name, conn = conn.0);
+                if crate::defect!(PlaceGoesAtOnce) {
+                    let active = self.causes.iter().filter(|(_, clients)| clients.contains(name));
+                    let active = active.map(|(channel, _)| channel.clone()).collect::<Vec<_>>();
+                    active.iter().for_each(|session| self.deactivate(name, session, now));
+                }
+            }
         }
     }
 
@@ -173,6 +197,20 @@ impl Core {
         } else {
             self.causes.insert(channel.to_owned(), causes);
         }
+    }
+
+    /// The defect `RearmFromNow`: whoever waits for a client begins to wait anew.
+    pub(super) fn rearm(&mut self, client: &str, now: Instant) {
+        let grace = self.limits.grace;
+        if let Some(client) = self.clients.get_mut(client).filter(|client| !client.is_here()) {
+            client.presence = Presence::away(now, grace);
+        }
+    }
+
+    /// The defect `UnknownOwnerIsGone`: a client of which nothing is known counts as one that has just gone.
+    pub(super) fn presume_gone(&mut self, client: &str, now: Instant) {
+        let limits = self.limits;
+        self.clients.entry(client.to_owned()).or_insert_with(|| Client::new(&limits, now));
     }
 
     /// Whether any connection of a client holds a channel, waiting for it included.
@@ -217,7 +255,9 @@ impl Core {
             let Some(client) = self.clients.get(&name) else { continue };
             let gone = if client.is_here() { Gone::Released } else { Gone::Away };
             let overdue = client.overdue(&limits, now);
-            if client.unheld.is_empty() {
+            let stale = self.clients.get_mut(&name).and_then(|client| client.stale.take());
+            let depends = self.clients.get(&name).is_some_and(|client| !client.unheld.is_empty());
+            if !depends && stale.is_none() {
                 crate::milestone!("toolcall.host.forgotten", client = name.as_str());
                 self.clients.remove(&name);
                 continue;

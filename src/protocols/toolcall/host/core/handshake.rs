@@ -225,7 +225,7 @@ impl Core {
         let depends = self.causes.iter().filter(|(_, clients)| clients.contains(client));
         let unnamed = depends.filter(|(channel, _)| !self.holds(client, channel)).map(|(channel, _)| channel.clone());
         let unnamed = unnamed.collect::<Vec<_>>();
-        if !unnamed.is_empty() {
+        if !unnamed.is_empty() && !crate::defect!(ReleaseWaits) {
             self.release(client, &unnamed, Gone::Released, now);
         }
     }
@@ -257,7 +257,8 @@ impl Core {
         let first = if crate::defect!(ReplayOffByOne) { seen + 2 } else { seen + 1 };
         let kept = self.log.oldest().map_or(self.seq < first, |oldest| oldest <= first);
         let future = seen > self.seq && !crate::defect!(FutureCursorReplayed);
-        kept && !future && (self.has_states(handshake, seen) || crate::defect!(BaselineNotAsked))
+        let poisoned = crate::defect!(DebtNeverPaid) && !handshake.missing.is_empty();
+        kept && !future && !poisoned && (self.has_states(handshake, seen) || crate::defect!(BaselineNotAsked))
     }
 
     /// Whether a client that has seen that much was given the state of each channel that it names.

@@ -4,7 +4,7 @@
 //! never overtakes what it includes, and nothing that came after it is ahead of it. A connection that falls behind so far that the
 //! log no longer has what it is owed is over: its client comes back, and is given snapshots.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -61,6 +61,8 @@ pub(super) struct Transport {
     reply_bytes: usize,
     pub(super) over: Option<Over>,
     wake: Arc<Notify>,
+    /// Subscriptions that were taken back while they waited; only a defect asks.
+    pub(super) cancelled: BTreeSet<String>,
 }
 
 impl Transport {
@@ -126,7 +128,16 @@ impl Core {
         self.catch_up(now);
         let stage = Stage::Fresh(now + self.limits.handshake_deadline);
         let (subscriptions, replies) = (BTreeMap::new(), VecDeque::new());
-        let transport = Transport { stage, cursor: self.seq, subscriptions, replies, reply_bytes: 0, over: None, wake };
+        let transport = Transport {
+            stage,
+            cursor: self.seq,
+            subscriptions,
+            replies,
+            reply_bytes: 0,
+            over: None,
+            wake,
+            cancelled: BTreeSet::new(),
+        };
         self.transports.insert(conn, transport);
         self.changed.notify_one();
     }
@@ -208,7 +219,8 @@ impl Core {
             return self.end(conn, Over::Behind);
         }
         transport.reply_bytes += message.weight();
-        transport.replies.push_back((seq, message));
+        let behind = if crate::defect!(AnswersOvertake) { 0 } else { seq };
+        transport.replies.push_back((behind, message));
         transport.wake();
     }
 

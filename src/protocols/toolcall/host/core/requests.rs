@@ -194,6 +194,9 @@ impl Core {
     fn unsubscribe(&mut self, conn: ConnId, client: &str, channel: &str, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         if let Some(Subscription::Pending(ids)) = transport.subscriptions.remove(channel) {
+            if crate::defect!(CancelledCleansNewer) {
+                transport.cancelled.insert(channel.to_owned());
+            }
             for id in ids {
                 self.say(conn, Message::error(id, code::NOT_FOUND, "unsubscribed"));
             }
@@ -203,7 +206,7 @@ impl Core {
                 known.baselines.remove(channel);
             }
             let depends = self.causes.get(channel).is_some_and(|clients| clients.contains(client));
-            if depends {
+            if depends && !crate::defect!(ReleaseWaits) {
                 self.release(client, &[channel.to_owned()], Gone::Released, now);
             }
             if crate::defect!(ChatReleasesSession)
