@@ -58,6 +58,9 @@ pub struct HostLimits {
     pub parts: usize,
     /// How many turns a chat keeps; older ones go.
     pub turns: usize,
+    /// How many bytes the state of one channel may have, counted from what was said about it. Less than half of a message, so
+    /// that a snapshot can be said.
+    pub channel_bytes: usize,
     /// How many answers and notices may wait to be said on one connection. With more, it is given up.
     pub replies: usize,
 }
@@ -83,6 +86,7 @@ impl Default for HostLimits {
             tools: 128,
             parts: 1024,
             turns: 256,
+            channel_bytes: 4 << 20,
             replies: 1024,
         }
     }
@@ -109,8 +113,8 @@ pub struct ClientLimits {
     pub unconfirmed: usize,
     /// How many channels it may subscribe to.
     pub subscriptions: usize,
-    /// How many reports of one connection may wait to be looked at. Reading stops until there is room.
-    pub event_queue: usize,
+    /// How many bytes what is known of one channel may have, counted from what was said about it. More, and it is let go.
+    pub channel_bytes: usize,
     /// How many tools may run at once; those after them wait.
     pub running_tools: usize,
 }
@@ -127,7 +131,7 @@ impl Default for ClientLimits {
             held: 1024,
             unconfirmed: 1024,
             subscriptions: 256,
-            event_queue: 128,
+            channel_bytes: 32 << 20,
             running_tools: 16,
         }
     }

@@ -40,7 +40,7 @@ impl Notes {
 }
 
 /// Does what the user says: `say TEXT`, `call TOOL`, `confirm TOOL`, `sleep SECONDS`, `ask CLIENT`, `panic`; separated by `;`.
-struct Obedient(Notes);
+pub struct Obedient(pub Notes);
 
 impl Agent for Obedient {
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
@@ -64,7 +64,8 @@ async fn obey(turn: &Turn, order: &str, notes: &Notes) {
         }),
         "confirm" => {
             let id = turn.start_call(what, host::Owner::Any).unwrap();
-            turn.ready(&id, &json!({}), true).unwrap();
+            // Where nobody can run it, it is over already.
+            let _ = turn.ready(&id, &json!({}), true);
             let permission = turn.permission(&id).await;
             notes.add(if permission == Permission::Granted { "granted" } else { "not granted" });
             turn.ended(&id).await;

@@ -1,11 +1,18 @@
 //! The two ends against each other, on paused time, over connections in memory of which each end has a fate of its own; once over
 //! real sockets.
 
-use super::client::{Failure, State};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::client::{self, Client, Failure, State};
+use super::host::{self, Host};
 use super::limits::{ClientLimits, HostLimits};
 use super::wire::SnapshotState;
+use crate::Env;
+use crate::net::Endpoint;
 use crate::protocols::memory::{Fate, Side};
-use lab::{Lab, MS, S, any_turn, back, call_is, calls, connected, lost, turn_over};
+use lab::{Lab, MS, Notes, Obedient, S, any_turn, back, call_is, calls, connected, lost, turn_over};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 mod lab;
@@ -125,6 +132,15 @@ async fn whoever_waits_for_a_permission_hears_that_the_call_is_over() {
     drop(window);
     sleep(30 * S).await;
     sleep(MS).await;
+    assert_eq!(lab.notes.all(), ["not granted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_for_the_permission_of_a_call_that_is_over_hears_it_at_once() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &[]).await;
+    window.start_turn("c", "t1", "confirm nobodys").await.unwrap();
+    turn_over(&window).await;
     assert_eq!(lab.notes.all(), ["not granted"]);
 }
 
@@ -385,4 +401,30 @@ async fn nothing_is_left_when_all_is_over() {
     let counts = lab.census.counts();
     assert_eq!((counts.connections, counts.clients, counts.holds, counts.causes), (0, 0, 0, 0));
     assert_eq!((counts.turns, counts.questions, counts.chats), (0, 0, 0));
+}
+
+/// The same two ends over real sockets.
+#[tokio::test]
+async fn over_loopback() {
+    let env = Env::real();
+    let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
+    let at = listener.endpoint();
+    let notes = Notes::default();
+    let config = host::Config {
+        provider: "agent".into(),
+        tokens: BTreeMap::new(),
+        agent: Arc::new(Obedient(notes.clone())),
+        archive: Arc::new(host::MemoryArchive::default()),
+        limits: HostLimits::default(),
+    };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Host::new(&env, config).serve(listener));
+    let client = Client::new(&env, at, client::Config::default());
+    client.create_session("s").await.unwrap();
+    client.create_chat("s", "c").await.unwrap();
+    client.subscribe("c").await.unwrap();
+    client.start_turn("c", "t1", "say hello; call nobodys").await.unwrap();
+    turn_over(&client).await;
+    assert_eq!(notes.all(), ["nobodys failed: no client offers this tool"]);
+    client.close().await;
 }

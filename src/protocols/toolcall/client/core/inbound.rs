@@ -74,10 +74,18 @@ impl Core {
             answer(unconfirmed.answer, outcome);
         }
         if envelope.rejection_reason.is_none() {
-            if let Some(replica) = self.replicas.get_mut(&envelope.channel) {
+            let most = self.limits.channel_bytes;
+            let full = self.replicas.get_mut(&envelope.channel).is_some_and(|replica| {
                 replica.apply(&envelope);
+                replica.is_over(most)
+            });
+            if full {
+                self.let_go(&envelope.channel);
             }
             self.seen = self.seen.max(envelope.server_seq);
+        }
+        if crate::defect!(RunsBeforeCaughtUp) {
+            self.look_for_calls();
         }
     }
 
@@ -119,6 +127,12 @@ impl Core {
         if self.joined.contains(channel) {
             self.join_again();
         }
+    }
+
+    /// A channel of which the host says too much is let go.
+    fn let_go(&mut self, channel: &str) {
+        self.unsubscribe(channel);
+        self.gone(channel);
     }
 
     /// There is no such channel any more.

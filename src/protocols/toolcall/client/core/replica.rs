@@ -4,7 +4,7 @@
 //! taken back by being forgotten.
 
 use crate::protocols::toolcall::state::apply;
-use crate::protocols::toolcall::wire::{ActionEnvelope, Snapshot, SnapshotState};
+use crate::protocols::toolcall::wire::{ActionEnvelope, Snapshot, SnapshotState, weight};
 
 /// A copy of a channel.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(super) struct Replica {
     state: Option<SnapshotState>,
     /// The number of the last action that is in it.
     as_of: u64,
+    /// How many bytes were said about it, since the snapshot.
+    weight: usize,
 }
 
 impl Replica {
@@ -24,7 +26,17 @@ impl Replica {
     /// Things are as this snapshot says.
     pub(super) fn reseat(&mut self, snapshot: Snapshot) {
         self.as_of = u64::try_from(snapshot.from_seq).unwrap_or(0);
+        self.weight = weight(&snapshot.state);
         self.state = Some(snapshot.state);
+    }
+
+    /// Whether it has more bytes than that. What was said is counted as if it had added to the state; where that is too much, the
+    /// state is weighed.
+    pub(super) fn is_over(&mut self, most: usize) -> bool {
+        if self.weight > most {
+            self.weight = self.state.as_ref().map_or(0, weight);
+        }
+        self.weight > most
     }
 
     /// Something happened, unless it is known already. Returns whether anything changed.
@@ -32,6 +44,7 @@ impl Replica {
         let known = envelope.server_seq <= self.as_of && !crate::defect!(AppliesTwice);
         let Some(state) = self.state.as_mut().filter(|_| !known) else { return false };
         self.as_of = envelope.server_seq;
+        self.weight += weight(&envelope.action);
         apply(state, &envelope.action).ignored().is_none()
     }
 }

@@ -7,7 +7,7 @@
 use tokio::time::Instant;
 
 use super::clients::{Done, Gone};
-use super::{Core, Effect, Turn};
+use super::{CallId, Core, Effect, FULL, Turn};
 use crate::net::ConnId;
 use crate::protocols::toolcall::state::{call, chat, session};
 use crate::protocols::toolcall::wire::ahp::actions::ChatTurnStartedAction;
@@ -90,7 +90,20 @@ impl Core {
             _ => None,
         };
         let leaves = matches!(action, StateAction::SessionActiveClientRemoved(_));
-        let number = self.apply(&channel, action, Some(origin), now)?;
+        let result_of = match &action {
+            StateAction::ChatToolCallComplete(complete) => Some((complete.turn_id.clone(), complete.tool_call_id.clone())),
+            _ => None,
+        };
+        let number = match self.apply(&channel, action, Some(origin), now) {
+            Err(FULL) => {
+                // A call whose result cannot be kept does not wait for another.
+                if let Some((turn, id)) = result_of {
+                    self.fail(&CallId { chat: channel, turn, id }, "the result is too long", now);
+                }
+                return Err(FULL.to_owned());
+            }
+            applied => applied?,
+        };
         if leaves {
             for chat in self.chats_of(&channel) {
                 self.fail_calls(client, &chat, Gone::Released, now);

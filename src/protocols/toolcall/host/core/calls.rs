@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Fails a call. One that is over stays as it is.
-    fn fail(&mut self, id: &CallId, why: &str, now: Instant) {
+    pub(super) fn fail(&mut self, id: &CallId, why: &str, now: Instant) {
         let message = StringOrMarkdown::from(why);
         if let Some(ToolCallState::Streaming(_)) = self.call(id) {
             let confirmed = crate::defect!(FailedCallRuns).then_some(ToolCallConfirmationReason::NotNeeded);

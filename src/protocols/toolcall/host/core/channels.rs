@@ -15,7 +15,7 @@ use crate::net::ConnId;
 use crate::protocols::toolcall::state::{chat, session};
 use crate::protocols::toolcall::wire::ahp::actions::{PartialChatSummary, SessionChatUpdatedAction};
 use crate::protocols::toolcall::wire::ahp::state::{AgentInfo, ProtectedResourceMetadata, RootState};
-use crate::protocols::toolcall::wire::{ROOT, Snapshot, SnapshotState, StateAction};
+use crate::protocols::toolcall::wire::{ROOT, Snapshot, SnapshotState, StateAction, weight};
 
 /// A channel as it is kept outside of memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,8 @@ pub(super) struct Channel {
     pub(super) state: Option<SnapshotState>,
     /// Until when a restore may take, where one is under way.
     pub(super) restoring: Option<Instant>,
+    /// How many bytes its state has, at most and about.
+    pub(super) weight: usize,
 }
 
 impl Channel {
@@ -49,11 +51,26 @@ impl Channel {
             capabilities: None,
         };
         let state = RootState { agents: vec![agent], active_sessions: Some(0), terminals: None, config: None, meta: None };
-        Self { session: None, state: Some(SnapshotState::Root(Box::new(state))), restoring: None }
+        Self::of(SnapshotState::Root(Box::new(state)), None)
     }
 
     pub(super) fn of(state: SnapshotState, session: Option<String>) -> Self {
-        Self { session, state: Some(state), restoring: None }
+        let weight = weight(&state);
+        Self { session, state: Some(state), restoring: None, weight }
+    }
+
+    /// Whether there is room for so much more. What was said is counted as if it had added to the state; where that is too much, the
+    /// state is weighed.
+    pub(super) fn has_room(&mut self, more: usize, most: usize) -> bool {
+        if self.weight + more > most {
+            self.weight = self.state.as_ref().map_or(0, weight);
+        }
+        self.weight + more <= most
+    }
+
+    /// One that is not in memory.
+    fn absent(session: Option<String>) -> Self {
+        Self { session, state: None, restoring: None, weight: 0 }
     }
 }
 
@@ -84,7 +101,7 @@ impl Core {
     pub(super) fn load(&mut self, channel: &str, now: Instant) -> bool {
         let until = now + self.limits.restore_deadline;
         let known = self.channels.entry(channel.to_owned());
-        let known = known.or_insert_with(|| Channel { session: None, state: None, restoring: None });
+        let known = known.or_insert_with(|| Channel::absent(None));
         if known.state.is_some() {
             return true;
         }
@@ -105,8 +122,7 @@ impl Core {
             && known.state.is_none()
         {
             let chats = chats_in(&stored.state);
-            known.session = stored.session;
-            known.state = Some(stored.state);
+            *known = Channel::of(stored.state, stored.session);
             crate::milestone!("toolcall.host.restored", channel);
             self.catalog(channel, chats);
         }
@@ -116,8 +132,7 @@ impl Core {
     /// A session that was restored has chats, which are restored when somebody wants them.
     fn catalog(&mut self, session: &str, chats: Vec<String>) {
         for chat in chats {
-            let known = Channel { session: Some(session.to_owned()), state: None, restoring: None };
-            self.channels.entry(chat).or_insert(known);
+            self.channels.entry(chat).or_insert_with(|| Channel::absent(Some(session.to_owned())));
         }
     }
 

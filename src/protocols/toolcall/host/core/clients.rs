@@ -154,10 +154,20 @@ impl Core {
         self.changed.notify_one();
     }
 
+    /// A handshake came to nothing: what the client had is as it was before.
+    pub(super) fn stops_arriving(&mut self, name: &str, conn: ConnId, now: Instant) {
+        let limits = self.limits;
+        let Some(client) = self.clients.get_mut(name) else { return };
+        let was = client.arriving.remove(&conn);
+        if was && crate::defect!(RollbackLosesLease) && !client.is_here() {
+            *client = Client::new(&limits, now);
+        }
+    }
+
     fn left(&mut self, name: &str, conn: ConnId, now: Instant) {
         let grace = self.limits.grace;
+        self.stops_arriving(name, conn, now);
         let Some(client) = self.clients.get_mut(name) else { return };
-        client.arriving.remove(&conn);
         let newest = client.presence.newest();
         match client.presence.detach(conn, now, grace) {
             Left::Unknown => {}

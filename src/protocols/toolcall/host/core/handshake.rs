@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 use super::Core;
-use super::clients::{Client, Gone};
+use super::clients::Gone;
 use super::outbound::{Over, Stage, Subscription};
 use crate::net::ConnId;
 use crate::protocols::toolcall::wire::ahp::commands::Implementation;
@@ -51,6 +51,19 @@ impl Handshake {
     /// Whether it asks for a channel that is not known to be missing.
     pub(super) fn wants(&self, channel: &str) -> bool {
         self.channels.iter().any(|wanted| wanted == channel) && !self.missing.contains(channel)
+    }
+}
+
+impl Handshake {
+    /// Channels that would make the answer too long count as missing; each can be subscribed to by itself.
+    fn leave_out(&mut self, most: usize, weight: impl Fn(&str) -> usize) {
+        let mut total = 0;
+        let (fit, over) = std::mem::take(&mut self.channels).into_iter().partition(|channel| {
+            total += weight(channel);
+            total <= most
+        });
+        self.channels = fit;
+        self.missing.extend::<Vec<_>>(over);
     }
 }
 
@@ -165,6 +178,8 @@ impl Core {
         let there = |channel: &String| channels.get(channel).is_some_and(|known| known.state.is_some());
         handshake.missing.extend(handshake.channels.iter().filter(|channel| !there(channel)).cloned());
         handshake.channels.retain(|channel| !handshake.missing.contains(channel));
+        let most = self.limits.wire.message_bytes / 2;
+        handshake.leave_out(most, |channel| channels.get(channel).map_or(0, |known| known.weight));
         let seq = self.seq;
         transport.stage = Stage::Live(handshake.client.clone());
         transport.cursor = seq;
@@ -203,12 +218,8 @@ impl Core {
     fn welcome_back(&mut self, conn: ConnId, handshake: Handshake, seen: u64, now: Instant) {
         let result = if self.can_replay(&handshake, seen) {
             let actions = self.missed(&handshake, seen);
-            crate::milestone!(
-                "toolcall.host.replayed",
-                conn = conn.0,
-                client = handshake.client.as_str(),
-                actions = actions.len() as u64
-            );
+            let (client, missed) = (handshake.client.as_str(), actions.len() as u64);
+            crate::milestone!("toolcall.host.replayed", conn = conn.0, client, actions = missed);
             let missing = handshake.missing.iter().cloned().collect();
             ReconnectResult::Replay(ReconnectReplayResult { actions, missing })
         } else {
@@ -288,12 +299,7 @@ impl Core {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let Stage::Arriving(handshake) = std::mem::replace(&mut transport.stage, Stage::Fresh(now)) else { return };
         transport.subscriptions.clear();
-        if let Some(client) = self.clients.get_mut(&handshake.client) {
-            client.arriving.remove(&conn);
-            if crate::defect!(RollbackLosesLease) && !client.is_here() {
-                *client = Client::new(&self.limits, now);
-            }
-        }
+        self.stops_arriving(&handshake.client, conn, now);
         self.review_all(now);
         handshake.channels.iter().for_each(|channel| self.let_go(channel));
     }

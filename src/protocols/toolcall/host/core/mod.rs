@@ -21,7 +21,7 @@ use crate::env::WallClock;
 use crate::net::ConnId;
 use crate::protocols::toolcall::limits::HostLimits;
 use crate::protocols::toolcall::state::chat;
-use crate::protocols::toolcall::wire::{ActionEnvelope, ActionOrigin, ROOT, SnapshotState, StateAction};
+use crate::protocols::toolcall::wire::{ActionEnvelope, ActionOrigin, ROOT, SnapshotState, StateAction, weight};
 use crate::resume::{Bounds, Retention};
 
 mod actions;
@@ -242,16 +242,19 @@ impl Core {
         origin: Option<ActionOrigin>,
         now: Instant,
     ) -> Result<u64, &'static str> {
-        self.fits(channel, &action)?;
-        let state = self.channels.get_mut(channel).and_then(|channel| channel.state.as_mut()).ok_or("no such channel")?;
+        let weight = weight(&action);
+        self.fits(channel, &action, weight)?;
+        let known = self.channels.get_mut(channel).ok_or("no such channel")?;
+        let state = known.state.as_mut().ok_or("no such channel")?;
         if let Some(why) = crate::protocols::toolcall::state::apply(state, &action).ignored() {
             return Err(why);
         }
         let chat = matches!(state, SnapshotState::Chat(_));
+        known.weight += weight;
         self.seq += 1;
         let envelope =
             ActionEnvelope { channel: channel.to_owned(), action, server_seq: self.seq, origin, rejection_reason: None };
-        self.publish(Arc::new(envelope));
+        self.publish(Arc::new(envelope), weight);
         self.count_causes(channel);
         if chat {
             self.summarize(channel, now);
@@ -261,8 +264,13 @@ impl Core {
         Ok(self.seq)
     }
 
-    /// Whether there is room for what an action adds.
-    fn fits(&self, channel: &str, action: &StateAction) -> Result<(), &'static str> {
+    /// Whether there is room for what an action adds. What ends something always has.
+    fn fits(&mut self, channel: &str, action: &StateAction, weight: usize) -> Result<(), &'static str> {
+        let most = self.limits.channel_bytes;
+        let known = self.channels.get_mut(channel).ok_or("no such channel")?;
+        if !ends(action) && !known.has_room(weight, most) {
+            return Err(FULL);
+        }
         let Some(SnapshotState::Chat(state)) = self.state(channel) else { return Ok(()) };
         let full = match action {
             StateAction::ChatResponsePart(_) | StateAction::ChatToolCallStart(_) => {
@@ -276,7 +284,7 @@ impl Core {
             }
             _ => false,
         };
-        if full { Err("the chat is full") } else { Ok(()) }
+        if full { Err(FULL) } else { Ok(()) }
     }
 
     /// The session says of its chat what the chat says of itself, and whoever works at a turn that is over stops.
@@ -296,6 +304,21 @@ impl Core {
     /// How long a turn has taken.
     fn duration(&self, chat: &str, now: Instant) -> Duration {
         self.turns.get(chat).map_or(Duration::ZERO, |turn| now - turn.began)
+    }
+}
+
+/// Why an action is refused that adds something.
+const FULL: &str = "the channel is full";
+
+/// Whether an action ends something, with a few words.
+fn ends(action: &StateAction) -> bool {
+    match action {
+        StateAction::ChatToolCallComplete(complete) => !complete.result.success && complete.result.content.is_none(),
+        StateAction::ChatToolCallReady(ready) => ready.tool_input.is_none(),
+        StateAction::ChatTurnComplete(_) | StateAction::ChatTurnCancelled(_) => true,
+        StateAction::SessionActiveClientRemoved(_) | StateAction::SessionChatRemoved(_) => true,
+        StateAction::SessionChatUpdated(_) | StateAction::RootActiveSessionsChanged(_) => true,
+        _ => false,
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::Core;
 use super::handshake::Handshake;
 use crate::net::ConnId;
-use crate::protocols::toolcall::wire::{ActionEnvelope, Message, RequestId, method, weight};
+use crate::protocols::toolcall::wire::{ActionEnvelope, Message, RequestId, method};
 
 /// Why a connection is to be closed from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// Keeps an action for everybody to whom it is to be said.
-    pub(super) fn publish(&mut self, envelope: Arc<ActionEnvelope>) {
+    pub(super) fn publish(&mut self, envelope: Arc<ActionEnvelope>, weight: usize) {
         let newest = if crate::defect!(NewestTransportOnly) { Some(self.newest_transports()) } else { None };
         for (conn, transport) in &mut self.transports {
             if newest.as_ref().is_some_and(|newest| !newest.contains(conn)) {
@@ -167,7 +167,6 @@ impl Core {
                 transport.cursor = envelope.server_seq;
             }
         }
-        let weight = weight(&*envelope);
         if let Some(went) = self.log.push(envelope.server_seq, weight, envelope) {
             self.cut_behind(went);
         }

@@ -95,6 +95,18 @@ fn a_channel_that_is_missing_is_gone_with_what_was_assumed_of_it() {
 }
 
 #[test]
+fn a_channel_of_which_the_host_says_too_much_is_let_go() {
+    let mut window = Window::with(ClientLimits { channel_bytes: 2000, ..ClientLimits::default() }).connecting();
+    for seq in 11..40 {
+        window.happens(seq, "s", &title(&"x".repeat(100)));
+    }
+    assert!(window.core.view("s").is_some(), "each took the place of the one before");
+    window.happens(40, "s", &title(&"x".repeat(2000)));
+    assert_eq!((window.core.view("s"), window.methods().last()), (None, Some(&"unsubscribe")));
+    assert_eq!(window.core.state(), State::Connected);
+}
+
+#[test]
 fn who_was_forgotten_by_its_session_joins_again() {
     let mut window = Window::connected();
     let (to, _done) = oneshot::channel();

@@ -232,9 +232,26 @@ fn a_handshake_that_fails_leaves_the_lease_as_it_was() {
     host.wait(6 * S);
     assert_eq!(host.call(&id), "streaming", "it is on its way");
     host.close(conn);
-    assert_eq!(host.core.due(), Some(host.now - S), "the lease that it had");
+    assert_eq!(host.core.due(), Some(host.now - S), "the lease that it had: it is over since a second");
     host.wait(Duration::ZERO);
     assert_eq!(host.call(&id), "failed");
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_leaves_the_lease_as_it_was_too() {
+    let limits = HostLimits { restore_deadline: 60 * S, ..HostLimits::default() };
+    let (mut host, conn) = Host::with(limits).having_chat("window", &["tool"]);
+    host.starts_turn(conn, 1, "t1");
+    let id = host.calls("tool");
+    host.close(conn);
+    host.wait(20 * S);
+    host.restores = Some(Vec::new());
+    let late = host.open();
+    host.reconnect_on(late, "window", host.core.seq(), &["s", "c", "slow"]);
+    host.wait(15 * S - MS);
+    assert_eq!((host.call(&id), host.core.over(late)), ("streaming", None));
+    host.wait(MS);
+    assert_eq!((host.call(&id), host.core.over(late)), ("failed", Some(Over::NoHandshake)));
 }
 
 #[test]

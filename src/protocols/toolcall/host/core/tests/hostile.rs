@@ -67,10 +67,49 @@ fn a_chat_takes_so_many_parts_and_turns() {
     let (mut host, conn) = Host::with(HostLimits { parts: 1, turns: 1, ..HostLimits::default() }).having_chat("a", &["tool"]);
     host.starts_turn(conn, 1, "t1");
     host.calls("tool");
-    assert_eq!(host.core.start_call("c", "t1", "tool", Owner::Any, host.now), Err("the chat is full"));
+    assert_eq!(host.core.start_call("c", "t1", "tool", Owner::Any, host.now), Err("the channel is full"));
     host.core.end_turn("c", "t1", true, host.now);
     host.starts_turn(conn, 2, "t2");
-    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the chat is full");
+    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
+}
+
+#[test]
+fn a_channel_holds_so_much_and_can_always_be_ended() {
+    let limits = HostLimits { channel_bytes: 4000, ..HostLimits::default() };
+    let (mut host, conn) = Host::with(limits).having_chat("a", &["tool"]);
+    host.starts_turn(conn, 1, "t1");
+    let id = host.calls("tool");
+    host.ready(&id, true);
+    let mut long = completed(&id);
+    long["result"]["content"] = json!([{ "type": "text", "text": "x".repeat(4000) }]);
+    host.dispatch(conn, 2, "c", long);
+    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
+    assert_eq!(host.call(&id), "failed", "nobody waits for a shorter one");
+    for n in 10..20 {
+        host.dispatch(conn, n, "s", title(&"x".repeat(1000)));
+        assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], Value::Null, "each takes the place of the one before");
+    }
+    host.dispatch(conn, 3, "s", title(&"x".repeat(4000)));
+    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
+    host.core.end_turn("c", "t1", true, host.now);
+    host.carry_out();
+    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+}
+
+#[test]
+fn what_would_make_the_answer_too_long_is_asked_for_by_itself() {
+    let mut limits = HostLimits { channel_bytes: 4000, ..HostLimits::default() };
+    limits.wire.message_bytes = 8000;
+    let (mut host, conn) = Host::with(limits).having_chat("a", &[]);
+    for n in 0..3 {
+        let session = format!("s{n}");
+        host.ask(conn, "createSession", json!({ "channel": session }));
+        host.dispatch(conn, n, &session, title(&"x".repeat(2000)));
+    }
+    let late = host.open();
+    let id = host.initialize_on(late, "b", &["s0", "s1", "s2"]);
+    assert_eq!(host.answer(late, id).unwrap()["result"]["snapshots"].as_array().unwrap().len(), 1);
+    assert!(host.ask(late, "subscribe", json!({ "channel": "s2" }))["result"]["snapshot"].is_object());
 }
 
 #[test]
