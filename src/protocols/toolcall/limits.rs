@@ -115,6 +115,8 @@ pub struct ClientLimits {
     pub subscriptions: usize,
     /// How many bytes what is known of one channel may have, counted from what was said about it. More, and it is let go.
     pub channel_bytes: usize,
+    /// How many calls it remembers to have begun, so as not to begin one again.
+    pub begun_calls: usize,
     /// How many tools may run at once; those after them wait.
     pub running_tools: usize,
 }
@@ -132,6 +134,7 @@ impl Default for ClientLimits {
             unconfirmed: 1024,
             subscriptions: 256,
             channel_bytes: 32 << 20,
+            begun_calls: 4096,
             running_tools: 16,
         }
     }

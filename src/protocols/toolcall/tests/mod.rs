@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 mod lab;
+mod walk;
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_calls_a_tool_and_its_client_runs_it_once() {

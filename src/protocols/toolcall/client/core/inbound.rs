@@ -140,6 +140,7 @@ impl Core {
         crate::milestone!("toolcall.client.gone", channel);
         self.replicas.remove(channel);
         self.joined.remove(channel);
+        self.stop_calls(|(chat, _, _)| chat == channel);
         let lost = self.unconfirmed.iter().filter(|(_, unconfirmed)| unconfirmed.channel == channel);
         for seq in lost.map(|(seq, _)| *seq).collect::<Vec<_>>() {
             if let Some(unconfirmed) = self.unconfirmed.remove(&seq) {

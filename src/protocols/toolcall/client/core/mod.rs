@@ -17,7 +17,7 @@ use super::Failure;
 use crate::protocols::toolcall::limits::ClientLimits;
 use crate::protocols::toolcall::wire::ahp::state::ToolDefinition;
 use crate::protocols::toolcall::wire::{Message, RequestId, SnapshotState, StateAction};
-use crate::resume::BackOff;
+use crate::resume::{BackOff, Seen};
 
 mod inbound;
 mod line;
@@ -122,6 +122,8 @@ pub struct Core {
     /// The sessions in which it is active.
     joined: BTreeSet<String>,
     running: BTreeMap<Key, Running>,
+    /// The calls that it began.
+    begun: Seen<Key>,
     effects: VecDeque<Effect>,
     changes: watch::Sender<u64>,
     changed: Arc<Notify>,
@@ -164,6 +166,7 @@ impl Core {
             tokens: BTreeMap::new(),
             joined: BTreeSet::new(),
             running: BTreeMap::new(),
+            begun: Seen::new(limits.begun_calls),
             effects: VecDeque::new(),
             changes: watch::Sender::new(0),
             changed: Arc::default(),

@@ -137,6 +137,7 @@ impl Core {
             return;
         }
         self.joined.remove(channel);
+        self.stop_calls(|(chat, _, _)| chat == channel);
         let is_it = |asked: &Asked| matches!(&asked.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel);
         let (mut kept, mut taken) = (VecDeque::new(), Vec::new());
         for held in std::mem::take(&mut self.held) {

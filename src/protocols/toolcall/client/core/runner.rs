@@ -2,10 +2,12 @@
 //!
 //! A call is begun when the host has confirmed that it runs, and that it is this client's; and only while everything that was
 //! missed is known: what was replayed is looked at as a whole, so a call that was begun and failed in the meantime is never
-//! begun here. It is begun once. When it is over for the host, nobody works at it any more, and its result is kept to itself.
+//! begun here. It is begun once: one that this client let go of, with its chat, and finds running when it returns to the chat, has
+//! failed. When a call is over for the host, nobody works at it any more, and its result is kept to itself.
 
 use super::line::Line;
 use super::{Core, Effect};
+use crate::protocols::toolcall::client::failed;
 use crate::protocols::toolcall::state::{call, chat};
 use crate::protocols::toolcall::wire::ahp::actions::ChatToolCallCompleteAction;
 use crate::protocols::toolcall::wire::ahp::state::{ToolCallResult, ToolCallState, ToolInput};
@@ -58,9 +60,13 @@ impl Core {
             if working >= self.limits.running_tools {
                 break; // the next look comes when one of these is done
             }
-            if runs && !self.running.contains_key(&run.key()) {
+            if runs && self.begun.contains(&run.key()) && !self.running.contains_key(&run.key()) {
+                self.running.insert(run.key(), Running::Works);
+                self.finished(&run.key(), failed("the client had let go of it"));
+            } else if runs && !self.running.contains_key(&run.key()) {
                 crate::milestone!("toolcall.client.runs", call = run.call.as_str(), tool = run.tool.as_str());
                 self.running.insert(run.key(), Running::Works);
+                self.begun.insert(run.key());
                 self.outside(Effect::Run(run));
             }
         }

@@ -279,7 +279,8 @@ impl Core {
     }
 
     fn missed(&self, handshake: &Handshake, seen: u64) -> Vec<ActionEnvelope> {
-        let named = |envelope: &ActionEnvelope| handshake.channels.binary_search(&envelope.channel).is_ok();
+        let own = |envelope: &ActionEnvelope| envelope.origin.as_ref().is_some_and(|origin| origin.client_id == handshake.client);
+        let named = |envelope: &ActionEnvelope| handshake.channels.binary_search(&envelope.channel).is_ok() || own(envelope);
         let missed = self.log.since(seen + 1).map(|(_, envelope)| envelope);
         missed.filter(|envelope| named(envelope)).map(|envelope| (**envelope).clone()).collect()
     }

@@ -109,8 +109,12 @@ impl Transport {
         self.subscriptions.remove(channel);
     }
 
-    /// Whether an action is to be said here.
+    /// Whether an action is to be said here. What its own client did is, whatever it subscribes to by now: it waits to hear.
     fn is_owed(&self, envelope: &ActionEnvelope) -> bool {
+        match (&self.stage, &envelope.origin) {
+            (Stage::Live(client), Some(origin)) if origin.client_id == *client => return true,
+            _ => {}
+        }
         match self.subscriptions.get(&envelope.channel) {
             Some(Subscription::Active(from)) => envelope.server_seq > *from,
             _ => false,

@@ -117,6 +117,17 @@ fn whoever_lets_go_of_the_chat_stops() {
 }
 
 #[test]
+fn a_call_that_was_let_go_of_has_failed_for_whoever_comes_back_to_it() {
+    let mut window = back_to(&running("call", "window"));
+    window.core.unsubscribe("c");
+    let _answered = window.subscribe("c");
+    window.answer("subscribe", json!({ "snapshot": chat(22, turn_with(&running("call", "window"))) }));
+    assert_eq!(window.calls, ["run call {}", "stop call"], "not again");
+    let said = &window.said.last().unwrap()["params"]["action"];
+    assert_eq!((&said["type"], &said["result"]["success"]), (&json!("chat/toolCallComplete"), &json!(false)));
+}
+
+#[test]
 fn the_end_of_the_client_stops_everything() {
     let mut window = back_to(&running("call", "window"));
     window.core.close(&Failure::Closed);

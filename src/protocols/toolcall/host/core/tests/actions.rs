@@ -15,6 +15,14 @@ fn an_action_is_told_to_everybody_who_subscribes_with_its_origin() {
 }
 
 #[test]
+fn whoever_did_something_hears_of_it_though_they_do_not_subscribe_any_more() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.dispatch(conn, 7, "s", title("x"));
+    host.notify(conn, "unsubscribe", json!({ "channel": "s" }));
+    assert_eq!(host.heard(conn), ["session/titleChanged"]);
+}
+
+#[test]
 fn what_only_the_host_does_is_refused_and_told_to_nobody_else() {
     let (mut host, conn, id) = with_call();
     let watcher = host.second("watcher", &[]);
