@@ -11,6 +11,7 @@
 //!   as a lease is. One that had no connection when it was asked for has no bound if any comes later, and a call's bound if none
 //!   does.
 //!
+//! Where the way between a server and the outside world was faulty, what comes from there may end later by the patience of a call.
 //! A user that pauses after each item (the field `pause` of its operation, a duration) has so much longer.
 //!
 //! What the user gave up, or whose user died, is not owed. What is open at the horizon is late only if its bound lies before.
@@ -20,9 +21,9 @@ use std::time::Duration;
 use crate::history::{Class, Connection, Time};
 
 use super::facts::{CallFacts, Facts};
-use super::path::NEVER;
+use super::path::{NEVER, Path};
 use super::view::View;
-use super::{Findings, moment};
+use super::{Evidence, Findings, moment};
 
 /// What "at once" may take.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -113,11 +114,9 @@ fn late(facts: &Facts<'_>, due: Due, ended: Option<Time>, is_abandoned: impl Fn(
 fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let path = facts.path(view.path);
     let bound = |due: Time| path.bound(facts.promise(), due, Duration::ZERO);
-    let ended = facts.over(view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Ended(at) });
+    let unheard = unheard(facts, view, opened);
+    let ended = facts.over(view).map(|at| Due { bound: bound(at.max(opened)) + unheard, why: Why::Ended(at) });
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
-    // Whoever waits for the outside world does not hear of such a death.
-    let is_outside = facts.sources[view.source].host.is_some_and(|host| facts.promise().outside.contains(&host));
-    let unheard = if is_outside { facts.promise().call_wait } else { Duration::ZERO };
     let died = died.map(|at| Due { bound: bound(at) + unheard, why: Why::Died(at) });
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
     let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Owed(at) });
@@ -125,6 +124,17 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let pace = pace(facts, view);
     let dues = [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
     dues.min_by_key(|due| due.bound).map(|due| Due { bound: due.bound + pace, ..due })
+}
+
+/// How long nobody may hear of the end of a stream whose producer is the outside world: nothing is promised of the way between a
+/// server and that, and where it was faulty, who waits has the patience of its user alone.
+fn unheard(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Duration {
+    let Evidence { plan, history, promise, .. } = facts.evidence;
+    let is_outside = |host: &&str| promise.outside.contains(host);
+    let Some(outside) = facts.sources[view.source].host.filter(is_outside) else { return Duration::ZERO };
+    let servers = facts.path(view.path).servers.clone();
+    let way = Path::new(outside, servers, plan, history, &facts.faults, &facts.downs);
+    if way.is_touched(opened, facts.judged_until()) { promise.call_wait } else { Duration::ZERO }
 }
 
 /// How long a user may take who pauses after each item.

@@ -17,7 +17,8 @@
 //! - (g) it is a call that a host was to answer which plays the outside world, and went without an answer for as long as one may.
 //!
 //! A client that failed for good says so to whatever is asked of it later. So (a), (c) and (d) also count where they were true
-//! before the asking, if its user saw no sign of life since: no item, no answer.
+//! before the asking, if its user saw no sign of life since: no item, no answer. The same is true of a user that looked at what it
+//! had opened only later (the field `looks-after` of its operation): what it is told in that moment may be long true.
 //!
 //! Calls in flight, bound calls and the streams that they open may also fail if a fault was in force on their path between asking and failing, or before the
 //! asking by no more than detection and `A`: their connection died.
@@ -168,9 +169,20 @@ impl Failure<'_> {
         call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
     }
 
-    /// (a), now or at the end of an outage before the asking, after which there was no sign of life.
+    /// When its user began to look.
+    fn looked(&self, facts: &Facts<'_>) -> Time {
+        let looks_after =
+            |view: &View<'_>| view.opened.and_then(|(.., call)| facts.call(call)).map(|call| call.operation.looks_after());
+        match self.what {
+            Failed::View(view) => self.asked() + looks_after(view).unwrap_or_default(),
+            Failed::Call(_) => self.asked(),
+        }
+    }
+
+    /// (a), now or at the end of an outage before the user looked, after which there was no sign of life.
     fn no_chance(&self, facts: &Facts<'_>, path: &Path<'_>, life: Option<Time>) -> Standing {
-        let asked = self.asked();
+        let looked = self.looked(facts);
+        let asked = if self.at <= looked { looked } else { self.asked() };
         let outages = path.faulty().iter().map(|(_, ended)| *ended).filter(|ended| *ended < asked);
         let ends = outages.flat_map(|ended| [ended, (ended + chance(facts, path, Time::ZERO, ended)).min(asked)]);
         let ends = ends.filter(|end| life.is_none_or(|life| life <= *end));
@@ -179,10 +191,7 @@ impl Failure<'_> {
 
     /// (b), while the producer lives.
     fn retention(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
-        let exceeds = |(items, bytes): (usize, u64)| {
-            let retention = facts.promise().retention;
-            retention.items.is_some_and(|most| items as u64 > most) || retention.bytes.is_some_and(|most| bytes > most)
-        };
+        let exceeds = |(items, bytes): (usize, u64)| facts.promise().retention.is_exceeded(items as u64, bytes);
         let sum = |of: fn(&Self, &Facts<'_>, &View<'_>) -> (usize, u64)| {
             let parts = facts.parts(view).map(|part| of(self, facts, part));
             parts.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))

@@ -137,7 +137,7 @@ impl Default for Promise {
             round_trips: 2,
             back_off: Duration::ZERO,
             session: FOR_EVER,
-            retention: Retention { items: None, bytes: None },
+            retention: Retention { items: None, piece: None, bytes: None },
             parts: &[],
             closed_retention: FOR_EVER,
             work: Work { attempts: 10, frames: 100, polls: 60 },
@@ -166,8 +166,18 @@ impl Promise {
 pub struct Retention {
     /// So many items at least; all where none is given.
     pub items: Option<u64>,
+    /// An item of more bytes than this counts once more for each so many that it has; as one where none is given.
+    pub piece: Option<u64>,
     /// So many bytes at least; all where none is given.
     pub bytes: Option<u64>,
+}
+
+impl Retention {
+    /// Whether some of so many items, with so many bytes in all, may be gone.
+    pub fn is_exceeded(&self, items: u64, bytes: u64) -> bool {
+        let pieces = items + self.piece.map_or(0, |piece| bytes / piece);
+        self.items.is_some_and(|most| pieces > most) || self.bytes.is_some_and(|most| bytes > most)
+    }
 }
 
 /// How much work a protocol may do, whatever the network does.

@@ -6,7 +6,9 @@
 //! - what failed in one run, where the faults left so little time that it was luck to fail or not;
 //! - what is still open in one run, and ended so late in the other that it may yet have ended: then only the items that both saw
 //!   must agree;
-//! - what a call was answered that may fail with its connection, and why it failed: only whether it did.
+//! - what a call was answered that may fail with its connection, and why it failed: only whether it did;
+//! - what came of a call that was asked for at another moment, in the wake of something that came earlier or later: what it asks
+//!   for may be another thing by then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -122,6 +124,9 @@ fn compare_calls(
     broken: &mut Findings,
 ) {
     let (Some((index, at, here)), Some((other, _, there))) = (call.endings.first(), twin.endings.first()) else { return };
+    if call.at != twin.at {
+        return;
+    }
     let differs = match (here, there) {
         (CallEnding::Answered(here), CallEnding::Answered(there)) => call.class == Class::Durable && here != there,
         (CallEnding::Failed(_), CallEnding::Failed(_)) => false,
@@ -223,6 +228,14 @@ mod tests {
         differ(Class::InFlight).holds("stale_generation_inert");
         let told = told(Class::InFlight).answered(7, 2_000, "5").twin(told(Class::InFlight).failed(7, 2_000, "lost"));
         assert_eq!(told.breaks("stale_generation_inert").len(), 1);
+    }
+
+    #[test]
+    fn a_call_that_was_asked_for_at_another_moment_asks_for_another_thing() {
+        let told = |asked| history().kills(1_000, 1_500).asked_as(7, asked, Class::Durable, "read", "{}");
+        let differ = |asked| told(900).answered(7, 2_000, "5").twin(told(asked).answered(7, 2_000, "6"));
+        assert_eq!(differ(900).breaks("stale_generation_inert").len(), 1);
+        differ(1_900).holds("stale_generation_inert");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn promise() -> Promise {
         round_trips: 3,
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
-        retention: Retention { items: Some(10), bytes: Some(100) },
+        retention: Retention { items: Some(10), piece: None, bytes: Some(100) },
         parts: &["/stdout", "/stderr"],
         closed_retention: Duration::from_secs(30),
         work: Work { attempts: 5, frames: 10, polls: 20 },

@@ -176,6 +176,11 @@ impl Operation {
         self.duration("pause")
     }
 
+    /// How long its user does something else before it looks at what it opened: its field `looks-after`, written as a wait is.
+    pub fn looks_after(&self) -> Duration {
+        self.duration("looks-after")
+    }
+
     fn duration(&self, field: &str) -> Duration {
         match self.fields.get(field) {
             Some(serde_json::Value::String(text)) => humantime::parse_duration(text).unwrap_or_default(),

@@ -345,3 +345,12 @@ fn whoever_waits_for_the_outside_world_does_not_hear_of_its_death() {
     let outside = dead().promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
     outside.holds("bounded_ending");
 }
+
+#[test]
+fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
+    let late = || ended().completed("s1", 10_000 + BOUND + 1, "total 1");
+    let outside =
+        |told: Told| told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
+    assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
+    outside(late().by("server").slows(1_000, 1_100)).holds("bounded_ending");
+}

@@ -254,6 +254,13 @@ fn more_bytes_than_are_retained_justify() {
 }
 
 #[test]
+fn an_item_of_many_bytes_may_be_kept_as_many_pieces() {
+    let kept = |piece: u64| away(1, 100).promise(|promise| (promise.retention.piece) = Some(piece));
+    judged(&kept(10), Is::Justified);
+    judged(&kept(11), Is::Unjustified);
+}
+
+#[test]
 fn the_parts_of_a_whole_share_what_is_retained_and_fail_together() {
     let parts = ["p1", "p1/stdout", "p1/stderr"];
     let away = |out: usize, err: usize| {

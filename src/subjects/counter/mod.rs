@@ -113,7 +113,7 @@ impl Subject for Counter {
             // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
             back_off: client.back_off_max + client.attempt_timeout / 2,
             session: server.session_lifetime,
-            retention: Retention { items: Some(server.retained_items as u64), bytes: None },
+            retention: Retention { items: Some(server.retained_items as u64), piece: None, bytes: None },
             closed_retention: server.closed_retention,
             work: Work { attempts: 10, frames: 100, polls: 60 },
             memory: vec![

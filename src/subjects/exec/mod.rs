@@ -134,7 +134,11 @@ impl Subject for Exec {
             // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
             back_off: client.back_off_max + client.connect_timeout / 2,
             session: server.detached_lifetime,
-            retention: Retention { items: Some(server.retained_chunks as u64), bytes: Some(server.retained_bytes as u64) },
+            retention: Retention {
+                items: Some(server.retained_chunks as u64),
+                piece: Some(KEPT),
+                bytes: Some(server.retained_bytes as u64),
+            },
             parts: follow::PARTS,
             closed_retention: closed_retention(&server),
             work: Work { attempts: 15, frames: 400, polls: 200 },
@@ -159,6 +163,9 @@ impl Subject for Exec {
         Box::new(WebSocket::new(label::label))
     }
 }
+
+/// A chunk that is kept has so many bytes at least, or is a line.
+const KEPT: u64 = CHUNK as u64 / 2;
 
 /// How long a closed process can be caught up with: as long as its session lives. Its clock stands still while nobody is
 /// attached, and begins anew with each connection. Only where the server hardly notices in time that a connection is dead, it can

@@ -118,7 +118,7 @@ pub(super) async fn serve(host: HostContext, port: u16) {
                 let host = host.clone();
                 let answer = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(answer(&host, &request))));
                 let mut http = http1::Builder::new();
-                http.auto_date_header(false).header_read_timeout(None).keep_alive(false);
+                http.auto_date_header(false).header_read_timeout(None).keep_alive(false).max_buf_size(BUFFER);
                 conns.spawn(async move { drop(http.serve_connection(TokioIo::new(stream), answer).await) });
             }
         }
@@ -144,7 +144,10 @@ fn answer(host: &HostContext, request: &Request<Incoming>) -> Response<StreamBod
 }
 
 /// How long a body that breaks off waits after its last piece, at least.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// How many bytes of a body wait in the HTTP server at most before the next piece is asked for: the least that it can do with.
+const BUFFER: usize = 8 << 10;
 
 /// A body that is being made.
 struct Making {

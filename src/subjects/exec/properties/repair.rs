@@ -51,9 +51,6 @@ pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
-/// A chunk that is kept has so many bytes at least, or is a line.
-const CHUNK: usize = 4 << 10;
-
 /// A process fails for a reason that is true: an honest server does not contradict itself, nothing is missing where there was room for
 /// all that was printed, and a subscriber is too slow only for more than is kept for it.
 pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
@@ -70,8 +67,7 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
                 let Some((process, why)) = FieldValue::text(fields, "process").zip(FieldValue::text(fields, "why")) else {
                     continue;
                 };
-                let had_room = retention.items.is_none_or(|most| (items + bytes / CHUNK) as u64 <= most)
-                    && retention.bytes.is_none_or(|most| bytes as u64 <= most);
+                let had_room = !retention.is_exceeded(items as u64, bytes as u64);
                 if why == Failure::Contradiction.to_string() || why.starts_with("gap: ") && had_room {
                     let sentence = format!("{process}: it failed ({why}), and that is not true (at {})", event.at);
                     found.push(broken("processes_fail_truly", event.at, None, sentence));
