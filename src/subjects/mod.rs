@@ -20,6 +20,8 @@ pub use exec::Exec;
 mod records;
 #[cfg(test)]
 mod tests;
+#[cfg(any(feature = "exec", feature = "toolcall"))]
+mod wire;
 
 /// The harness's own subject, for tests of the harness.
 #[cfg(test)]
