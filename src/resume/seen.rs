@@ -50,6 +50,13 @@ impl<K: Ord + Clone, V> Seen<K, V> {
         true
     }
 
+    /// Forgets an id, to keep it anew.
+    pub fn forget(&mut self, id: &K) {
+        if self.known.remove(id).is_some() {
+            self.order.retain(|known| known != id);
+        }
+    }
+
     /// How many are kept.
     pub fn len(&self) -> usize {
         self.order.len()
@@ -89,6 +96,17 @@ mod tests {
     fn who_keeps_none_knows_none() {
         let mut seen = Seen::new(0);
         assert!(seen.insert("a") && seen.insert("a") && seen.is_empty());
+    }
+
+    #[test]
+    fn an_id_that_is_forgotten_is_new() {
+        let mut seen = Seen::new(2);
+        seen.insert(1);
+        seen.insert(2);
+        seen.forget(&1);
+        assert!(seen.insert(1) && seen.len() == 2);
+        seen.insert(3);
+        assert_eq!((seen.contains(&2), seen.contains(&1)), (false, true), "and younger than what stayed");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 //!
 //! A client numbers its actions. One that took effect is told to everybody who subscribes, its origin included; one that did not
 //! is told to its client alone, with the reason, so that what the client had assumed is taken back. Either way it took effect, or
-//! not, once: a client that never heard says it again, and is told what became of it the first time.
+//! not, once: a client that never heard says it again, and is told what became of it the first time. The same number with another
+//! action is no repetition: there are clients that count from one again over each connection.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tokio::time::Instant;
 
@@ -19,12 +22,21 @@ use crate::protocols::toolcall::wire::{
 /// What a client may not do.
 const NOT_FOR_CLIENTS: &str = "only the host does that";
 
+/// Tells actions apart.
+fn digest(params: &DispatchActionParams) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(params).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Core {
     /// A client wants something to happen.
     pub(super) fn dispatched(&mut self, conn: ConnId, client: &str, params: DispatchActionParams, now: Instant) {
         let origin = ActionOrigin { client_id: client.to_owned(), client_seq: params.client_seq };
+        let said = digest(&params);
         let known = self.clients.get(client).and_then(|client| client.outcomes.get(&params.client_seq)).cloned();
-        if let Some(done) = known.filter(|_| !crate::defect!(RepetitionTakesEffect)) {
+        let repeated = known.filter(|(what, _)| *what == said && !crate::defect!(RepetitionTakesEffect));
+        if let Some((_, done)) = repeated {
             crate::milestone!("toolcall.host.repeated", client, seq = params.client_seq);
             return self.tell_again(conn, params, origin, done);
         }
@@ -42,7 +54,8 @@ impl Core {
             }
         };
         if let Some(client) = self.clients.get_mut(client) {
-            client.outcomes.keep(seq, done);
+            client.outcomes.forget(&seq);
+            client.outcomes.keep(seq, (said, done));
         }
     }
 

@@ -28,8 +28,8 @@ pub(super) struct Client {
     here_since: Instant,
     /// What depends on it and is not held, and since when.
     unheld: BTreeMap<String, Instant>,
-    /// What became of its actions.
-    pub(super) outcomes: Seen<i64, Done>,
+    /// What became of its actions; each with a digest of it.
+    pub(super) outcomes: Seen<i64, (u64, Done)>,
     /// The channels whose state it was given, and as of which action.
     pub(super) baselines: BTreeMap<String, u64>,
     /// The resources for which it handed over a good token.

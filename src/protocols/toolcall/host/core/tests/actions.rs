@@ -127,6 +127,18 @@ fn a_turn_that_its_user_cancels_stops_its_agent() {
 }
 
 #[test]
+fn a_client_that_counts_from_one_again_over_a_new_connection_is_heard() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.dispatch(conn, 1, "s", title("first"));
+    host.close(conn);
+    let (conn, _) = host.reconnect("a", host.core.seq(), &["s"]);
+    host.dispatch(conn, 1, "s", title("second"));
+    host.dispatch(conn, 1, "s", title("second"));
+    let told: Vec<_> = host.actions(conn).iter().map(|told| told["action"]["title"].clone()).collect();
+    assert_eq!(told, ["second"], "and the repetition of that is one");
+}
+
+#[test]
 fn a_client_that_starts_over_counts_from_the_beginning() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 1, "s", title("first life"));

@@ -131,28 +131,29 @@ fn a_client_that_leaves_the_session_gives_its_calls_up() {
     assert_eq!((host.call(&id), host.active().is_empty()), ("failed", true));
 }
 
-#[tokio::test]
-async fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
+#[test]
+fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
     let (mut host, conn) = Host::with_chat("window", &[]);
     let raw = || serde_json::value::to_raw_value(&json!({})).unwrap();
-    assert_eq!(host.core.ask("nobody", "resourceRead", raw(), host.now).await.unwrap().unwrap_err(), Unanswered::Away);
+    let mut nobody = host.core.ask("nobody", "resourceRead", raw(), host.now);
+    assert_eq!(nobody.try_recv().unwrap().unwrap_err(), Unanswered::Away);
 
     let (newer, _) = host.reconnect("window", host.core.seq(), &[]);
-    let lost = host.core.ask("window", "resourceRead", raw(), host.now);
+    let mut lost = host.core.ask("window", "resourceRead", raw(), host.now);
     host.pull(newer);
     let asked = host.inbox[&newer].iter().find(|message| message["method"] == "resourceRead").unwrap()["id"].clone();
     // The older connection was not asked.
     host.say(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": "forged" }));
     host.close(newer);
-    assert_eq!(lost.await.unwrap().unwrap_err(), Unanswered::Lost);
+    assert_eq!(lost.try_recv().unwrap().unwrap_err(), Unanswered::Lost);
 
-    let answered = host.core.ask("window", "resourceRead", raw(), host.now);
+    let mut answered = host.core.ask("window", "resourceRead", raw(), host.now);
     host.pull(conn);
     let asked = host.inbox[&conn].iter().find(|message| message["method"] == "resourceRead").unwrap()["id"].clone();
     host.say(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": { "data": "x" } }));
-    assert_eq!(answered.await.unwrap().unwrap().get(), r#"{"data":"x"}"#);
+    assert_eq!(answered.try_recv().unwrap().unwrap().get(), r#"{"data":"x"}"#);
 
-    let late = host.core.ask("window", "resourceRead", raw(), host.now);
+    let mut late = host.core.ask("window", "resourceRead", raw(), host.now);
     host.wait(30 * S);
-    assert_eq!(late.await.unwrap().unwrap_err(), Unanswered::Late);
+    assert_eq!(late.try_recv().unwrap().unwrap_err(), Unanswered::Late);
 }
