@@ -112,7 +112,7 @@ impl Link {
     /// Appends a message to what is to be written.
     #[cfg(any(test, feature = "exec"))]
     pub(in crate::protocols) fn send(&mut self, message: &super::Message) {
-        self.push(Frame::text(message.to_text()));
+        self.send_text(message.to_text());
     }
 
     /// Appends a message that is written out already.
