@@ -99,7 +99,8 @@ impl Walk {
         walk
     }
 
-    /// A session with two chats, everybody in it; and one connection that hears everything and is never cut.
+    /// A session with two chats, everybody in it; and one connection that is never cut, and hears of the session and of one chat, so
+    /// that the other one leaves memory when nobody holds it.
     fn set_up(&mut self) {
         self.host.open(self.tap, Arc::new(Notify::new()), self.now);
         let params = json!({ "channel": "ahp-root://", "protocolVersions": ["1.0.0"], "clientId": "tap" });
@@ -110,7 +111,6 @@ impl Walk {
             ("createChat", json!({ "channel": "s", "chat": "d" })),
             ("subscribe", json!({ "channel": "s" })),
             ("subscribe", json!({ "channel": "c" })),
-            ("subscribe", json!({ "channel": "d" })),
         ];
         for (id, (method, params)) in requests.into_iter().enumerate() {
             let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -297,9 +297,9 @@ impl Walk {
         let n = self.dice.below(CLIENTS);
         let channel = ["c", "d"][self.dice.below(2)];
         let name = self.name();
-        match self.dice.below(9) {
-            0 => self.dispatch(n, "s", json!({ "type": "session/titleChanged", "title": name })),
-            1 | 2 => {
+        match self.dice.below(12) {
+            9.. => self.dispatch(n, "s", json!({ "type": "session/titleChanged", "title": name })),
+            0..=2 => {
                 let message = json!({ "text": "x", "origin": { "kind": "user" } });
                 let at = "2026-01-01T00:00:00.000Z";
                 self.dispatch(
@@ -345,9 +345,14 @@ impl Walk {
 
     fn step(&mut self) {
         match self.dice.below(20) {
-            0 | 1 => self.pick_way().into_iter().for_each(|conn| self.cut(conn)),
-            2 | 3 => self.pick_way().into_iter().for_each(|conn| self.notice(conn)),
-            4..=6 => self.live(),
+            0 => self.pick_way().into_iter().for_each(|conn| self.cut(conn)),
+            1 => self.pick_way().into_iter().for_each(|conn| self.notice(conn)),
+            2..=5 => self.live(),
+            6 => {
+                // Cut with something on its way.
+                let under_way = self.ways.iter().find(|(_, way)| way.at_client && !way.up.is_empty()).map(|(conn, _)| *conn);
+                under_way.into_iter().for_each(|conn| self.cut(conn));
+            }
             7 => {
                 let seconds = self.dice.below(40);
                 self.wait(Duration::from_secs(seconds as u64));
