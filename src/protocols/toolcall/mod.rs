@@ -1,9 +1,7 @@
 //! The Agent Host Protocol, as far as sessions, chats, turns and client tool calls go: a host keeps the state of agents that
 //! work, clients watch it, and run tools for it; and neither a turn nor a tool call is lost when a connection is.
 //!
-//! JSON-RPC over WebSocket, with the types of the crate `ahp-types`. What is left out (terminals, changesets, annotations,
-//! automations, resource watches, telemetry, MCP, listing of sessions) is answered as an unknown method, or as an action that
-//! is not supported.
+//! JSON-RPC over WebSocket, with the types of the crate `ahp-types`.
 //!
 //! - [`wire`]: the names, numbers and bounds of what the two ends say to each other.
 //! - [`state`]: what an action makes of a session or a chat; both ends apply the same rules.
@@ -36,6 +34,16 @@
 //! A host that was restarted counts from the beginning again. So each life of a host has a name, which stands under
 //! [`wire::EPOCH`] in the `_meta` of the answer to `initialize`, and which a client says again when it reconnects. Another
 //! host's name is answered like an unknown client: the client starts over, and its replicas come from snapshots.
+//!
+//! # What is not here
+//! - Of the protocol: terminals, changesets, annotations, automations, canvases, resource watches, telemetry, MCP with its
+//!   authentication of calls, lists of sessions, completions; of chats: questions to the user, queued messages, drafts, forks,
+//!   moves, truncation, windows onto long histories. They are answered as unknown methods, or as actions that are not supported.
+//! - A session's own list of what waits for input: clients find it in the chats.
+//! - Channels that do not exist yet: to subscribe to one is an error, not a wait for it.
+//! - What was under way when a host was restarted: it restores sessions and the turns that were over.
+//! - A repetition that comes after the host has forgotten the client (five minutes): it takes effect once more, unless what it does
+//!   can be done only once, as with turns and results.
 pub mod client;
 pub mod host;
 pub mod limits;

@@ -15,6 +15,7 @@
 //! | any other request | waits, no longer than its deadline | fails: nobody knows whether the host did it |
 //! | a tool that runs | runs on | runs on; its result is said when there is a connection |
 //!
+//! A host that is silent for 25 s, though it was pinged after 5 s, counts as lost.
 //! There is no last attempt: a client whose network is away for a night is there again in the morning, at the latest a pause later.
 
 use std::sync::Arc;

@@ -225,7 +225,9 @@ impl Core {
 
     /// Whether any connection of a client holds a channel, waiting for it included.
     pub(super) fn holds(&self, client: &str, channel: &str) -> bool {
-        self.transports.values().any(|transport| transport.client() == Some(client) && transport.holds(channel))
+        let Some(client) = self.clients.get(client) else { return false };
+        let mut own = client.presence.connections().chain(client.arriving.iter().copied());
+        own.any(|conn| self.transports.get(&conn).is_some_and(|transport| transport.holds(channel)))
     }
 
     /// Whether a client is here, or about to be, and holds a channel.
