@@ -20,7 +20,14 @@ fn reknit(args: &[String]) -> Output {
 
 fn reknit_in(folder: &Path, args: &[String]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
-    command.args(args).current_dir(folder).env_remove("COLUMNS").output().unwrap()
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_remove("COLUMNS")
+        .env_remove("GITHUB_ACTIONS")
+        .env_remove("GITHUB_STEP_SUMMARY")
+        .output()
+        .unwrap()
 }
 
 fn text(bytes: Vec<u8>) -> String {
@@ -121,6 +128,7 @@ fn what_pages_point_to_is_there() {
         "docs/sweeps.md",
         "docs/kill-matrix.md",
         "docs/pictures.md",
+        "docs/json.md",
     ] {
         let text = fs::read_to_string(root().join(page)).unwrap();
         let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);

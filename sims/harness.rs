@@ -20,7 +20,12 @@ fn reknit(args: &[&str]) -> Done {
 
 fn reknit_reading(args: &[&str], input: &str) -> Done {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
-    command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("COLUMNS");
+    command
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_remove("COLUMNS")
+        .env_remove("GITHUB_ACTIONS")
+        .env_remove("GITHUB_STEP_SUMMARY");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();

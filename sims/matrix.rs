@@ -25,7 +25,14 @@ const COUNTER: &[BySweep] = &[("stale-close-disconnects", "scenarios/counter/hal
 /// What the command printed, and whether all was found.
 fn reknit(args: &[&str]) -> (String, bool) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
-    let output = command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("COLUMNS").output().unwrap();
+    let output = command
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_remove("COLUMNS")
+        .env_remove("GITHUB_ACTIONS")
+        .env_remove("GITHUB_STEP_SUMMARY")
+        .output()
+        .unwrap();
     (String::from_utf8(output.stdout).unwrap(), output.status.success())
 }
 

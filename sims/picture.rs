@@ -44,12 +44,18 @@ impl Drop for Folder {
 
 /// Has `reknit replay` draw a run; where the picture is.
 fn draw(folder: &Folder, args: &[&str]) -> PathBuf {
+    drawn(folder, "replay", args, "picture")
+}
+
+/// Has a command of `reknit` draw what it calls so; where that is.
+fn drawn(folder: &Folder, verb: &str, args: &[&str], called: &str) -> PathBuf {
     let out = folder.0.join("run.html");
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
-    command.arg("replay").args(args).arg("--html").arg(&out).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.arg(verb).args(args).arg("--html").arg(&out).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
     let done = command.output().unwrap();
     let told = String::from_utf8(done.stdout).unwrap();
-    assert!(told.contains(&format!("picture  {}\n", out.display())), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(told.contains(&format!("{called}  {}\n", out.display())), "{}", String::from_utf8_lossy(&done.stderr));
     out
 }
 
@@ -91,6 +97,62 @@ fn a_failure_is_seen_with_its_lanes_its_fault_and_where_it_broke() {
     ] {
         assert!(seen.contains(part), "{part}");
     }
+}
+
+/// What `reknit` reads that is to sweep: three numbers.
+const NUMBERS: &str = "format = 1\nsubject = \"counter\"\ntitle = \"Three numbers\"\nhorizon = \"3s\"\n[stream.s1]\nnumbers = 3\n\
+                       every = \"300ms\"\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
+
+#[test]
+fn a_map_opens_in_a_browser_with_a_cell_for_each_run() {
+    let Some(browser) = browser() else { return };
+    let folder = Folder::new("map");
+    let file = folder.0.join("numbers.toml");
+    std::fs::write(&file, NUMBERS).unwrap();
+    let page = drawn(&folder, "sweep", &[&file.display().to_string(), "--defect", "eof-is-completion"], "map");
+    let (seen, _) = look(&browser, &folder, &page);
+    let cells = |class: &str| seen.matches(&format!("<i class=\"{class}\"></i>")).count();
+    assert!(cells("b") > 1 && cells("r") > 1 && cells("u") > 1, "{} {} {}", cells("b"), cells("r"), cells("u"));
+    for part in [
+        "one_ending</a>",
+        ">client</text>",
+        "is-broken",
+        "<b>cut, client first</b>: ",
+        "--trial 1</code>",
+        "its story",
+        "</html>",
+    ] {
+        assert!(seen.contains(part), "{part}");
+    }
+    assert!(seen.matches("<details class=\"row").count() > 10);
+}
+
+#[test]
+fn a_matrix_opens_in_a_browser_with_a_row_for_each_defect() {
+    let Some(browser) = browser() else { return };
+    let folder = Folder::new("matrix");
+    let args = ["counter", "--defect", "resumes-one-too-late", "--defect", "stale-close-disconnects", "--runs", "40"];
+    let page = drawn(&folder, "defects", &args, "matrix");
+    let (seen, _) = look(&browser, &folder, &page);
+    for part in [
+        "<tr class=\"found\">",
+        "<tr class=\"missed\">",
+        "resumes-one-too-late<small>",
+        "not in 40",
+        "1 of 2 defects not found",
+        "</html>",
+    ] {
+        assert!(seen.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_picture_until_a_moment_has_nothing_that_came_later() {
+    let Some(browser) = browser() else { return };
+    let folder = Folder::new("until");
+    let args = ["scenarios/counter/short-cut-while-numbers-flow.toml", "--defect", "resumes-one-too-late", "--until", "20.01 s"];
+    let (seen, _) = look(&browser, &folder, &draw(&folder, &args));
+    assert!(seen.contains(">cut client#1: both ends learn at once</text>") && !seen.contains("21.027 s"));
 }
 
 #[test]

@@ -24,7 +24,12 @@ fn plain(name: &str) -> String {
 
 fn sweep(file: &str) -> Done {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
-    command.args(["sweep", file]).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("COLUMNS");
+    command
+        .args(["sweep", file])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_remove("COLUMNS")
+        .env_remove("GITHUB_ACTIONS")
+        .env_remove("GITHUB_STEP_SUMMARY");
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Done { out: text(output.stdout), err: text(output.stderr), status: output.status.code() }

@@ -13,7 +13,7 @@
 //! | `counter::same_digest` | runs come out the same again, each and all |
 //!
 //! A failure prints its story; where there is no terminal, also the file of the failing run between markers, which
-//! `reknit replay -` reads from the log. The tests run from the root of their package; names, `--list`, filters and
+//! `reknit replay -` reads from the log. In a job of GitHub Actions, each is marked at its line, and the job's page has them all. The tests run from the root of their package; names, `--list`, filters and
 //! cargo-nextest work as with any other test.
 
 use std::path::{Path, PathBuf};
@@ -22,13 +22,16 @@ use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::Arguments;
 
-use crate::cli::answer;
+use crate::cli::{Github, answer};
 use crate::hunt::{self, Checks, Fresh, Pool, Tally, plans};
 use crate::scenario::{Body, Scenario};
 use crate::schedule::Plan;
 use crate::schedule::profile::Profile;
 use crate::subject::Erased;
 
+use diary::Diary;
+
+mod diary;
 mod failure;
 mod trials;
 
@@ -57,13 +60,21 @@ pub fn main(subjects: Vec<Arc<dyn Erased>>, root: &str) -> ExitCode {
     }
     let args = Arguments::from_args();
     let root = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(root), PathBuf::from);
+    let diary = Arc::new(Diary::new(Github::of_this_process()));
     let trials = std::env::set_current_dir(&root).map_err(|error| format!("{}: {error}", root.display())).and_then(|()| {
         let asked = Asked::of(|name| std::env::var(name).ok())?;
-        let suites = subjects.iter().map(|subject| Suite::new(subject.clone(), &subjects, asked));
+        Github::of_this_process().open()?;
+        let suites = subjects.iter().map(|subject| Suite::new(subject.clone(), &subjects, asked, diary.clone()));
         suites.collect::<Result<Vec<_>, _>>()
     });
-    match trials {
-        Ok(suites) => libtest_mimic::run(&args, suites.into_iter().flat_map(|suite| trials::of(&suite)).collect()).exit_code(),
+    let done = trials.and_then(|suites| {
+        let tests = suites.into_iter().flat_map(|suite| trials::of(&suite)).collect();
+        let conclusion = libtest_mimic::run(&args, tests);
+        print!("{}", diary.tell(std::env::var_os("NEXTEST").is_some())?);
+        Ok(conclusion)
+    });
+    match done {
+        Ok(conclusion) => conclusion.exit_code(),
         Err(why) => {
             eprintln!("{why}");
             ExitCode::from(2)
@@ -111,11 +122,13 @@ struct Suite {
     /// Random schedules, where no file says which.
     swarm: File,
     asked: Asked,
+    /// What its tests came to.
+    diary: Arc<Diary>,
 }
 
 impl Suite {
     /// The suite of a subject: its files are those under `scenarios/<subject>`.
-    fn new(subject: Arc<dyn Erased>, subjects: &[Arc<dyn Erased>], asked: Asked) -> Result<Arc<Self>, String> {
+    fn new(subject: Arc<dyn Erased>, subjects: &[Arc<dyn Erased>], asked: Asked, diary: Arc<Diary>) -> Result<Arc<Self>, String> {
         let folder = Path::new("scenarios").join(subject.name());
         let mut paths = Vec::new();
         if folder.is_dir() {
@@ -128,7 +141,7 @@ impl Suite {
         });
         let files = files.collect();
         let swarm = File { name: format!("{}::swarm", subject.name()), scenario: Ok(random(&subject)), tally: OnceLock::new() };
-        Ok(Arc::new(Self { subject, files, swarm, asked }))
+        Ok(Arc::new(Self { subject, files, swarm, asked, diary }))
     }
 
     /// What comes of all runs of a file. They are run once in a process, whoever asks first.
@@ -194,7 +207,10 @@ mod tests {
     #[test]
     fn the_suite_of_the_built_in_subject_has_a_test_for_each_file_and_each_defect_that_one_kills() {
         let subjects = crate::subjects::built_in();
-        let suite = Suite::new(subjects[0].clone(), &subjects, Asked::default()).unwrap();
+        let suite = {
+            let diary = Arc::new(Diary::new(Github::default()));
+            Suite::new(subjects[0].clone(), &subjects, Asked::default(), diary).unwrap()
+        };
         let names: Vec<_> = trials::of(&suite).iter().map(|trial| trial.name().to_owned()).collect();
         for file in &suite.files {
             let scenario = file.scenario.as_ref().unwrap();

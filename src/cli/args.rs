@@ -86,6 +86,9 @@ pub struct Run {
     /// How results are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Write what came of each file, too: JUnit XML, as CI servers read it
+    #[arg(long, value_name = "OUT")]
+    pub junit: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -108,6 +111,12 @@ pub struct Hunt {
     pub changes: Changes,
     #[command(flatten)]
     pub pool: Workers,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Write what was found, too: JUnit XML, as CI servers read it
+    #[arg(long, value_name = "OUT")]
+    pub junit: Option<PathBuf>,
 }
 
 impl Hunt {
@@ -126,8 +135,20 @@ pub struct Sweep {
     /// List every position, with what came of the faults there
     #[arg(long)]
     pub positions: bool,
+    /// Make only this run of it, by its number on the map, and tell its whole story
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with_all = ["positions", "junit", "format"])]
+    pub trial: Option<u64>,
+    /// Draw a map: a page to look at, also over one that is there; with --trial, a picture of that run
+    #[arg(long, value_name = "OUT")]
+    pub html: Option<PathBuf>,
     #[command(flatten)]
     pub pool: Workers,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Write what was found, too: JUnit XML, as CI servers read it
+    #[arg(long, value_name = "OUT")]
+    pub junit: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -143,11 +164,17 @@ pub struct Defects {
     /// A schedule that is swept for each defect, too; may be given several times
     #[arg(long, value_name = "FILE")]
     pub sweep: Vec<PathBuf>,
+    /// Draw the matrix: a page to look at, also over one that is there
+    #[arg(long, value_name = "OUT")]
+    pub html: Option<PathBuf>,
     /// The most schedules for each defect
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = 2000)]
     pub runs: u64,
     #[command(flatten)]
     pub pool: Workers,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// What the command line changes in a subject.

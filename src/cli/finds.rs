@@ -4,18 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::history::History;
 use crate::hunt::kept::{Kept, Shape};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
 use crate::hunt::{Case, Failed, Pool};
 use crate::property::Broken;
-use crate::report::{Failure, envelope, say, story};
+use crate::report::account::{self, Account, Break, Came, Group};
+use crate::report::{Failure, envelope, json, say, story};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::Erased;
 use crate::world::Engine;
 
+use super::args::Format;
+use super::ci::{place, plain};
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
 use super::picture::{self, Drawn};
@@ -43,6 +47,9 @@ pub(super) struct Finds {
     duplicates: u64,
     /// The files that others of its shape had been kept in before.
     before: BTreeSet<PathBuf>,
+    /// What a CI server is told of: each that was kept, also before.
+    cases: Vec<account::Case>,
+    format: Format,
 }
 
 /// A find, as small as it could be made.
@@ -54,9 +61,14 @@ struct Find {
     origin: String,
 }
 
+/// A find, as a CI server is told it.
+fn case(file: &Path, origin: &str, it: Break) -> account::Case {
+    account::Case { name: file.display().to_string(), about: origin.to_owned(), came: Came::Broke(Box::new(it)) }
+}
+
 impl Finds {
     /// Nothing yet, of a subject with these defects on. The pool is that of whoever makes finds small.
-    pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted, pool: Pool) -> Self {
+    pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted, pool: Pool, format: Format) -> Self {
         let folder = if defects.is_empty() { FOUND } else { picture::FOLDER };
         let kept = Kept::open(Path::new(folder), subject);
         Self {
@@ -69,6 +81,8 @@ impl Finds {
             saved: BTreeSet::new(),
             duplicates: 0,
             before: BTreeSet::new(),
+            cases: Vec::new(),
+            format,
         }
     }
 
@@ -84,16 +98,18 @@ impl Finds {
         let find = self.make_small(failed, origin, page);
         let Some(main) = main_thing(&find.broken).cloned() else { return Ok(()) };
         if let Some(like) = self.kept.has(&Shape::of(&find.plan, main.property)) {
-            if !self.saved.contains(like) {
-                self.before.insert(like.to_owned());
+            if !self.saved.contains(like) && self.before.insert(like.to_owned()) {
+                let replay = format!("{} replay {}", page.program, quoted(&like.display().to_string()));
+                let (place, story) = (place(like, &[], ""), "a find of this shape had been kept before\n".to_owned());
+                let it = Break { property: main.property.to_owned(), sentence: main.sentence, story, replay, place };
+                self.cases.push(case(like, &find.origin, it));
             }
             self.duplicates += 1;
             return Ok(());
         }
         let saved = self.kept.keep(&find.plan, &main);
         self.saved.insert(saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone));
-        page.no_progress();
-        let file = saved.as_ref().unwrap_or_else(|unsaved| &unsaved.path);
+        let file = saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone);
         let name = file.file_name().unwrap_or_default().to_owned();
         let (place, text) = match saved {
             Ok(path) => (path.display().to_string(), (!page.live).then(|| Kept::file(&find.plan, &main))),
@@ -108,7 +124,21 @@ impl Finds {
         let folder = page.pictures.as_deref().filter(|_| !history.events.is_empty());
         let picture = folder.map(|folder| drawn.told(&folder.join(name).with_extension("html")));
         let failure = Failure { plan, history, broken, origin: Some(origin), replay: &replay, picture: picture.as_deref() };
-        page.say(&format!("{}\n", story::failure(&failure, page.width)))?;
+        let story = story::failure(&failure, page.width);
+        let told = Break {
+            property: main.property.to_owned(),
+            sentence: main.sentence.clone(),
+            story: plain(&story),
+            replay: replay.clone(),
+            place: self::place(Path::new(&place), &[], ""),
+        };
+        self.cases.push(case(&file, origin, told));
+        if self.format == Format::Json {
+            let (file, toml) = ((place != "-").then_some(place), Kept::file(plan, &main));
+            let kept = json::Find { file, toml, replay, picture, origin: origin.clone(), ..json::Find::default() };
+            return page.say(&json::find(plan, broken, kept).text());
+        }
+        page.say(&format!("{story}\n"))?;
         text.map_or(Ok(()), |text| page.say(&format!("{}\n", envelope::seal(&text))))
     }
 
@@ -119,7 +149,7 @@ impl Finds {
         let case = Case { subject: &self.subject, plan: &plan, expect: &Expect::default() };
         let shrunk = main_thing(&broken).and_then(|main| {
             let shrunk = shrink::shrink(case, main, &self.budget, |so_far| {
-                page.progress(&told(so_far));
+                page.progress.say(told(so_far));
                 if self.interrupted.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             shrunk.ok()
@@ -135,6 +165,26 @@ impl Finds {
             }
             None => Find { plan, broken, history: history.unwrap_or_default(), origin: from.to_owned() },
         }
+    }
+
+    /// What a CI server is told: what was kept, each as a case; where nothing was, all that ran is one.
+    pub fn account(&self, title: String, of: &str, totals: &str, wall: Duration) -> Account {
+        let all = || account::Case { name: format!("all of {of}"), about: totals.to_owned(), came: Came::Good };
+        let cases = if self.cases.is_empty() { vec![all()] } else { self.cases.clone() };
+        Account { title, groups: vec![Group { name: of.to_owned(), cases }], totals: totals.to_owned(), wall }
+    }
+
+    /// What a machine is told of the finds of a hunt; the rest of the line is the hunt's.
+    pub fn of_hunt(&self) -> json::Hunt {
+        let properties = self.broke.iter().map(|(property, runs)| ((*property).to_owned(), *runs)).collect();
+        let (subject, kept, like) = (self.subject.name().to_owned(), self.saved.len() as u64, self.duplicates);
+        json::Hunt { subject, properties, kept, like, ..json::Hunt::default() }
+    }
+
+    /// What a machine is told of the finds of a sweep of a file; the rest of the line is the sweep's.
+    pub fn of_sweep(&self, file: &Path) -> json::Sweep {
+        let (file, kept, like) = (file.display().to_string(), self.saved.len() as u64, self.duplicates);
+        json::Sweep { file, kept, like, ..json::Sweep::default() }
     }
 
     /// The last lines: what broke in so many runs, what was kept of it, and what had been before. `noun` is what a run is called.

@@ -3,17 +3,19 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::hunt::random::{Ground, Hunted, hunt as run};
 use crate::hunt::seed::{DEFAULT, Seed};
 use crate::hunt::{Checks, Failed};
+use crate::report::say;
 use crate::scenario::{Body, Scenario};
 use crate::schedule::draw::GENERATOR;
 use crate::schedule::{Plan, Profile};
 use crate::subject::Erased;
 
-use super::args::{Changes, Hunt};
+use super::args::{Changes, Format, Hunt};
+use super::ci::Ci;
 use super::files;
 use super::finds::Finds;
 use super::interrupt::Interrupted;
@@ -28,17 +30,19 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     let subject = files::named(&args.subject, subjects)?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let ground = ground(subject, &name, &args.changes, subjects)?;
+    let ci = Ci::open(args.junit.as_ref(), page)?;
     let (first, count) = (args.seed.unwrap_or(ground.profile.first_seed), args.count());
     let seeds = (0..count).map(move |n| first.wrapping_add(n));
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let drawn_from = seed(&ground, &name, &args.changes);
-    let mut finds = Finds::new(subject, &ground.profile.defects, interrupted.clone(), args.pool.pool());
+    let mut finds = Finds::new(subject, &ground.profile.defects, interrupted.clone(), args.pool.pool(), args.format);
+    page.progress.begin(args.time.is_none().then_some(count));
     let mut stopped = Ok(());
     let each = |hunted: &Hunted, failed: Option<Failed>| {
         let done = hunted.tally.runs;
         if done.is_multiple_of(64) {
-            page.progress(&format!("{done} schedules, {} broke", hunted.broke));
+            page.progress.at(done, found(hunted.broke, args.time.map(|time| time.saturating_sub(started.elapsed()))));
         }
         stopped = failed.map_or(Ok(()), |failed| {
             let origin = format!("drawn by {}", Seed { number: failed.plan.seed, ..drawn_from.clone() });
@@ -51,8 +55,20 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     page.no_progress();
     stopped?;
     let hunted = hunted?;
-    page.say(&summary::tell(&hunted, &finds, subject, started.elapsed()))?;
+    let (wall, title) = (started.elapsed(), format!("{} hunt {}", page.program, subject.name()));
+    let told = summary::tell(&hunted, &finds, subject, wall);
+    match args.format {
+        Format::Text => page.say(&told)?,
+        Format::Json => page.say(&summary::lines(&hunted, &finds, subject, wall))?,
+    }
+    ci.tell(&finds.account(title, subject.name(), &told, wall), page)?;
     Ok(hunted.broke == 0)
+}
+
+/// What was found so far, and how much time is left, where that was said.
+fn found(broke: u64, left: Option<Duration>) -> String {
+    let left = left.map_or(String::new(), |left| format!(", {} left", say::span(Duration::from_secs(left.as_secs()))));
+    format!("{broke} broke{left}")
 }
 
 /// What is hunted: a profile by its name, with what the command line changes in it.

@@ -6,7 +6,8 @@
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
 //! - `run`, `hunt`, `sweep`, `replay`, `shrink`, `keep`, `defects`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
-//! - `finds`: what a hunt or a sweep found, kept and told. `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. `picture`: runs as pages to look at. No command prints past it, so each can be tested as
+//! - `outputs`: files that are opened first and written last. `ci`, `github`: what CI servers are told.
+//! - `finds`: what a hunt or a sweep found, kept and told. `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. `progress`: how far long work is. `picture`: runs as pages to look at. No command prints past it, so each can be tested as
 //!   a function.
 
 use std::ffi::OsString;
@@ -23,16 +24,20 @@ use crate::subject::Erased;
 
 mod args;
 mod check;
+mod ci;
 mod defects;
 mod diff;
 mod files;
 mod finds;
+mod github;
 mod hunt;
 mod interrupt;
 mod keep;
 mod list;
+mod outputs;
 mod page;
 mod picture;
+mod progress;
 mod replay;
 mod results;
 mod run;
@@ -40,11 +45,14 @@ mod select;
 mod shrink;
 mod sweep;
 
+pub(crate) use ci::{place, plain};
+pub(crate) use github::Github;
 pub(crate) use picture::{Drawn, FOLDER as PICTURES, file as picture_file};
 pub(crate) use select::quoted;
 
 use args::{Cli, Command};
 use page::{Page, Stop};
+use progress::Progress;
 
 pub(crate) use page::{colours, width};
 
@@ -66,9 +74,11 @@ pub fn main(subjects: Vec<Arc<dyn Erased>>) -> ExitCode {
         input: &mut std::io::stdin(),
         width: width(),
         live: std::io::stderr().is_terminal(),
+        progress: Progress::new(std::io::stderr().is_terminal()),
         fresh: Fresh::this_program(),
         pictures: Some(PathBuf::from(picture::FOLDER)),
         program: program(&args),
+        github: Github::of_this_process(),
         closed: false,
     };
     ExitCode::from(act(&args, &subjects, &mut page))

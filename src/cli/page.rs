@@ -6,6 +6,10 @@ use std::path::PathBuf;
 use crate::hunt::Fresh;
 use crate::report::WIDTH;
 
+use super::args::Format;
+use super::github::Github;
+use super::progress::Progress;
+
 /// A mistake of the user's: one line that says what to do. It ends the command with status 2.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stop(pub String);
@@ -28,14 +32,28 @@ pub struct Page<'a> {
     pub width: usize,
     /// Whether somebody watches: progress is shown.
     pub live: bool,
+    /// How far long work is.
+    pub progress: Progress,
     /// Who is asked for a second opinion of a run that failed.
     pub fresh: Option<Fresh>,
     /// Where pictures of failures are put; nowhere where there is no such folder.
     pub pictures: Option<PathBuf>,
     /// The name by which this program was called.
     pub program: String,
+    /// What a job of GitHub Actions asks for, where this is one.
+    pub github: Github,
     /// Whether the reader of the results has gone. The command goes on without a word: its status still counts.
     pub closed: bool,
+}
+
+#[cfg(test)]
+impl<'a> Page<'a> {
+    /// A page of so many characters that nobody watches, with nothing around it.
+    pub fn of_test(out: &'a mut dyn Write, err: &'a mut dyn Write, input: &'a mut dyn Read, width: usize) -> Self {
+        let (live, fresh, pictures, closed) = (false, None, None, false);
+        let (progress, github, program) = (Progress::new(live), Github::default(), "reknit".to_owned());
+        Self { out, err, input, width, live, progress, fresh, pictures, program, github, closed }
+    }
 }
 
 impl Page<'_> {
@@ -44,7 +62,8 @@ impl Page<'_> {
         if self.closed {
             return Ok(());
         }
-        match self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()) {
+        let Self { out, progress, .. } = self;
+        match progress.suspend(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
             Err(error) => return Err(Stop(format!("standard output cannot be written to: {error}"))),
             Ok(()) => {}
@@ -52,26 +71,26 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// Prints a word to a person that is no result: a machine that reads results does not get it.
+    pub fn remark(&mut self, text: &str, format: Format) -> Result<(), Stop> {
+        if format == Format::Text { self.say(text) } else { Ok(()) }
+    }
+
     /// Prints a mistake: one line, whatever the text. Nobody to read it is no further mistake.
     pub fn complain(&mut self, why: &str) {
         let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
-        writeln!(self.err, "{}: {line}", self.program).ok();
+        let Self { err, progress, program, .. } = self;
+        progress.suspend(|| writeln!(err, "{program}: {line}").ok());
     }
 
-    /// Shows how far the work is, in a line that is written over the one before.
-    pub fn progress(&mut self, text: &str) {
-        if self.live {
-            let text: String = text.chars().take(self.width.saturating_sub(1)).collect();
-            write!(self.err, "\r{text}\x1b[K").and_then(|()| self.err.flush()).ok();
-        }
+    /// Prints lines for the machine that runs a job. Nobody to read them is no mistake.
+    pub fn mark(&mut self, lines: &str) {
+        write!(self.err, "{lines}").ok();
     }
 
     /// Takes the line of progress away.
     pub fn no_progress(&mut self) {
-        self.progress("");
-        if self.live {
-            write!(self.err, "\r").ok();
-        }
+        self.progress.clear();
     }
 }
 

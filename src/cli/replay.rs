@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
-
 use crate::history::Time;
 use crate::hunt::plans::expected;
 use crate::hunt::seed::Seed;
@@ -16,22 +14,24 @@ use crate::subject::Erased;
 use crate::world::{Detail, Options};
 
 use super::args::{Engine, Replay};
+use super::outputs::Output;
 use super::page::{Page, Stop};
-use super::select::{changes, quoted};
 use super::{files, hunt, picture};
 
 /// Tells the whole story of one run; whether it held.
 pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
     let until = args.until.as_deref().map(read_until).transpose()?;
     let (scenario, subject) = wanted(args, subjects, page)?;
+    let output = Output::wanted(args.html.as_ref(), "--html")?;
     let (subject, plan) = (&subject, args.select.plan(&scenario, &subject)?);
     let options = Options { detail: Detail::Full, engine: args.engine.into(), log: args.log, ..Options::default() };
     let case = Case { subject, plan: &plan, expect: &expected(&scenario) };
     let judged = judge(case, &options, |_| true)?;
-    if let Some(out) = &args.html {
+    let shown = until.map(|until| picture::until(&judged.history, &judged.broken, until)).unwrap_or_default();
+    if let Some(output) = output {
         let replay = &again(args, &page.program);
-        let drawn = html(&Picture { plan: &plan, history: &judged.history, broken: &judged.broken, replay });
-        picture::write(out, &drawn).map_err(|why| Stop(format!("{why}; name another one with --html")))?;
+        let (history, broken) = until.map_or((&judged.history, &judged.broken[..]), |_| (&shown.0, &shown.1));
+        output.write(&html(&Picture { plan: &plan, history, broken, replay }))?;
     }
     let telling = Telling { until, packets: args.packets };
     page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
@@ -48,13 +48,8 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
 
 /// The command that shows this run again.
 fn again(args: &Replay, program: &str) -> String {
-    let Replay { file, select, engine, .. } = args;
-    let mut command = format!("{program} replay {}", quoted(&file.display().to_string()));
-    let seed = select.seed.map(|seed| format!(" --seed {seed}"));
-    let order = select.order.and_then(|order| Some(format!(" --order {}", order.to_possible_value()?.get_name())));
-    let engine = (*engine != Engine::default()).then_some(" --engine turmoil".to_owned());
-    command.extend([seed, order, engine].into_iter().flatten());
-    command + &changes(select)
+    let engine = if args.engine == Engine::default() { "" } else { " --engine turmoil" };
+    args.select.command(program, "replay", &args.file) + engine
 }
 
 /// The scenario that is meant: a file, or what a hunt drew from a seed.

@@ -2,25 +2,55 @@
 
 use crate::history::History;
 use crate::hunt::Failed;
+use crate::report::account::{Account, Break, Came, Case};
 use crate::report::line::wrap;
-use crate::report::{Failure, Totals, say, story, table};
+use crate::report::{Failure, Totals, Verdict, say, story, table};
 
 use super::args::Run;
+use super::ci::{place, plain};
 use super::page::{Page, Stop};
 use super::picture::{self, Drawn};
 use super::run::Ran;
 use super::select::replay_command;
 
-/// Tells a person: the table, the totals, and a story of each scenario that is not as it should be.
-pub(super) fn tell(ran: &[Ran], totals: &Totals, args: &Run, page: &mut Page<'_>) -> Result<(), Stop> {
+/// The story of each scenario that is not as it should be; of all others, nothing.
+pub(super) fn stories(ran: &[Ran], args: &Run, page: &Page<'_>) -> Vec<Option<String>> {
+    ran.iter().map(|ran| ran.row.verdict.is_bad().then(|| failure(ran, args, page))).collect()
+}
+
+/// Tells a person: the table, the totals, and the stories.
+pub(super) fn tell(ran: &[Ran], totals: &Totals, stories: &[Option<String>], page: &mut Page<'_>) -> Result<(), Stop> {
     let rows: Vec<_> = ran.iter().map(|ran| ran.row.clone()).collect();
     page.say(&table::rows(&rows))?;
     let totals: String = table::totals(totals).lines().flat_map(|line| wrap(line, page.width)).map(|line| line + "\n").collect();
     page.say(&format!("\n{totals}"))?;
-    for ran in ran.iter().filter(|ran| ran.row.verdict.is_bad()) {
-        page.say(&format!("\n{}", failure(ran, args, page)))?;
+    stories.iter().flatten().try_for_each(|story| page.say(&format!("\n{story}")))
+}
+
+/// What a CI server is told: a case a scenario.
+pub(super) fn account(ran: &[Ran], totals: &Totals, stories: &[Option<String>], args: &Run, page: &Page<'_>) -> Account {
+    let title = format!("{} run", page.program);
+    let mut account = Account { title, totals: table::totals(totals), wall: totals.wall, ..Account::default() };
+    for (ran, story) in ran.iter().zip(stories) {
+        let came = match (&ran.row.verdict, story) {
+            (Verdict::NotRun(why), _) => Came::NotRun(why.clone()),
+            (_, Some(story)) => Came::Broke(Box::new(broke(ran, story, args, page))),
+            (_, None) => Came::Good,
+        };
+        let about = format!("{}, {} of virtual time", say::count(ran.row.runs, "run"), say::span(ran.row.virtual_time));
+        account.group(ran.subject.name()).cases.push(Case { name: ran.row.scenario.clone(), about, came });
     }
-    Ok(())
+    account
+}
+
+fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
+    let Ran { scenario, tally, .. } = ran;
+    let failed = tally.failed.first().filter(|_| scenario.expect.breaks.is_none());
+    let broken = failed.map_or(&[][..], |failed| &failed.broken);
+    let replay = failed.map(|it| replay_command(&page.program, scenario, &it.plan, args.engine.into(), &args.select));
+    let (property, sentence) = tally.main_sentence(scenario.expect.breaks.as_deref());
+    let place = place(&scenario.path, broken, &sentence);
+    Break { property, sentence, story: plain(story), replay: replay.unwrap_or_default(), place }
 }
 
 /// The story of the first run of a scenario that broke, and which others did.

@@ -13,6 +13,7 @@ use crate::subject::Erased;
 use crate::world::RunError;
 
 use super::args::{Engine, Format, Run};
+use super::ci::Ci;
 use super::files::{self, Found};
 use super::page::{Page, Stop};
 use super::results;
@@ -37,16 +38,19 @@ pub(super) struct Ran {
 /// Runs scenario files; whether all is as it should be.
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took
 pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
-    let started = Instant::now();
+    let (started, ci) = (Instant::now(), Ci::open(args.junit.as_ref(), page)?);
     let jobs = files::find(&args.files)?.into_iter().map(|found| job(found, args, subjects, page));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
-    let (mut ran, count) = (Vec::new(), jobs.len());
-    for (n, job) in jobs.into_iter().enumerate() {
-        let doing = format!("{}/{count}  {}", n + 1, job.found.path.display());
-        let done = carry_out(job, args, &doing, page)?;
+    page.progress.begin(Some(jobs.iter().map(|job| job.plans.len() as u64).sum()));
+    let (mut ran, mut before, mut broke) = (Vec::new(), 0, 0);
+    for job in jobs {
+        let (of, file) = (job.plans.len() as u64, job.found.path.display());
+        let doing = if broke == 0 { file.to_string() } else { format!("{broke} broke  {file}") };
+        let done = carry_out(job, args, (before, &doing), page)?;
+        before += of;
+        broke += u64::from(done.row.verdict.is_bad());
         if args.format == Format::Json {
-            page.no_progress();
-            page.say(&format!("{}\n", json::row(&done.row, done.subject.name(), &failures(&done.tally))))?;
+            page.say(&json::scenario(&done.row, done.subject.name(), &failures(&done.tally)).text())?;
         }
         ran.push(done);
     }
@@ -54,10 +58,13 @@ pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Res
     let cannot = cannot_run(&ran);
     if !ran.iter().all(Ran::is_not_run) {
         let totals = Totals { wall: started.elapsed(), ..totals(&ran, args) };
+        let is_text = args.format == Format::Text;
+        let stories = if is_text || ci.listens(page) { results::stories(&ran, args, page) } else { Vec::new() };
         match args.format {
-            Format::Json => page.say(&format!("{}\n", json::totals(&totals)))?,
-            Format::Text => results::tell(&ran, &totals, args, page)?,
+            Format::Json => page.say(&json::totals(&totals).text())?,
+            Format::Text => results::tell(&ran, &totals, &stories, page)?,
         }
+        ci.tell(&results::account(&ran, &totals, &stories, args, page), page)?;
     }
     cannot.map_or_else(|| Ok(!ran.iter().any(|ran| ran.row.verdict.is_bad())), Err)
 }
@@ -70,14 +77,14 @@ fn job(found: Found, args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'
 }
 
 /// Carries all runs of a scenario out. That the engine has no word for something is no mistake of a file that nobody named.
-fn carry_out(job: Job, args: &Run, doing: &str, page: &mut Page<'_>) -> Result<Ran, Stop> {
+fn carry_out(job: Job, args: &Run, (before, doing): (u64, &str), page: &mut Page<'_>) -> Result<Ran, Stop> {
     let Job { found, scenario, subject, plans } = job;
     let of = plans.len() as u64;
     let word = beyond_turmoil(&plans);
     let fresh = page.fresh.clone().filter(|_| scenario.expect.breaks.is_none());
     let progress = |done: u64| {
         if done.is_multiple_of((of / 100).max(1)) {
-            page.progress(&format!("{doing}  {done}/{of}"));
+            page.progress.at(before + done, doing.to_owned());
         }
     };
     let (tally, verdict) = match hunt::tally(&subject, &scenario, plans, &checks(args, fresh), &args.pool.pool(), progress) {

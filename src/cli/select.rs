@@ -1,6 +1,9 @@
 //! Which runs of a scenario, and what the command line changes in them.
 
+use std::path::Path;
 use std::sync::Arc;
+
+use clap::ValueEnum;
 
 use crate::hunt;
 use crate::scenario::mistake::unknown;
@@ -40,6 +43,15 @@ impl Select {
     pub fn plan(&self, scenario: &Scenario, subject: &Arc<dyn Erased>) -> Result<Plan, Stop> {
         let plans = self.plans(scenario, subject, Some(1))?;
         plans.into_iter().next().ok_or_else(|| Stop(format!("{}: there is no run in this file", scenario.path.display())))
+    }
+
+    /// The command that does something with a file again, with the same changes.
+    pub fn command(&self, program: &str, verb: &str, file: &Path) -> String {
+        let mut command = format!("{program} {verb} {}", quoted(&file.display().to_string()));
+        let seed = self.seed.map(|seed| format!(" --seed {seed}"));
+        let order = self.order.and_then(|order| Some(format!(" --order {}", order.to_possible_value()?.get_name())));
+        command.extend([seed, order].into_iter().flatten());
+        command + &changes(self)
     }
 
     fn change(&self, plans: &mut [Plan], subject: &Arc<dyn Erased>) -> Result<(), Stop> {

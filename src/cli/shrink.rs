@@ -33,7 +33,7 @@ pub fn shrink(args: &Shrink, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let case = Case { subject, plan: &plan, expect: &expect };
     let listen = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let shrunk = make_small(case, &broken, &Budget::default(), |so_far| {
-        page.progress(&told(so_far));
+        page.progress.say(told(so_far));
         if listen.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     page.no_progress();
@@ -153,18 +153,8 @@ mod tests {
 
     /// What a command prints, and its status.
     fn command(words: &[&str]) -> (String, String, u8) {
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut page = Page {
-            out: &mut out,
-            err: &mut err,
-            input: &mut std::io::empty(),
-            width: 100,
-            live: false,
-            fresh: None,
-            pictures: None,
-            program: "reknit".into(),
-            closed: false,
-        };
+        let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), std::io::empty());
+        let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
         let args: Vec<_> = ["reknit"].iter().chain(words).map(Into::into).collect();
         let status = act(&args, &crate::subjects::built_in(), &mut page);
         let text = |bytes| anstream::adapter::strip_str(&String::from_utf8(bytes).unwrap()).to_string();

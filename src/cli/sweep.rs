@@ -7,28 +7,43 @@ use std::time::Instant;
 
 use crate::hunt::sweep::Caught;
 use crate::hunt::{Checks, Swept, sweep as run};
+use crate::scenario::Scenario;
 use crate::schedule::Plan;
 use crate::subject::Erased;
 
-use super::args::Sweep;
+use super::args::{Format, Sweep};
+use super::ci::Ci;
 use super::files;
 use super::finds::Finds;
 use super::interrupt::Interrupted;
+use super::outputs::Output;
 use super::page::{Page, Stop};
 
+mod map;
 mod summary;
+#[cfg(test)]
+mod tests;
+mod trial;
 
 /// Sweeps a file; whether nothing broke.
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took
 pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
-    let (subject, plan) = wanted(args, subjects, page)?;
+    let (scenario, subject, plan) = wanted(args, subjects, page)?;
+    let output = Output::wanted(args.html.as_ref(), "--html")?;
+    if let Some(number) = args.trial {
+        return trial::tell(args, number, (&subject, &plan), output, page);
+    }
+    let ci = Ci::open(args.junit.as_ref(), page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
-    let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool());
+    let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool(), args.format);
     let mut stopped = Ok(());
     let each = |swept: &Swept, caught: Option<Caught>| {
+        if swept.done == 0 {
+            page.progress.begin(Some(swept.trials.len() as u64));
+        }
         if swept.done.is_multiple_of(16) {
-            page.progress(&format!("{}/{} runs, {} broke", swept.done, swept.trials.len(), swept.broke));
+            page.progress.at(swept.done as u64, format!("{} broke", swept.broke));
         }
         stopped = caught.map_or(Ok(()), |caught| {
             let origin = origin(&args.file, swept, caught.trial);
@@ -40,19 +55,30 @@ pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) ->
     page.no_progress();
     stopped?;
     let swept = swept?;
-    if args.positions {
-        page.say(&format!("{}\n", summary::positions(&swept)))?;
+    let (wall, file) = (started.elapsed(), args.file.display());
+    let told = summary::tell(&swept, &subject, wall, page.width) + &finds.summary(swept.broke, "run");
+    match args.format {
+        Format::Json => page.say(&summary::lines(&swept, &finds, &subject, args, wall))?,
+        Format::Text if args.positions => page.say(&format!("{}\n{told}", summary::positions(&swept)))?,
+        Format::Text => page.say(&told)?,
     }
-    page.say(&summary::tell(&swept, &subject, started.elapsed(), page.width))?;
-    page.say(&finds.summary(swept.broke, "run"))?;
+    if let Some(output) = output {
+        let again = args.select.command(&page.program, "sweep", &args.file);
+        output.write(&map::draw(&swept, &subject, &scenario.title, &again))?;
+        page.remark(&format!("\n  map  {}\n", args.html.as_deref().unwrap_or(Path::new("")).display()), args.format)?;
+    }
+    ci.tell(&finds.account(format!("{} sweep {file}", page.program), &file.to_string(), &told, wall), page)?;
     Ok(swept.broke == 0)
 }
 
-/// The subject, and the one plan of the file that is swept.
-fn wanted(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<(Arc<dyn Erased>, Plan), Stop> {
+/// What is swept: the file, its subject, and the one plan of it.
+type Wanted = (Scenario, Arc<dyn Erased>, Plan);
+
+fn wanted(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<Wanted, Stop> {
     let scenario = files::load_schedule(&args.file, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?;
-    Ok((subject.clone(), args.select.plan(&scenario, subject)?))
+    let (subject, plan) = (subject.clone(), args.select.plan(&scenario, subject)?);
+    Ok((scenario, subject, plan))
 }
 
 /// Where the plan of a find comes from.

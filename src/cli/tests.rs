@@ -6,6 +6,8 @@ use crate::property::Promise;
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
 
+mod lines;
+
 /// A subject with a row in each table, whose hosts do nothing.
 struct Mute;
 
@@ -94,17 +96,7 @@ fn command(line: &str) -> Done {
 fn command_reading(line: &str, input: &str) -> Done {
     let subjects: Vec<Arc<dyn Erased>> = vec![Arc::new(Mute)];
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), input.as_bytes());
-    let mut page = Page {
-        out: &mut out,
-        err: &mut err,
-        input: &mut input,
-        width: 80,
-        live: false,
-        fresh: None,
-        pictures: None,
-        program: "reknit".into(),
-        closed: false,
-    };
+    let mut page = Page::of_test(&mut out, &mut err, &mut input, 80);
     let args: Vec<OsString> = std::iter::once("reknit").chain(line.split_whitespace()).map(OsString::from).collect();
     let status = act(&args, &subjects, &mut page);
     let text = |bytes| anstream::adapter::strip_str(&String::from_utf8(bytes).unwrap()).to_string();
@@ -252,17 +244,8 @@ impl std::io::Write for Gone {
 #[test]
 fn a_reader_that_has_gone_changes_nothing_but_the_output() {
     let mut err = Vec::new();
-    let mut page = Page {
-        out: &mut Gone,
-        err: &mut err,
-        input: &mut std::io::empty(),
-        width: 80,
-        live: false,
-        fresh: None,
-        pictures: None,
-        program: "reknit".into(),
-        closed: false,
-    };
+    let (mut gone, mut input) = (Gone, std::io::empty());
+    let mut page = Page::of_test(&mut gone, &mut err, &mut input, 80);
     assert_eq!(page.say("one"), Ok(()));
     assert_eq!(page.say("two"), Ok(()));
     assert!(page.closed);
@@ -304,6 +287,6 @@ fn a_picture_that_cannot_be_written_is_a_mistake() {
     let starter = command("new mute").out;
     let Done { out, err, status } = command_reading("replay - --html /dev/null/x.html", &starter);
     assert_eq!((out.as_str(), status, err.lines().count()), ("", 2, 1), "{err}");
-    assert!(err.starts_with("reknit: /dev/null/x.html: this picture cannot be written: "), "{err}");
+    assert!(err.starts_with("reknit: /dev/null/x.html: this file cannot be written: "), "{err}");
     assert!(err.ends_with("; name another one with --html\n"), "{err}");
 }

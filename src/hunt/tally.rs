@@ -19,6 +19,7 @@ use super::examine::{Checks, Examined, examine};
 use super::judge::Case;
 use super::plans::{expected, is_swarm};
 use super::pool::{Lost, Pool};
+use super::shrink::main_thing;
 
 /// All runs of one scenario.
 #[derive(Debug, Default)]
@@ -164,6 +165,16 @@ impl Tally {
             return Verdict::Broke { properties, runs: self.failed.len() as u64 };
         }
         tame.unwrap_or(Verdict::Held)
+    }
+
+    /// What is not as it should be, in short: the property and a sentence. `breaks` is what a canary must break.
+    pub fn main_sentence(&self, breaks: Option<&str>) -> (String, String) {
+        let main = self.failed.first().filter(|_| breaks.is_none()).and_then(|failed| main_thing(&failed.broken));
+        match (main, breaks.filter(|property| !self.broke(property))) {
+            (_, Some(property)) => (property.to_owned(), format!("{property} held in all runs, and must break")),
+            (Some(main), None) => (main.property.to_owned(), main.sentence.clone()),
+            (None, None) => ("expect".into(), self.unmet.first().cloned().unwrap_or_default()),
+        }
     }
 
     /// Whether a property broke in any run.

@@ -1,89 +1,379 @@
-//! Results for machines: one object a line.
+//! Results for machines: one object a line, each with the version of the format and its kind. `docs/json.md` tells of them, and
+//! its schema, `docs/json.schema.json`, is drawn from these very types.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-use crate::property::Broken;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::table::{Row, Totals, Verdict};
+mod of;
 
-/// A scenario's line. `broken` holds the seeds that failed, each with what broke in it.
-pub fn row(row: &Row, subject: &str, broken: &[(u64, &[Broken])]) -> Value {
-    json!({
-        "kind": "scenario",
-        "scenario": row.scenario,
-        "subject": subject,
-        "runs": row.runs,
-        "virtual_ms": row.virtual_time.as_millis() as u64,
-        "digest": row.digest.to_string(),
-        "milestones": { "reached": row.reached, "of": row.milestones },
-        "verdict": verdict(&row.verdict),
-        "held": row.verdict.is_good(),
-        "why": why(&row.verdict),
-        "failures": broken.iter().map(|(seed, broken)| failure(*seed, broken)).collect::<Vec<_>>(),
-    })
+pub use of::{find, hunt, kill, matrix, positions, scenario, sweep, totals};
+
+/// The version of the format. Fields may be added to it; what is there keeps its meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Version;
+
+impl Version {
+    const NUMBER: u64 = 1;
 }
 
-fn verdict(verdict: &Verdict) -> Value {
-    match verdict {
-        Verdict::Held => json!("held"),
-        Verdict::BrokeAsItShould(_) => json!("broke-as-it-should"),
-        Verdict::Broke { .. } => json!("broke"),
-        Verdict::TooTame(_) => json!("too-tame"),
-        Verdict::NotRun(_) => json!("not-run"),
+impl Serialize for Version {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(Self::NUMBER)
     }
 }
 
-/// What a verdict says beyond the failures.
-fn why(verdict: &Verdict) -> Option<&str> {
-    match verdict {
-        Verdict::TooTame(why) | Verdict::NotRun(why) => Some(why),
-        Verdict::Held | Verdict::BrokeAsItShould(_) | Verdict::Broke { .. } => None,
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u64::deserialize(deserializer)? {
+            Self::NUMBER => Ok(Version),
+            other => Err(serde::de::Error::custom(format!("{other} is another version of the format"))),
+        }
     }
 }
 
-fn failure(seed: u64, broken: &[Broken]) -> Value {
-    let broken: Vec<_> = broken
-        .iter()
-        .map(|broken| {
-            json!({
-                "property": broken.property,
-                "at_ms": broken.at.0,
-                "stream": broken.stream.as_ref().map(ToString::to_string),
-                "sentence": broken.sentence,
-            })
-        })
-        .collect();
-    json!({ "seed": seed, "broken": broken })
+impl JsonSchema for Version {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Version".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "const": Self::NUMBER, "description": "The version of the format." })
+    }
 }
 
-/// The last line.
-pub fn totals(totals: &Totals) -> Value {
-    json!({
-        "kind": "totals",
-        "schedules": totals.schedules,
-        "virtual_ms": totals.virtual_time.as_millis() as u64,
-        "wall_ms": totals.wall.as_millis() as u64,
-        "repeated": totals.repeated,
-        "grey": totals.grey,
-        "unreached": totals.unreached,
-    })
+/// A line that reknit prints with `--format json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Line {
+    /// The version of the format.
+    pub reknit: Version,
+    /// What it tells.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What a line tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum What {
+    /// `run`: a scenario file, when its runs are done.
+    Scenario(Scenario),
+    /// `hunt`, `sweep`: a schedule that breaks something, as it is kept.
+    Find(Find),
+    /// `hunt`: what it did.
+    Hunt(Hunt),
+    /// `sweep --positions`: a position, with what came of the faults there.
+    Position(Position),
+    /// `sweep`: what it did.
+    Sweep(Sweep),
+    /// `defects`: a defect, and what it took to find it.
+    Kill(Kill),
+    /// `defects`: all of them.
+    Matrix(Matrix),
+    /// `run`, `hunt`, `sweep`: the last line.
+    Totals(Totals),
+}
+
+/// A scenario file that was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The file.
+    pub scenario: String,
+    /// The protocol under test.
+    pub subject: String,
+    /// How many schedules were run.
+    pub runs: u64,
+    /// Virtual time of all of them.
+    pub virtual_ms: u64,
+    /// The digests of all of them, chained in order.
+    pub digest: String,
+    /// The subject's milestones.
+    pub milestones: Milestones,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// Whether it is as it should be.
+    pub held: bool,
+    /// What a verdict says beyond the failures.
+    pub why: Option<String>,
+    /// The runs in which something broke.
+    pub failures: Vec<Failure>,
+}
+
+/// How many milestones were reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Milestones {
+    /// By all runs together.
+    pub reached: u64,
+    /// Of so many.
+    pub of: u64,
+}
+
+/// What the runs of a scenario come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// All held.
+    Held,
+    /// A canary broke what it was to break.
+    BrokeAsItShould,
+    /// Something broke.
+    Broke,
+    /// No run broke, but all together did not show what they must.
+    TooTame,
+    /// It could not be run.
+    NotRun,
+}
+
+/// A run in which something broke.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// The seed of the run.
+    pub seed: u64,
+    /// What broke.
+    pub broken: Vec<Broken>,
+}
+
+/// How a property broke.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Broken {
+    /// The property.
+    pub property: String,
+    /// When, in virtual time.
+    pub at_ms: u64,
+    /// The stream it is about, if it is about one.
+    pub stream: Option<String>,
+    /// How, in a sentence.
+    pub sentence: String,
+}
+
+/// A schedule that breaks something.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Find {
+    /// The protocol under test.
+    pub subject: String,
+    /// What broke; the first is what it was made small for.
+    pub broken: Vec<Broken>,
+    /// The seed of the run.
+    pub seed: u64,
+    /// How many steps it has.
+    pub steps: u64,
+    /// Where it comes from.
+    pub origin: String,
+    /// Its file; nothing where that could not be written.
+    pub file: Option<String>,
+    /// What stands in its file.
+    pub toml: String,
+    /// The command that shows it again.
+    pub replay: String,
+    /// Where its picture is, or why there is none; nothing where none was to be drawn.
+    pub picture: Option<String>,
+}
+
+/// A hunt.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hunt {
+    /// The protocol under test.
+    pub subject: String,
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// In how many of them something broke.
+    pub broke: u64,
+    /// In how many each property broke, by its name.
+    pub properties: BTreeMap<String, u64>,
+    /// How many finds were kept.
+    pub kept: u64,
+    /// How many broke like one that is kept.
+    pub like: u64,
+    /// The digests of all runs, chained in order.
+    pub digest: String,
+    /// What faults hit, by their words.
+    pub faults: BTreeMap<String, Hit>,
+}
+
+/// What the faults of one kind hit. One fault can hit several of these at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hit {
+    /// How many were drawn.
+    pub drawn: u64,
+    /// How many of them came.
+    pub came: u64,
+    /// How many hit payload on its way.
+    pub in_flight: u64,
+    /// How many hit a connection whose handshake was under way.
+    pub handshake: u64,
+    /// How many hit a connection on which a client caught up.
+    pub catch_up: u64,
+    /// How many came while a task was held on a host that they hit.
+    pub held_task: u64,
+    /// How many hit nothing of all that.
+    pub nothing: u64,
+}
+
+/// A position of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Position {
+    /// When, in virtual time.
+    pub at_ms: u64,
+    /// The host that it is on; of a packet or a message, its sender.
+    pub host: String,
+    /// `packet`, `message`, `milestone` or `point`.
+    pub what: String,
+    /// What it is, in words.
+    pub name: String,
+    /// What was tried there.
+    pub trials: Vec<Trial>,
+}
+
+/// A fault at a position.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    /// The fault.
+    pub fault: String,
+    /// What came of it: `untouched`, `recovered`, `failed` or `broken`; nothing where it was not run any more.
+    pub outcome: Option<String>,
+    /// The properties that broke.
+    pub broken: Vec<String>,
+    /// Why it found nothing to do, where it did not.
+    pub idle: Option<String>,
+}
+
+/// A sweep.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// The protocol under test.
+    pub subject: String,
+    /// The file that was swept.
+    pub file: String,
+    /// The seed of its run.
+    pub seed: u64,
+    /// How many positions it has.
+    pub positions: u64,
+    /// How many runs there were to make.
+    pub trials: u64,
+    /// How many of them were made.
+    pub done: u64,
+    /// In how many runs something broke; also in the one without a fault, which is then the only one.
+    pub broke: u64,
+    /// How many finds were kept.
+    pub kept: u64,
+    /// How many broke like one that is kept.
+    pub like: u64,
+    /// The digests of all runs, chained in order.
+    pub digest: String,
+    /// What came of each fault, by its name: how many runs, by outcome.
+    pub faults: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// What it took to find a defect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Kill {
+    /// The protocol under test.
+    pub subject: String,
+    /// The defect.
+    pub defect: String,
+    /// How many random schedules were run, the one that broke among them.
+    pub schedules: u64,
+    /// What broke; nothing where nothing did.
+    pub found: Option<Found>,
+    /// What sweeps came to; nothing where there was nothing to sweep.
+    pub swept: Option<Swept>,
+}
+
+/// What broke first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// The property.
+    pub property: String,
+    /// The seed.
+    pub seed: u64,
+    /// How many steps the schedule had.
+    pub drawn: u64,
+    /// How many it has when it is made small; nothing where it cannot be.
+    pub steps: Option<u64>,
+}
+
+/// What sweeps came to that looked for a defect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Swept {
+    /// How many positions were there.
+    pub positions: u64,
+    /// How many runs were made, the one that broke among them.
+    pub runs: u64,
+    /// The property that broke first; nothing where nothing did.
+    pub property: Option<String>,
+}
+
+/// A kill matrix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Matrix {
+    /// The protocol under test.
+    pub subject: String,
+    /// How many defects were looked for.
+    pub defects: u64,
+    /// How many were found by random schedules.
+    pub by_chance: u64,
+    /// How many were found by sweeps.
+    pub by_sweep: u64,
+    /// How many were found by neither.
+    pub missed: u64,
+}
+
+/// What all runs come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Totals {
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// Virtual time of all of them.
+    pub virtual_ms: u64,
+    /// Real time.
+    pub wall_ms: u64,
+    /// How many runs were repeated, and came out the same.
+    pub repeated: u64,
+    /// How many ended in a failure that is neither surely justified nor surely not.
+    pub grey: u64,
+    /// Milestones and points that no run reached, and that a good subject reaches.
+    pub unreached: Vec<String>,
+}
+
+impl From<What> for Line {
+    fn from(what: What) -> Self {
+        Line { reknit: Version, what }
+    }
+}
+
+impl Line {
+    /// The line, with its end.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("these types have a form in JSON") + "\n"
+    }
+
+    /// The schema of a line.
+    pub fn schema() -> schemars::Schema {
+        let mut schema = schemars::schema_for!(Line);
+        schema.insert("title".into(), "A line of reknit with --format json".into());
+        schema
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::history::Time;
-
-    #[test]
-    fn a_line_has_all_that_the_table_has_and_the_failures() {
-        let broken = Broken { property: "gap_free", at: Time(4231), stream: Some("s1".into()), sentence: "s1: gone".into() };
-        let verdict = Verdict::Broke { properties: vec!["gap_free".into()], runs: 1 };
-        let line = row(&Row { scenario: "a.toml".into(), runs: 2, verdict, ..Row::default() }, "counter", &[(7, &[broken])]);
-        insta::assert_snapshot!(line, @r#"{"kind":"scenario","scenario":"a.toml","subject":"counter","runs":2,"virtual_ms":0,"digest":"cbf29ce484222325","milestones":{"reached":0,"of":0},"verdict":"broke","held":false,"why":null,"failures":[{"seed":7,"broken":[{"property":"gap_free","at_ms":4231,"stream":"s1","sentence":"s1: gone"}]}]}"#);
-    }
-
-    #[test]
-    fn totals_are_a_line_of_their_own() {
-        insta::assert_snapshot!(totals(&Totals { schedules: 3, ..Totals::default() }), @r#"{"kind":"totals","schedules":3,"virtual_ms":0,"wall_ms":0,"repeated":0,"grey":0,"unreached":[]}"#);
-    }
-}
+pub(crate) mod tests;

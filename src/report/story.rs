@@ -98,6 +98,9 @@ pub fn log(lines: &[String]) -> String {
 }
 
 #[cfg(test)]
+mod known;
+
+#[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::history::{Call, Class, ConnEnd, ConnIndex, Connection, Ending, Event, Nature, Scope, Side, Stream, Time, What};

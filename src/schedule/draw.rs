@@ -6,12 +6,13 @@
 //! A plan is busy first and quiet later. Operations are asked for in the busy part, some of them when a milestone is reached, some in
 //! the wake of a fault. Faults come in the wake of operations and of each other, and at milestones and points; and in the healed
 //! tail none is in force.
-//! A run uses a few kinds of faults only, all of them equally often, so that rare pairs get room.
+//! A run uses a few kinds of faults and a few verbs only, so that rare pairs get room.
 //!
 //! - [`plan`]: one plan. [`strategy`](strategy()): plans for `proptest!`.
 //!
 //! What it does not do: read profiles from files, run plans, or [shrink](super::shrink) them.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use proptest::strategy::{Strategy, ValueTree};
@@ -21,7 +22,7 @@ use rand_chacha::rand_core::RngCore;
 use serde_json::{Map, Value};
 
 use super::keyed::{keyed, mixed};
-use super::profile::choice::{Between, below, happens, pick, upto, weigh};
+use super::profile::choice::{Between, Choice, below, happens, pick, upto, weigh};
 use super::{Action, Host, Operation, Plan, Profile, Step, Trigger, When};
 use crate::history::Digest;
 use crate::subject::Erased;
@@ -34,7 +35,7 @@ mod tests;
 pub use strategy::{PlanTree, Plans, strategy};
 
 /// The version of the generator. It is part of every seed that is printed: another version may draw another plan from it.
-pub const GENERATOR: u32 = 5;
+pub const GENERATOR: u32 = 6;
 
 /// Draws the plan of this seed.
 pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {
@@ -60,8 +61,9 @@ const TRIES: u64 = 64;
 /// with the operation before, and at a time of their own.
 const ASKED: [u64; 4] = [2, 3, 2, 3];
 
-/// What comes in the wake of something comes at its moment, soon after it, or a while after it; in ms.
-const WAKE: [(u64, u64); 3] = [(0, 0), (1, 100), (1, 3000)];
+/// Of eight things that come in the wake of something, how many come at its moment, within a way there and back, soon after it, and
+/// within a while.
+const WAKE: [u64; 4] = [3, 2, 1, 2];
 
 /// Something that others are drawn by, under numbers of its own.
 type Numbered<T> = ([u64; 2], T);
@@ -85,6 +87,14 @@ impl Asked {
     }
 }
 
+/// The verbs of a run, with their weights.
+struct Verbs<'a> {
+    /// That of the first operation of each client.
+    heaviest: Vec<(&'a str, u64)>,
+    /// Those of the others.
+    few: Vec<(&'a str, u64)>,
+}
+
 /// Everything that a draw depends on.
 struct Drawing<'a> {
     profile: &'a Profile,
@@ -104,15 +114,25 @@ impl Drawing<'_> {
         from.iter().min_by_key(|(own, _)| rank(own)).map(|(_, value)| value)
     }
 
+    /// A few of many, drawn by weight, each once.
+    fn few<T>(&self, mut left: Vec<(T, u64)>, count: &Choice<u64>, what: [&str; 2]) -> Vec<(T, u64)> {
+        let mut few = Vec::new();
+        for slot in 0..count.draw(&mut self.dice(what[0], &[])).min(left.len() as u64) {
+            let weights: Vec<u64> = left.iter().map(|(_, weight)| *weight).collect();
+            let Some(at) = weigh(&weights, &mut self.dice(what[1], &[slot])) else { break };
+            few.push(left.remove(at));
+        }
+        few
+    }
+
     /// The plan without its steps: hosts, limits, the outside world, the network.
     fn stage(&self) -> Plan {
         let profile = self.profile;
         let clients = profile.clients.draw(&mut self.dice("clients", &[])).clamp(1, 1000) as u32;
-        let latency = *pick(&profile.latencies, &mut self.dice("latency", &[])).expect("a profile has a range of latency");
         let mut plan = Plan {
             clients,
             defects: profile.defects.clone(),
-            latency,
+            latency: self.latency(),
             horizon: self.horizon(),
             heal: profile.heal,
             seed: self.seed,
@@ -146,6 +166,10 @@ impl Drawing<'_> {
         setup
     }
 
+    fn latency(&self) -> (Duration, Duration) {
+        *pick(&self.profile.latencies, &mut self.dice("latency", &[])).expect("a profile has a range of latency")
+    }
+
     fn horizon(&self) -> Duration {
         self.profile.horizon.draw(&mut self.dice("horizon", &[]))
     }
@@ -163,6 +187,12 @@ impl Drawing<'_> {
     /// What the users of all clients ask for.
     fn operations(&self, plan: &Plan) -> Vec<Asked> {
         let busy = self.busy();
+        let weights: Vec<(&str, u64)> = self.profile.operations.iter().map(|(verb, weight)| (verb.as_str(), *weight)).collect();
+        let most = weights.iter().map(|(_, weight)| *weight).max().unwrap_or(0);
+        let verbs = Verbs {
+            heaviest: weights.iter().copied().filter(|(_, weight)| *weight == most).collect(),
+            few: self.few(weights, &self.profile.verbs, ["verbs", "verbs.slot"]),
+        };
         let mut values = Values::new(self.subject.strategy(plan));
         let mut all = Vec::new();
         for (client, host) in (1..).zip(plan.client_hosts()) {
@@ -170,10 +200,10 @@ impl Drawing<'_> {
                 continue;
             }
             values.begin(mixed(self.seed, "operation", &[client]));
-            let mut before = None;
+            let (mut before, first) = (None, self.first(busy, client));
             for n in 0..self.profile.asks.draw(&mut self.dice("asks", &[client])) {
-                let Some(operation) = self.operation(&mut values, client, n) else { continue };
-                let when = self.asked(busy, before.take(), client, n);
+                let Some(operation) = self.operation(&mut values, &verbs, client, n) else { continue };
+                let when = if n == 0 { Some(When::At(first)) } else { self.asked(first..busy, before.take(), client, n) };
                 before.clone_from(&when);
                 all.push(Asked { when, key: [client, n], operation: Operation { client: host.clone(), ..operation } });
             }
@@ -181,14 +211,17 @@ impl Drawing<'_> {
         all
     }
 
-    /// When a client's n-th operation is asked for; `None` in the wake of a fault. The first comes within a second, so that there is
-    /// something to disturb.
-    fn asked(&self, busy: Duration, before: Option<When>, client: u64, n: u64) -> Option<When> {
+    /// When a client's first operation is asked for: at once, or within a second, so that there is something to disturb.
+    fn first(&self, busy: Duration, client: u64) -> Duration {
+        let mut dice = self.dice("asked.first", &[client]);
+        let latest = if below(2, &mut dice) == 0 { Duration::ZERO } else { busy.min(Duration::from_secs(1)) };
+        ms(upto(millis(latest), &mut dice))
+    }
+
+    /// When a later one is asked for; `None` in the wake of a fault. What has a time of its own comes after the first.
+    fn asked(&self, busy: Range<Duration>, before: Option<When>, client: u64, n: u64) -> Option<When> {
         let mut dice = self.dice("asked", &[client, n]);
-        if n == 0 {
-            return Some(When::At(ms(upto(millis(busy.min(Duration::from_secs(1))), &mut dice))));
-        }
-        let some_time = When::At(ms(upto(millis(busy), &mut dice)));
+        let some_time = When::At(ms(u64::between(&millis(busy.start.min(busy.end)), &millis(busy.end), &mut dice)));
         match weigh(&ASKED, &mut dice) {
             Some(0) => Some(self.milestone(&mut dice).map_or(some_time, When::After)),
             Some(1) => None,
@@ -202,7 +235,7 @@ impl Drawing<'_> {
         let Asked { when, key, operation } = asked;
         let mut dice = self.dice("asked.wake", &key);
         let when = when.unwrap_or_else(|| match self.one_of(faults, "asked.fault", key) {
-            Some(fault) => in_the_wake(&fault.when, self.active(), &mut dice),
+            Some(fault) => self.in_the_wake(&fault.when, &mut dice),
             None => When::At(ms(upto(millis(self.busy()), &mut dice))),
         });
         Step { when, action: Action::Operation(operation) }
@@ -211,18 +244,16 @@ impl Drawing<'_> {
     /// A client's n-th operation: of a verb that is drawn by weight (the first of the heaviest, so that there is something to
     /// disturb), with values from the subject's strategy. Where the strategy is reluctant to come up with that verb, one that has weight
     /// will do.
-    fn operation(&self, values: &mut Values, client: u64, n: u64) -> Option<Operation> {
+    fn operation(&self, values: &mut Values, verbs: &Verbs<'_>, client: u64, n: u64) -> Option<Operation> {
         let weights = &self.profile.operations;
         if weights.is_empty() {
             return values.find(|_| true);
         }
-        let heavy: Vec<u64> = weights.values().copied().collect();
-        let most = heavy.iter().copied().max()?;
-        let heavy: Vec<u64> =
-            if n == 0 { heavy.into_iter().map(|weight| weight.checked_div(most).unwrap_or(0)).collect() } else { heavy };
-        let verb = weigh(&heavy, &mut self.dice("verb", &[client, n])).and_then(|at| weights.keys().nth(at))?;
+        let of = if n == 0 { &verbs.heaviest } else { &verbs.few };
+        let heavy: Vec<u64> = of.iter().map(|(_, weight)| *weight).collect();
+        let (verb, _) = weigh(&heavy, &mut self.dice("verb", &[client, n])).map(|at| of[at])?;
         let has_weight = |operation: &Operation| weights.get(&operation.verb).is_some_and(|weight| *weight > 0);
-        values.find(|operation| operation.verb == *verb).or_else(|| values.find(has_weight))
+        values.find(|operation| operation.verb == verb).or_else(|| values.find(has_weight))
     }
 
     /// A milestone that product code can reach, some time, and then a while: by the profile's weights. Where it gives none, every
@@ -231,16 +262,16 @@ impl Drawing<'_> {
         let within_reach: Vec<_> =
             self.subject.milestones().iter().filter(|doc| self.reachable(doc.only)).map(|doc| doc.name).collect();
         if !self.profile.faults.at.is_empty() {
-            return self.weighed(&within_reach, dice).map(|name| sometime(Trigger::milestone(name), &AT_MILESTONE, dice));
+            return self.weighed(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(name), &AT_MILESTONE, dice));
         }
         let common = [self.subject.catch_up_milestone(), self.subject.generation_milestone()];
         let common: Vec<_> = common.into_iter().flatten().collect();
         if below(2, dice) == 0
             && let Some(name) = pick(&common, dice)
         {
-            return Some(sometime(Trigger::milestone(*name), &AT_MILESTONE, dice));
+            return Some(self.sometime(Trigger::milestone(*name), &AT_MILESTONE, dice));
         }
-        pick(&within_reach, dice).map(|name| sometime(Trigger::milestone(*name), &AT_MILESTONE, dice))
+        pick(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(*name), &AT_MILESTONE, dice))
     }
 
     /// A point that product code can reach, some time, and then a while: by the profile's weights. Those that only a defect brings
@@ -256,13 +287,37 @@ impl Drawing<'_> {
         } else {
             self.weighed(&names, dice)
         };
-        name.map(|name| sometime(Trigger::point(name), &AT_POINT, dice))
+        let times = if name.is_some_and(|name| only_here.contains(&name)) { &AT_MILESTONE } else { &AT_POINT };
+        name.map(|name| self.sometime(Trigger::point(name), times, dice))
     }
 
     /// One of these names, by the profile's weights.
     fn weighed(&self, names: &[&'static str], dice: &mut impl RngCore) -> Option<&'static str> {
         let weights: Vec<u64> = names.iter().map(|name| self.profile.faults.at.get(*name).copied().unwrap_or(0)).collect();
         weigh(&weights, dice).map(|at| names[at])
+    }
+
+    /// Mostly the first or second time, and at once; now and then much later.
+    fn sometime(&self, trigger: Trigger, times: &[u64; 4], dice: &mut impl RngCore) -> Trigger {
+        let nth = match weigh(times, dice) {
+            Some(3) => u64::between(&4, &20, dice),
+            few => few.unwrap_or(0) as u64 + 1,
+        };
+        trigger.nth(nth).delay(self.wake(dice))
+    }
+
+    /// The moment of something else, or a while later; a time that is known is not later than the last moment for a fault.
+    fn in_the_wake(&self, of: &When, dice: &mut impl RngCore) -> When {
+        match of {
+            When::At(at) => When::At((*at + self.wake(dice)).min(self.active())),
+            When::After(trigger) => When::After(trigger.clone().delay(trigger.delay + self.wake(dice))),
+        }
+    }
+
+    fn wake(&self, dice: &mut impl RngCore) -> Duration {
+        let there_and_back = millis(self.latency().1 * 2);
+        let (least, most) = [(0, 0), (1, there_and_back.max(1)), (1, 100), (1, 3000)][weigh(&WAKE, dice).unwrap_or(0)];
+        ms(u64::between(&least, &most, dice))
     }
 
     /// Whether what stands only on the branch of this defect can be reached at all.
@@ -276,28 +331,6 @@ const AT_MILESTONE: [u64; 4] = [8, 6, 1, 1];
 
 /// The same of points: many are passed once by each connection, and what is wrong there shows at the second.
 const AT_POINT: [u64; 4] = [5, 9, 1, 1];
-
-/// Mostly the first or second time, and at once; now and then much later.
-fn sometime(trigger: Trigger, times: &[u64; 4], dice: &mut impl RngCore) -> Trigger {
-    let nth = match weigh(times, dice) {
-        Some(3) => u64::between(&4, &20, dice),
-        few => few.unwrap_or(0) as u64 + 1,
-    };
-    trigger.nth(nth).delay(wake(dice))
-}
-
-/// The moment of something else, or a while later; a time that is known is not later than the latest.
-fn in_the_wake(of: &When, latest: Duration, dice: &mut impl RngCore) -> When {
-    match of {
-        When::At(at) => When::At((*at + wake(dice)).min(latest)),
-        When::After(trigger) => When::After(trigger.clone().delay(trigger.delay + wake(dice))),
-    }
-}
-
-fn wake(dice: &mut impl RngCore) -> Duration {
-    let (least, most) = WAKE[weigh(&[2, 1, 1], dice).unwrap_or(0)];
-    ms(u64::between(&least, &most, dice))
-}
 
 /// The operations of one client, as the subject's strategy comes up with them, each under a seed of its own.
 struct Values {

@@ -166,9 +166,10 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The wait that it has of its own: its field `wait`, as a person writes a duration, or in milliseconds.
+    /// How long it may wait by its own: its field `wait`, or the `patience` after which its user gives it up; as a person writes a
+    /// duration, or in milliseconds.
     pub fn wait(&self) -> Duration {
-        self.duration("wait")
+        self.duration("wait").max(self.duration("patience"))
     }
 
     /// How long its user pauses after each item of what it opens: its field `pause`, written as a wait is.

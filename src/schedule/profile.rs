@@ -54,6 +54,9 @@ pub struct Profile {
     /// The weight of each verb. A verb that is left out never comes; where there is none at all, the subject's own strategy
     /// decides.
     pub operations: BTreeMap<String, u64>,
+    /// Of how many verbs the operations of a run are, besides the first of each client. A run with a few only gives room to pairs that
+    /// are rare among many.
+    pub verbs: Choice<u64>,
     /// The faults.
     pub faults: Faults,
     /// Ranges of one-way latency, both ends included, one of which is in force in a run; never empty.
@@ -98,6 +101,7 @@ impl Profile {
             asks: Choice::Fixed(0),
             busy: Choice::Range(Duration::from_secs(1), Duration::from_secs(30)),
             operations: BTreeMap::new(),
+            verbs: Choice::Range(1, 4),
             faults: Faults::default(),
             latencies: vec![(Duration::from_millis(1), Duration::from_millis(20))],
             puppets: Vec::new(),

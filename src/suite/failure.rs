@@ -4,20 +4,44 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cli::{Drawn, PICTURES, colours, picture_file, quoted, width};
+use crate::cli::{Drawn, PICTURES, colours, picture_file, place, plain, quoted, width};
 use crate::history::History;
 use crate::hunt::{Failed, Tally};
+use crate::report::account::{Break, Place};
 use crate::report::{Failure, envelope, say, story};
 use crate::scenario::Scenario;
 use crate::schedule::Order;
 use crate::subject::Erased;
 use crate::world::Engine;
 
-/// Says what is wrong with the runs of a scenario on an engine, if anything is.
-pub fn unless_good(subject: &Arc<dyn Erased>, scenario: &Scenario, tally: &Tally, engine: Engine) -> Result<(), String> {
+/// Why a test fails.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wrong {
+    /// What the test says.
+    pub said: String,
+    /// The same for a CI server.
+    pub it: Box<Break>,
+}
+
+impl From<String> for Wrong {
+    /// What has no story is told whole. A mistake in a file begins with its place: `scenarios/a.toml:3:1: …`.
+    fn from(said: String) -> Self {
+        let mut parts = said.splitn(4, ':');
+        let place = match (parts.next(), parts.next().map(str::parse), parts.next()) {
+            (Some(file), Some(Ok(line)), Some(_)) => Some(Place { file: file.to_owned(), line }),
+            _ => None,
+        };
+        let sentence = said.lines().next().unwrap_or_default().to_owned();
+        let story = if said.lines().count() > 1 { said.clone() } else { String::new() };
+        Self { it: Box::new(Break { property: "suite".into(), sentence, story, replay: String::new(), place }), said }
+    }
+}
+
+/// Says what is wrong with the runs of a scenario on an engine, if anything is; else how much was run.
+pub fn unless_good(subject: &Arc<dyn Erased>, scenario: &Scenario, tally: &Tally, engine: Engine) -> Result<String, Wrong> {
     let breaks = scenario.expect.breaks.as_deref();
     if tally.verdict(breaks).is_good() {
-        return Ok(());
+        return Ok(format!("{}, {} of virtual time", say::count(tally.runs, "run"), say::span(tally.virtual_time)));
     }
     let draw = |failed: &Failed, replay: &str| {
         let Failed { plan, broken, history } = failed;
@@ -27,7 +51,13 @@ pub fn unless_good(subject: &Arc<dyn Erased>, scenario: &Scenario, tally: &Tally
         Some(Drawn { subject, plan, broken, engine, replay }.told(&path))
     };
     let manner = Manner { engine, width: width(), sealed: !std::io::stdout().is_terminal(), draw: &draw };
-    Err(colours(&tell(scenario, tally, &manner)))
+    let told = tell(scenario, tally, &manner);
+    let failed = tally.failed.first().filter(|_| breaks.is_none());
+    let (property, sentence) = tally.main_sentence(breaks);
+    let place = place(&scenario.path, failed.map_or(&[], |failed| &failed.broken), &sentence);
+    let replay = failed.map_or(String::new(), |failed| replay(scenario, failed, engine).1);
+    let story = plain(told.split(envelope::BEGIN).next().unwrap_or_default());
+    Err(Wrong { said: colours(&told), it: Box::new(Break { property, sentence, story, replay, place }) })
 }
 
 /// How a failure is told.
@@ -67,14 +97,7 @@ fn first(scenario: &Scenario, failed: &Failed, manner: &Manner<'_>) -> String {
     let Failed { plan, broken, history } = failed;
     let nothing = History::default();
     let history = history.as_ref().unwrap_or(&nothing);
-    let file = if scenario.path.as_os_str().is_empty() { "-".into() } else { scenario.path.display().to_string() };
-    let engine = if manner.engine == Engine::Turmoil { " --engine turmoil" } else { "" };
-    let order = match plan.order {
-        Order::PacketsFirst if scenario.both_orders => " --order packets-first",
-        Order::TimersFirst if scenario.both_orders => " --order timers-first",
-        _ => "",
-    };
-    let replay = format!("{} replay {} --seed {}{order}{engine}", program(), quoted(&file), plan.seed);
+    let (file, replay) = replay(scenario, failed, manner.engine);
     let picture = (manner.draw)(failed, &replay);
     let failure = Failure { plan, history, broken, origin: None, replay: &replay, picture: picture.as_deref() };
     let mut told = story::failure(&failure, manner.width);
@@ -83,6 +106,19 @@ fn first(scenario: &Scenario, failed: &Failed, manner: &Manner<'_>) -> String {
         told += &envelope::seal(&Scenario::of_plan(plan.clone(), scenario.title.clone()).to_toml());
     }
     told
+}
+
+/// The file of a scenario as the command knows it, and the command that shows a run of it again.
+fn replay(scenario: &Scenario, failed: &Failed, engine: Engine) -> (String, String) {
+    let file = if scenario.path.as_os_str().is_empty() { "-".into() } else { scenario.path.display().to_string() };
+    let engine = if engine == Engine::Turmoil { " --engine turmoil" } else { "" };
+    let order = match failed.plan.order {
+        Order::PacketsFirst if scenario.both_orders => " --order packets-first",
+        Order::TimersFirst if scenario.both_orders => " --order timers-first",
+        _ => "",
+    };
+    let replay = format!("{} replay {} --seed {}{order}{engine}", program(), quoted(&file), failed.plan.seed);
+    (file, replay)
 }
 
 /// How the command is called from the package whose tests run: another crate has a command of its own.
@@ -120,6 +156,16 @@ mod tests {
         let scenario = Scenario { path: "canary.toml".into(), expect, ..Scenario::of_plan(a_gap().0, "A canary") };
         let tally = Tally { runs: 3, ..Tally::default() };
         let said = unless_good(&crate::subjects::counter(), &scenario, &tally, Engine::Event).unwrap_err();
-        assert_eq!(said, "canary.toml: gap_free held in all 3 runs, and must break\n");
+        assert_eq!(said.said, "canary.toml: gap_free held in all 3 runs, and must break\n");
+        assert_eq!((said.it.property.as_str(), said.it.place.map(|place| place.line)), ("gap_free", Some(1)));
+    }
+
+    #[test]
+    fn a_mistake_in_a_file_has_its_place() {
+        let wrong = Wrong::from("scenarios/a.toml:3:1: `steep` is no key".to_owned());
+        assert_eq!(wrong.it.place, Some(Place { file: "scenarios/a.toml".into(), line: 3 }));
+        let wrong = Wrong::from("no scenario shows these rules:\n  a.b: c".to_owned());
+        assert_eq!((wrong.it.place, wrong.it.sentence.as_str()), (None, "no scenario shows these rules:"));
+        assert_eq!(wrong.it.story, wrong.said);
     }
 }

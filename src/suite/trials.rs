@@ -5,9 +5,10 @@ use std::sync::Arc;
 use libtest_mimic::{Failed, Trial};
 
 use crate::hunt::{Check, Checks, Tally, plans};
+use crate::report::say;
 use crate::world::Engine;
 
-use super::failure;
+use super::failure::{self, Wrong};
 use super::{File, Suite};
 
 /// All tests of a suite, those that take long first: one that comes last is waited for by threads that have nothing else to do.
@@ -37,13 +38,20 @@ pub fn of(suite: &Arc<Suite>) -> Vec<Trial> {
     trials
 }
 
-fn test(suite: &Arc<Suite>, name: String, check: impl FnOnce(&Suite) -> Result<(), String> + Send + 'static) -> Trial {
+/// A test: how much was run, or what is wrong.
+type Tested = Result<String, Wrong>;
+
+fn test(suite: &Arc<Suite>, name: String, check: impl FnOnce(&Suite) -> Tested + Send + 'static) -> Trial {
     let suite = suite.clone();
-    Trial::test(name, move || check(&suite).map_err(Failed::from))
+    Trial::test(name.clone(), move || {
+        let tested = check(&suite);
+        suite.diary.enter(suite.subject.name(), name, &tested);
+        tested.map(drop).map_err(|wrong| Failed::from(wrong.said))
+    })
 }
 
 /// Every seed of a file holds; a canary breaks.
-fn holds(suite: &Suite, file: &File) -> Result<(), String> {
+fn holds(suite: &Suite, file: &File) -> Tested {
     let tally = suite.tally(file)?;
     let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
     failure::unless_good(&suite.subject, scenario, &tally, Engine::Event)
@@ -53,7 +61,7 @@ fn holds(suite: &Suite, file: &File) -> Result<(), String> {
 const ON_TURMOIL: usize = 1;
 
 /// The same on stock turmoil.
-fn holds_on_turmoil(suite: &Suite, file: &File) -> Result<(), String> {
+fn holds_on_turmoil(suite: &Suite, file: &File) -> Tested {
     let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
     let checks = Checks { engine: Engine::Turmoil, ..suite.checks(scenario) };
     let mut plans = plans::of(scenario, &suite.subject);
@@ -66,7 +74,7 @@ fn holds_on_turmoil(suite: &Suite, file: &File) -> Result<(), String> {
 const SHOWN_BY_REPEATING: [&str; 2] = ["same_digest", "stale_generation_inert"];
 
 /// With the defect on, at least one seed of the file breaks.
-fn kills(suite: &Suite, file: &File, defect: &str) -> Result<(), String> {
+fn kills(suite: &Suite, file: &File, defect: &str) -> Tested {
     let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
     let mut plans = plans::of(scenario, &suite.subject);
     plans.iter_mut().for_each(|plan| plan.defects.push(defect.to_owned()));
@@ -83,29 +91,36 @@ fn kills(suite: &Suite, file: &File, defect: &str) -> Result<(), String> {
         let tally = suite.run(scenario, some.to_vec(), checks.clone())?;
         if tally.failed.iter().flat_map(|failed| &failed.broken).any(|broken| breaks(broken.property)) || !tally.unmet.is_empty()
         {
-            return Ok(());
+            return Ok(format!("found in {} at most", say::count(runs as u64, "run")));
         }
     }
-    Err(format!("with `{defect}` on, none of {runs} runs of {} broke what the defect breaks", scenario.path.display()))
+    let file = scenario.path.display();
+    Err(Wrong::from(format!("with `{defect}` on, none of {runs} runs of {file} broke what the defect breaks")))
 }
 
 /// Every rule has a scenario that shows it.
-fn ledger(suite: &Suite) -> Result<(), String> {
+fn ledger(suite: &Suite) -> Tested {
     let shown = |rule: &str| suite.files.iter().flat_map(|file| &file.scenario).any(|it| it.source.iter().any(|id| id == rule));
     let rules = suite.subject.rules().iter().filter(|rule| !shown(rule.id));
     let missing: Vec<_> = rules.map(|rule| format!("  {}: {}", rule.id, rule.doc)).collect();
-    if missing.is_empty() { Ok(()) } else { Err(format!("no scenario shows these rules:\n{}", missing.join("\n"))) }
+    match missing.is_empty() {
+        true => Ok(say::count(suite.subject.rules().len() as u64, "rule")),
+        false => Err(format!("no scenario shows these rules:\n{}", missing.join("\n")).into()),
+    }
 }
 
 /// Every milestone and point of the product is reached by the files together; by random schedules where there are no files.
-fn reached(suite: &Suite) -> Result<(), String> {
+fn reached(suite: &Suite) -> Tested {
     let mut all = Tally::default();
     let alone = suite.files.is_empty().then_some(&suite.swarm);
     for file in suite.files.iter().chain(alone) {
         all.absorb(&*suite.tally(file)?);
     }
     let unreached = all.unreached(&suite.subject);
-    if unreached.is_empty() { Ok(()) } else { Err(format!("no run reached these:\n  {}", unreached.join("\n  "))) }
+    match unreached.is_empty() {
+        true => Ok(say::count(all.runs, "run")),
+        false => Err(format!("no run reached these:\n  {}", unreached.join("\n  ")).into()),
+    }
 }
 
 /// So many seeds of each file are repeated, and so many random schedules, each with its twin: four runs for one. Of all others a
@@ -113,7 +128,8 @@ fn reached(suite: &Suite) -> Result<(), String> {
 const REPEATED: (u64, u64) = (1, 15);
 
 /// Runs come out the same again, each and all.
-fn same_digest(suite: &Suite) -> Result<(), String> {
+fn same_digest(suite: &Suite) -> Tested {
+    let mut runs = 0;
     for file in suite.files.iter().chain([&suite.swarm]) {
         let Ok(scenario) = &file.scenario else { continue };
         let mut scenario = scenario.clone();
@@ -131,6 +147,7 @@ fn same_digest(suite: &Suite) -> Result<(), String> {
         tally.failed.retain(|failed| failed.broken.iter().any(|broken| broken.property == "same_digest"));
         scenario.expect.breaks = None;
         failure::unless_good(&suite.subject, &scenario, &tally, Engine::Event)?;
+        runs += tally.runs;
     }
-    Ok(())
+    Ok(format!("{}, each repeated", say::count(runs, "run")))
 }

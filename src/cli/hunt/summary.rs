@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::hunt::hits::Hit;
 use crate::hunt::random::Hunted;
-use crate::report::{Totals, table};
+use crate::report::{Totals, json, table};
 use crate::subject::Erased;
 
 use super::super::finds::Finds;
@@ -21,6 +21,12 @@ pub(super) fn tell(hunted: &Hunted, finds: &Finds, subject: &Arc<dyn Erased>, wa
     told += &format!("\n{}", table::totals(&totals));
     told += &format!("{rate:.0} schedules a second, digest {}\n", tally.digest);
     told + &finds.summary(hunted.broke, "schedule")
+}
+
+/// The same for a machine.
+pub(super) fn lines(hunted: &Hunted, finds: &Finds, subject: &Arc<dyn Erased>, wall: Duration) -> String {
+    let totals = Totals { wall, ..hunted.tally.totals(&hunted.tally.unreached(subject)) };
+    json::hunt(hunted, finds.of_hunt()).text() + &json::totals(&totals).text()
 }
 
 /// The table of faults, and what they hit.

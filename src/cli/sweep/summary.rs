@@ -6,8 +6,11 @@ use std::time::Duration;
 use crate::hunt::Swept;
 use crate::hunt::sweep::{FAULTS, Kind, Outcome};
 use crate::report::line::wrap;
-use crate::report::{Totals, say, table};
+use crate::report::{Totals, json, say, table};
 use crate::subject::Erased;
+
+use super::super::args::Sweep;
+use super::super::finds::Finds;
 
 /// The last words of a sweep, but for what was found.
 pub(super) fn tell(swept: &Swept, subject: &Arc<dyn Erased>, wall: Duration, width: usize) -> String {
@@ -30,6 +33,14 @@ pub(super) fn tell(swept: &Swept, subject: &Arc<dyn Erased>, wall: Duration, wid
     let said: Vec<_> = table::totals(&totals).lines().flat_map(|line| wrap(line, width)).collect();
     said.into_iter().for_each(|line| told += &format!("{line}\n"));
     told
+}
+
+/// The same for a machine.
+pub(super) fn lines(swept: &Swept, finds: &Finds, subject: &Arc<dyn Erased>, args: &Sweep, wall: Duration) -> String {
+    let totals = Totals { wall, ..swept.tally.totals(&swept.tally.unreached(subject)) };
+    let positions = json::positions(swept).filter(|_| args.positions);
+    let last = [json::sweep(swept, finds.of_sweep(&args.file)), json::totals(&totals)];
+    positions.chain(last).map(|line| line.text()).collect()
 }
 
 /// How many positions there are, by host or connection, and by kind.

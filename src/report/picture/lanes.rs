@@ -75,11 +75,12 @@ impl Lanes {
             }
         }
         hosts.sort_by_key(|host| depths.get(host).copied().unwrap_or_default());
-        if let [_, _, server] = &hosts[..]
+        if let [_, _, .., server] = &hosts[..]
             && history.conns.iter().all(|conn| conn.server == *server)
         {
-            // Two that connect to one: it stands between them, and nothing crosses a lane.
-            hosts.swap(1, 2);
+            // Several that connect to one: it stands in their middle, and little crosses a lane.
+            let middle = (hosts.len() - 1).div_ceil(2);
+            hosts[middle..].rotate_right(1);
         }
         Self { hosts }
     }
@@ -87,6 +88,11 @@ impl Lanes {
     /// Their hosts, from left to right.
     pub fn hosts(&self) -> impl Iterator<Item = (Lane, &Host)> {
         self.hosts.iter().enumerate().map(|(n, host)| (Lane(n), host))
+    }
+
+    /// Whether there are so many that ribbons lie over each other.
+    pub fn are_many(&self) -> bool {
+        self.hosts.len() > 4
     }
 
     /// The lane of a host.
@@ -152,8 +158,8 @@ impl Lanes {
     fn gap(&self) -> i32 {
         match self.hosts.len() {
             0..=2 => 420,
-            3 => 280,
-            _ => 280,
+            3 | 4 => 280,
+            _ => 210,
         }
     }
 
@@ -220,6 +226,15 @@ mod tests {
         let lanes = lanes(vec![conn("client", "server"), conn("client2", "server")], 2);
         let names: Vec<_> = lanes.hosts().map(|(_, host)| host.as_str()).collect();
         assert_eq!(names, ["client", "server", "client2"]);
+    }
+
+    #[test]
+    fn one_that_many_connect_to_stands_in_their_middle() {
+        let clients = ["client", "client2", "client3", "client4", "client5", "client6"];
+        let lanes = lanes(clients.iter().map(|client| conn(client, "server")).collect(), 6);
+        assert_eq!(lanes.hosts().position(|(_, host)| host.as_str() == "server"), Some(3));
+        let (left, right) = lanes.room();
+        assert!(right - left < 1_750, "{}", right - left);
     }
 
     #[test]

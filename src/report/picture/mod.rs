@@ -17,9 +17,9 @@ mod arrows;
 mod axis;
 mod entries;
 mod head;
-mod lanes;
+pub(super) mod lanes;
 mod legend;
-mod markup;
+pub(super) mod markup;
 mod messages;
 mod ribbons;
 mod routine;
@@ -37,7 +37,8 @@ use legend::Seen;
 use markup::{Drawing, escaped};
 use sheet::{Contents, Mark, Sheet};
 
-/// How the page looks.
+/// How every page of this crate looks, and this one.
+pub(super) const BASE: &str = include_str!("../base.css");
 const STYLE: &str = include_str!("picture.css");
 
 /// The most streams that have a column at the side; those that broke come first.
@@ -88,17 +89,13 @@ pub fn html(picture: &Picture<'_>) -> String {
     texts::draw(&mut drawing, history, &lanes, &columns, &sheet);
 
     let seen = Seen { history, journeys: journeys.values().collect(), spans: &spans, sheet: &sheet, broke: !broken.is_empty() };
+    let class = if lanes.are_many() { "run wide" } else { "run" };
     let (wide, high) = (texts::width(&lanes, &columns), sheet.axis.bottom());
     let more = match left_out {
         0 => String::new(),
         n => format!("<p class=\"about\">{n} more streams have no column here</p>\n"),
     };
-    [
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n".to_owned(),
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n".to_owned(),
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
-            .to_owned(),
-        format!("<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n", escaped(&head::title(picture))),
+    let parts = [
         spans::hatches(),
         strip::strip(history, &sheet, &lives, &spans, broken),
         head::head(picture),
@@ -107,11 +104,21 @@ pub fn html(picture: &Picture<'_>) -> String {
         head::story(picture),
         "<main>\n".to_owned(),
         texts::heading(&lanes, &columns),
-        format!("<svg class=\"run\" width=\"{wide}\" height=\"{high}\" viewBox=\"0 0 {wide} {high}\">\n"),
+        format!("<svg class=\"{class}\" width=\"{wide}\" height=\"{high}\" viewBox=\"0 0 {wide} {high}\">\n"),
         drawing.markup(),
         "</svg>\n</main>\n".to_owned(),
         head::folded(&entries, &sheet),
-        "</body>\n</html>\n".to_owned(),
-    ]
-    .concat()
+    ];
+    page(&head::title(picture), STYLE, &parts.concat())
+}
+
+/// A page that stands by itself: it asks for nothing from anywhere, and runs nothing.
+pub(super) fn page(title: &str, style: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>\n{BASE}{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        escaped(title)
+    )
 }

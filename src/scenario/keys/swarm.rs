@@ -22,6 +22,12 @@ pub const SWARM: Section = Section {
         key("latency", Form::Ranges, Some("1ms..20ms"), "Ranges of one-way latency, one of which is in force in a run."),
         key("asks", Form::Numbers(0), Some("1..8"), "How many operations the user of each client asks for."),
         key("busy", Form::Times, Some("1s..30s"), "The part of the run, from its start, in which they are asked for."),
+        key(
+            "verbs",
+            Form::Numbers(1),
+            Some("1..4"),
+            "Of how many kinds the operations of a run are, besides the first of each client.",
+        ),
         key("hosts", Form::Table("[swarm.hosts]"), Some("1..2 clients"), "How many clients there are, each with how much to do."),
         key("limits", Form::Table("[swarm.limits]"), Some("now and then the least sizes"), "Choices of limits."),
         key("operations", Form::Table("[swarm.operations]"), Some("the subject's choice"), "The weights of operations."),

@@ -53,6 +53,7 @@ pub fn profile(
         asks: numbers(&table, "asks", 0, without.asks)?,
         busy: table.get("busy").map_or(Ok(without.busy), |node| durations(&node))?,
         operations: table.get("operations").map_or(Ok(BTreeMap::new()), |node| operations(&node, names))?,
+        verbs: numbers(&table, "verbs", 1, without.verbs)?,
         faults: table.get("faults").map_or(Ok(without.faults), |node| faults(&node, names))?,
         latencies: table.get("latency").map_or(Ok(without.latencies), |node| latencies(&node))?,
         puppets: table.get("puppet").map_or(Ok(Vec::new()), |node| understudies(&node, names))?,

@@ -28,6 +28,7 @@ impl File {
         );
         put(&mut head, "asks", numbers(&profile.asks));
         put(&mut head, "busy", durations(&profile.busy));
+        put(&mut head, "verbs", numbers(&profile.verbs));
         self.section("[swarm]", head);
 
         let counts = profile.setup.iter().map(|(name, entries)| (key(&several(name)), numbers(&entries.count)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::{Drawing, Numbered, ends, in_the_wake, millis, ms};
+use super::{Drawing, Numbered, ends, millis, ms};
 use crate::history::Side;
 use crate::schedule::profile::choice::{below, happens, pick, upto, weigh};
 use crate::schedule::profile::{Kind, Shape};
@@ -47,17 +47,11 @@ impl Drawing<'_> {
     fn kinds(&self) -> Vec<Kind> {
         let faults = &self.profile.faults;
         let holds = self.subject.points().iter().any(|doc| self.reachable(doc.defect));
-        let mut left: Vec<(Kind, u64)> = (faults.weights.iter())
-            .map(|(kind, shape)| (*kind, shape.weight))
-            .filter(|(kind, _)| holds || *kind != Kind::Hold)
-            .collect();
-        let mut kinds = Vec::new();
-        for slot in 0..faults.kinds.draw(&mut self.dice("kinds", &[])) {
-            let weights: Vec<u64> = left.iter().map(|(_, weight)| *weight).collect();
-            let Some(at) = weigh(&weights, &mut self.dice("kinds.slot", &[slot])) else { break };
-            kinds.push(left.remove(at).0);
-        }
-        kinds
+        let weights = faults.weights.iter().map(|(kind, shape)| (*kind, shape.weight));
+        self.few(weights.filter(|(kind, _)| holds || *kind != Kind::Hold).collect(), &faults.kinds, ["kinds", "kinds.slot"])
+            .into_iter()
+            .map(|(kind, _)| kind)
+            .collect()
     }
 
     /// When the n-th fault comes: the first at a time, for what is aimed at a recovery waits for nothing where no connection was lost; a
@@ -70,7 +64,7 @@ impl Drawing<'_> {
         if let Some(before) = before
             && happens(self.profile.faults.wakes, &mut dice)
         {
-            return Some(in_the_wake(before, self.active(), &mut dice));
+            return Some(self.in_the_wake(before, &mut dice));
         }
         let aimed = &self.profile.faults.aimed;
         if before.is_none() {
@@ -96,7 +90,7 @@ impl Drawing<'_> {
         if below(ANY_TIME, dice) > 0
             && let Some(moment) = self.one_of(moments, "aim.moment", [0, n])
         {
-            return in_the_wake(&When::At(*moment), self.active(), dice);
+            return self.in_the_wake(&When::At(*moment), dice);
         }
         When::At(ms(upto(millis((self.busy() * 3 / 2).min(self.active())), dice)))
     }

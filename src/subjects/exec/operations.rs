@@ -40,9 +40,9 @@ pub enum Operation {
     Read {
         /// The process.
         process: String,
-        /// The number of the event.
+        /// The event: its number, or `"told"` for the last one that its user was told of.
         #[serde(default)]
-        after: u64,
+        after: After,
         /// No more bytes than this, but one chunk at least.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_bytes: Option<Size>,
@@ -110,8 +110,47 @@ pub enum Operation {
     },
 }
 
+/// After which event a read asks for more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "this must be the number of an event, or \"told\"")]
+pub enum After {
+    /// The event of this number; all of them where it is 0.
+    Event(u64),
+    /// The last one that the user was told of: it polls for what comes next.
+    Told(Told),
+}
+
+/// A word of its own in the place of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// What the user was told.
+    Told,
+}
+
+impl Default for After {
+    fn default() -> Self {
+        Self::Event(0)
+    }
+}
+
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+impl Operation {
+    /// The process that must have been started for it.
+    pub(super) fn uses(&self) -> Option<&str> {
+        match self {
+            Self::Read { process, .. }
+            | Self::ReadAll { process, .. }
+            | Self::Write { process, .. }
+            | Self::Interrupt { process }
+            | Self::Terminate { process }
+            | Self::DropHandle { process } => Some(process),
+            Self::Start { .. } | Self::Http { .. } | Self::HttpStream { .. } => None,
+        }
+    }
 }
 
 impl Operations for Operation {
@@ -135,7 +174,9 @@ impl Operations for Operation {
         // Now and then something that cannot be launched: nobody knows it.
         let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
         let start = (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
-        let after = prop_oneof![1 => Just(0), 2 => 0..50_u64];
+        let after = prop_oneof![
+            1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::Told(Told::Told)),
+        ];
         let read = (process.clone(), after, max_bytes, wait);
         let body = select(declared(plan, web::TABLE, "b1")).boxed();
         let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
@@ -190,6 +231,7 @@ mod tests {
             json!({ "start": { "process": "p1" } }),
             json!({ "start": { "process": "p1", "tty": true, "looks-after": "3s", "patience": "10ms" } }),
             json!({ "read": { "process": "p1", "after": 3, "max-bytes": "1B", "wait": "5s" } }),
+            json!({ "read": { "process": "p1", "after": "told", "wait": "5s" } }),
             json!({ "read-all": { "process": "p1", "page": "64KiB", "wait": "20s" } }),
             json!({ "write": { "process": "p1" } }),
             json!({ "write": { "process": "p1", "bytes": "4KiB", "patience": "8s" } }),
@@ -208,6 +250,7 @@ mod tests {
     fn mistakes_say_what_would_be_right() {
         let mistake = |value| serde_json::from_value::<Operation>(value).unwrap_err().to_string();
         assert!(mistake(json!({ "read": { "process": "p1", "wait": "1us" } })).contains("`1us` is no duration"));
+        assert!(mistake(json!({ "read": { "process": "p1", "after": "tomorrow" } })).contains("or \"told\""));
         assert!(mistake(json!({ "start": { "process": "p1", "speed": 1 } })).contains("unknown field `speed`"));
     }
 }

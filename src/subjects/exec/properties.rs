@@ -6,6 +6,9 @@
 //! | `reads_are_true` | what a page-wise read came to, and what the process really printed |
 //! | `no_orphan` | the effect of a start, how it came out for its user, and the real end of what it started |
 //! | `lost_by_its_own_end` | the ends of connections, and the milestone that says that one was given up |
+//! | `renounced_is_over` | the milestones that say that the server calls a connection closed, and that a call was sent over it |
+//! | `no_stealing` | the milestones of connections that are attached to a session, and detached from it |
+//! | `catches_up_at_once` | the milestones around a catch-up, and when the network was at fault |
 //! | `answers_count` | the milestones of answers that were read, and of calls that were cut off |
 //! | `one_reason` | the reasons of what was asked of a client that had failed for good, and why it had |
 //! | `no_call_before_install` | the messages of calls, and the milestone that says that a generation is installed |
@@ -63,6 +66,21 @@ pub(super) const OWN: &[Property] = &[
         name: "lost_by_its_own_end",
         doc: "an installed connection is given up when it is over, or when the server says so; never for another one's end",
         check: generations::lost_by_its_own_end,
+    },
+    Property {
+        name: "renounced_is_over",
+        doc: "over a connection that the server calls closed nothing is asked for any more",
+        check: generations::renounced_is_over,
+    },
+    Property {
+        name: "no_stealing",
+        doc: "a session has one connection at a time: a resume comes after the end of the one before it",
+        check: generations::no_stealing,
+    },
+    Property {
+        name: "catches_up_at_once",
+        doc: "several processes catch up side by side: it takes one way there and back, however many they are",
+        check: generations::catches_up_at_once,
     },
     Property {
         name: "answers_count",

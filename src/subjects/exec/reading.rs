@@ -13,6 +13,22 @@ use crate::protocols::exec::wire::process::{OutputStream, ReadResult};
 /// How long one read of many waits, at most.
 const WAIT: Duration = Duration::from_secs(5);
 
+/// What stands before the answer to a read after the last event that its user was told of, and that event's number.
+pub(super) fn after(event: u64) -> (u64, String) {
+    (event, format!("{AFTER}{event}: "))
+}
+
+const AFTER: &str = "after ";
+
+/// The number in front of an answer, if there is one, and the answer.
+pub(super) fn answer(result: &str) -> (Option<u64>, &str) {
+    let split = result.strip_prefix(AFTER).and_then(|rest| rest.split_once(": "));
+    match split.and_then(|(event, answer)| Some((event.parse().ok()?, answer))) {
+        Some((event, answer)) => (Some(event), answer),
+        None => (None, result),
+    }
+}
+
 /// An answer in one line: `chunks 3 to 7, next 9, exit 0, closed`.
 pub(super) fn told(read: &ReadResult) -> String {
     let mut told = match (read.chunks.first(), read.chunks.last()) {

@@ -1,6 +1,6 @@
 //! The user of a simulated client: does what the schedule asks for, and records what comes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::body::{self, Manner, Wanted};
 use super::follow::{self, Parts};
-use super::operations::Operation;
+use super::operations::{After, Operation};
 use super::web::{self, WebSetup};
 use super::{reading, tables};
 use crate::history::{Call, Stream};
@@ -28,6 +28,8 @@ pub(super) struct User {
     host: HostContext,
     client: Arc<Client>,
     started: Started,
+    /// What is about a process whose start is not answered yet, in order: nobody can use what he does not have.
+    waiting: VecDeque<(Call, Operation)>,
     /// What is under way.
     busy: JoinSet<()>,
 }
@@ -39,6 +41,8 @@ struct Started(Arc<Mutex<BTreeMap<String, Newest>>>);
 #[derive(Default)]
 struct Newest {
     times: u64,
+    /// How many of these starts are over, one way or the other.
+    settled: u64,
     held: Option<Held>,
     /// Those that a newer one has taken the name of: who looks late goes on looking.
     older: Vec<Held>,
@@ -57,6 +61,11 @@ impl Started {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether there is a start whose outcome is what one waits for who wants to use the process.
+    fn is_awaited(&self, process: &str) -> bool {
+        self.all().get(process).is_some_and(|newest| newest.held.is_none() && newest.settled < newest.times)
+    }
+
     /// The newest handle, with the name of its record.
     fn handle(&self, process: &str) -> Option<(Process, Stream)> {
         let all = self.all();
@@ -72,7 +81,7 @@ impl User {
             let client = Arc::downgrade(&client);
             host.record.gauge(name, move || client.upgrade().map_or(0, |client| count(&client.census())));
         }
-        Self { host, client, started: Started::default(), busy: JoinSet::new() }
+        Self { host, client, started: Started::default(), waiting: VecDeque::new(), busy: JoinSet::new() }
     }
 
     /// Performs operations as they come, then closes the client.
@@ -81,11 +90,12 @@ impl User {
             tokio::select! {
                 biased;
                 next = operations.next() => match next {
-                    Some((call, operation)) => self.perform(call, operation),
+                    Some((call, operation)) => self.waiting.push_back((call, operation)),
                     None => break,
                 },
                 Some(_) = self.busy.join_next() => {}
             }
+            self.perform_all();
         }
         let goodbye = async {
             self.client.close().await;
@@ -96,14 +106,29 @@ impl User {
         }
     }
 
+    /// All that does not wait for a start, in order.
+    fn perform_all(&mut self) {
+        for (call, operation) in std::mem::take(&mut self.waiting) {
+            if operation.uses().is_some_and(|process| self.started.is_awaited(process)) {
+                self.waiting.push_back((call, operation));
+            } else {
+                self.perform(call, operation);
+            }
+        }
+    }
+
     fn perform(&mut self, call: Call, operation: Operation) {
         match operation {
             Operation::Start { process, tty, looks_after, patience } => {
                 self.start(call, process, tty, looks_after.0, patience.map_or(Duration::MAX, |span| span.0));
             }
             Operation::Read { process, after, max_bytes, wait } => self.with(call, &process, move |process, _| async move {
-                let read = process.read(after, max_bytes.map(|size| size.0), wait.0).await;
-                read.map(|read| reading::told(&read))
+                let (event, prefix) = match after {
+                    After::Event(event) => (event, String::new()),
+                    After::Told(_) => reading::after(*process.wake().borrow()),
+                };
+                let read = process.read(event, max_bytes.map(|size| size.0), wait.0).await;
+                read.map(|read| prefix + &reading::told(&read))
             }),
             Operation::ReadAll { process, page, wait } => {
                 self.with(call, &process, move |process, record| reading::all(process, record, page.0, wait.0));
@@ -175,7 +200,9 @@ impl User {
         let (client, record, started) = (self.client.clone(), self.host.record.clone(), self.started.clone());
         let spec = spec(call, &process, &name, tty);
         self.busy.spawn(async move {
-            match timeout(patience, client.launch(spec)).await {
+            let outcome = timeout(patience, client.launch(spec)).await;
+            started.all().entry(process.clone()).or_default().settled += 1;
+            match outcome {
                 Err(_) => record.answered(call, GIVEN_UP),
                 Ok(Ok(handle)) => {
                     let parts = Parts::new(&name, tty);

@@ -90,6 +90,8 @@ struct Kept {
     bytes: usize,
     failure: Option<Failure>,
     over: bool,
+    /// Whether its id belongs to a newer process.
+    superseded: bool,
 }
 
 impl Log {
@@ -121,6 +123,17 @@ impl Log {
     /// Why it failed, if it did.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.kept().failure.clone()
+    }
+
+    /// Its id belongs to a newer process from now on.
+    pub(super) fn supersede(&self) {
+        self.kept().superseded = true;
+    }
+
+    /// Why nothing can be asked about it any more, if so.
+    pub(super) fn refusal(&self) -> Option<Failure> {
+        let kept = self.kept();
+        kept.failure.clone().or(kept.superseded.then_some(Failure::Superseded))
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<u64> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Trouble, broken, has_puppet, host, judged};
-use crate::history::{Event, Nature, Side, What};
+use crate::history::{Event, Nature, Side, Time, What};
 use crate::property::{Broken, Evidence};
 use crate::schedule::{Fault, FieldValue};
 
@@ -50,6 +50,122 @@ pub(super) fn lost_by_its_own_end(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
+/// What the server says to be closed, on any request, is the end of that connection: the next request waits for another one.
+pub(super) fn renounced_is_over(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let mut renounced: BTreeMap<u64, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let Some(told) = Told::of(event) else { continue };
+        match (told.name, renounced.get(&told.conn)) {
+            ("exec.client.renounced", None) => drop(renounced.insert(told.conn, event.at)),
+            ("exec.client.sent", Some(since)) => {
+                let method = FieldValue::text(told.fields, "method").unwrap_or_default();
+                let sentence = format!(
+                    "{method} was sent over connection {}, which the server had called closed at {since} (at {})",
+                    told.conn, event.at
+                );
+                found.push(broken("renounced_is_over", event.at, None, sentence));
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// The connections of the session that each client host knows.
+#[derive(Default)]
+struct Sessions<'a> {
+    /// Those that were attached to a new one, and may be the first of it.
+    fresh: BTreeSet<u64>,
+    /// Those of the session that the host was last told of.
+    of: BTreeMap<&'a str, BTreeSet<u64>>,
+    detached: BTreeSet<u64>,
+}
+
+/// A session is taken from nobody. Which one a resume names is known: the one that its client was last told of.
+pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if !evidence.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let mut sessions = Sessions::default();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let Some(told) = Told::of(event) else { continue };
+        let client = usize::try_from(told.conn - 1).ok().and_then(|conn| evidence.history.conns.get(conn));
+        let Some(client) = client.map(|conn| conn.client.as_str()) else { continue };
+        match told.name {
+            "exec.server.attached" if FieldValue::number(told.fields, "resumed") == Some(0) => {
+                sessions.fresh.insert(told.conn);
+            }
+            "exec.client.initialized" if sessions.fresh.contains(&told.conn) => {
+                sessions.of.insert(client, BTreeSet::from([told.conn]));
+            }
+            "exec.server.attached" => {
+                let own = sessions.of.entry(client).or_default();
+                if let Some(robbed) = own.iter().find(|conn| !sessions.detached.contains(*conn)) {
+                    let sentence = format!(
+                        "connection {} was attached to the session of connection {robbed}, which was attached still (at {})",
+                        told.conn, event.at
+                    );
+                    found.push(broken("no_stealing", event.at, None, sentence));
+                }
+                own.insert(told.conn);
+            }
+            "exec.server.detached" => {
+                sessions.detached.insert(told.conn);
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// A catch-up of several processes takes no longer than that of one. Judged are connections since whose opening nothing was wrong, and
+/// little was printed: then each process has one read, and its answer comes at once.
+pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if !evidence.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let enough = evidence.plan.latency.1 * 2 + Duration::from_millis(20);
+    let (mut trouble, mut output) = (Trouble::default(), 0);
+    let mut begun: BTreeMap<u64, (u64, Time)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        trouble.pass(event);
+        if let What::Produced { bytes, .. } = &event.what {
+            output += bytes.len();
+        }
+        let Some(told) = Told::of(event) else { continue };
+        match told.name {
+            "exec.client.initialized" => {
+                let processes = FieldValue::number(told.fields, "processes").unwrap_or_default();
+                begun.insert(told.conn, (processes, event.at));
+            }
+            "exec.client.caught-up" => {
+                let opened =
+                    usize::try_from(told.conn - 1).ok().and_then(|conn| evidence.history.conns.get(conn)).map(|conn| conn.opened);
+                let calm = trouble.in_force == 0 && trouble.last <= opened && output <= LITTLE;
+                if let Some((processes, since)) = begun.get(&told.conn)
+                    && *processes > 1
+                    && calm
+                    && event.at > *since + enough
+                {
+                    let sentence = format!(
+                        "{processes} processes caught up one after the other, from {since} on, though nothing was in their way (at {})",
+                        event.at
+                    );
+                    found.push(broken("catches_up_at_once", event.at, None, sentence));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
 /// A peer counts as silent only where something kept it from being heard: a fault, the death of a host, a puppet.
 pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Broken> {
     if !evidence.plan.puppets.is_empty() {
@@ -76,7 +192,8 @@ pub(super) const LITTLE: usize = 32 << 10;
 
 /// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
 /// enough for whatever it was waiting for. Judged are attempts during which nothing was wrong but that tasks were held: what died leaves
-/// nobody to answer, and what was late goes on being late when its fault is over.
+/// nobody to answer, and what was late goes on being late when its fault is over. Where the server attached the connection, what
+/// was before that does not matter: the answer left in that moment.
 pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
@@ -86,10 +203,14 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
     // The faults in force besides holds, and the hosts whose attempt has seen none of them.
     let mut in_force: BTreeSet<usize> = BTreeSet::new();
     let mut unharmed: BTreeSet<&str> = BTreeSet::new();
+    let mut attached: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         trouble.pass(event);
         match &event.what {
+            What::Milestone { name: "exec.server.attached", fields } => {
+                attached.extend(FieldValue::number(fields, "conn").map(|conn| (conn, event.at)));
+            }
             What::Produced { bytes, .. } => output += bytes.len(),
             What::Died { .. } => unharmed.clear(),
             What::FaultBegan { fault, what, nature, .. }
@@ -106,7 +227,9 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
                 unharmed.extend(in_force.is_empty().then_some(host(event)));
                 let unanswered = FieldValue::text(fields, "why") == Some("given up");
                 let calm = trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
-                if was_unharmed && unanswered && calm && output <= LITTLE {
+                let attached = FieldValue::number(fields, "conn").and_then(|conn| attached.get(&conn));
+                let was_answered = attached.is_some_and(|at| trouble.last <= Some(*at) && *at + enough < event.at);
+                if (was_unharmed || was_answered) && unanswered && calm && output <= LITTLE {
                     let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
                     found.push(broken("attempts_are_answered", event.at, None, sentence));
                 }
@@ -148,7 +271,7 @@ pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{ConnEnd, ConnIndex, History, Time};
+    use crate::history::{ConnEnd, ConnIndex, Connection, History, Time};
     use crate::property::Promise;
     use crate::schedule::Plan;
 
@@ -173,9 +296,34 @@ mod tests {
         What::ConnOver { conn: ConnIndex(conn - 1), side: Side::Client, how: ConnEnd::Eof }
     }
 
+    /// What the server says of a connection that a client has, of which there are four.
+    fn attached(conn: u64, resumed: u64) -> What {
+        told("exec.server.attached", conn, ("resumed", FieldValue::Number(resumed)))
+    }
+
+    fn detached(conn: u64) -> What {
+        told("exec.server.detached", conn, ("resumed", FieldValue::Number(0)))
+    }
+
+    fn initialized(conn: u64) -> What {
+        told("exec.client.initialized", conn, ("generation", FieldValue::Number(1)))
+    }
+
     fn judge(check: fn(&Evidence<'_>) -> Vec<Broken>, entries: impl IntoIterator<Item = What>) -> Vec<String> {
-        let events = entries.into_iter().map(|what| Event { at: Time(5), host: None, what }).collect();
-        let history = History { events, ..History::default() };
+        judge_events(check, entries.into_iter().map(|what| Event { at: Time(5), host: None, what }).collect())
+    }
+
+    /// Four connections were opened at 0.9 s.
+    fn judge_events(check: fn(&Evidence<'_>) -> Vec<Broken>, events: Vec<Event>) -> Vec<String> {
+        let conn = |n| Connection {
+            name: format!("client#{n}"),
+            client: "client".into(),
+            server: "server".into(),
+            generation: None,
+            opened: Time(900),
+            over: (None, None),
+        };
+        let history = History { events, conns: (1..5).map(conn).collect(), ..History::default() };
         let (plan, promise) = (Plan::new("exec"), Promise::default());
         let servers = &["server"];
         let evidence = Evidence { plan: &plan, history: &history, promise: &promise, milestones: &[], servers, twin: None };
@@ -203,6 +351,47 @@ mod tests {
         assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 3)]), wrong);
         assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 4)]), [""; 0]);
         assert_eq!(of([heard(1, 3), lost(2, "dead"), cut_off(2, 3)]), [""; 0], "ids count anew on each connection");
+    }
+
+    #[test]
+    fn a_session_is_taken_from_nobody() {
+        let of = |more: &[What]| {
+            let first = [attached(1, 0), initialized(1)];
+            judge(no_stealing, first.into_iter().chain(more.iter().cloned()))
+        };
+        let wrong = ["connection 2 was attached to the session of connection 1, which was attached still (at 0.005 s)"];
+        assert_eq!(of(&[attached(2, 1), detached(1)]), wrong);
+        assert_eq!(of(&[detached(1), attached(2, 1), detached(2), attached(3, 1)]), [""; 0]);
+        assert_eq!(of(&[detached(1), attached(2, 1), attached(3, 1)]).len(), 1);
+        let anew = [attached(2, 0), initialized(2), detached(2), attached(3, 1)];
+        assert_eq!(of(&anew), [""; 0], "connection 1 has another session");
+        let unheard = [attached(2, 0), detached(1), attached(3, 1)];
+        assert_eq!(of(&unheard), [""; 0], "nobody was told of the session of connection 2");
+    }
+
+    #[test]
+    fn processes_catch_up_side_by_side() {
+        let of = |processes: u64, ms: u64, trouble: u64| {
+            let entry = |at, what| Event { at: Time(at), host: None, what };
+            let events = vec![
+                entry(trouble, What::Died { kernel: false }),
+                entry(1_000, told("exec.client.initialized", 1, ("processes", FieldValue::Number(processes)))),
+                entry(1_000 + ms, told("exec.client.caught-up", 1, ("generation", FieldValue::Number(2)))),
+            ];
+            judge_events(catches_up_at_once, events)
+        };
+        let wrong = "2 processes caught up one after the other, from 1.000 s on, though nothing was in their way (at 1.061 s)";
+        assert_eq!((of(2, 60, 900), of(2, 61, 900)), (vec![], vec![wrong.to_owned()]));
+        assert_eq!((of(1, 61, 899), of(2, 61, 901)), (vec![], vec![]), "one alone, and one with trouble");
+    }
+
+    #[test]
+    fn what_the_server_calls_closed_is_used_no_more() {
+        let of = |name, conn| told(name, conn, ("method", FieldValue::Text("process/read".into())));
+        let entries = |conn| [of("exec.client.sent", 1), of("exec.client.renounced", 1), of("exec.client.sent", conn)];
+        assert_eq!(judge(renounced_is_over, entries(2)), [""; 0]);
+        let wrong = "process/read was sent over connection 1, which the server had called closed at 0.005 s (at 0.005 s)";
+        assert_eq!(judge(renounced_is_over, entries(1)), [wrong]);
     }
 
     #[test]

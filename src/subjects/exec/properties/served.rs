@@ -19,6 +19,7 @@ use crate::property::{Broken, Evidence, GIVEN_UP, Promise};
 use crate::schedule::units::read_size;
 use crate::schedule::{FieldValue, Operation};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::reading;
 use crate::world::process::TABLE;
 
 /// Who asked for what, and when.
@@ -47,6 +48,7 @@ impl<'a> Asked<'a> {
         self.operation.wait()
     }
 
+    /// After which event it asked for more, as far as the schedule says so.
     fn after(&self) -> u64 {
         self.operation.fields.get("after").and_then(|after| after.as_u64()).unwrap_or(0)
     }
@@ -111,16 +113,16 @@ impl<'a> Known<'a> {
     }
 
     /// Since when a read has an answer for certain.
-    fn due(&self, read: &Asked<'_>) -> Option<Time> {
+    fn due(&self, read: &Asked<'_>, after: u64) -> Option<Time> {
         let record = self.newest.get(&(read.host, read.process()?))?;
-        let known = if read.after() == 0 { self.first.get(record) } else { self.last.get(record) };
+        let known = if after == 0 { self.first.get(record) } else { self.last.get(record) };
         known.map(|at| read.at.max(*at))
     }
 
     /// Since when the user of a read has been told what it waits for.
-    fn told(&self, read: &Asked<'_>) -> Option<Time> {
+    fn told(&self, read: &Asked<'_>, after: u64) -> Option<Time> {
         let record = self.newest.get(&(read.host, read.process()?))?;
-        let event = usize::try_from(read.after()).ok()?;
+        let event = usize::try_from(after).ok()?;
         self.told.get(record)?.get(event).map(|at| read.at.max(*at))
     }
 }
@@ -142,7 +144,9 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
         let Some(read) = known.asked.get(call).filter(|asked| asked.verb() == "read" && !asked.wait().is_zero()) else {
             continue;
         };
-        if event.at < read.at + read.wait() && says_nothing_new(result, read.after()) {
+        let (after, result) = reading::answer(result);
+        let after = after.unwrap_or_else(|| read.after());
+        if event.at < read.at + read.wait() && says_nothing_new(result, after) {
             let sentence =
                 format!("{call}: it was answered before its wait was over, with nothing new ({result}; at {})", event.at);
             found.push(broken("reads_wait", event.at, None, sentence));
@@ -151,17 +155,18 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
             continue;
         }
         let calm = known.trouble.last.max(Some(known.started)).unwrap_or_default();
-        if let Some((told, connected)) = known.told(read).zip(known.connected.get(read.host)).filter(|_| known.output <= LITTLE)
+        if let Some((told, connected)) =
+            known.told(read, after).zip(known.connected.get(read.host)).filter(|_| known.output <= LITTLE)
             && event.at > told.max(calm).max(*connected) + together
         {
             let sentence = format!("{call}: it was answered at {} only, though its user was told at {told}", event.at);
             found.push(broken("reads_wait", event.at, None, sentence));
             continue;
         }
-        let Some(due) = known.due(read) else { continue };
+        let Some(due) = known.due(read, after) else { continue };
         // Whoever has a connection all the time has nothing to recover; but much output is longer on its way. And an end that a read was
         // told before is no news to it.
-        let is_news = read.after() == 0 && known.output <= LITTLE;
+        let is_news = after == 0 && known.output <= LITTLE;
         let connected = known.connected.get(read.host).copied().filter(|_| is_news);
         let soon = connected.map_or(NEVER, |connected| due.max(calm).max(connected) + crosses);
         if event.at > soon.min(due.max(calm) + recovers) {

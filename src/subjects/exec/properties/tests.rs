@@ -28,6 +28,23 @@ fn read(told: Told, ms: u64, after: u64) -> Told {
     told.asked_as(2, ms, Class::Durable, "read", &json!({ "process": "p1", "after": after, "wait": "2m" }).to_string())
 }
 
+#[test]
+fn a_read_after_what_its_user_was_told_says_after_which_event_it_asked() {
+    let polls = || history_of_a_poll().delivered("p1/stdout", 1_010, "a");
+    assert!(breaks(&polls().answered(2, 1_040, "after 0: chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert_eq!(
+        breaks(&polls().answered(2, 1_400, "after 0: chunks 1 to 1, next 2"), reads_wait),
+        ["call 2: it was answered at 1.400 s only, though its user was told at 1.010 s"]
+    );
+    assert_eq!(breaks(&polls().answered(2, 1_040, "after 1: nothing, next 2"), reads_wait).len(), 1);
+}
+
+/// A read of `p1` after what its user was told, over a connection that lives.
+fn history_of_a_poll() -> Told {
+    let told = milestone(started(), 300, "exec.client.connected", &[]);
+    told.asked_as(2, 500, Class::Durable, "read", r#"{"process":"p1","after":"told","wait":"2m"}"#)
+}
+
 fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Broken>) -> Vec<String> {
     told.with(|evidence| property(evidence).into_iter().map(|broken| broken.sentence).collect())
 }
@@ -261,6 +278,21 @@ fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
     assert!(breaks(&refused, attempts_are_answered).is_empty());
     let much = begun(history().kills(1_000, 2_000), 2_500).produced("p1/stdout", 4_000, &"x".repeat(40 << 10));
     assert!(breaks(&given_up(much, 9_000), attempts_are_answered).is_empty(), "a catch-up with much output takes longer");
+}
+
+#[test]
+fn what_the_server_has_answered_is_no_reason_to_give_an_attempt_up() {
+    let of_conn = |told: Told, ms, name, why: &str| {
+        let fields = [("conn", FieldValue::Number(2)), ("why", FieldValue::Text(why.into()))].into();
+        told.user(ms, What::Milestone { name, fields })
+    };
+    let told = |calm, answered| {
+        let told = milestone(history(), 1_000, "exec.client.recovering", &[]).kills(2_000, calm);
+        of_conn(of_conn(told, answered, "exec.server.attached", ""), 9_000, "exec.client.attempt-failed", "given up")
+    };
+    assert_eq!(breaks(&told(3_000, 3_000), attempts_are_answered).len(), 1);
+    assert!(breaks(&told(3_001, 3_000), attempts_are_answered).is_empty(), "the answer may have been lost");
+    assert!(breaks(&told(3_000, 8_900), attempts_are_answered).is_empty(), "it is on its way");
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.client.process-failed", &["process", "why"], "a process failed, alone"),
     milestone("exec.client.read-refused", &["process", "code"], "a catch-up was refused"),
     milestone("exec.client.reorder-overflow", &["process", "seq"], "an early event had no room, and will be read"),
+    milestone("exec.client.renounced", &["generation", "conn"], "the server said of a connection that it is over, or belongs to nobody"),
     milestone("exec.client.late-message", &["generation"], "a message came of a generation that is not the current one"),
     milestone("exec.client.late-close", &["generation"], "a generation ended that is not the current one"),
     milestone("exec.client.unanswered", &["method"], "a call waited too long"),

@@ -304,6 +304,7 @@ impl Core {
             return call.end(Ok(to_raw_value(&started).expect("a name is JSON")));
         }
         self.processes.remove(&key.id);
+        self.supersede(&key.id.clone());
         if !crate::defect!(AmbiguousStartKept) {
             self.endings.put(key.id.clone());
         }

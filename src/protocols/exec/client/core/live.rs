@@ -73,7 +73,7 @@ impl Core {
         if crate::defect!(HandlesOfOneConnection) && call.kind != Kind::Start && self.installed > 1 {
             return Some(Failure::ConnectionLost);
         }
-        log.failure().or(newer.then_some(Failure::Superseded))
+        log.refusal().or(newer.then_some(Failure::Superseded))
     }
 
     fn dispatch(&mut self, ticket: Ticket, call: Call) {
@@ -87,8 +87,25 @@ impl Core {
         }
     }
 
+    /// There is no handle of it any more, or never was.
+    fn let_go(&mut self, key: &Key) {
+        if self.newest.get(&key.id).is_some_and(|(serial, _)| *serial == key.serial) {
+            self.newest.remove(&key.id);
+        }
+    }
+
+    /// A newer process has this id on the server: whoever holds the one before it would speak to the newer one.
+    pub(super) fn supersede(&mut self, id: &Arc<str>) {
+        if let Some((_, older)) = self.newest.remove(id)
+            && let Some(older) = older.upgrade()
+        {
+            older.supersede();
+        }
+    }
+
     /// Nobody holds the process any more: it goes on over there, and is not followed here.
     pub(super) fn release(&mut self, key: &Key, now: Instant) {
+        self.let_go(key);
         if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial) {
             self.processes.remove(&key.id);
             self.caught_up(Some(&key.id), now);
@@ -98,6 +115,7 @@ impl Core {
     /// Whoever started the process went away before it had it. What was started is ended; where the start is in flight, its
     /// answer decides what is to be ended.
     pub(super) fn abandon(&mut self, key: &Key, now: Instant) {
+        self.let_go(key);
         let is_its_start = |call: &Call| call.kind == Kind::Start && call.process.as_ref().is_some_and(|(other, _)| other == key);
         if !self.calls.take(is_its_start).is_empty() {
             self.processes.remove(&key.id);
@@ -146,6 +164,9 @@ impl Core {
         if !renounced || matches!(flying, Flying::Initialize) {
             return self.answered(flying, Err(error), now);
         }
+        if let Some(connection) = self.connection() {
+            crate::milestone!("exec.client.renounced", generation = connection.generation.number, conn = connection.conn);
+        }
         if let Flying::Call(ticket, mut call) = flying {
             call.refusals += 1;
             if call.refusals > self.limits.read_retries {
@@ -176,7 +197,10 @@ impl Core {
     }
 
     fn start_answered(&mut self, call: Call, outcome: Result<Box<RawValue>, ErrorBody>) {
-        let Some((key, _)) = &call.process else { return };
+        let Some((key, log)) = &call.process else { return };
+        if outcome.is_ok() {
+            self.supersede(&key.id);
+        }
         match &outcome {
             Err(_) => drop(self.processes.remove(&key.id)),
             Ok(_) if call.answer.is_closed() && !crate::defect!(UnclaimedStartKept) => {
@@ -186,6 +210,7 @@ impl Core {
                 }
             }
             Ok(_) => {
+                self.newest.insert(key.id.clone(), (key.serial, Arc::downgrade(log)));
                 if let Some(process) = self.processes.get_mut(&key.id) {
                     process.stage = Stage::Running;
                 }
@@ -300,6 +325,7 @@ impl Core {
             if let (Kind::Start, Some((key, _))) = (&call.kind, &call.process) {
                 self.processes.remove(&key.id);
                 self.endings.put(key.id.clone());
+                self.supersede(&key.id.clone());
             }
             call.end(Err(Failure::Unanswered));
         }

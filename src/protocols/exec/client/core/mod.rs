@@ -10,7 +10,7 @@
 //!   processes on the server, and has to be ended there.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -23,6 +23,7 @@ use self::endings::Endings;
 use self::process::{Process, Stage};
 use super::command::{Call, Command};
 use super::generation::{Generation, Over, Report};
+use super::log::Log;
 use super::{Failure, State};
 use crate::env::Entropy;
 use crate::protocols::exec::limits::ClientLimits;
@@ -68,6 +69,8 @@ pub(super) struct Core {
     attempts: u64,
     calls: Calls,
     processes: BTreeMap<Arc<str>, Process>,
+    /// The newest process of each id that was started and is held by somebody, also where it needs no following any more.
+    newest: BTreeMap<Arc<str>, (u64, Weak<Log>)>,
     endings: Endings,
     bodies: Bodies,
     effects: VecDeque<Effect>,
@@ -123,6 +126,7 @@ impl Core {
             attempts: 0,
             calls: Calls::default(),
             processes: BTreeMap::new(),
+            newest: BTreeMap::new(),
             endings: Endings::default(),
             bodies: Bodies::default(),
             effects: VecDeque::new(),

@@ -138,3 +138,37 @@ async fn only_what_runs_is_caught_up() {
     lab.reply(id, &answer(&[], 1, None, false));
     lab.asked("process/start");
 }
+
+/// `p1`, started and over; it is held on.
+fn over() -> (Lab, Seen) {
+    let mut lab = Lab::connected();
+    let older = lab.started("p1");
+    lab.hear(Lab::exited("p1", 1, 0));
+    lab.hear(Lab::closed("p1", 2));
+    (lab, older)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_a_process_is_never_answered_for_a_newer_one_of_its_id() {
+    let (mut lab, older) = over();
+    let newer = lab.started("p1");
+    lab.hear(Lab::exited("p1", 1, 0));
+    lab.hear(Lab::closed("p1", 2));
+    let mut read = |seen| ended(&mut lab.ask(Kind::Read, "process/read", Some(seen)));
+    assert_eq!((read(&older), read(&newer)), (Some(Err(Failure::Superseded)), None));
+    lab.command(Command::Release(newer.key.clone()));
+    assert_eq!(ended(&mut lab.ask(Kind::Read, "process/read", Some(&older))), Some(Err(Failure::Superseded)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_whose_outcome_is_unknown_supersedes_and_a_refused_one_does_not() {
+    let (mut lab, older) = over();
+    let (_newer, _) = lab.start("p1");
+    let (id, _) = lab.asked("process/start");
+    lab.refuse(id, code::INVALID_REQUEST, "the id is taken");
+    assert_eq!(ended(&mut lab.ask(Kind::Read, "process/read", Some(&older))), None);
+    let (_newest, _) = lab.start("p1");
+    lab.cut();
+    lab.shake_hands();
+    assert_eq!(ended(&mut lab.ask(Kind::Read, "process/read", Some(&older))), Some(Err(Failure::Superseded)));
+}

@@ -1,0 +1,116 @@
+//! Files that a command writes when it is done, and that are opened when it begins: that one cannot be written is found out before
+//! hours of work, and not after.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::page::Stop;
+
+/// A file that is to be written. It replaces the one that is there when it is whole, and not before.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    file: File,
+    /// Where it grows, until it is whole; nothing where its name is that of no file, but of a pipe or a terminal.
+    part: Option<PathBuf>,
+    /// What the user changes to have it elsewhere.
+    option: &'static str,
+}
+
+impl Output {
+    /// Opens what an option names.
+    ///
+    /// # Errors
+    /// If it cannot be written: which and why, in one line.
+    pub fn open(path: &Path, option: &'static str) -> Result<Self, Stop> {
+        let is_file = fs::metadata(path).map_or(true, |there| there.is_file());
+        let part = is_file.then(|| {
+            let mut part = path.as_os_str().to_owned();
+            part.push(".part");
+            PathBuf::from(part)
+        });
+        let file = match &part {
+            Some(part) => File::create(part),
+            None => OpenOptions::new().write(true).open(path),
+        };
+        let file = file.map_err(|error| unwritable(path, option, &error))?;
+        Ok(Self { path: path.to_owned(), file, part, option })
+    }
+
+    /// Opens what an option names, if it names anything.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn wanted(path: Option<&PathBuf>, option: &'static str) -> Result<Option<Self>, Stop> {
+        path.map(|path| Self::open(path, option)).transpose()
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// If it cannot be written after all.
+    pub fn write(mut self, text: &str) -> Result<(), Stop> {
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| match self.part.as_ref() {
+            Some(part) => fs::rename(part, &self.path),
+            None => Ok(()),
+        });
+        written.map_err(|error| unwritable(&self.path, self.option, &error))?;
+        self.part = None;
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    /// Half of a file is none.
+    fn drop(&mut self) {
+        self.part.iter().for_each(|part| {
+            fs::remove_file(part).ok();
+        });
+    }
+}
+
+fn unwritable(path: &Path, option: &str, error: &io::Error) -> Stop {
+    let why = match path.parent() {
+        Some(folder) if error.kind() == io::ErrorKind::NotFound => format!("there is no folder {}", folder.display()),
+        _ => error.to_string(),
+    };
+    Stop(format!("{}: this file cannot be written: {why}; name another one with {option}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_stays_until_the_new_is_whole() {
+        let path = std::env::temp_dir().join(format!("reknit-output-{}.xml", std::process::id()));
+        fs::write(&path, "old").unwrap();
+        let output = Output::open(&path, "--junit").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        drop(output);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        let output = Output::open(&path, "--junit").unwrap();
+        let part = output.part.clone().unwrap();
+        output.write("new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert!(!part.exists());
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said_in_one_line() {
+        let Stop(why) = Output::open(Path::new("/dev/null/x.xml"), "--junit").unwrap_err();
+        assert!(why.starts_with("/dev/null/x.xml: this file cannot be written: "), "{why}");
+        let Stop(why) = Output::open(Path::new("/nowhere/x.html"), "--html").unwrap_err();
+        let expected = "/nowhere/x.html: this file cannot be written: there is no folder /nowhere; name another one with --html";
+        assert_eq!(why, expected);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_written_as_it_is() {
+        Output::open(Path::new("/dev/null"), "--junit").unwrap().write("x").unwrap();
+        assert!(!Path::new("/dev/null.part").exists());
+    }
+}

@@ -1,0 +1,114 @@
+//! How far long work is: a line on standard error that is drawn over, and is gone before anything else is printed. Nothing at all
+//! where nobody watches.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The line.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    live: bool,
+    bar: ProgressBar,
+}
+
+/// How much there is, and how fast it goes.
+const COUNTED: &str = "{bar:24} {pos}/{len}  {per_sec}, {eta} left  {wide_msg}";
+/// The same where nobody knows how much there is.
+const ENDLESS: &str = "{pos}  {per_sec}, after {elapsed}  {wide_msg}";
+/// Only words.
+const WORDS: &str = "{wide_msg}";
+
+impl Progress {
+    /// On standard error, if somebody watches it.
+    pub fn new(live: bool) -> Self {
+        Self { live, bar: ProgressBar::hidden() }
+    }
+
+    fn target(&self) -> ProgressDrawTarget {
+        if self.live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
+    }
+
+    /// Begins to count, up to a number if there is one.
+    pub fn begin(&mut self, most: Option<u64>) {
+        self.begin_on(self.target(), most);
+    }
+
+    fn begin_on(&mut self, target: ProgressDrawTarget, most: Option<u64>) {
+        self.clear();
+        let bar = ProgressBar::with_draw_target(most, target);
+        self.bar = bar.with_style(style(if most.is_some() { COUNTED } else { ENDLESS }));
+    }
+
+    /// So much is done, and these words say what came of it.
+    pub fn at(&self, done: u64, words: String) {
+        self.bar.set_position(done);
+        self.bar.set_message(words);
+    }
+
+    /// Words, in the middle of counting or without.
+    pub fn say(&mut self, words: String) {
+        if self.live && self.bar.is_hidden() {
+            self.bar = ProgressBar::with_draw_target(None, self.target()).with_style(style(WORDS));
+        }
+        self.bar.set_message(words);
+    }
+
+    /// Takes the line away for as long as something else is printed.
+    pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    /// Takes the line away.
+    pub fn clear(&mut self) {
+        self.bar.finish_and_clear();
+        self.bar = ProgressBar::hidden();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("a template of this file is right").progress_chars("█▌░")
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::InMemoryTerm;
+
+    use super::*;
+
+    fn line(draw: impl FnOnce(&mut Progress)) -> (String, InMemoryTerm, Progress) {
+        let term = InMemoryTerm::new(4, 100);
+        let mut progress = Progress::new(true);
+        progress.begin_on(ProgressDrawTarget::term_like(Box::new(term.clone())), Some(200));
+        draw(&mut progress);
+        progress.bar.tick();
+        (term.contents(), term, progress)
+    }
+
+    #[test]
+    fn it_tells_how_much_is_done_how_fast_and_what_was_found() {
+        let (shown, term, mut progress) = line(|progress| progress.at(100, "3 broke".into()));
+        assert!(
+            shown.contains("100/200") && shown.contains("/s, ") && shown.contains(" left") && shown.ends_with("3 broke"),
+            "{shown}"
+        );
+        assert_eq!(shown.lines().count(), 1);
+        progress.clear();
+        assert_eq!(term.contents(), "");
+    }
+
+    #[test]
+    fn it_is_out_of_the_way_while_something_is_printed() {
+        let (_, term, progress) = line(|progress| progress.at(7, String::new()));
+        let there = progress.suspend(|| term.contents());
+        assert_eq!(there, "");
+        assert!(term.contents().contains("7/200"));
+    }
+
+    #[test]
+    fn nobody_sees_anything_where_nobody_watches() {
+        let mut progress = Progress::new(false);
+        progress.begin(Some(3));
+        progress.at(1, "x".into());
+        progress.say("y".into());
+        assert!(progress.bar.is_hidden());
+    }
+}

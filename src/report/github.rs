@@ -1,0 +1,181 @@
+//! An account as GitHub Actions shows it: a mark at a line of a file for each failure, and a page for the job.
+
+use super::account::{Account, Break, Came, Case};
+use super::say;
+
+/// The most failures that are told with their stories; the page of a step has room for a megabyte.
+const STORIES: usize = 20;
+
+/// The most cases that are listed where everybody sees them; more are folded, but for those that broke.
+const LISTED: usize = 40;
+
+/// The most characters of a story.
+const LONG: usize = 20_000;
+
+/// The workflow command that marks the line of a failure. `file` is its file as the repository knows it.
+pub fn annotation(it: &Break, case: &Case, file: Option<&str>) -> String {
+    let place = it.place.as_ref().zip(file).map(|(place, file)| format!("file={},line={},", property(file), place.line));
+    let title = property(&format!("{} breaks {}", case.name, it.property));
+    let again = if it.replay.is_empty() { String::new() } else { format!("\nagain: {}", it.replay) };
+    format!("::error {}title={title}::{}\n", place.unwrap_or_default(), data(&format!("{}{again}", it.sentence)))
+}
+
+/// The message of a workflow command: one line.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// A value between a command's commas.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// The page of a job, in Markdown: what ran, the totals, and each failure with its story.
+pub fn summary(account: &Account) -> String {
+    let broke = account.breaks().count();
+    let of = say::count(account.cases().count() as u64, "case");
+    let (mark, verdict) =
+        if broke == 0 { ("✅", format!("all held ({of})")) } else { ("❌", format!("{broke} of {of} broke")) };
+    let mut page = format!("### {mark} {}: {verdict}\n\n", inline(&account.title));
+    page += &match account.cases().count() <= LISTED {
+        true => table(account.cases()),
+        false => {
+            let broken = if broke == 0 { String::new() } else { table(account.breaks().map(|(case, _)| case)) + "\n" };
+            format!("{broken}<details><summary>All {of}</summary>\n\n{}\n</details>\n", table(account.cases()))
+        }
+    };
+    page += &format!("\n{}\n", fenced(&account.totals));
+    account.breaks().take(STORIES).for_each(|(case, it)| page += &failure(case, it));
+    if broke > STORIES {
+        page += &format!("\n{} more: their stories stand in the log.\n", broke - STORIES);
+    }
+    page + "\n"
+}
+
+fn table<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
+    let rows: String = cases.map(row).collect();
+    format!("| | case | what ran | what came of it |\n|---|---|---|---|\n{rows}")
+}
+
+fn row(case: &Case) -> String {
+    let (mark, came) = match &case.came {
+        Came::Good => ("✅", "held".to_owned()),
+        Came::NotRun(why) => ("➖", inline(why)),
+        Came::Broke(it) => ("❌", format!("**{}** {}", inline(&it.property), inline(&it.sentence))),
+    };
+    format!("| {mark} | {} | {} | {came} |\n", code(&case.name), inline(&case.about))
+}
+
+fn failure(case: &Case, it: &Break) -> String {
+    let mut told = format!("\n#### ❌ {}: {}\n\n{}\n", inline(&it.property), code(&case.name), inline(&it.sentence));
+    if !it.replay.is_empty() {
+        told += &format!("\n{}\n", fenced(&it.replay));
+    }
+    if it.story.is_empty() {
+        return told;
+    }
+    let story = match it.story.char_indices().nth(LONG) {
+        Some((at, _)) => format!("{}\n… the log has the rest", &it.story[..at]),
+        None => it.story.clone(),
+    };
+    told + &format!("\n<details><summary>How it came to that</summary>\n\n{}\n</details>\n", fenced(&story))
+}
+
+/// Text within a line of Markdown, where nothing in it means anything.
+fn inline(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '\n' | '\r' => safe.push(' '),
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '~' => safe.extend(['\\', c]),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Text as it is, within a line, also in a table.
+fn code(text: &str) -> String {
+    format!("<code>{}</code>", inline(text))
+}
+
+/// Text as it is, between fences that are longer than any in it.
+fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}text\n{}\n{fence}\n", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::account::tests::some_account;
+    use super::*;
+
+    #[test]
+    fn a_failure_is_marked_at_its_line_as_the_rules_have_it() {
+        let account = some_account();
+        let (case, it) = account.breaks().next().unwrap();
+        insta::assert_snapshot!(annotation(it, case, Some("a,b:c/cut.toml")), @"::error file=a%2Cb%3Ac/cut.toml,line=12,title=scenarios/counter/cut.toml breaks gap_free::s1: item 20 was delivered after item 18; 19 < 20 never was%0Aagain: reknit replay scenarios/counter/cut.toml --seed 1");
+        let it = Break { sentence: "100 %\r\nlost".into(), place: None, replay: String::new(), ..it.clone() };
+        insta::assert_snapshot!(annotation(&it, case, Some("x")), @"::error title=scenarios/counter/cut.toml breaks gap_free::100 %25%0D%0Alost");
+    }
+
+    #[test]
+    fn a_job_has_a_page_with_a_table_the_totals_and_each_story() {
+        insta::assert_snapshot!(summary(&some_account()), @r"
+        ### ❌ reknit run: 1 of 3 cases broke
+
+        | | case | what ran | what came of it |
+        |---|---|---|---|
+        | ❌ | <code>scenarios/counter/cut.toml</code> | 20 runs, 20 min of virtual time | **gap\_free** s1: item 20 was delivered after item 18; 19 &lt; 20 never was |
+        | ✅ | <code>scenarios/counter/plain.toml</code> | 20 runs, 20 min of virtual time | held |
+        | ➖ | <code>scenarios/counter/slow.toml</code> | 20 runs, 20 min of virtual time | not on turmoil: slow |
+
+        ```text
+        40 schedules, 40 min of virtual time
+        ```
+
+
+        #### ❌ gap\_free: <code>scenarios/counter/cut.toml</code>
+
+        s1: item 20 was delivered after item 18; 19 &lt; 20 never was
+
+        ```text
+        reknit replay scenarios/counter/cut.toml --seed 1
+        ```
+
+
+        <details><summary>How it came to that</summary>
+
+        ```text
+        FAIL  counter  gap_free
+
+          replay   reknit replay scenarios/counter/cut.toml --seed 1
+        ```
+
+        </details>
+        ");
+    }
+
+    #[test]
+    fn what_markdown_would_read_is_text() {
+        assert_eq!(inline("a|b *c* <d>\n_e_"), "a\\|b \\*c\\* &lt;d&gt; \\_e\\_");
+        assert_eq!(fenced("a\n```\nb\n"), "````text\na\n```\nb\n````\n");
+    }
+
+    #[test]
+    fn a_page_stays_small_however_much_broke() {
+        let mut account = some_account();
+        let mut case = account.groups[0].cases[0].clone();
+        if let Came::Broke(it) = &mut case.came {
+            it.story = "ä".repeat(100_000);
+        }
+        account.groups[0].cases = vec![case; 100];
+        let page = summary(&account);
+        assert!(page.len() < 1_000_000, "{} bytes", page.len());
+        assert!(page.contains("80 more: their stories stand in the log."), "{page}");
+    }
+}

@@ -1,0 +1,138 @@
+//! From results to lines.
+
+use crate::hunt::hits::Hit as Hits;
+use crate::hunt::matrix as kills;
+use crate::hunt::random::Hunted;
+use crate::hunt::sweep::{FAULTS, Outcome};
+use crate::hunt::{self, Swept as WholeSweep};
+use crate::property;
+use crate::report::table::{self, Row};
+use crate::schedule::Plan;
+
+use super::{
+    Broken, Failure, Find, Found, Hit, Hunt, Kill, Line, Matrix, Milestones, Position, Scenario, Sweep, Swept, Totals, Trial,
+    Verdict, What,
+};
+
+/// A scenario's line. `broken` holds the seeds that failed, each with what broke in it.
+pub fn scenario(row: &Row, subject: &str, broken: &[(u64, &[property::Broken])]) -> Line {
+    let Row { scenario, runs, virtual_time, digest, reached, milestones, verdict: came } = row;
+    let (scenario, subject, digest) = (scenario.clone(), subject.to_owned(), digest.to_string());
+    let milestones = Milestones { reached: *reached as u64, of: *milestones as u64 };
+    let (verdict, held, why) = (verdict(came), came.is_good(), why(came));
+    let failures = broken.iter().map(|(seed, broken)| Failure { seed: *seed, broken: self::broken(broken) }).collect();
+    let (runs, virtual_ms) = (*runs, virtual_time.as_millis() as u64);
+    What::Scenario(Scenario { scenario, subject, runs, virtual_ms, digest, milestones, verdict, held, why, failures }).into()
+}
+
+fn verdict(verdict: &table::Verdict) -> Verdict {
+    match verdict {
+        table::Verdict::Held => Verdict::Held,
+        table::Verdict::BrokeAsItShould(_) => Verdict::BrokeAsItShould,
+        table::Verdict::Broke { .. } => Verdict::Broke,
+        table::Verdict::TooTame(_) => Verdict::TooTame,
+        table::Verdict::NotRun(_) => Verdict::NotRun,
+    }
+}
+
+/// What a verdict says beyond the failures.
+fn why(verdict: &table::Verdict) -> Option<String> {
+    match verdict {
+        table::Verdict::TooTame(why) | table::Verdict::NotRun(why) => Some(why.clone()),
+        table::Verdict::Held | table::Verdict::BrokeAsItShould(_) | table::Verdict::Broke { .. } => None,
+    }
+}
+
+fn broken(broken: &[property::Broken]) -> Vec<Broken> {
+    let one = |broken: &property::Broken| Broken {
+        property: broken.property.to_owned(),
+        at_ms: broken.at.0,
+        stream: broken.stream.as_ref().map(ToString::to_string),
+        sentence: broken.sentence.clone(),
+    };
+    broken.iter().map(one).collect()
+}
+
+/// The last line.
+pub fn totals(totals: &table::Totals) -> Line {
+    let table::Totals { schedules, virtual_time, wall, repeated, grey, unreached } = totals.clone();
+    let (virtual_ms, wall_ms) = (virtual_time.as_millis() as u64, wall.as_millis() as u64);
+    What::Totals(Totals { schedules, virtual_ms, wall_ms, repeated, grey, unreached }).into()
+}
+
+/// The line of a schedule that breaks something. It takes the rest from whoever kept it.
+pub fn find(plan: &Plan, broken: &[property::Broken], kept: Find) -> Line {
+    let (subject, seed, steps) = (plan.subject.clone(), plan.seed, plan.steps.len() as u64);
+    What::Find(Find { subject, seed, steps, broken: self::broken(broken), ..kept }).into()
+}
+
+/// A hunt's line, with what its finds came to.
+pub fn hunt(hunted: &Hunted, finds: Hunt) -> Line {
+    let hit = |hit: &Hits| {
+        let Hits { drawn, came, in_flight, handshake, catch_up, held: held_task, nothing } = *hit;
+        Hit { drawn, came, in_flight, handshake, catch_up, held_task, nothing }
+    };
+    let faults = hunted.hits.0.iter().map(|(word, its)| ((*word).to_owned(), hit(its))).collect();
+    let (schedules, broke, digest) = (hunted.tally.runs, hunted.broke, hunted.tally.digest.to_string());
+    What::Hunt(Hunt { schedules, broke, digest, faults, ..finds }).into()
+}
+
+/// A line for each position.
+pub fn positions(swept: &WholeSweep) -> impl Iterator<Item = Line> {
+    let trial = |trial: &hunt::sweep::Trial| Trial {
+        fault: trial.fault.name.to_owned(),
+        outcome: trial.outcome.map(|outcome| outcome.name().to_owned()),
+        broken: trial.broken.iter().map(|property| (*property).to_owned()).collect(),
+        idle: trial.idle.clone(),
+    };
+    swept.positions.iter().map(move |position| {
+        let trials = position.trials.iter().map(|number| trial(&swept.trials[*number])).collect();
+        let (host, what) = (position.host.to_string(), position.kind().name().to_owned());
+        What::Position(Position { at_ms: position.at.0, host, what, name: position.to_string(), trials }).into()
+    })
+}
+
+/// A sweep's line, with what its finds came to.
+pub fn sweep(swept: &WholeSweep, finds: Sweep) -> Line {
+    let outcomes = |fault| {
+        let counts = Outcome::ALL.iter().map(|(outcome, name, _)| ((*name).to_owned(), swept.came_to(fault, *outcome)));
+        counts.filter(|(_, runs)| *runs > 0).collect()
+    };
+    let faults = FAULTS.iter().map(|fault| (fault.name.to_owned(), outcomes(fault)));
+    let faults = faults.filter(|(_, counts): &(_, std::collections::BTreeMap<_, _>)| !counts.is_empty()).collect();
+    What::Sweep(Sweep {
+        subject: swept.plan.subject.clone(),
+        seed: swept.plan.seed,
+        positions: swept.positions.len() as u64,
+        trials: swept.trials.len() as u64,
+        done: swept.done as u64,
+        broke: swept.broke,
+        digest: swept.tally.digest.to_string(),
+        faults,
+        ..finds
+    })
+    .into()
+}
+
+/// A defect's line.
+pub fn kill(subject: &str, kill: &kills::Kill, swept: Option<kills::BySweep>) -> Line {
+    let found = kill.found.as_ref().map(|found| Found {
+        property: found.property.to_owned(),
+        seed: found.seed,
+        drawn: found.drawn as u64,
+        steps: found.steps.map(|steps| steps as u64),
+    });
+    let swept = swept.map(|kills::BySweep { positions, runs, found }| Swept {
+        positions: positions as u64,
+        runs,
+        property: found.map(str::to_owned),
+    });
+    let (subject, defect) = (subject.to_owned(), kill.defect.to_owned());
+    What::Kill(Kill { subject, defect, schedules: kill.schedules, found, swept }).into()
+}
+
+/// The line of all defects, of which so many were found by chance, by sweeps, and by neither.
+pub fn matrix(subject: &str, defects: usize, by_chance: usize, by_sweep: usize, missed: usize) -> Line {
+    let [defects, by_chance, by_sweep, missed] = [defects, by_chance, by_sweep, missed].map(|n| n as u64);
+    What::Matrix(Matrix { subject: subject.to_owned(), defects, by_chance, by_sweep, missed }).into()
+}

@@ -1,0 +1,79 @@
+//! An account as JUnit XML, which every CI server reads: a suite a subject or a file, a case a scenario file or a find.
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+use super::account::{Account, Break, Came, Case, Group};
+
+/// The document. What XML cannot hold is left out of it.
+pub fn xml(account: &Account) -> String {
+    let mut report = Report::new(account.title.as_str());
+    report.set_time(account.wall);
+    let totals = (account.groups.len() == 1).then_some(account.totals.as_str());
+    report.add_test_suites(account.groups.iter().map(|group| suite(group, totals)));
+    report.to_string().expect("text can be written to a string")
+}
+
+/// A suite. The totals are its output where they are of it alone.
+fn suite(group: &Group, totals: Option<&str>) -> TestSuite {
+    let mut suite = TestSuite::new(group.name.as_str());
+    suite.add_test_cases(group.cases.iter().map(|case| self::case(case, &group.name)));
+    totals.into_iter().for_each(|totals| {
+        suite.set_system_out(totals);
+    });
+    suite
+}
+
+fn case(case: &Case, group: &str) -> TestCase {
+    let mut told = TestCase::new(case.name.as_str(), status(&case.came));
+    told.set_classname(group).set_system_out(case.about.as_str());
+    told
+}
+
+fn status(came: &Came) -> TestCaseStatus {
+    match came {
+        Came::Good => TestCaseStatus::success(),
+        Came::NotRun(why) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(why.as_str());
+            status
+        }
+        Came::Broke(it) => failure(it),
+    }
+}
+
+fn failure(it: &Break) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    status.set_message(it.sentence.as_str()).set_type(it.property.as_str()).set_description(it.body());
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::account::tests::some_account;
+    use super::*;
+
+    #[test]
+    fn another_hand_reads_what_broke_and_what_did_not() {
+        let account = some_account();
+        let read = junit_parser::from_reader(xml(&account).as_bytes()).unwrap();
+        assert_eq!((read.tests, read.failures, read.skipped, read.errors), (3, 1, 1, 0));
+        let [suite] = &read.suites[..] else { panic!("a suite a subject: {read:?}") };
+        assert_eq!((suite.name.as_str(), suite.system_out.as_deref()), ("counter", Some(account.totals.as_str())));
+        let names: Vec<_> = suite.cases.iter().map(|case| case.original_name.as_str()).collect();
+        assert_eq!(names, ["scenarios/counter/cut.toml", "scenarios/counter/plain.toml", "scenarios/counter/slow.toml"]);
+        let failure = suite.cases[0].status.failure_as_ref();
+        assert_eq!(failure.message, "s1: item 20 was delivered after item 18; 19 < 20 never was");
+        assert_eq!(failure.failure_type, "gap_free");
+        assert!(failure.text.contains("replay   reknit replay scenarios/counter/cut.toml --seed 1"), "{}", failure.text);
+        assert!(suite.cases[1].status.is_success() && suite.cases[2].status.is_skipped());
+    }
+
+    #[test]
+    fn what_xml_cannot_hold_does_not_break_it() {
+        let mut account = some_account();
+        let Came::Broke(it) = &mut account.groups[0].cases[0].came else { panic!("the first case broke") };
+        it.sentence = "a \u{1b}[31mred\u{1b}[0m word, a \u{0} and \"&\" <".into();
+        let read = junit_parser::from_reader(xml(&account).as_bytes()).unwrap();
+        assert_eq!(read.suites[0].cases[0].status.failure_as_ref().message, "a red word, a  and \"&\" <");
+    }
+}

@@ -1,0 +1,87 @@
+//! A row of the map, and what a click on it opens: every fault that was tried there, and what came of it.
+
+use crate::history::Time;
+use crate::hunt::sweep::{Outcome, Position, Row, Trial};
+use crate::report::picture::markup::escaped;
+use crate::report::say;
+
+use super::lane::Lanes;
+use super::{Map, letter};
+
+/// A pause of at least so many milliseconds has a row that says how long it was.
+const IDLE: u64 = 200;
+
+/// All rows.
+pub fn rows(map: &Map<'_>, columns: &[&Row], lanes: &Lanes) -> String {
+    let (mut markup, mut before) = (String::new(), None::<Time>);
+    for (number, position) in map.swept.positions.iter().enumerate() {
+        let pause = before.map(|before| position.at.since(before)).filter(|pause| pause.as_millis() as u64 >= IDLE);
+        if let Some(pause) = pause {
+            markup += &format!("<p class=\"idle\">{} in which nothing happens</p>\n", say::span(pause));
+        }
+        let timed = before != Some(position.at);
+        markup += &row(map, number, (columns, lanes), timed);
+        before = Some(position.at);
+    }
+    markup
+}
+
+fn row(map: &Map<'_>, number: usize, (columns, lanes): (&[&Row], &Lanes), timed: bool) -> String {
+    let position = &map.swept.positions[number];
+    let time = if timed { position.at.to_string() } else { String::new() };
+    let trials = || position.trials.iter().map(|trial| &map.swept.trials[*trial]);
+    let cells = columns.iter().map(|fault| match trials().find(|trial| trial.fault.name == fault.name) {
+        None => "<i></i>".to_owned(),
+        Some(trial) => format!("<i class=\"{}\"></i>", letter(trial.outcome)),
+    });
+    let cells: String = cells.collect();
+    let broken = trials().any(|trial| trial.outcome == Some(Outcome::Broken));
+    let class = format!("row is-{}{}", position.kind().name(), if broken { " is-broken" } else { "" });
+    let (svg, name) = (lanes.row(map.swept, position), escaped(&position.to_string()));
+    format!(
+        "<details class=\"{class}\" id=\"p{number}\"><summary class=\"line\"><span class=\"time\">{time}</span>{svg}<span>{name}</span>\
+         <span class=\"cells\">{cells}</span></summary>\n<div id=\"s{number}\">{}</div></details>\n",
+        tried(map, number, position)
+    )
+}
+
+/// What was tried at a position.
+fn tried(map: &Map<'_>, number: usize, position: &Position) -> String {
+    if position.trials.is_empty() {
+        return "<p>There is nothing to try here: its connection is not up, or is over.</p>".into();
+    }
+    position.trials.iter().map(|trial| one(map, number, *trial)).collect()
+}
+
+fn one(map: &Map<'_>, here: usize, number: usize) -> String {
+    let trial = &map.swept.trials[number];
+    let (class, fault, came) = (letter(trial.outcome), escaped(trial.fault.name), escaped(&came(trial)));
+    let mut told = format!("<p><i class=\"{class}\"></i><b>{fault}</b>: {came}");
+    if trial.position != here {
+        let other = trial.position;
+        return told
+            + &format!(" <small>(the same run as <a href=\"#s{other}\">one above</a>: the same moment and place)</small></p>\n");
+    }
+    told += &format!(
+        " <small>{}</small><br><code>{} --trial {}</code></p>\n",
+        escaped(trial.fault.does),
+        escaped(map.again),
+        number + 1
+    );
+    let Some(story) = map.stories.get(&number) else { return told };
+    let open = if trial.outcome == Some(Outcome::Broken) { " open" } else { "" };
+    told + &format!("<details{open}><summary>its story</summary><pre>{}</pre></details>\n", escaped(story))
+}
+
+/// What came of a trial.
+fn came(trial: &Trial) -> String {
+    let came = match trial.outcome {
+        None => "was not run any more".to_owned(),
+        Some(Outcome::Untouched) => "nobody noticed".to_owned(),
+        Some(Outcome::Recovered) => "recovered".to_owned(),
+        Some(Outcome::Failed) => "something failed, and the fault justifies it".to_owned(),
+        Some(Outcome::Broken) if trial.broken.is_empty() => "it got stuck".to_owned(),
+        Some(Outcome::Broken) => format!("{} broke", trial.broken.join(", ")),
+    };
+    trial.idle.as_ref().map_or(came.clone(), |why| format!("{came}; the fault found nothing to do: {why}"))
+}

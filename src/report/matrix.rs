@@ -1,0 +1,232 @@
+//! A kill matrix as a page to look at: a row a defect, those that were found soonest first. One self-contained HTML file, without scripts.
+
+use crate::hunt::matrix::{BySweep, Found, Kill};
+
+use super::picture::markup::escaped;
+use super::picture::page;
+use super::say;
+
+/// How the page looks.
+const STYLE: &str = include_str!("matrix/matrix.css");
+
+/// A matrix that is to be drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a> {
+    /// The protocol under test.
+    pub subject: &'a str,
+    /// The command that makes it again.
+    pub again: &'a str,
+    /// The most schedules for each defect.
+    pub most: u64,
+    /// The defects, in any order.
+    pub rows: &'a [Row<'a>],
+}
+
+/// A defect, and what it took to find it.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// What it is.
+    pub doc: &'a str,
+    /// What random schedules came to.
+    pub kill: Kill,
+    /// What sweeps came to, where there was something to sweep.
+    pub swept: Option<BySweep>,
+}
+
+impl Row<'_> {
+    /// Whether a sweep found it.
+    pub fn is_swept(&self) -> bool {
+        self.swept.is_some_and(|swept| swept.found.is_some())
+    }
+
+    /// Whether it was found at all.
+    pub fn is_found(&self) -> bool {
+        self.kill.found.is_some() || self.is_swept()
+    }
+
+    /// What comes first: found by chance, the soonest before all others; then by a sweep; then not at all.
+    fn rank(&self) -> (bool, bool, u64) {
+        (self.kill.found.is_none(), !self.is_swept(), self.kill.schedules)
+    }
+
+    fn class(&self) -> &'static str {
+        match (self.kill.found.is_some(), self.is_swept()) {
+            (true, _) => "found",
+            (false, true) => "swept",
+            (false, false) => "missed",
+        }
+    }
+}
+
+/// The page.
+pub fn html(matrix: &Matrix<'_>) -> String {
+    let Matrix { subject, rows, most, .. } = *matrix;
+    let missed = rows.iter().filter(|row| !row.is_found()).count();
+    let title = match missed {
+        0 => format!("{subject}: all defects are found"),
+        missed => format!("{subject}: {} not found", say::count(missed as u64, "defect")),
+    };
+    let mut sorted: Vec<_> = rows.iter().collect();
+    sorted.sort_by_key(|row| row.rank());
+    let swept = rows.iter().any(|row| row.swept.is_some());
+    let scale = Scale { most };
+    let ticks: String = scale.ticks().map(|n| format!("<i style=\"left:{:.1}%\">{n}</i>", scale.part(n))).collect();
+    let by_sweep = if swept { "<th>by a sweep</th>" } else { "" };
+    let mut body = head(matrix, missed);
+    body += &format!(
+        "<table>\n<thead><tr><th>defect</th><th class=\"scale\">random schedules until found<div>{ticks}</div></th><th></th>\
+         <th>what broke</th><th>steps, made small</th>{by_sweep}</tr></thead>\n<tbody>\n"
+    );
+    sorted.iter().for_each(|row| body += &line(row, scale, swept));
+    body += "</tbody>\n</table>\n";
+    page(&title, STYLE, &body)
+}
+
+/// What stands above the rows.
+fn head(matrix: &Matrix<'_>, missed: usize) -> String {
+    let Matrix { subject, again, most, rows } = *matrix;
+    let verdict = match missed {
+        0 => format!("<b class=\"held\">all found: {}</b>", say::count(rows.len() as u64, "defect")),
+        missed => format!("<b class=\"fail\">{missed} of {} not found</b>", say::count(rows.len() as u64, "defect")),
+    };
+    let found: Vec<&Kill> = rows.iter().map(|row| &row.kill).filter(|kill| kill.found.is_some()).collect();
+    let within = |most: u64| found.iter().filter(|kill| kill.schedules <= most).count();
+    let only_swept = rows.iter().filter(|row| row.kill.found.is_none() && row.is_swept()).count();
+    let mut steps: Vec<_> = found.iter().filter_map(|kill| kill.found.as_ref()?.steps).collect();
+    steps.sort_unstable();
+    let median = steps.get(steps.len() / 2).map_or("–".to_owned(), ToString::to_string);
+    let counts = [
+        ("found", within(10).to_string(), "found within 10 schedules"),
+        ("found", within(100).to_string(), "within 100"),
+        ("found", found.len().to_string(), "by chance at all"),
+        ("swept", only_swept.to_string(), "by a sweep alone"),
+        ("missed", missed.to_string(), "by neither"),
+        ("steps", median, "steps, made small (median)"),
+    ];
+    let counts: String = counts.iter().map(|(class, n, what)| format!("<li class=\"{class}\"><b>{n}</b>{what}</li>")).collect();
+    format!(
+        "<header>\n<h1>{verdict} <small>{}</small></h1>\n<p class=\"lead\">A harness that finds nothing proves nothing. So \
+         <b>each row is a bug that was switched on</b>, and then looked for as a stranger would: by random schedules of operations and \
+         faults, from the first seed on, {} at most. <b>The bar is how many it took until a property broke</b>, on a scale in which each \
+         line is ten times the one before. What was found is made small: the fewer steps, the easier to read.</p>\n\
+         <ul class=\"counts\">{counts}</ul>\n<p class=\"about\">again: <code>{}</code></p>\n</header>\n",
+        escaped(subject),
+        most,
+        escaped(again)
+    )
+}
+
+fn line(row: &Row<'_>, scale: Scale, swept: bool) -> String {
+    let Kill { defect, schedules, found } = &row.kill;
+    let (bar, number) = match found {
+        Some(_) => (format!("<i style=\"width:{:.1}%\"></i>", scale.part(*schedules).max(0.6)), schedules.to_string()),
+        None => (format!("<i style=\"width:{:.1}%\"></i>", scale.part(*schedules)), format!("not in {schedules}")),
+    };
+    let (property, steps) =
+        found.as_ref().map_or((String::new(), String::new()), |found| (escaped(found.property), steps(found)));
+    let by_sweep = match row.swept {
+        _ if !swept => String::new(),
+        None => "<td></td>".to_owned(),
+        Some(BySweep { runs, found: Some(property), .. }) => {
+            format!("<td>{} <small>in run {runs}</small></td>", escaped(property))
+        }
+        Some(BySweep { runs, found: None, .. }) => format!("<td><small>not in {}</small></td>", say::count(runs, "run")),
+    };
+    format!(
+        "<tr class=\"{}\"><th scope=\"row\">{}<small>{}</small></th><td class=\"until\">{bar}</td><td class=\"n\">{number}</td>\
+         <td>{property}</td><td class=\"steps\">{steps}</td>{by_sweep}</tr>\n",
+        row.class(),
+        escaped(defect),
+        escaped(row.doc)
+    )
+}
+
+/// The steps of a find: a square each, and how many there had been.
+fn steps(found: &Found) -> String {
+    match found.steps {
+        Some(steps) => format!("{} {steps} <small>of {}</small>", "<i></i>".repeat(steps.min(12)), found.drawn),
+        None => format!("<small>{} drawn, not made small</small>", found.drawn),
+    }
+}
+
+/// From a number of schedules to a place on a logarithmic scale.
+#[derive(Clone, Copy)]
+struct Scale {
+    most: u64,
+}
+
+impl Scale {
+    /// How far from the left, in hundredths of the whole.
+    fn part(self, n: u64) -> f64 {
+        let whole = (self.most.max(10) as f64).log10();
+        (n.max(1) as f64).log10() / whole * 100.0
+    }
+
+    fn ticks(self) -> impl Iterator<Item = u64> {
+        let most = self.most.max(10);
+        std::iter::successors(Some(1u64), |n| n.checked_mul(10)).take_while(move |n| *n <= most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(
+        defect: &'static str,
+        schedules: u64,
+        found: Option<&'static str>,
+        swept: Option<Option<&'static str>>,
+    ) -> Row<'static> {
+        let found = found.map(|property| Found { property, seed: 1, drawn: 11, steps: Some(2) });
+        let swept = swept.map(|found| BySweep { positions: 10, runs: 30, found });
+        Row { doc: "It <forgets>.", kill: Kill { defect, schedules, found }, swept }
+    }
+
+    fn page_of(rows: &[Row<'_>]) -> String {
+        html(&Matrix { subject: "counter", again: "reknit defects counter --runs 1000", most: 1000, rows })
+    }
+
+    #[test]
+    fn what_is_found_soonest_comes_first_and_what_is_missed_last() {
+        let rows = [
+            row("missed", 1000, None, Some(None)),
+            row("late", 100, Some("gap_free"), Some(None)),
+            row("swept", 1000, None, Some(Some("one_ending"))),
+            row("soon", 1, Some("gap_free"), Some(Some("gap_free"))),
+        ];
+        let page = page_of(&rows);
+        let at = |name: &str| page.find(&format!("<th scope=\"row\">{name}<")).unwrap();
+        assert!(at("soon") < at("late") && at("late") < at("swept") && at("swept") < at("missed"));
+        for part in [
+            "<title>counter: 1 defect not found</title>",
+            "1 of 4 defects not found",
+            "<tr class=\"missed\"><th scope=\"row\">missed",
+            "<tr class=\"swept\"><th scope=\"row\">swept",
+            "<i style=\"width:66.7%\"></i></td><td class=\"n\">100</td>",
+            "<i style=\"width:0.6%\"></i></td><td class=\"n\">1</td>",
+            "not in 1000",
+            "It &lt;forgets&gt;.",
+            "<i></i><i></i> 2 <small>of 11</small>",
+            "one_ending <small>in run 30</small>",
+            "<code>reknit defects counter --runs 1000</code>",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"));
+    }
+
+    #[test]
+    fn where_nothing_was_swept_there_is_no_such_column() {
+        let page = page_of(&[row("soon", 1, Some("gap_free"), None)]);
+        assert!(page.contains("all found: 1 defect<") && !page.contains("by a sweep</th>"), "{page}");
+    }
+
+    #[test]
+    fn the_scale_has_a_line_for_each_power_of_ten() {
+        let scale = Scale { most: 2000 };
+        assert_eq!(scale.ticks().collect::<Vec<_>>(), [1, 10, 100, 1000]);
+        assert!(scale.part(1) == 0.0 && (scale.part(2000) - 100.0).abs() < 1e-9);
+        assert_eq!(Scale { most: 1 }.ticks().count(), 2);
+    }
+}

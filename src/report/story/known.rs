@@ -1,0 +1,170 @@
+//! The story of a known failure, on a narrow page and on a wide one, with colours and without.
+
+use std::path::Path;
+
+use super::tests::plain;
+use super::*;
+use crate::hunt::{Case, judge};
+use crate::scenario::{Expect, Scenario};
+use crate::world::Options;
+
+/// The story of a client that resumes one too late, on a page of this width.
+fn told(width: usize) -> String {
+    let subjects = crate::subjects::built_in();
+    let file = "scenarios/counter/session-expires-just-in-time.toml";
+    let mut plan = Scenario::load(Path::new(file), &subjects).unwrap().plans().remove(0);
+    plan.defects.push("resumes-one-too-late".into());
+    let case = Case { subject: &subjects[0], plan: &plan, expect: &Expect::default() };
+    let judged = judge(case, &Options::default(), |_| true).unwrap();
+    let replay = format!("reknit replay {file} --seed 1 --defect resumes-one-too-late");
+    let picture = Some("target/reknit/counter-gap-free-session-expires-just-in-time-1.html");
+    let (history, broken) = (&judged.history, &judged.broken);
+    failure(&Failure { plan: &plan, history, broken, origin: None, replay: &replay, picture }, width)
+}
+
+/// Codes of colours as a person reads them.
+fn visible(text: &str) -> String {
+    text.replace('\x1b', "␛")
+}
+
+#[test]
+fn on_a_narrow_page() {
+    insta::assert_snapshot!(plain(&told(80)), @r"
+    FAIL  counter  gap_free
+      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.561 s)
+      4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms,
+      server.session-lifetime 2s
+
+         0.000 s  client   counter.client.recovering (generation 1)
+         0.034 s  server   counter.server.attached (generation 1, resumed 0) on
+                             client#1
+         0.042 s  client   counter.client.connected (generation 1) on client#1
+         1.000 s  client   watch stream s1 (call 1)
+         1.279 s  client   s1: items 1 to 7, until 2.783 s
+         3.000 s  network  cut client#1: client learns after 1.500 s, server at once
+         3.000 s  server   client#1 (generation 1) is over at the server's end:
+                             connection reset
+         3.000 s  server   counter.server.detached (generation 1) on client#1
+         4.500 s  network  over: cut client#1
+         4.500 s  client   client#1 (generation 1) is over: connection reset
+         4.500 s  client   counter.client.lost (generation 1, why broken: connection
+                             reset) on client#1
+         4.500 s  client   counter.client.recovering (generation 2)
+         4.533 s  server   counter.server.attached (generation 2, resumed 1) on
+                             client#2
+         4.535 s  client   counter.client.connected (generation 2) on client#2
+         4.535 s  client   counter.client.resumed (generation 2, streams 1) on
+                             client#2
+         4.561 s  client   s1: items 9 to 14, until 4.561 s
+         4.561 s  BROKEN   gap_free of s1 breaks here
+
+      replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
+      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+    ");
+}
+
+#[test]
+fn on_a_wide_page() {
+    insta::assert_snapshot!(plain(&told(120)), @r"
+    FAIL  counter  gap_free
+      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.561 s)
+      4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms, server.session-lifetime 2s
+
+         0.000 s  client   counter.client.recovering (generation 1)
+         0.034 s  server   counter.server.attached (generation 1, resumed 0) on client#1
+         0.042 s  client   counter.client.connected (generation 1) on client#1
+         1.000 s  client   watch stream s1 (call 1)
+         1.279 s  client   s1: items 1 to 7, until 2.783 s
+         3.000 s  network  cut client#1: client learns after 1.500 s, server at once
+         3.000 s  server   client#1 (generation 1) is over at the server's end: connection reset
+         3.000 s  server   counter.server.detached (generation 1) on client#1
+         4.500 s  network  over: cut client#1
+         4.500 s  client   client#1 (generation 1) is over: connection reset
+         4.500 s  client   counter.client.lost (generation 1, why broken: connection reset) on client#1
+         4.500 s  client   counter.client.recovering (generation 2)
+         4.533 s  server   counter.server.attached (generation 2, resumed 1) on client#2
+         4.535 s  client   counter.client.connected (generation 2) on client#2
+         4.535 s  client   counter.client.resumed (generation 2, streams 1) on client#2
+         4.561 s  client   s1: items 9 to 14, until 4.561 s
+         4.561 s  BROKEN   gap_free of s1 breaks here
+
+      replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
+      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+    ");
+}
+
+#[test]
+fn on_a_narrow_page_with_colours() {
+    insta::assert_snapshot!(visible(&told(80)), @r"
+    ␛[1m␛[31mFAIL␛[0m  counter  gap_free
+      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.561 s)
+      4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms,
+      server.session-lifetime 2s
+
+         0.000 s  client   counter.client.recovering (generation 1)
+         0.034 s  server   counter.server.attached (generation 1, resumed 0) on
+                             client#1
+         0.042 s  client   counter.client.connected (generation 1) on client#1
+         1.000 s  client   ␛[36mwatch stream s1 (call 1)␛[0m
+         1.279 s  client   s1: items 1 to 7, until 2.783 s
+         3.000 s  network  ␛[36mcut client#1: client learns after 1.500 s, server at once␛[0m
+         3.000 s  server   ␛[33mclient#1 (generation 1) is over at the server's end:␛[0m
+                             ␛[33mconnection reset␛[0m
+         3.000 s  server   counter.server.detached (generation 1) on client#1
+         4.500 s  network  ␛[36mover: cut client#1␛[0m
+         4.500 s  client   ␛[33mclient#1 (generation 1) is over: connection reset␛[0m
+         4.500 s  client   counter.client.lost (generation 1, why broken: connection
+                             reset) on client#1
+         4.500 s  client   counter.client.recovering (generation 2)
+         4.533 s  server   counter.server.attached (generation 2, resumed 1) on
+                             client#2
+         4.535 s  client   counter.client.connected (generation 2) on client#2
+         4.535 s  client   counter.client.resumed (generation 2, streams 1) on
+                             client#2
+         4.561 s  client   s1: items 9 to 14, until 4.561 s
+         4.561 s  BROKEN   ␛[1m␛[31mgap_free of s1 breaks here␛[0m
+
+      replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
+      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+    ");
+}
+
+#[test]
+fn on_a_wide_page_with_colours() {
+    insta::assert_snapshot!(visible(&told(120)), @r"
+    ␛[1m␛[31mFAIL␛[0m  counter  gap_free
+      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.561 s)
+      4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms, server.session-lifetime 2s
+
+         0.000 s  client   counter.client.recovering (generation 1)
+         0.034 s  server   counter.server.attached (generation 1, resumed 0) on client#1
+         0.042 s  client   counter.client.connected (generation 1) on client#1
+         1.000 s  client   ␛[36mwatch stream s1 (call 1)␛[0m
+         1.279 s  client   s1: items 1 to 7, until 2.783 s
+         3.000 s  network  ␛[36mcut client#1: client learns after 1.500 s, server at once␛[0m
+         3.000 s  server   ␛[33mclient#1 (generation 1) is over at the server's end: connection reset␛[0m
+         3.000 s  server   counter.server.detached (generation 1) on client#1
+         4.500 s  network  ␛[36mover: cut client#1␛[0m
+         4.500 s  client   ␛[33mclient#1 (generation 1) is over: connection reset␛[0m
+         4.500 s  client   counter.client.lost (generation 1, why broken: connection reset) on client#1
+         4.500 s  client   counter.client.recovering (generation 2)
+         4.533 s  server   counter.server.attached (generation 2, resumed 1) on client#2
+         4.535 s  client   counter.client.connected (generation 2) on client#2
+         4.535 s  client   counter.client.resumed (generation 2, streams 1) on client#2
+         4.561 s  client   s1: items 9 to 14, until 4.561 s
+         4.561 s  BROKEN   ␛[1m␛[31mgap_free of s1 breaks here␛[0m
+
+      replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
+      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+    ");
+}
+
+#[test]
+fn no_line_is_wider_than_the_page_but_for_the_commands() {
+    for width in [80, 120] {
+        let told = plain(&told(width));
+        let lines = told.lines().filter(|line| !line.starts_with("  replay ") && !line.starts_with("  picture "));
+        assert!(lines.clone().count() > 10);
+        lines.for_each(|line| assert!(line.chars().count() <= width, "{line}"));
+    }
+}

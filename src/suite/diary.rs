@@ -1,0 +1,79 @@
+//! What the tests of a process came to, for the CI server that it runs under.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::cli::Github;
+use crate::report::account::{Account, Came, Case};
+use crate::report::say;
+
+use super::failure::Wrong;
+
+/// What was tested so far. Tests run on several threads.
+pub struct Diary {
+    github: Github,
+    started: Instant,
+    account: Mutex<Account>,
+}
+
+impl Diary {
+    /// Nothing yet, for whoever the environment names.
+    #[allow(clippy::disallowed_methods)] // how long the tests take is real time
+    pub fn new(github: Github) -> Self {
+        Self { github, started: Instant::now(), account: Mutex::default() }
+    }
+
+    /// Enters what came of a test.
+    pub fn enter(&self, subject: &str, name: String, tested: &Result<String, Wrong>) {
+        let (about, came) = match tested {
+            Ok(about) => (about.clone(), Came::Good),
+            Err(wrong) => (String::new(), Came::Broke(wrong.it.clone())),
+        };
+        let mut account = self.account.lock().expect("nobody panics who holds it");
+        account.group(subject).cases.push(Case { name, about, came });
+    }
+
+    /// Tells the CI server, if there is one; the lines for its log. Where each test is a process of its own (`one_each`), only those that
+    /// failed are told.
+    ///
+    /// # Errors
+    /// If the page of the job cannot be written, in one line.
+    pub fn tell(&self, one_each: bool) -> Result<String, String> {
+        let mut account = self.account.lock().expect("nobody panics who holds it").clone();
+        let (all, broke) = (account.cases().count() as u64, account.breaks().count());
+        if all == 0 || (one_each && broke == 0) {
+            return Ok(String::new());
+        }
+        account.groups.iter_mut().for_each(|group| group.cases.sort_by(|a, b| a.name.cmp(&b.name)));
+        let names: Vec<_> = account.groups.iter().map(|group| group.name.clone()).collect();
+        account.title = format!("suite of {}", names.join(", "));
+        account.wall = self.started.elapsed();
+        account.totals = format!("{}, {broke} failed, in {:.1} s", say::count(all, "test"), account.wall.as_secs_f64());
+        self.github.open()?.map_or(Ok(()), |page| page.append(&account))?;
+        Ok(self.github.marks(&account))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_told_of_each_test_once_all_are_done() {
+        let path = std::env::temp_dir().join(format!("reknit-diary-{}.md", std::process::id()));
+        let diary = Diary::new(Github { marks: true, summary: Some(path.clone()), workspace: None });
+        diary.enter("counter", "counter::late".into(), &Ok("3 runs".into()));
+        assert_eq!(diary.tell(true), Ok(String::new()));
+        diary.enter("counter", "counter::early".into(), &Err(Wrong::from("a.toml:3:1: it is early".to_owned())));
+        let marks = diary.tell(false).unwrap();
+        let page = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(
+            marks.starts_with("::error file=a.toml,line=3,title=counter%3A%3Aearly breaks suite::a.toml:3:1: it is early"),
+            "{marks}"
+        );
+        assert_eq!(marks.lines().count(), 1);
+        assert!(page.starts_with("### ❌ suite of counter: 1 of 2 cases broke"), "{page}");
+        assert!(page.contains("2 tests, 1 failed, in "), "{page}");
+    }
+}
