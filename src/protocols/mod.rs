@@ -6,8 +6,16 @@
 //!
 //! - [`counter`]: a stream of numbers that is resumed from the last one seen. The harness's own test subject.
 //! - [`exec`]: commands run on another machine, after the codex exec-server.
+//! - `toolcall`: an agent host and its clients, which run tools for it, after the Agent Host Protocol. Behind a feature of its own.
+//! - [`rpc`]: what those share that speak JSON-RPC over WebSocket.
 
 mod counted;
 pub mod counter;
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(test)]
+mod memory;
+#[cfg(feature = "json-rpc")]
+pub mod rpc;
+#[cfg(feature = "toolcall")]
+pub mod toolcall;

@@ -8,6 +8,8 @@
 
 use tokio::time::Instant;
 
+use super::Lease;
+
 /// A session's attachment: to a connection known by a `K`, to which the session owes an `A`.
 #[derive(Debug)]
 pub enum Attachment<K, A> {
@@ -22,8 +24,8 @@ pub enum Attachment<K, A> {
     Detached {
         /// Which was the last.
         by: K,
-        /// When the session is over, if nobody attaches before.
-        until: Instant,
+        /// How long the session waits for another.
+        lease: Lease,
     },
 }
 
@@ -54,7 +56,7 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
     pub fn attach(&mut self, by: K, owed: A, now: Instant) -> Result<(), Refused<K>> {
         match self {
             Self::Attached { by, .. } => Err(Refused::StillAttached(*by)),
-            Self::Detached { until, .. } if *until <= now => Err(Refused::Expired),
+            Self::Detached { lease, .. } if lease.is_over(now) => Err(Refused::Expired),
             Self::Detached { .. } => {
                 *self = Self::Attached { by, owed };
                 Ok(())
@@ -62,13 +64,13 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
         }
     }
 
-    /// A connection is over: if it is the one that is attached, the session waits for another until `until`, and what was
+    /// A connection is over: if it is the one that is attached, the session waits for another by `lease`, and what was
     /// owed comes back. The end of any other changes nothing.
-    pub fn detach(&mut self, by: K, until: Instant) -> Option<A> {
+    pub fn detach(&mut self, by: K, lease: Lease) -> Option<A> {
         if self.by() != Some(by) {
             return None;
         }
-        match std::mem::replace(self, Self::Detached { by, until }) {
+        match std::mem::replace(self, Self::Detached { by, lease }) {
             Self::Attached { owed, .. } => Some(owed),
             Self::Detached { .. } => None,
         }
@@ -102,7 +104,7 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
     pub fn until(&self) -> Option<Instant> {
         match self {
             Self::Attached { .. } => None,
-            Self::Detached { until, .. } => Some(*until),
+            Self::Detached { lease, .. } => Some(lease.until()),
         }
     }
 
@@ -120,10 +122,15 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// A wait that is over at `until`.
+    fn until(until: Instant) -> Lease {
+        Lease::begin(until, Duration::ZERO)
+    }
+
     /// A session that connection 1 attached to and left, and that waits until `until`.
-    fn left(until: Instant) -> Attachment<u64, &'static str> {
+    fn left(at: Instant) -> Attachment<u64, &'static str> {
         let mut attachment = Attachment::new(1, "owed to 1");
-        assert_eq!(attachment.detach(1, until), Some("owed to 1"));
+        assert_eq!(attachment.detach(1, until(at)), Some("owed to 1"));
         attachment
     }
 
@@ -148,7 +155,7 @@ mod tests {
         let now = Instant::now();
         let mut attachment = left(now + MS);
         attachment.attach(2, "owed to 2", now).unwrap();
-        assert_eq!(attachment.detach(1, now), None);
+        assert_eq!(attachment.detach(1, until(now)), None);
         assert_eq!((attachment.by(), attachment.expired(now + MS)), (Some(2), false));
     }
 
@@ -156,7 +163,7 @@ mod tests {
     fn a_second_end_of_the_same_connection_does_not_move_the_deadline() {
         let now = Instant::now();
         let mut attachment = left(now + MS);
-        assert_eq!(attachment.detach(1, now + 9 * MS), None);
+        assert_eq!(attachment.detach(1, until(now + 9 * MS)), None);
         assert_eq!(attachment.until(), Some(now + MS));
     }
 
@@ -175,7 +182,7 @@ mod tests {
         let mut attachment = left(now + MS);
         attachment.attach(2, "owed to 2", now).unwrap();
         assert!(!attachment.expired(now + MS));
-        attachment.detach(2, now + 5 * MS);
+        attachment.detach(2, until(now + 5 * MS));
         assert!(!attachment.expired(now + MS) && attachment.expired(now + 5 * MS));
     }
 }

@@ -5,6 +5,8 @@
 //!
 //! The serving side:
 //! - [`Attachment`]: who is attached to a session, or until when it waits for somebody.
+//! - [`Presence`]: the same of somebody who may come over several connections at once.
+//! - [`Lease`]: how long somebody who was lost is waited for; both have one.
 //! - [`Retention`]: the newest items of a numbered sequence, within bounds.
 //! - [`Seen`]: the ids of what took effect, so that a repetition does not.
 //!
@@ -15,12 +17,16 @@
 use std::time::Duration;
 
 mod attachment;
+mod lease;
+mod presence;
 mod recovery;
 mod retention;
 mod seen;
 mod sequence;
 
 pub use attachment::{Attachment, Refused};
+pub use lease::Lease;
+pub use presence::{Left, Presence};
 pub use recovery::{BackOff, Recovery};
 pub use retention::{Bounds, Retention};
 pub use seen::Seen;

@@ -10,6 +10,8 @@ use crate::subject::Erased;
 pub mod counter;
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(feature = "toolcall")]
+pub mod toolcall;
 
 pub use counter::Counter;
 #[cfg(feature = "exec")]
@@ -18,6 +20,8 @@ pub use exec::Exec;
 mod records;
 #[cfg(test)]
 mod tests;
+#[cfg(any(feature = "exec", feature = "toolcall"))]
+mod wire;
 
 /// The harness's own subject, for tests of the harness.
 #[cfg(test)]

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use super::*;
 
+/// What several protocols share is each one's, too.
+const SHARED: &[(&str, &str)] = &[("exec", "rpc"), ("toolcall", "rpc")];
+
 /// All of the product code of a protocol, without its tests.
-fn product(protocol: &str) -> String {
+pub(super) fn product(protocol: &str) -> String {
     fn read(path: &Path, all: &mut String) {
         if path.is_dir() {
             let mut entries: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -19,11 +22,14 @@ fn product(protocol: &str) -> String {
         }
     }
     let mut all = String::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/protocols").join(protocol), &mut all);
+    let shared = SHARED.iter().filter(|(whose, _)| *whose == protocol).map(|(_, shared)| *shared);
+    for folder in shared.chain([protocol]) {
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/protocols").join(folder), &mut all);
+    }
     all
 }
 
-fn named(product: &str, before: &str, end: char) -> Vec<String> {
+pub(super) fn named(product: &str, before: &str, end: char) -> Vec<String> {
     let names = product.split(before).skip(1).filter_map(|rest| rest.split(end).next()).map(|name| name.trim().to_owned());
     let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
     names.sort();
@@ -31,7 +37,7 @@ fn named(product: &str, before: &str, end: char) -> Vec<String> {
     names
 }
 
-fn sorted(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+pub(super) fn sorted(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
     names
@@ -52,13 +58,16 @@ fn the_tables_and_the_product_know_the_same_names() {
 #[test]
 fn names_in_files_are_the_rust_names_in_kebab_case() {
     for defect in built_in().iter().flat_map(|subject| subject.defects()) {
-        let kebab: String = defect.rust.chars().fold(String::new(), |name, c| match c.is_ascii_uppercase() {
-            true if name.is_empty() => c.to_ascii_lowercase().to_string(),
-            true => format!("{name}-{}", c.to_ascii_lowercase()),
-            false => format!("{name}{c}"),
-        });
-        assert_eq!(kebab, defect.name);
+        assert_eq!(kebab(defect.rust), defect.name);
     }
+}
+
+pub(super) fn kebab(rust: &str) -> String {
+    rust.chars().fold(String::new(), |name, c| match c.is_ascii_uppercase() {
+        true if name.is_empty() => c.to_ascii_lowercase().to_string(),
+        true => format!("{name}-{}", c.to_ascii_lowercase()),
+        false => format!("{name}{c}"),
+    })
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The two ends against each other, on paused time, over connections in memory that can be cut and frozen; once over real sockets.
 //!
 //! - [`client`]: what its user sees. [`server`]: what it does with whoever speaks to it.
-//! - [`lab`]: a server, its world, and a raw peer. [`memory`]: the network.
+//! - [`lab`]: a server, its world, and a raw peer. `memory`, beside the protocols: the network.
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use lab::{World, name};
 
 mod client;
 mod lab;
-mod memory;
 mod server;
 
 /// The same two ends over real sockets.

@@ -7,13 +7,11 @@
 //!
 //! - [`wire`]: what the two ends say to each other.
 //! - [`limits`]: every size and deadline.
-//! - `link`: one WebSocket, as both ends use it.
 //! - [`server`]: keeps sessions and processes.
 //! - [`client`]: one logical client over connections that come and go.
 
 pub mod client;
 pub mod limits;
-mod link;
 pub mod server;
 pub mod wire;
 

@@ -1,8 +1,9 @@
 //! The limits of `exec`, as a table, and the product's own out of it.
 
-use crate::protocols::exec::limits::{ClientLimits, ServerLimits, WireLimits};
+use crate::protocols::exec::limits::{ClientLimits, ServerLimits};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
+use crate::subjects::wire::wire;
 
 use LimitValue::{Bytes, Count, Flag};
 
@@ -51,17 +52,6 @@ pub const LIMITS: &[Limit] = &[
     limit("server.waiting-requests", Count(128), Count(1), "how many requests of a connection may wait for something"),
     limit("server.http-body-bytes", Bytes(8 << 20), Bytes(1), "how many bytes of an HTTP response are read where it is not streamed"),
 ];
-
-fn wire(limits: &Limits, side: &str) -> WireLimits {
-    let name = |name: &str| format!("{side}.{name}");
-    WireLimits {
-        ping_interval: limits.duration(&name("ping-interval")),
-        pong_deadline: limits.duration(&name("pong-deadline")),
-        write_deadline: limits.duration(&name("write-deadline")),
-        message_bytes: limits.count(&name("message-bytes")) as usize,
-        outbox_bytes: limits.count(&name("outbox-bytes")) as usize,
-    }
-}
 
 /// The limits of a client, out of the table.
 pub fn client_limits(limits: &Limits) -> ClientLimits {

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::lab::{Lab, all, endpoint, millis, name, secs, sixty};
-use super::memory::Fate;
 use crate::protocols::counter::*;
+use crate::protocols::memory::Fate;
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_delivered_whole() {

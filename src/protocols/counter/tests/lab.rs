@@ -8,10 +8,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::memory::Memory;
 use crate::Env;
 use crate::net::{BoxFuture, Endpoint, Stream};
 use crate::protocols::counter::*;
+use crate::protocols::memory::Memory;
 
 /// Sixty numbers a stream, one every 100 ms; and sums, with every memo in order.
 #[derive(Clone, Default)]

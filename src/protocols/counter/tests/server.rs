@@ -5,8 +5,8 @@ use std::io;
 use tokio::io::AsyncWriteExt;
 
 use super::lab::{Lab, all, millis, name, secs, sixty};
-use super::memory::Fate;
 use crate::protocols::counter::*;
+use crate::protocols::memory::Fate;
 
 #[tokio::test(start_paused = true)]
 async fn a_retried_add_is_told_the_first_outcome() {

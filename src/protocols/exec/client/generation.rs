@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 use crate::Env;
 use crate::net::Endpoint;
 use crate::protocols::exec::limits::ClientLimits;
-use crate::protocols::exec::link::{Heard, Link, Lost};
 use crate::protocols::exec::wire::{Message, RequestId, method};
+use crate::protocols::rpc::{Heard, Link, Lost};
 
 /// Which connection of a client something is about.
 ///

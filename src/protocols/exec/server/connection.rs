@@ -15,7 +15,6 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::door::{Entered, enter};
 use super::fetch::Fetches;
 use super::log::{Event, What};
 use super::process::ProcessId;
@@ -24,10 +23,10 @@ use super::registry::{Kept, Shared};
 use super::requests::{Asked, Waiting};
 use crate::net::{ConnId, Stream};
 use crate::protocols::counted::Counted;
-use crate::protocols::exec::link::{Heard, Link, Lost};
 use crate::protocols::exec::wire::process::{Closed, Exited, Output};
 use crate::protocols::exec::wire::session::{InitializeParams, InitializeResult};
 use crate::protocols::exec::wire::{Message, RequestId, code, method, read};
+use crate::protocols::rpc::{Entered, Heard, Link, Lost, enter};
 
 /// How long the last words to a client that broke the protocol may take to be heard.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -90,7 +89,7 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     let _counted = Counted::new(&shared.connections);
     let conn = stream.id();
     let deadline = Instant::now() + shared.limits.handshake_deadline;
-    match timeout_at(deadline, enter(stream, shared.limits.wire)).await {
+    match timeout_at(deadline, enter(stream, shared.limits.wire, refused_origin)).await {
         Ok(Entered::Link(link)) => {
             let mut conversation = Conversation::new(shared, *link, conn, deadline);
             let over = conversation.converse().await;
@@ -99,6 +98,10 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
         Ok(Entered::Over { answered }) if answered > 0 => {}
         _ => crate::milestone!("exec.server.no-handshake", conn = conn.0),
     }
+}
+
+fn refused_origin(conn: ConnId) {
+    crate::milestone!("exec.server.refused-origin", conn = conn.0);
 }
 
 impl Conversation {

@@ -3,8 +3,8 @@
 //! - `log`, `stdin`: the two directions of one process. `process`: both, and what its task is to do. `session`: who is attached,
 //!   and everything that changes in one step with that. All of them without clock, socket or task.
 //! - `life`: the task of one process. `registry`: the sessions, and when each is over.
-//! - `door`: HTTP, until a connection is a WebSocket. `connection`: one connection, one task. `requests`: what clients ask for.
-//!   `fetch`: the HTTP requests that they have sent from here.
+//! - `connection`: one connection, one task. `requests`: what clients ask for. `fetch`: the HTTP requests that they have sent
+//!   from here.
 //!
 //! A connection pulls what it sends from its session, along a cursor a process, so that a client which reads slowly stops its
 //! own processes, and nobody else. Tasks are owned: those of connections by [`Server::serve`], those of processes by their
@@ -33,7 +33,6 @@ use crate::net::Listener;
 
 mod census;
 mod connection;
-mod door;
 mod fetch;
 mod life;
 mod log;

@@ -35,7 +35,7 @@ use super::refusal::Refusal;
 use crate::net::ConnId;
 use crate::process::KILL;
 use crate::protocols::exec::limits::ServerLimits;
-use crate::resume::{Attachment, Refused};
+use crate::resume::{Attachment, Lease, Refused};
 
 mod asks;
 mod lives;
@@ -118,7 +118,8 @@ impl Session {
             owed.unread.insert(id.clone(), 0);
         }
         if crate::defect!(AttachSteals) {
-            self.attachment.detach(self.attachment.by().unwrap_or(by), now + self.limits.detached_lifetime);
+            let lease = Lease::begin(now, self.limits.detached_lifetime);
+            self.attachment.detach(self.attachment.by().unwrap_or(by), lease);
         }
         self.attachment.attach(by, owed, now)?;
         self.attached_at = now;
@@ -129,10 +130,10 @@ impl Session {
     /// it to take something goes on.
     pub(super) fn detach(&mut self, by: ConnId, now: Instant) -> bool {
         let lifetime = self.limits.detached_lifetime;
-        let until = now + if crate::defect!(DetachedLifetimeShort) { lifetime / 3 } else { lifetime };
-        let own = self.attachment.detach(by, until).is_some();
+        let lease = Lease::begin(now, if crate::defect!(DetachedLifetimeShort) { lifetime / 3 } else { lifetime });
+        let own = self.attachment.detach(by, lease).is_some();
         if own {
-            self.first_until.get_or_insert(until);
+            self.first_until.get_or_insert(lease.until());
             if crate::defect!(PausedForEver) {
                 return own;
             }

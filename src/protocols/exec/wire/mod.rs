@@ -10,14 +10,13 @@
 //! server does: later versions of it add some.
 
 mod base64;
-mod message;
 
 pub mod http;
 pub mod process;
 pub mod session;
 
+pub use crate::protocols::rpc::{ErrorBody, Malformed, Message, RequestId, read};
 pub use base64::Base64;
-pub use message::{ErrorBody, Malformed, Message, RequestId, read};
 
 /// The numbers of errors.
 pub mod code {

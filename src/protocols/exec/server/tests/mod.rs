@@ -17,8 +17,8 @@ use super::*;
 use crate::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 use crate::process::{Child, Command, Exit, Input, KILL, Launch, Output};
 use crate::protocols::exec::limits::WireLimits;
-use crate::protocols::exec::link::{Heard, Link};
 use crate::protocols::exec::wire::{Message, RequestId};
+use crate::protocols::rpc::{Heard, Link};
 
 mod handshake;
 mod http;

@@ -3,6 +3,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
+use crate::protocols::rpc::Message;
 
 const PIPE: usize = 4096;
 

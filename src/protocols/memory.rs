@@ -1,4 +1,4 @@
-//! A network in memory, with one listener. Its connections can be cut and frozen.
+//! A network in memory for tests, with one listener. Its connections can be cut and frozen, each end by itself.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +19,16 @@ pub enum Fate {
     Reset,
 }
 
-/// A connection's fate, with who waits for a change of it.
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Who opened it.
+    Near,
+    /// Who accepted it.
+    Far,
+}
+
+/// The fate of one end, with who waits for a change of it.
 #[derive(Default)]
 struct Wire(Mutex<(Fate, Vec<Waker>)>);
 
@@ -76,19 +85,34 @@ pub struct Memory(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     listener: Option<mpsc::UnboundedSender<Stream>>,
-    wires: Vec<Arc<Wire>>,
+    /// Of each connection, both ends.
+    wires: Vec<[Arc<Wire>; 2]>,
     refuses: bool,
+    /// What passes on connections that are opened from now on.
+    born: Fate,
 }
 
 impl Memory {
     /// Sets the fate of the n-th connection, from 1.
     pub fn set(&self, conn: usize, fate: Fate) {
-        self.0.lock().unwrap().wires[conn - 1].set(fate);
+        self.0.lock().unwrap().wires[conn - 1].iter().for_each(|wire| wire.set(fate));
+    }
+
+    /// Sets the fate of one end of it.
+    #[cfg(feature = "toolcall")]
+    pub fn set_end(&self, conn: usize, side: Side, fate: Fate) {
+        self.0.lock().unwrap().wires[conn - 1][side as usize].set(fate);
     }
 
     /// Has new connections refused, or not.
     pub fn refuse(&self, refuses: bool) {
         self.0.lock().unwrap().refuses = refuses;
+    }
+
+    /// Sets what passes on connections that are opened from now on.
+    #[cfg(feature = "toolcall")]
+    pub fn born(&self, fate: Fate) {
+        self.0.lock().unwrap().born = fate;
     }
 
     /// Has nobody listen any more.
@@ -105,14 +129,16 @@ impl Connect for Memory {
     fn connect<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
         Box::pin(async {
             let mut inner = self.0.lock().unwrap();
-            let wire = Arc::new(Wire::default());
-            inner.wires.push(wire.clone());
+            let [wire, far_wire] = [Arc::new(Wire::default()), Arc::new(Wire::default())];
+            wire.set(inner.born);
+            far_wire.set(inner.born);
+            inner.wires.push([wire.clone(), far_wire.clone()]);
             if inner.refuses {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
             let id = ConnId(inner.wires.len() as u64);
             let (near, far) = tokio::io::duplex(64 * 1024);
-            let far = Stream::new(End { io: far, wire: wire.clone() }, id);
+            let far = Stream::new(End { io: far, wire: far_wire }, id);
             let listener = inner.listener.as_ref().ok_or(io::ErrorKind::ConnectionRefused)?;
             listener.send(far).map_err(|_| io::ErrorKind::ConnectionRefused)?;
             Ok(Stream::new(End { io: near, wire }, id))

@@ -25,8 +25,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message as Frame};
 
-use super::limits::WireLimits;
-use super::wire::Message;
+use super::WireLimits;
 use crate::net::{ConnId, Stream};
 use crate::resume::EVER;
 
@@ -37,7 +36,7 @@ const FULL_ENOUGH: usize = 16 * 1024;
 const READ_BUFFER: usize = 4 * 1024;
 
 /// A connection, as messages.
-pub(super) struct Link {
+pub(in crate::protocols) struct Link {
     socket: WebSocketStream<Pulse>,
     id: ConnId,
     limits: WireLimits,
@@ -52,8 +51,8 @@ pub(super) struct Link {
 
 /// What happened on a link.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// A frame came: a message, if [`Message::parse`] finds one in it.
+pub(in crate::protocols) enum Heard {
+    /// A frame came: a message, if [`Message::parse`](super::Message::parse) finds one in it.
     Frame(Bytes),
     /// There is room again, which [`Link::has_room`] had denied.
     Room,
@@ -61,7 +60,7 @@ pub(super) enum Heard {
 
 /// Why a link is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Lost {
+pub(in crate::protocols) enum Lost {
     #[error("closed by the peer")]
     Closed,
     #[error("broken: {0}")]
@@ -77,11 +76,11 @@ pub(super) enum Lost {
 /// A WebSocket handshake that came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no WebSocket there")]
-pub(super) struct NoWebSocket;
+pub(in crate::protocols) struct NoWebSocket;
 
 impl Link {
     /// Asks the server at the other end of `stream` for a WebSocket. `host` is what it is called.
-    pub(super) async fn connect(stream: Stream, host: &str, limits: WireLimits) -> Result<Self, NoWebSocket> {
+    pub(in crate::protocols) async fn connect(stream: Stream, host: &str, limits: WireLimits) -> Result<Self, NoWebSocket> {
         let id = stream.id();
         let request = format!("ws://{host}/");
         let upgraded = tokio_tungstenite::client_async_with_config(request, Pulse::new(stream), Some(config(limits)));
@@ -90,7 +89,7 @@ impl Link {
     }
 
     /// The server's end of a WebSocket whose handshake is over. `read` was read behind the handshake already.
-    pub(super) async fn accepted(stream: Stream, read: &[u8], limits: WireLimits) -> Self {
+    pub(in crate::protocols) async fn accepted(stream: Stream, read: &[u8], limits: WireLimits) -> Self {
         let id = stream.id();
         let (pulse, config) = (Pulse::new(stream), Some(config(limits)));
         let socket = WebSocketStream::from_partially_read(pulse, read.to_vec(), Role::Server, config).await;
@@ -106,35 +105,35 @@ impl Link {
     }
 
     /// The number that milestones know it by.
-    pub(super) fn id(&self) -> u64 {
+    pub(in crate::protocols) fn id(&self) -> u64 {
         self.id.0
     }
 
     /// Appends a message to what is to be written.
-    pub(super) fn send(&mut self, message: &Message) {
-        self.push(Frame::text(message.to_text()));
+    #[cfg(any(test, feature = "exec"))]
+    pub(in crate::protocols) fn send(&mut self, message: &super::Message) {
+        self.send_text(message.to_text());
     }
 
-    /// Appends what may be no message, to see what the other end makes of it.
-    #[cfg(test)]
-    pub(super) fn send_text(&mut self, text: &str) {
-        self.push(Frame::text(text));
+    /// Appends a message that is written out already.
+    pub(in crate::protocols) fn send_text(&mut self, text: impl Into<String>) {
+        self.push(Frame::text(text.into()));
     }
 
     /// Whether a sender should go on. If not, [`Heard::Room`] will come.
-    pub(super) fn has_room(&mut self) -> bool {
+    pub(in crate::protocols) fn has_room(&mut self) -> bool {
         self.wants_room = self.outbox_bytes >= FULL_ENOUGH;
         !self.wants_room
     }
 
     /// Waits for the next frame, and meanwhile writes, and keeps the beat. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<Heard, Lost> {
+    pub(in crate::protocols) async fn next(&mut self) -> Result<Heard, Lost> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
     /// Writes what is left, says that nothing follows, and waits until the peer says so, too; no longer than `at_most`. A
     /// connection that is dropped with something unread is reset, and the peer may never read the last words.
-    pub(super) async fn finish(mut self, at_most: Duration) {
+    pub(in crate::protocols) async fn finish(mut self, at_most: Duration) {
         self.push(Frame::Close(None));
         let last_words = poll_fn(|cx| {
             loop {
@@ -150,7 +149,8 @@ impl Link {
     }
 
     /// Listens on as if the peer could never be silent.
-    pub(super) fn listen_for_ever(&mut self) {
+    #[cfg(feature = "exec")]
+    pub(in crate::protocols) fn listen_for_ever(&mut self) {
         self.limits = WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..self.limits };
         self.next_ping = self.socket.get_ref().heard + EVER;
     }

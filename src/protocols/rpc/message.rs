@@ -51,12 +51,15 @@ pub enum RequestId {
 }
 
 /// Why a request was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// The kind of error: one of [`code`](super::code).
+    /// The kind of error: each protocol has its table.
     pub code: i64,
     /// What a person reads.
     pub message: String,
+    /// What a program reads, where the code alone does not say enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
 }
 
 /// A frame that holds no message.
@@ -81,6 +84,8 @@ struct Envelope {
 /// The same on its way out: what it carries may be long, and is not copied before it is written.
 #[derive(Default, Serialize)]
 struct Outgoing<'m> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jsonrpc: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'m RequestId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +121,12 @@ impl Message {
 
     /// The refusal of a request.
     pub fn error(id: RequestId, code: i64, message: impl Into<String>) -> Self {
-        Self::Error { id, error: ErrorBody { code, message: message.into() } }
+        Self::Error { id, error: ErrorBody { code, message: message.into(), data: None } }
+    }
+
+    /// The same, with data for a program.
+    pub fn error_with(id: RequestId, code: i64, message: impl Into<String>, data: &impl Serialize) -> Self {
+        Self::Error { id, error: ErrorBody { code, message: message.into(), data: Some(raw(data)) } }
     }
 
     /// Reads the message in a frame.
@@ -145,9 +155,28 @@ impl Message {
         }
     }
 
-    /// The message as it stands in a frame.
+    /// The message as it stands in a frame, without a version.
     pub fn to_text(&self) -> String {
-        let empty = Outgoing::default();
+        self.written(None)
+    }
+
+    /// The message as it stands in a frame of a protocol that says each time that it speaks JSON-RPC 2.0.
+    pub fn to_versioned_text(&self) -> String {
+        self.written(Some("2.0"))
+    }
+
+    /// How many bytes it carries, without what it is wrapped in.
+    pub fn weight(&self) -> usize {
+        let raw = match self {
+            Self::Request { params, .. } | Self::Notification { params, .. } => params.as_deref(),
+            Self::Response { result, .. } => Some(&**result),
+            Self::Error { error, .. } => error.data.as_deref(),
+        };
+        raw.map_or(0, |raw| raw.get().len())
+    }
+
+    fn written(&self, jsonrpc: Option<&'static str>) -> String {
+        let empty = Outgoing { jsonrpc, ..Outgoing::default() };
         let outgoing = match self {
             Self::Request { id, method, params } => {
                 Outgoing { id: Some(id), method: Some(method), params: params.as_deref(), ..empty }
@@ -254,6 +283,14 @@ mod tests {
         ] {
             assert_eq!(again(text), text);
         }
+    }
+
+    #[test]
+    fn a_version_is_said_where_the_protocol_wants_it() {
+        let message = Message::error_with(RequestId::Number(1), -32005, "no", &["1.0.0"]);
+        let text = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"no","data":["1.0.0"]}}"#;
+        assert_eq!(message.to_versioned_text(), text);
+        assert_eq!(Message::parse(text.as_bytes()).unwrap().to_versioned_text(), text);
     }
 
     #[test]

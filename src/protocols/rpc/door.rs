@@ -1,7 +1,8 @@
 //! The door: HTTP/1.1, until a connection is a WebSocket.
 //!
 //! `GET /readyz` says that the server is there. A WebSocket is opened at `/`; by programs only: a browser names the page that it
-//! acts for in `Origin`, and is refused, for any page could ask it to run commands here.
+//! acts for in `Origin`, and is refused, for any page could ask
+//! it to do things here in the name of whoever looks at it.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -17,15 +18,14 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use super::{Link, WireLimits};
 use crate::net::{ConnId, Stream};
-use crate::protocols::exec::limits::WireLimits;
-use crate::protocols::exec::link::Link;
 
 /// How long the head of a request may be.
 const LONGEST_HEAD: usize = 16 * 1024;
 
 /// What came of a connection.
-pub(super) enum Entered {
+pub(in crate::protocols) enum Entered {
     /// It is a WebSocket.
     Link(Box<Link>),
     /// It is over; so many requests were answered.
@@ -39,12 +39,15 @@ struct Asked {
     answered: u64,
 }
 
-/// Answers HTTP requests, until one asks for a WebSocket.
-pub(super) async fn enter(stream: Stream, limits: WireLimits) -> Entered {
+/// Answers HTTP requests, until one asks for a WebSocket. `refused` hears of browsers that were sent away.
+pub(in crate::protocols) async fn enter(stream: Stream, limits: WireLimits, refused: fn(ConnId)) -> Entered {
     let conn = stream.id();
     let asked = Arc::new(Mutex::new(Asked::default()));
     let answer = |mut request: Request<Incoming>| {
-        let status = status(&request, conn);
+        let status = status(&request);
+        if status == StatusCode::FORBIDDEN {
+            refused(conn);
+        }
         let mut asked = asked.lock().expect("nothing panics under the lock");
         asked.answered += 1;
         if status == StatusCode::SWITCHING_PROTOCOLS {
@@ -65,9 +68,8 @@ pub(super) async fn enter(stream: Stream, limits: WireLimits) -> Entered {
     Entered::Link(Box::new(Link::accepted(parts.io.into_inner(), &parts.read_buf, limits).await))
 }
 
-fn status(request: &Request<Incoming>, conn: ConnId) -> StatusCode {
+fn status(request: &Request<Incoming>) -> StatusCode {
     if request.headers().contains_key(ORIGIN) {
-        crate::milestone!("exec.server.refused-origin", conn = conn.0);
         return StatusCode::FORBIDDEN;
     }
     match (request.method(), request.uri().path()) {

@@ -1,0 +1,1 @@
+//! Nothing but its test: the client of the crate `ahp` against reknit's agent host.

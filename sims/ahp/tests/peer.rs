@@ -1,0 +1,200 @@
+//! A client that is not ours against our host, over real sockets: the crate `ahp`, with its own reducers. What its reducers make of
+//! what our host says is what our host has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp::reducers::{apply_action_to_chat, apply_action_to_session};
+use ahp::{Client, ClientConfig, SubscriptionEvent};
+use ahp::{Transport, TransportError, TransportMessage};
+
+use ahp_types::commands::ReconnectResult;
+use ahp_types::state::{ChatState, SessionState, SnapshotState};
+use ahp_types::{ActionEnvelope, StateAction};
+use futures_util::{SinkExt, StreamExt};
+use reknit::Env;
+use reknit::net::{BoxFuture, Endpoint};
+use reknit::protocols::toolcall::client::{self as ours, Run, Tool, Toolbox};
+use reknit::protocols::toolcall::host::{Agent, Config, Host, MemoryArchive, Turn};
+use reknit::protocols::toolcall::limits::HostLimits;
+use reknit::protocols::toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A WebSocket, as the crate wants it.
+struct Ws(WebSocketStream<TcpStream>);
+
+impl Transport for Ws {
+    async fn send(&mut self, message: TransportMessage) -> Result<(), TransportError> {
+        let text = match message {
+            TransportMessage::Text(text) => text,
+            TransportMessage::Parsed(message) => serde_json::to_string(&message).unwrap(),
+            TransportMessage::Binary(bytes) => String::from_utf8(bytes).unwrap(),
+        };
+        self.0.send(Message::text(text)).await.map_err(|error| TransportError::Io(error.to_string()))
+    }
+
+    async fn recv(&mut self) -> Result<Option<TransportMessage>, TransportError> {
+        loop {
+            match self.0.next().await {
+                None | Some(Err(_)) => return Ok(None),
+                Some(Ok(Message::Text(text))) => return Ok(Some(TransportMessage::Text(text.to_string()))),
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+}
+
+/// Says something, has a tool run, and says something more.
+struct Busy;
+
+impl Agent for Busy {
+    fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let part = turn.say("well, ").unwrap();
+            turn.continue_saying(&part, "let us see").unwrap();
+            turn.call("tool", &json!({ "x": 1 }), false).await.unwrap();
+            turn.say("done").unwrap();
+        })
+    }
+}
+
+struct Quick;
+
+impl Tool for Quick {
+    fn definition(&self) -> ToolDefinition {
+        ours::named("tool")
+    }
+
+    fn run(&self, _: Run) -> BoxFuture<'static, ToolCallResult> {
+        Box::pin(std::future::ready(ours::done("1")))
+    }
+}
+
+async fn host(tasks: &mut JoinSet<()>) -> Endpoint {
+    let env = Env::real();
+    let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
+    let at = listener.endpoint();
+    let config = Config {
+        provider: "busy".into(),
+        tokens: BTreeMap::new(),
+        agent: Arc::new(Busy),
+        archive: Arc::new(MemoryArchive::default()),
+        limits: HostLimits::default(),
+    };
+    tasks.spawn(Host::new(&env, config).serve(listener));
+    at
+}
+
+async fn theirs(at: &Endpoint) -> Client {
+    let stream = TcpStream::connect((at.host(), at.port())).await.unwrap();
+    let (socket, _) = client_async(format!("ws://{at}/"), stream).await.unwrap();
+    Client::connect(Ws(socket), ClientConfig::default()).await.unwrap()
+}
+
+/// What a client that is not ours knows of the session and the chat.
+struct Known {
+    session: SessionState,
+    chat: ChatState,
+    seen: u64,
+}
+
+impl Known {
+    fn apply(&mut self, envelope: &ActionEnvelope) {
+        if envelope.server_seq > self.seen && envelope.rejection_reason.is_none() {
+            self.seen = envelope.server_seq;
+            apply_action_to_session(&mut self.session, &envelope.action);
+            apply_action_to_chat(&mut self.chat, &envelope.action);
+        }
+    }
+}
+
+fn action(value: Value) -> StateAction {
+    serde_json::from_value(value).unwrap()
+}
+
+fn started(turn: &str) -> StateAction {
+    let message = json!({ "text": "go", "origin": { "kind": "user" } });
+    action(json!({ "type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-01T00:00:00.000Z", "message": message }))
+}
+
+async fn until_over(known: &mut Known, events: &mut ahp::ClientEventStream, turns: usize) {
+    let over = async {
+        while known.chat.turns.len() < turns || known.session.chats[0].status != 1 {
+            let event = events.recv().await.expect("the connection lives");
+            if let SubscriptionEvent::Action(envelope) = event.event {
+                known.apply(&envelope);
+            }
+        }
+    };
+    timeout(PATIENCE, over).await.expect("the turn is over");
+}
+
+/// One of their clients starts turns, one of ours runs the tool; their reducers and ours come to the same, over a reconnect, too.
+#[tokio::test]
+async fn their_client_and_their_reducers_know_what_our_host_has() {
+    let mut tasks = JoinSet::new();
+    let at = host(&mut tasks).await;
+    let tools = Toolbox::of([Arc::new(Quick) as Arc<dyn Tool>]);
+    let runner = ours::Client::new(&Env::real(), at.clone(), ours::Config { tools, ..ours::Config::default() });
+    runner.create_session("s").await.unwrap();
+    runner.create_chat("s", "c").await.unwrap();
+    runner.subscribe("s").await.unwrap();
+    runner.subscribe("c").await.unwrap();
+    runner.join("s").await.unwrap();
+
+    let client = theirs(&at).await;
+    client.ping().await.unwrap();
+    let welcome = client.initialize("theirs".into(), vec!["1.0.0".into()], vec!["ahp-root://".into()]).await.unwrap();
+    assert_eq!((welcome.protocol_version.as_str(), welcome.snapshots.len()), ("1.0.0", 1));
+    let mut events = client.events();
+    let (session, _s) = client.subscribe("s".into()).await.unwrap();
+    let (chat, _c) = client.subscribe("c".into()).await.unwrap();
+    let (session, chat) = (session.snapshot.unwrap(), chat.snapshot.unwrap());
+    let seen = u64::try_from(chat.from_seq).unwrap();
+    let (SnapshotState::Session(session), SnapshotState::Chat(chat)) = (session.state, chat.state) else {
+        panic!("a session and a chat")
+    };
+    let mut known = Known { session: *session, chat: *chat, seen };
+    client.dispatch("c".into(), started("t1")).await.unwrap();
+    until_over(&mut known, &mut events, 1).await;
+    client.shutdown().await;
+
+    // Away, another turn is done; their client counts its actions from one again over each connection.
+    runner.start_turn("c", "t2", "go").await.unwrap();
+    let turns = |client: &ours::Client| match client.confirmed("c") {
+        Some(SnapshotState::Chat(chat)) => (chat.turns.len() == 2).then_some(()),
+        _ => None,
+    };
+    timeout(PATIENCE, runner.until(turns)).await.unwrap().unwrap();
+
+    let client = theirs(&at).await;
+    let mut events = client.events();
+    let seen = i64::try_from(known.seen).unwrap();
+    match client.reconnect("theirs".into(), seen, vec!["s".into(), "c".into()]).await.unwrap() {
+        ReconnectResult::Replay(replay) => replay.actions.iter().for_each(|envelope| known.apply(envelope)),
+        ReconnectResult::Snapshot(_) => panic!("the log has everything"),
+    }
+    client.dispatch("c".into(), started("t3")).await.unwrap();
+    until_over(&mut known, &mut events, 3).await;
+
+    let ended = |client: &ours::Client| match client.confirmed("c") {
+        Some(SnapshotState::Chat(chat)) => (chat.turns.len() == 3 && chat.active_turn.is_none()).then_some(()),
+        _ => None,
+    };
+    timeout(PATIENCE, runner.until(ended)).await.unwrap().unwrap();
+    assert_eq!(Some(SnapshotState::Chat(Box::new(known.chat))), runner.confirmed("c"));
+    let settled = |client: &ours::Client| {
+        (client.confirmed("s") == Some(SnapshotState::Session(Box::new(known.session.clone())))).then_some(())
+    };
+    timeout(PATIENCE, runner.until(settled)).await.expect("the session is the same, too");
+    client.shutdown().await;
+    runner.close().await;
+}

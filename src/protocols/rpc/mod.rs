@@ -1,0 +1,20 @@
+//! JSON-RPC over WebSocket: what the protocols that speak it share.
+//!
+//! - [`Message`]: a request, a response, an error, or a notification; what it carries stays unread until somebody knows what to
+//!   expect ([`Message::parse`], [`read`]).
+//! - `Link`: one WebSocket, as both ends use it: bounded, and with a beat ([`WireLimits`]).
+//! - `enter`: the door of a server: HTTP, until a connection is a WebSocket.
+//!
+//! What it does not do: match answers to requests. A request is known by its connection, too, and each protocol has its own
+//! idea of what becomes of it when that is lost.
+
+mod door;
+mod limits;
+mod link;
+mod message;
+
+pub use limits::WireLimits;
+pub use message::{ErrorBody, Malformed, Message, RequestId, read};
+
+pub(in crate::protocols) use door::{Entered, enter};
+pub(in crate::protocols) use link::{Heard, Link, Lost};

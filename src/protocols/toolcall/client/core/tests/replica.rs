@@ -1,0 +1,125 @@
+//! What is known of a channel, and what is only assumed.
+
+use super::*;
+
+#[test]
+fn what_is_done_is_seen_at_once_and_confirmed_by_its_echo() {
+    let mut window = Window::connected();
+    let mut done = window.dispatch("s", title("mine"));
+    assert_eq!(window.title(), ("title".to_owned(), "mine".to_owned()));
+    let origin = json!({ "clientId": "window", "clientSeq": 1 });
+    window.hear(&action_message(&json!({ "channel": "s", "action": title("mine"), "serverSeq": 11, "origin": origin })));
+    assert_eq!((window.title().0.as_str(), done.try_recv()), ("mine", Ok(Ok(()))));
+    assert_eq!(window.core.census().unconfirmed, 0);
+}
+
+#[test]
+fn what_others_do_comes_below_what_is_assumed() {
+    let mut window = Window::connected();
+    let _done = window.dispatch("s", title("mine"));
+    window.happens(11, "s", &title("theirs"));
+    assert_eq!(window.title(), ("theirs".to_owned(), "mine".to_owned()));
+}
+
+#[test]
+fn what_is_refused_is_taken_back() {
+    let mut window = Window::connected();
+    let mut done = window.dispatch("s", title("mine"));
+    let origin = json!({ "clientId": "window", "clientSeq": 1 });
+    let refused = json!({
+        "channel": "s", "action": title("mine"), "serverSeq": 10, "origin": origin, "rejectionReason": "no",
+    });
+    window.hear(&action_message(&refused));
+    assert_eq!(window.title(), ("title".to_owned(), "title".to_owned()));
+    assert_eq!(done.try_recv(), Ok(Err(Failure::Rejected("no".into()))));
+}
+
+#[test]
+fn what_does_not_fit_what_is_known_is_not_even_said() {
+    let mut window = Window::connected();
+    let before = window.said.len();
+    let complete = window.dispatch("c", over("call")).try_recv();
+    assert_eq!(complete, Ok(Err(Failure::Rejected("that turn is not under way".into()))));
+    assert_eq!(window.dispatch("elsewhere", title("x")).try_recv(), Ok(Err(Failure::Gone)));
+    assert_eq!(window.said.len(), before);
+}
+
+#[test]
+fn an_action_that_is_known_already_is_not_applied_again() {
+    let mut window = Window::connected();
+    window.happens(11, "s", &title("eleven"));
+    window.happens(10, "s", &title("in the snapshot"));
+    window.happens(11, "s", &title("again"));
+    assert_eq!((window.title().0.as_str(), window.core.seen()), ("eleven", 11));
+}
+
+#[test]
+fn a_replay_and_a_snapshot_come_to_the_same() {
+    let replay = json!({
+        "type": "replay", "missing": [],
+        "actions": [{ "channel": "s", "action": title("a"), "serverSeq": 11 }, { "channel": "s", "action": title("b"), "serverSeq": 14 }],
+    });
+    let snapshot = json!({ "type": "snapshot", "snapshots": [session(14, "b"), chat(14, Value::Null)] });
+    for answer in [replay, snapshot] {
+        let mut window = Window::connected();
+        window.comes_back();
+        window.answer("reconnect", answer);
+        assert_eq!((window.title().0.as_str(), window.core.seen(), window.core.state()), ("b", 14, State::Connected));
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_host_that_counts_lower_counts() {
+    let mut window = Window::connected();
+    window.comes_back();
+    window.answer("reconnect", json!({ "type": "snapshot", "snapshots": [session(2, "lower"), chat(2, Value::Null)] }));
+    window.happens(3, "s", &title("three"));
+    assert_eq!((window.title().0.as_str(), window.core.seen()), ("three", 3));
+}
+
+#[test]
+fn a_channel_that_is_missing_is_gone_with_what_was_assumed_of_it() {
+    let missing = [
+        json!({ "type": "replay", "actions": [], "missing": ["s"] }),
+        json!({ "type": "snapshot", "snapshots": [chat(12, Value::Null)] }),
+    ];
+    for answer in missing {
+        let mut window = Window::connected();
+        let mut done = window.dispatch("s", title("mine"));
+        window.comes_back();
+        window.answer("reconnect", answer);
+        assert_eq!(window.core.view("s"), None);
+        assert_eq!(done.try_recv(), Ok(Err(Failure::Gone)));
+        assert!(window.core.view("c").is_some());
+    }
+}
+
+#[test]
+fn a_channel_of_which_the_host_says_too_much_is_let_go() {
+    let mut window = Window::with(ClientLimits { channel_bytes: 2000, ..ClientLimits::default() }).connecting();
+    for seq in 11..40 {
+        window.happens(seq, "s", &title(&"x".repeat(100)));
+    }
+    assert!(window.core.view("s").is_some(), "each took the place of the one before");
+    window.happens(40, "s", &title(&"x".repeat(2000)));
+    assert_eq!((window.core.view("s"), window.methods().last()), (None, Some(&"unsubscribe")));
+    assert_eq!(window.core.state(), State::Connected);
+}
+
+#[test]
+fn who_was_forgotten_by_its_session_joins_again() {
+    let mut window = Window::connected();
+    let (to, _done) = oneshot::channel();
+    window.core.join("s", to);
+    window.carry_out();
+    let active = window.said.last().unwrap()["params"]["action"].clone();
+    let origin = json!({ "clientId": "window", "clientSeq": 1 });
+    window.hear(&action_message(&json!({ "channel": "s", "action": active, "serverSeq": 11, "origin": origin })));
+    window.comes_back();
+    window.answer("reconnect", json!({ "type": "snapshot", "snapshots": [session(30, "title"), chat(30, Value::Null)] }));
+    assert_eq!(window.said.last().unwrap()["params"]["action"]["type"], "session/activeClientSet");
+    window.comes_back();
+    window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
+    let joins = window.methods().iter().filter(|method| **method == "dispatchAction").count();
+    assert_eq!(joins, 1, "it is said again, and not twice");
+}

@@ -1,0 +1,159 @@
+//! What clients dispatch.
+
+use super::*;
+
+#[test]
+fn an_action_is_told_to_everybody_who_subscribes_with_its_origin() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    let (watcher, stranger) = (host.second("b", &[]), host.initialize("c", &[ROOT]));
+    host.dispatch(conn, 7, "s", title("x"));
+    for conn in [conn, watcher] {
+        let told = host.actions(conn);
+        assert_eq!((told.len(), &told[0]["origin"]), (1, &json!({ "clientId": "a", "clientSeq": 7 })));
+    }
+    assert_eq!(host.heard(stranger), Vec::<String>::new());
+}
+
+#[test]
+fn whoever_did_something_hears_of_it_though_they_do_not_subscribe_any_more() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.dispatch(conn, 7, "s", title("x"));
+    host.notify(conn, "unsubscribe", json!({ "channel": "s" }));
+    assert_eq!(host.heard(conn), ["session/titleChanged"]);
+}
+
+#[test]
+fn what_only_the_host_does_is_refused_and_told_to_nobody_else() {
+    let (mut host, conn, id) = with_call();
+    let watcher = host.second("watcher", &[]);
+    let active = json!({ "clientId": "watcher", "tools": [] });
+    let contributor = json!({ "kind": "client", "clientId": "watcher" });
+    let forged = [
+        (
+            "c",
+            json!({ "type": "chat/toolCallStart", "turnId": "t1", "toolCallId": "x", "toolName": "rm", "displayName": "rm", "contributor": contributor }),
+        ),
+        (
+            "c",
+            json!({ "type": "chat/toolCallReady", "turnId": "t1", "toolCallId": id.id, "invocationMessage": "x", "confirmed": "not-needed" }),
+        ),
+        ("c", json!({ "type": "chat/turnComplete", "turnId": "t1", "duration": 1 })),
+        ("s", json!({ "type": "session/activeClientSet", "activeClient": active })),
+        ("s", json!({ "type": "session/activeClientRemoved", "clientId": "watcher" })),
+        ("s", json!({ "type": "session/somethingNew", "x": 1 })),
+        ("nowhere", title("x")),
+    ];
+    let before = host.core.seq();
+    host.actions(conn);
+    host.actions(watcher);
+    for (n, (channel, action)) in forged.into_iter().enumerate() {
+        host.dispatch(conn, 100 + i64::try_from(n).unwrap(), channel, action.clone());
+        let told = host.actions(conn);
+        assert!(told.len() == 1 && told[0]["rejectionReason"].is_string(), "{action}");
+    }
+    assert_eq!((host.core.seq(), host.heard(watcher)), (before, Vec::new()));
+}
+
+#[test]
+fn only_the_owner_says_what_came_of_a_call() {
+    let (mut host, conn, id) = with_call();
+    host.ready(&id, true);
+    let other = host.second("other", &["tool"]);
+    host.dispatch(other, 1, "c", completed(&id));
+    assert_eq!(host.actions(other)[0]["rejectionReason"], "that call is another client's");
+    assert_eq!(host.call(&id), "running");
+    host.dispatch(conn, 2, "c", completed(&id));
+    assert_eq!(host.call(&id), "completed");
+}
+
+#[test]
+fn a_repetition_takes_no_effect_and_is_told_what_came_of_it() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.dispatch(conn, 1, "s", title("once"));
+    host.dispatch(conn, 2, "nowhere", title("never"));
+    let (first, refused) = (host.actions(conn), host.core.seq());
+    host.dispatch(conn, 1, "s", title("once"));
+    host.dispatch(conn, 2, "nowhere", title("never"));
+    assert_eq!(host.actions(conn), first, "word by word");
+    assert_eq!(host.core.seq(), refused);
+}
+
+/// Applied, and the connection was lost before the echo; the client was given a snapshot, and cannot know.
+#[test]
+fn an_action_that_is_sent_again_after_a_snapshot_takes_effect_once() {
+    let (mut host, conn) = Host::with(HostLimits { log_actions: 2, ..HostLimits::default() }).having_chat("a", &[]);
+    let busy = host.second("busy", &[]);
+    let seen = host.core.seq();
+    host.starts_turn(conn, 1, "t1");
+    host.close(conn);
+    for n in 0..9 {
+        host.dispatch(busy, n, "s", title(&n.to_string()));
+        host.pull(busy);
+    }
+    let (conn, answer) = host.reconnect("a", seen, &["s", "c"]);
+    assert_eq!(answer["result"]["type"], "snapshot");
+    host.starts_turn(conn, 1, "t1");
+    assert_eq!(host.told, ["begin c t1"]);
+    let told = host.actions(conn);
+    assert_eq!((told.len(), &told[0]["rejectionReason"]), (1, &Value::Null), "and its client hears that it did");
+}
+
+#[test]
+fn a_repetition_whose_echo_is_on_its_way_is_not_told_twice() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.dispatch(conn, 1, "s", title("once"));
+    host.dispatch(conn, 1, "s", title("once"));
+    assert_eq!(host.heard(conn).len(), 1);
+}
+
+#[test]
+fn a_turn_begins_once_and_not_beside_another() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.starts_turn(conn, 1, "t1");
+    host.starts_turn(conn, 2, "t2");
+    host.core.end_turn("c", "t1", true, host.now);
+    host.starts_turn(conn, 3, "t1");
+    let reasons: Vec<_> = host.actions(conn).into_iter().map(|told| told["rejectionReason"].clone()).collect();
+    assert!(reasons.contains(&json!("another turn is under way")) && reasons.contains(&json!("there was a turn of that id")));
+    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+}
+
+#[test]
+fn a_turn_that_its_user_cancels_stops_its_agent() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.starts_turn(conn, 1, "t1");
+    host.dispatch(conn, 2, "c", json!({ "type": "chat/turnCancelled", "turnId": "t1", "duration": 5 }));
+    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+}
+
+#[test]
+fn a_client_that_counts_from_one_again_over_a_new_connection_is_heard() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.dispatch(conn, 1, "s", title("first"));
+    host.close(conn);
+    let (conn, _) = host.reconnect("a", host.core.seq(), &["s"]);
+    host.dispatch(conn, 1, "s", title("second"));
+    host.dispatch(conn, 1, "s", title("second"));
+    let told: Vec<_> = host.actions(conn).iter().map(|told| told["action"]["title"].clone()).collect();
+    assert_eq!(told, ["second"], "and the repetition of that is one");
+}
+
+#[test]
+fn a_client_that_starts_over_counts_from_the_beginning() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.dispatch(conn, 1, "s", title("first life"));
+    host.close(conn);
+    let conn = host.initialize("a", &["s"]);
+    host.dispatch(conn, 1, "s", title("second life"));
+    let Some(SnapshotState::Session(session)) = host.core.state("s") else { panic!("there is a session") };
+    assert_eq!(session.title, "second life");
+}
+
+#[test]
+fn the_session_says_how_its_chat_is() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.starts_turn(conn, 1, "t1");
+    let told = host.actions(conn);
+    let updated = told.iter().find(|told| told["action"]["type"] == "session/chatUpdated").unwrap();
+    assert_eq!(updated["action"]["changes"]["status"], 8, "a turn is under way");
+}

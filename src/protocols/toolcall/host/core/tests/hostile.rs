@@ -1,0 +1,123 @@
+//! Clients that say anything, and as much as they like.
+
+use super::*;
+
+#[test]
+fn what_is_no_message_is_answered_and_forgotten() {
+    let mut host = Host::new();
+    let conn = host.initialize("a", &[]);
+    for frame in ["", "{", "[]", "\u{0}", r#"{"id":1.5,"method":"ping"}"#, r#"{"jsonrpc":"2.0"}"#] {
+        host.core.hear(conn, frame.as_bytes(), host.now);
+        assert_eq!(host.core.over(conn), None);
+    }
+    host.pull(conn);
+    assert_eq!(host.inbox[&conn].iter().filter(|said| said["error"]["code"] == -32700).count(), 6);
+    assert_eq!(host.ask(conn, "ping", json!({}))["result"], Value::Null);
+}
+
+#[test]
+fn parameters_that_are_none_are_refused() {
+    let mut host = Host::new();
+    let conn = host.initialize("a", &[]);
+    for method in ["subscribe", "createSession", "createChat", "disposeChat", "disposeSession", "authenticate"] {
+        for params in [json!(null), json!([]), json!({ "channel": 7 })] {
+            assert_eq!(host.ask(conn, method, params)["error"]["code"], -32602, "{method}");
+        }
+    }
+}
+
+#[test]
+fn an_action_that_is_none_ends_the_connection() {
+    let mut host = Host::new();
+    let conn = host.initialize("a", &[]);
+    host.notify(conn, "dispatchAction", json!({ "channel": "s" }));
+    assert_eq!(host.core.over(conn), Some(Over::Broke("an action that is none")));
+}
+
+#[test]
+fn answers_to_nothing_are_forgotten() {
+    let mut host = Host::new();
+    let conn = host.initialize("a", &[]);
+    host.say(conn, &json!({ "jsonrpc": "2.0", "id": 1, "result": 1 }));
+    host.say(conn, &json!({ "jsonrpc": "2.0", "id": "x", "error": { "code": 1, "message": "" } }));
+    assert_eq!(host.core.over(conn), None);
+}
+
+#[test]
+fn names_and_numbers_of_things_are_bounded() {
+    let limits =
+        HostLimits { sessions: 1, chats: 1, subscriptions: 2, clients: 2, active_clients: 1, tools: 1, ..HostLimits::default() };
+    let (mut host, conn) = Host::with(limits).having_chat("a", &["tool"]);
+    assert_eq!(host.ask(conn, "createSession", json!({ "channel": "s2" }))["error"]["code"], -32011);
+    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c2" }))["error"]["code"], -32011);
+    assert_eq!(host.ask(conn, "subscribe", json!({ "channel": ROOT }))["error"]["code"], -32602);
+    assert_eq!(host.ask(conn, "createSession", json!({ "channel": "x".repeat(513) }))["error"]["code"], -32602);
+    let second = host.second("b", &["tool"]);
+    host.offers(second, "b", &["tool"]);
+    assert_eq!(host.active(), ["a"]);
+    host.offers(conn, "a", &["tool", "more"]);
+    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "too many tools");
+    let third = host.open();
+    let id = host.initialize_on(third, "c", &[]);
+    assert_eq!(host.answer(third, id).unwrap()["error"]["code"], -32011);
+}
+
+#[test]
+fn a_chat_takes_so_many_parts_and_turns() {
+    let (mut host, conn) = Host::with(HostLimits { parts: 1, turns: 1, ..HostLimits::default() }).having_chat("a", &["tool"]);
+    host.starts_turn(conn, 1, "t1");
+    host.calls("tool");
+    assert_eq!(host.core.start_call("c", "t1", "tool", Owner::Any, host.now), Err("the channel is full"));
+    host.core.end_turn("c", "t1", true, host.now);
+    host.starts_turn(conn, 2, "t2");
+    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
+}
+
+#[test]
+fn a_channel_holds_so_much_and_can_always_be_ended() {
+    let limits = HostLimits { channel_bytes: 4000, ..HostLimits::default() };
+    let (mut host, conn) = Host::with(limits).having_chat("a", &["tool"]);
+    host.starts_turn(conn, 1, "t1");
+    let id = host.calls("tool");
+    host.ready(&id, true);
+    let mut long = completed(&id);
+    long["result"]["content"] = json!([{ "type": "text", "text": "x".repeat(4000) }]);
+    host.dispatch(conn, 2, "c", long);
+    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
+    assert_eq!(host.call(&id), "failed", "nobody waits for a shorter one");
+    for n in 10..20 {
+        host.dispatch(conn, n, "s", title(&"x".repeat(1000)));
+        assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], Value::Null, "each takes the place of the one before");
+    }
+    host.dispatch(conn, 3, "s", title(&"x".repeat(4000)));
+    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
+    host.core.end_turn("c", "t1", true, host.now);
+    host.carry_out();
+    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+}
+
+#[test]
+fn what_would_make_the_answer_too_long_is_asked_for_by_itself() {
+    let mut limits = HostLimits { channel_bytes: 4000, ..HostLimits::default() };
+    limits.wire.message_bytes = 8000;
+    let (mut host, conn) = Host::with(limits).having_chat("a", &[]);
+    for n in 0..3 {
+        let session = format!("s{n}");
+        host.ask(conn, "createSession", json!({ "channel": session }));
+        host.dispatch(conn, n, &session, title(&"x".repeat(2000)));
+    }
+    let late = host.open();
+    let id = host.initialize_on(late, "b", &["s0", "s1", "s2"]);
+    assert_eq!(host.answer(late, id).unwrap()["result"]["snapshots"].as_array().unwrap().len(), 1);
+    assert!(host.ask(late, "subscribe", json!({ "channel": "s2" }))["result"]["snapshot"].is_object());
+}
+
+#[test]
+fn who_does_not_read_its_notices_is_given_up() {
+    let (mut host, conn) = Host::with(HostLimits { replies: 4, ..HostLimits::default() }).having_chat("a", &[]);
+    let deaf = host.initialize("deaf", &[]);
+    for n in 0..5 {
+        host.ask(conn, "createSession", json!({ "channel": format!("more-{n}") }));
+    }
+    assert_eq!(host.core.over(deaf), Some(Over::Behind));
+}

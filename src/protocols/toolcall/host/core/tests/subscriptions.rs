@@ -1,0 +1,141 @@
+//! What is held, what is evicted, and what is restored.
+
+use super::*;
+
+fn holders(host: &Host, channel: &str) -> Vec<String> {
+    host.core.holders(channel).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_chat_that_nobody_holds_leaves_memory_and_comes_back_as_it_was() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.starts_turn(conn, 1, "t1");
+    host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
+    assert!(host.core.state("c").is_some(), "something is under way in it");
+    host.core.end_turn("c", "t1", true, host.now);
+    host.carry_out();
+    assert!(host.core.state("c").is_none());
+    let answer = host.ask(conn, "subscribe", json!({ "channel": "c" }));
+    assert_eq!(answer["result"]["snapshot"]["state"]["turns"][0]["id"], "t1");
+}
+
+#[test]
+fn a_client_holds_a_channel_once_over_however_many_connections() {
+    let (mut host, first) = Host::with_chat("a", &[]);
+    let (second, _) = host.reconnect("a", host.core.seq(), &["s", "c"]);
+    assert_eq!(holders(&host, "c"), ["a"]);
+    host.close(first);
+    assert_eq!(holders(&host, "c"), ["a"], "the other one holds it");
+    host.close(second);
+    assert!(holders(&host, "c").is_empty() && host.core.state("c").is_none());
+}
+
+/// The older connection closes while the newer one waits for its channels: what it waits for is not taken from under it.
+#[test]
+fn a_connection_that_closes_takes_nothing_from_one_that_is_arriving() {
+    let (mut host, older) = Host::with_chat("a", &[]);
+    host.restores = Some(Vec::new());
+    let newer = host.open();
+    let id = host.reconnect_on(newer, "a", host.core.seq(), &["c", "slow"]);
+    host.close(older);
+    assert!(host.core.state("c").is_some());
+    host.restored("slow");
+    assert_eq!(host.answer(newer, id).unwrap()["result"]["missing"], json!(["slow"]));
+}
+
+#[test]
+fn subscribe_unsubscribe_subscribe_while_the_first_is_pending_ends_subscribed() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
+    host.restores = Some(Vec::new());
+    let first = host.request(conn, "subscribe", json!({ "channel": "c" }));
+    host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
+    let second = host.request(conn, "subscribe", json!({ "channel": "c" }));
+    host.restored("c");
+    assert_eq!(host.answer(conn, first).unwrap()["error"]["code"], -32008, "every request is answered");
+    assert!(host.answer(conn, second).unwrap()["result"]["snapshot"].is_object());
+    assert_eq!(holders(&host, "c"), ["a"]);
+    host.starts_turn(conn, 1, "t1");
+    assert!(host.heard(conn).contains(&"chat/turnStarted".to_owned()));
+}
+
+#[test]
+fn a_pending_subscription_is_told_by_its_snapshot_and_not_by_early_actions() {
+    let (mut host, busy) = Host::with_chat("busy", &[]);
+    host.notify(busy, "unsubscribe", json!({ "channel": "c" }));
+    host.restores = Some(Vec::new());
+    let late = host.initialize("late", &[]);
+    let id = host.request(late, "subscribe", json!({ "channel": "c" }));
+    host.request(busy, "subscribe", json!({ "channel": "c" }));
+    host.restored("c");
+    host.starts_turn(busy, 1, "t1");
+    let snapshot = host.answer(late, id).unwrap()["result"]["snapshot"].clone();
+    assert_eq!(snapshot["state"]["activeTurn"], Value::Null);
+    assert_eq!(host.heard(late), ["chat/turnStarted"]);
+}
+
+#[test]
+fn a_connection_that_closes_while_it_waits_leaves_nothing() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.restores = Some(Vec::new());
+    host.request(conn, "subscribe", json!({ "channel": "gone" }));
+    host.close(conn);
+    assert!(holders(&host, "gone").is_empty());
+    host.restored("gone");
+    assert!(!host.core.channels.contains_key("gone"));
+}
+
+#[test]
+fn who_subscribes_again_is_given_the_state_and_goes_on_being_told() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.dispatch(conn, 1, "s", title("x"));
+    let answer = host.ask(conn, "subscribe", json!({ "channel": "s" }));
+    assert_eq!(answer["result"]["snapshot"]["state"]["title"], "x");
+    host.dispatch(conn, 2, "s", title("y"));
+    assert_eq!(host.actions(conn).last().unwrap()["action"]["title"], "y");
+}
+
+#[test]
+fn a_channel_that_does_not_exist_is_not_subscribed_to() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    assert_eq!(host.ask(conn, "subscribe", json!({ "channel": "gone" }))["error"]["code"], -32008);
+    assert!(holders(&host, "gone").is_empty());
+}
+
+#[test]
+fn a_host_that_was_restarted_restores_a_session_with_its_chats_and_nobody_active() {
+    let (mut host, conn) = Host::with_chat("a", &["tool"]);
+    host.dispatch(conn, 1, "s", title("kept"));
+    host.close(conn);
+    host.core.save("s");
+    host.carry_out();
+    let mut next = Host::of(HostLimits::default(), "epoch-2", BTreeMap::new());
+    next.archive = host.archive;
+    let conn = next.open();
+    let id = next.initialize_on(conn, "a", &["s", "c"]);
+    let answer = next.answer(conn, id).unwrap();
+    let snapshots = answer["result"]["snapshots"].as_array().unwrap();
+    assert_eq!((snapshots.len(), &snapshots[1]["state"]["activeClients"]), (2, &json!([])));
+    assert_eq!(snapshots[1]["state"]["chats"][0]["resource"], "c");
+}
+
+#[test]
+fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.starts_turn(conn, 1, "t1");
+    assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["result"], Value::Null);
+    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.core.channels.keys().collect::<Vec<_>>(), [ROOT]);
+    assert!(host.inbox[&conn].iter().any(|said| said["method"] == "root/sessionRemoved"));
+    assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["error"]["code"], -32001);
+}
+
+#[test]
+fn a_session_and_a_chat_are_made_once() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    assert_eq!(host.ask(conn, "createSession", json!({ "channel": "s" }))["error"]["code"], -32003);
+    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["error"]["code"], -32010);
+    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "x", "chat": "d" }))["error"]["code"], -32001);
+    assert_eq!(host.ask(conn, "disposeChat", json!({ "channel": "c" }))["result"], Value::Null);
+    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["result"], Value::Null);
+}
