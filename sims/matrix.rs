@@ -10,13 +10,8 @@ type BySweep = (&'static str, &'static str);
 
 #[rustfmt::skip]
 const EXEC: &[BySweep] = &[
-    ("consumer-after-handshake", "scenarios/exec/a-busy-process-before-the-handshake-ends.toml"),
-    ("catches-up-one-by-one", "scenarios/exec/many-processes-catch-up.toml"),
+    ("catches-up-from-received", "scenarios/exec/five-outages-in-a-row.toml"),
     ("duplicates-delivered", "scenarios/exec/what-is-read-is-told-too.toml"),
-    ("transport-closed-retried-hot", "scenarios/exec/a-server-that-says-its-transport-is-closed.toml"),
-    ("write-remembered-late", "scenarios/exec/writes-are-sent-again-and-written-once.toml"),
-    ("attach-steals", "scenarios/exec/nobody-takes-a-session-from-its-connection.toml"),
-    ("long-poll-lost-wake-up", "scenarios/exec/a-long-poll-that-looks-and-listens.toml"),
     ("flood-blocks-replies", "scenarios/exec/a-flood-beside-a-quiet-process.toml"),
 ];
 
