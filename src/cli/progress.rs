@@ -1,7 +1,9 @@
 //! How far long work is: a line on standard error that is drawn over, and is gone before anything else is printed. Nothing at all
 //! where nobody watches.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Write;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// The line.
 #[derive(Clone, Debug)]
@@ -11,9 +13,9 @@ pub struct Progress {
 }
 
 /// How much there is, and how fast it goes.
-const COUNTED: &str = "{bar:24} {pos}/{len}  {per_sec}, {eta} left  {wide_msg}";
+const COUNTED: &str = "{bar:24} {pos}/{len}  {rate}/s, {eta} left  {wide_msg}";
 /// The same where nobody knows how much there is.
-const ENDLESS: &str = "{pos}  {per_sec}, after {elapsed}  {wide_msg}";
+const ENDLESS: &str = "{pos}  {rate}/s, after {elapsed}  {wide_msg}";
 /// Only words.
 const WORDS: &str = "{wide_msg}";
 
@@ -65,7 +67,11 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("a template of this file is right").progress_chars("█▌░")
+    let style = ProgressStyle::with_template(template).expect("a template of this file is right").progress_chars("█▌░");
+    // Whoever watches wants to know the rate, not its decimals; what cannot be written is not shown.
+    style.with_key("rate", |state: &ProgressState, line: &mut dyn Write| {
+        let _ = write!(line, "{:.0}", state.per_sec());
+    })
 }
 
 #[cfg(test)]
