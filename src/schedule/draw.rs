@@ -39,7 +39,7 @@ pub const GENERATOR: u32 = 6;
 
 /// Draws the plan of this seed.
 pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {
-    let drawing = Drawing { profile, subject: &**subject, seed };
+    let drawing = Drawing::new(profile, &**subject, seed);
     let mut plan = drawing.stage();
     let asked = drawing.operations(&plan);
     let faults = drawing.faults(&plan, &asked.iter().filter_map(Asked::at).collect::<Vec<_>>());
@@ -100,9 +100,17 @@ struct Drawing<'a> {
     profile: &'a Profile,
     subject: &'a dyn Erased,
     seed: u64,
+    horizon: Duration,
+    latency: (Duration, Duration),
 }
 
-impl Drawing<'_> {
+impl<'a> Drawing<'a> {
+    fn new(profile: &'a Profile, subject: &'a dyn Erased, seed: u64) -> Self {
+        let horizon = profile.horizon.draw(&mut keyed(seed, "horizon", &[]));
+        let latency = pick(&profile.latencies, &mut keyed(seed, "latency", &[])).expect("a profile has a range of latency");
+        Self { profile, subject, seed, horizon, latency: *latency }
+    }
+
     /// The dice of one thing.
     fn dice(&self, what: &str, which: &[u64]) -> ChaCha8Rng {
         keyed(self.seed, what, which)
@@ -132,8 +140,8 @@ impl Drawing<'_> {
         let mut plan = Plan {
             clients,
             defects: profile.defects.clone(),
-            latency: self.latency(),
-            horizon: self.horizon(),
+            latency: self.latency,
+            horizon: self.horizon,
             heal: profile.heal,
             seed: self.seed,
             setup: self.setup(clients),
@@ -166,17 +174,9 @@ impl Drawing<'_> {
         setup
     }
 
-    fn latency(&self) -> (Duration, Duration) {
-        *pick(&self.profile.latencies, &mut self.dice("latency", &[])).expect("a profile has a range of latency")
-    }
-
-    fn horizon(&self) -> Duration {
-        self.profile.horizon.draw(&mut self.dice("horizon", &[]))
-    }
-
     /// The part of the run in which a fault may be in force.
     fn active(&self) -> Duration {
-        self.horizon().saturating_sub(self.profile.heal)
+        self.horizon.saturating_sub(self.profile.heal)
     }
 
     /// The part of the run in which operations are asked for.
@@ -314,7 +314,7 @@ impl Drawing<'_> {
     }
 
     fn wake(&self, dice: &mut impl RngCore) -> Duration {
-        let there_and_back = millis(self.latency().1 * 2);
+        let there_and_back = millis(self.latency.1 * 2);
         let (least, most) = [(0, 0), (1, there_and_back.max(1)), (1, 100), (1, 3000)][weigh(&WAKE, dice).unwrap_or(0)];
         ms(u64::between(&least, &most, dice))
     }

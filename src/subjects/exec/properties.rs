@@ -188,11 +188,17 @@ struct Trouble {
     in_force: usize,
     /// When a fault last began or ended, or a host died.
     last: Option<Time>,
+    /// How many bytes processes have printed: much is longer on its way.
+    printed: usize,
 }
 
 impl Trouble {
     fn pass(&mut self, event: &Event) {
-        match event.what {
+        match &event.what {
+            What::Produced { bytes, .. } => {
+                self.printed += bytes.len();
+                return;
+            }
             What::FaultBegan { .. } => self.in_force += 1,
             What::FaultEnded { .. } => self.in_force = self.in_force.saturating_sub(1),
             What::Died { .. } => {}

@@ -133,14 +133,11 @@ pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
         return Vec::new();
     }
     let enough = evidence.plan.latency.1 * 2 + Duration::from_millis(20);
-    let (mut trouble, mut output) = (Trouble::default(), 0);
+    let mut trouble = Trouble::default();
     let mut begun: BTreeMap<u64, (u64, Time)> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         trouble.pass(event);
-        if let What::Produced { bytes, .. } = &event.what {
-            output += bytes.len();
-        }
         let Some(told) = Told::of(event) else { continue };
         match told.name {
             "exec.client.initialized" => {
@@ -149,7 +146,7 @@ pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
             }
             "exec.client.caught-up" => {
                 let opened = connection(evidence, told.conn).map(|conn| conn.opened);
-                let calm = trouble.in_force == 0 && trouble.last <= opened && output <= LITTLE;
+                let calm = trouble.in_force == 0 && trouble.last <= opened && trouble.printed <= LITTLE;
                 if let Some((processes, since)) = begun.get(&told.conn)
                     && *processes > 1
                     && calm
@@ -201,7 +198,7 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
         return Vec::new();
     }
     let enough = evidence.plan.latency.1 * 4 + Duration::from_millis(500);
-    let (mut trouble, mut output) = (Trouble::default(), 0);
+    let mut trouble = Trouble::default();
     // The faults in force besides holds, and the hosts whose attempt has seen none of them.
     let mut in_force: BTreeSet<usize> = BTreeSet::new();
     let mut unharmed: BTreeSet<&str> = BTreeSet::new();
@@ -209,7 +206,6 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
     for event in judged(evidence) {
         trouble.pass(event);
         match &event.what {
-            What::Produced { bytes, .. } => output += bytes.len(),
             What::Died { .. } => unharmed.clear(),
             What::FaultBegan { fault, what, nature, .. }
                 if *nature != Nature::Harmless && !matches!(what, Fault::Hold { .. }) =>
@@ -225,7 +221,7 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
                 unharmed.extend(in_force.is_empty().then_some(host(event)));
                 let unanswered = FieldValue::text(fields, "why") == Some("given up");
                 let calm = trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
-                if was_unharmed && unanswered && calm && output <= LITTLE {
+                if was_unharmed && unanswered && calm && trouble.printed <= LITTLE {
                     let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
                     found.push(broken("attempts_are_answered", event.at, None, sentence));
                 }
@@ -244,14 +240,14 @@ pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Broken> {
         return Vec::new();
     }
     let enough = evidence.plan.latency.1 * 2 + Duration::from_millis(100);
-    let (mut trouble, mut output) = (Trouble::default(), 0);
+    let mut trouble = Trouble::default();
     let is_over = |of: u64, by: Time| connection(evidence, of).is_none_or(|conn| conn.over.0.is_some_and(|over| over <= by));
     let mut unheard: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         unheard.retain(|conn, attached| {
             let late = *attached + enough < event.at;
-            if late && output <= LITTLE && !is_over(*conn, *attached + enough) {
+            if late && trouble.printed <= LITTLE && !is_over(*conn, *attached + enough) {
                 let sentence = format!("connection {conn} was attached at {attached}, and its client did not hear of it");
                 found.push(broken("attached_are_heard", *attached + enough, None, sentence));
             }
@@ -260,9 +256,6 @@ pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Broken> {
         trouble.pass(event);
         if trouble.in_force > 0 || trouble.last == Some(event.at) {
             unheard.clear();
-        }
-        if let What::Produced { bytes, .. } = &event.what {
-            output += bytes.len();
         }
         let Some(told) = Told::of(event) else { continue };
         match told.name {
