@@ -56,19 +56,27 @@ impl WebSocket {
         Self { read: 0, state: State::Http(Vec::new()), label }
     }
 
-    fn byte(&mut self, byte: u8) -> Option<String> {
+    /// Reads a piece that belongs together, at least one of these bytes: how many, and the label of the message that ends with them.
+    fn piece(&mut self, bytes: &[u8]) -> (usize, Option<String>) {
+        let length = match &self.state {
+            State::Http(_) => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1),
+            State::Head(..) => 1,
+            State::Body(frame, _) => usize::try_from(frame.missing).map_or(bytes.len(), |missing| missing.min(bytes.len())),
+            State::Unknown => bytes.len(),
+        };
+        let piece = &bytes[..length];
         let (state, label) = match std::mem::replace(&mut self.state, State::Unknown) {
-            State::Http(head) => http(head, byte),
-            State::Head(head, payload) => self.frame_head(head, payload, byte),
-            State::Body(frame, payload) => self.frame_body(frame, payload, byte),
+            State::Http(head) => http(head, piece),
+            State::Head(head, payload) => self.frame_head(head, payload, piece),
+            State::Body(frame, payload) => self.frame_body(frame, payload, piece),
             State::Unknown => (State::Unknown, None),
         };
         self.state = state;
-        label
+        (length, label)
     }
 
-    fn frame_head(&self, mut head: Vec<u8>, payload: Payload, byte: u8) -> (State, Option<String>) {
-        head.push(byte);
+    fn frame_head(&self, mut head: Vec<u8>, payload: Payload, piece: &[u8]) -> (State, Option<String>) {
+        head.extend(piece);
         match Frame::parse(&head) {
             None => (State::Head(head, payload), None),
             Some(frame) if frame.missing == 0 => self.ended(&frame, payload),
@@ -76,12 +84,13 @@ impl WebSocket {
         }
     }
 
-    fn frame_body(&self, mut frame: Frame, mut payload: Payload, byte: u8) -> (State, Option<String>) {
-        if matches!(frame.kind, Kind::Data) && payload.head.len() < HEAD {
-            payload.head.push(byte ^ frame.mask[(frame.at % 4) as usize]);
+    fn frame_body(&self, mut frame: Frame, mut payload: Payload, piece: &[u8]) -> (State, Option<String>) {
+        if matches!(frame.kind, Kind::Data) {
+            let kept = piece.iter().zip(frame.at..).take(HEAD.saturating_sub(payload.head.len()));
+            payload.head.extend(kept.map(|(byte, at)| byte ^ frame.mask[(at % 4) as usize]));
         }
-        frame.at += 1;
-        frame.missing -= 1;
+        frame.at += piece.len() as u64;
+        frame.missing -= piece.len() as u64;
         if frame.missing == 0 { self.ended(&frame, payload) } else { (State::Body(frame, payload), None) }
     }
 
@@ -94,9 +103,9 @@ impl WebSocket {
     }
 }
 
-/// One more byte of an HTTP head.
-fn http(mut head: Vec<u8>, byte: u8) -> (State, Option<String>) {
-    head.push(byte);
+/// More of an HTTP head, up to the end of a line.
+fn http(mut head: Vec<u8>, piece: &[u8]) -> (State, Option<String>) {
+    head.extend(piece);
     if !head.ends_with(b"\r\n\r\n") {
         return (if head.len() < HTTP_HEAD { State::Http(head) } else { State::Unknown }, None);
     }
@@ -132,13 +141,13 @@ impl Frame {
 }
 
 impl Dissector for WebSocket {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
+    fn feed(&mut self, mut bytes: &[u8]) -> Vec<Message> {
         let mut messages = Vec::new();
-        for &byte in bytes {
-            self.read += 1;
-            if let Some(label) = self.byte(byte) {
-                messages.push(Message { end: self.read, label });
-            }
+        while !bytes.is_empty() {
+            let (length, label) = self.piece(bytes);
+            self.read += length as u64;
+            bytes = &bytes[length..];
+            messages.extend(label.map(|label| Message { end: self.read, label }));
         }
         messages
     }
