@@ -26,7 +26,7 @@ pub mod nothing;
 pub mod recorder;
 pub mod tables;
 
-pub use dissect::{Dissector, Lines, Message, WebSocket};
+pub use dissect::{Dissector, Label, Lines, Message, WebSocket};
 pub use erased::Erased;
 pub use nothing::Nothing;
 pub use recorder::{Journal, Recorder};
