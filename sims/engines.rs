@@ -20,8 +20,9 @@ use reknit::subject::Erased;
 use reknit::subjects::built_in;
 use reknit::world::{Engine, Options, RunError};
 
-/// Of so many files, schedules and defects one is in every test run.
+/// Of so many files one is in every test run, and of so many random schedules.
 const SHARE: usize = 12;
+const SHARE_OF_SCHEDULES: usize = 20;
 
 /// So many random schedules of each subject.
 const SCHEDULES: usize = 250;
@@ -29,8 +30,11 @@ const SCHEDULES: usize = 250;
 /// So many seeds of a file, where it has as many.
 const SEEDS: usize = 3;
 
-/// So many files with a defect on.
-const KILLS: usize = 20;
+/// So many files with a defect on, and so many in every test run.
+const KILLS: (usize, usize) = (20, 2);
+
+/// Of so many files one may be for the event engine only.
+const ONE_IN: usize = 5;
 
 /// A run that is to come to the same on both engines.
 struct Both {
@@ -192,30 +196,25 @@ fn kills(most: usize) -> Vec<Both> {
     all
 }
 
-/// Each so many-th.
-fn share(all: Vec<Both>) -> Vec<Both> {
-    all.into_iter().step_by(SHARE).collect()
-}
-
 fn hold(sum: &Sum) {
     assert!(sum.differ.is_empty(), "{} runs differ:\n{}", sum.differ.len(), sum.differ.concat());
 }
 
 #[test]
 fn a_share_of_the_files_is_the_same_on_both_engines() {
-    let sum = compare(share(runs_of_files(1)));
+    let sum = compare(runs_of_files(1).into_iter().step_by(SHARE).collect());
     hold(&sum);
     assert_eq!(sum.beyond, 0, "a file that stock turmoil cannot run says so");
 }
 
 #[test]
 fn some_random_schedules_are_the_same_on_both_engines() {
-    hold(&compare(share(random(SCHEDULES))));
+    hold(&compare(random(SCHEDULES).into_iter().step_by(SHARE_OF_SCHEDULES).collect()));
 }
 
 #[test]
 fn some_defects_break_the_same_on_both_engines() {
-    let sum = compare(kills(KILLS / SHARE + 1));
+    let sum = compare(kills(KILLS.1));
     hold(&sum);
     assert_eq!(sum.broke, sum.same);
 }
@@ -237,7 +236,31 @@ fn random_schedules_are_the_same_on_both_engines() {
 #[test]
 #[ignore = "it takes minutes, in a release"]
 fn defects_break_the_same_on_both_engines() {
-    let sum = compare(kills(KILLS));
+    let sum = compare(kills(KILLS.0));
     hold(&sum);
-    assert_eq!((sum.broke, sum.same), (KILLS, KILLS));
+    assert_eq!((sum.broke, sum.same), (KILLS.0, KILLS.0));
+}
+
+/// The page lists the files that are for the event engine only, or gets the list where REKNIT_BLESS is set.
+#[test]
+fn the_page_lists_what_stock_turmoil_cannot_show() {
+    const MARKS: (&str, &str) = ("<!-- drawn: REKNIT_BLESS=1 cargo test --test engines -->\n", "<!-- end -->\n");
+    let files = files();
+    let exempt: Vec<_> = files.iter().filter(|(scenario, _)| is_exempt(scenario)).collect();
+    assert!(exempt.len() * ONE_IN <= files.len(), "{} of {} files", exempt.len(), files.len());
+    let mut table =
+        format!("{} of {} files are for the event engine only:\n\n| file | why |\n|---|---|\n", exempt.len(), files.len());
+    for (scenario, _) in exempt {
+        let why = scenario.not_on(Engine::Turmoil).unwrap();
+        writeln!(table, "| `{}` | {why} |", name(scenario)).expect("a string takes all");
+    }
+    let path = root().join("docs/engines.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(MARKS.0).expect("the page has a place for it");
+    let (there, after) = rest.split_once(MARKS.1).expect("which has an end");
+    if std::env::var_os("REKNIT_BLESS").is_some() {
+        fs::write(&path, [before, MARKS.0, &table, MARKS.1, after].concat()).unwrap();
+    } else {
+        assert_eq!(there, table, "REKNIT_BLESS=1 cargo test --test engines writes it anew");
+    }
 }
