@@ -94,8 +94,9 @@ pub fn on_progress(pulse: fn()) {
 /// A turn is over, which took as long as so many usually do.
 pub(super) fn progress(worth: u32) {
     let (pulse, turns) = PULSE.get();
-    PULSE.set((pulse, turns.wrapping_add(worth)));
-    if let Some(pulse) = pulse.filter(|_| turns % TURNS_A_PULSE == 0) {
+    let turns = turns + worth;
+    PULSE.set((pulse, turns % TURNS_A_PULSE));
+    if let Some(pulse) = pulse.filter(|_| turns >= TURNS_A_PULSE) {
         pulse();
     }
 }
