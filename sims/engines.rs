@@ -22,7 +22,7 @@ use reknit::world::{Engine, Options, RunError};
 
 /// Of so many files one is in every test run, and of so many random schedules.
 const SHARE: usize = 12;
-const SHARE_OF_SCHEDULES: usize = 20;
+const SHARE_OF_SCHEDULES: usize = 25;
 
 /// So many random schedules of each subject.
 const SCHEDULES: usize = 250;
