@@ -124,6 +124,7 @@ fn what_pages_point_to_is_there() {
         "CHANGELOG.md",
         "docs/from-tokio-net.md",
         "docs/fidelity.md",
+        "docs/engines.md",
         "docs/fuzzing.md",
         "docs/sweeps.md",
         "docs/kill-matrix.md",

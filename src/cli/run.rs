@@ -80,6 +80,13 @@ fn job(found: Found, args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'
 fn carry_out(job: Job, args: &Run, (before, doing): (u64, &str), page: &mut Page<'_>) -> Result<Ran, Stop> {
     let Job { found, scenario, subject, plans } = job;
     let of = plans.len() as u64;
+    if let Some(why) = scenario.not_on(args.engine.into()) {
+        let engine = if args.engine == Engine::Turmoil { "turmoil" } else { "the event engine" };
+        let verdict = Verdict::NotRun(format!("not on {engine}: {why}"));
+        let tally = Tally::default();
+        let row = row(&scenario, &subject, &tally, verdict);
+        return Ok(Ran { found, scenario, subject, tally, row });
+    }
     let word = beyond_turmoil(&plans);
     let fresh = page.fresh.clone().filter(|_| scenario.expect.breaks.is_none());
     let progress = |done: u64| {

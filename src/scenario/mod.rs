@@ -152,6 +152,11 @@ impl Scenario {
         }
     }
 
+    /// Why it cannot be shown on an engine, if it says so: it names others, and why.
+    pub fn not_on(&self, engine: Engine) -> Option<&str> {
+        self.engines_because.as_deref().filter(|_| !self.engines.contains(&engine))
+    }
+
     /// The plans of a schedule: one for each seed, or two where both orders are run. A swarm has none before they are
     /// [drawn](Self::drawn).
     pub fn plans(&self) -> Vec<Plan> {

@@ -111,9 +111,8 @@ impl World {
     /// What the world itself knows of a host.
     fn count(&self, host: HostIx) -> BTreeMap<String, u64> {
         let state = self.hosts.get(host);
-        let tasks = self.stack.tasks_of(host).map(|tasks| ("tasks", tasks));
         let processes = state.processes.as_ref().map(|processes| ("processes", processes.alive()));
-        let counts = [("sockets", state.sockets)].into_iter().chain(tasks).chain(processes);
+        let counts = [("sockets", state.sockets), ("tasks", local::tasks_of(host))].into_iter().chain(processes);
         counts.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The connections of a world: who opened them, what each direction carries, and what each end knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -32,6 +32,8 @@ pub(super) struct End {
     pub conn: Option<ConnIndex>,
     /// Wakes whoever waits for the connection to be opened.
     pub opener: Option<Waker>,
+    /// Wakes whoever waits for room to write, where the engine's sockets have no windows.
+    pub writer: Option<Waker>,
     /// Payload bytes that the socket was given, and that were read from it.
     pub received: u64,
     pub read: u64,
@@ -43,9 +45,7 @@ impl End {
         if let Some(socket) = &mut self.socket {
             socket.wake();
         }
-        if let Some(opener) = self.opener.take() {
-            opener.wake();
-        }
+        self.opener.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
     }
 }
 
@@ -66,6 +66,7 @@ impl SharedEnd {
             dropped: false,
             conn: None,
             opener: None,
+            writer: None,
             received: 0,
             read: 0,
         };
@@ -104,6 +105,12 @@ pub(super) struct Direction {
     /// Payload bytes written by the user, and given to the receiver.
     pub written: u64,
     pub delivered: u64,
+    /// Where the world keeps the windows: what waits for room, the payload bytes that have left and that were acknowledged, and the
+    /// receiver's window as the sender was told it; a SYN tells the largest.
+    pub unsent: VecDeque<Packet>,
+    pub left: u64,
+    pub acked: u64,
+    pub room: Option<u64>,
     /// The newest acknowledgement and window that the receiver of this direction was given, with the number of their segment.
     pub seen_ack: Option<(u64, u32, u16)>,
     /// Whether a FIN was sent.
@@ -139,6 +146,8 @@ pub(super) struct ConnState {
     pub generation: Option<u64>,
     /// Whether packets of it pass no more (it was cut).
     pub dead: bool,
+    /// Whether both ends are sockets of stock turmoil's own, which the world was not asked for: it cannot end them.
+    pub foreign: bool,
     /// Whether a middleman plays the server's part (accept-then-close).
     pub middleman: bool,
     /// Whether a newer generation is installed: its segments are stale, and dropped in a twin run.
@@ -233,6 +242,7 @@ impl Conns {
             number_of_label,
             generation: None,
             dead: false,
+            foreign: false,
             middleman: false,
             stale: false,
             ends: [end, far],

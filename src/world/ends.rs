@@ -127,6 +127,7 @@ impl World {
 
     /// Sends an RST from an end, after what it sent before.
     pub(super) fn send_reset(&mut self, conn: ConnIndex, from: Side) {
+        self.conns.get(conn).from(from).unsent.clear();
         let packet = self.make(conn, from, |_| TcpFlags { rst: true, ack: true, ..TcpFlags::default() });
         self.send(conn, from, packet);
     }

@@ -75,9 +75,6 @@ pub(super) trait Stack {
     /// Stops the root of a host, and drops it: soon, and not while the world is held.
     fn stop(&mut self, host: HostIx);
 
-    /// How many tasks a host has, where the engine can tell.
-    fn tasks_of(&self, host: HostIx) -> Option<u64>;
-
     /// The sockets that belong to no host, as far as the engine can tell.
     fn strays(&self) -> Vec<String> {
         Vec::new()

@@ -91,7 +91,7 @@ fn stop_spinning() {
 
 /// The end of a turn: nothing is ready.
 fn park() {
-    local::progress();
+    local::progress(1);
     let Some(ran) = local::try_with(World::ran) else { return };
     if ran {
         census::look();

@@ -100,13 +100,13 @@ impl World {
         }
         match fault {
             Fault::Cut { conn, learns } => {
-                let conn = self.existing(conn)?;
+                let conn = self.that_can_be_told(conn)?;
                 let number = self.declare(step, fault, Target::Conn(conn), None, Kind::Dead, Nature::Kills);
                 self.faults.learns.insert(number, learns.clone());
                 self.cut(conn, number);
             }
             Fault::Reset { conn, toward } => {
-                let conn = self.existing(conn)?;
+                let conn = self.that_can_be_told(conn)?;
                 let toward = toward.as_ref().map(|host| self.host(host)).transpose()?;
                 self.declare(step, fault, Target::Conn(conn), None, Kind::Dead, Nature::Kills);
                 self.reset(conn, toward);
@@ -180,6 +180,17 @@ impl World {
             return Err(format!("{name} is over"));
         }
         Ok(conn)
+    }
+
+    /// A connection whose ends can be told that it is over.
+    fn that_can_be_told(&self, name: &Conn) -> Result<ConnIndex, Missed> {
+        let conn = self.existing(name)?;
+        match self.conns.look(conn).foreign {
+            true => {
+                Err(format!("{name} is of sockets of turmoil's own, which nobody can tell; `blackhole` and `stall` reach them"))
+            }
+            false => Ok(conn),
+        }
     }
 
     /// The target of a fault that lasts. `#last` means the connection that is the newest now.
@@ -345,9 +356,11 @@ impl World {
             direction.lost_since = None;
         }
         let learns = self.faults.learns.remove(&number).unwrap_or_default();
+        let nobody = self.conns.look(conn).foreign;
         for side in [Side::Client, Side::Server] {
             let host = &self.hosts.get(self.conns.look(conn).host(side)).name;
             match learns.get(host).copied().unwrap_or(Learns::After(Duration::ZERO)) {
+                Learns::After(_) if nobody => {}
                 Learns::After(after) => self.schedule(now + after, 0, Due::Learn { conn, side }),
                 Learns::Never => {}
             }

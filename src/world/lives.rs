@@ -119,7 +119,7 @@ impl World {
     /// The turn in which the tasks of dying hosts were dropped is over.
     pub(super) fn finish_deaths(&mut self) {
         for host in local::buried() {
-            let tasks = self.stack.tasks_of(host).unwrap_or(0);
+            let tasks = local::tasks_of(host);
             if tasks > 0 {
                 self.record(Some(host), What::Outlived { tasks });
             }
@@ -149,6 +149,7 @@ impl World {
             // With the kernel dies what it would have sent again.
             let direction = self.conns.get(conn).from(side);
             direction.held.clear();
+            direction.unsent.clear();
             direction.lost_since = None;
         }
         if held || dark {

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use tokio::runtime::{Handle, Id as RuntimeId};
+use tokio::runtime::Handle;
 use tokio::task::Id;
 
 use crate::history::What;
@@ -50,6 +50,8 @@ struct Tasks {
     /// Polls since virtual time last moved; all polls.
     spins: u64,
     polls: u64,
+    /// All polls, when it was last asked whether there were any.
+    seen: u64,
 }
 
 /// The tasks of one host.
@@ -58,6 +60,14 @@ struct TasksOf {
     /// How many there are.
     count: u64,
     /// How often they were polled, with those that are gone.
+    polls: u64,
+}
+
+/// The runtime of one host alone.
+struct OwnRuntime {
+    handle: Handle,
+    host: HostIx,
+    /// How many polls on it are counted.
     polls: u64,
 }
 
@@ -71,7 +81,7 @@ thread_local! {
     static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
     static DYING: RefCell<Vec<HostIx>> = const { RefCell::new(Vec::new()) };
     static PULSE: Cell<Pulse> = const { Cell::new((None, 0)) };
-    static RUNTIMES: RefCell<Vec<(RuntimeId, HostIx)>> = const { RefCell::new(Vec::new()) };
+    static RUNTIMES: RefCell<Vec<OwnRuntime>> = const { RefCell::new(Vec::new()) };
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks::default());
 }
 
@@ -81,11 +91,12 @@ pub fn on_progress(pulse: fn()) {
     PULSE.set((Some(pulse), 0));
 }
 
-/// A turn is over.
-pub(super) fn progress() {
+/// A turn is over, which took as long as so many usually do.
+pub(super) fn progress(worth: u32) {
     let (pulse, turns) = PULSE.get();
-    PULSE.set((pulse, turns.wrapping_add(1)));
-    if let Some(pulse) = pulse.filter(|_| turns % TURNS_A_PULSE == 0) {
+    let turns = turns + worth;
+    PULSE.set((pulse, turns % TURNS_A_PULSE));
+    if let Some(pulse) = pulse.filter(|_| turns >= TURNS_A_PULSE) {
         pulse();
     }
 }
@@ -109,6 +120,7 @@ pub(super) fn enter(world: World) {
 /// Leaves the world, and returns it.
 pub(super) fn leave() -> Option<Box<World>> {
     OPEN.set(false);
+    RUNTIMES.with_borrow_mut(Vec::clear);
     WORLD.with(|slot| slot.borrow_mut().take())
 }
 
@@ -189,18 +201,58 @@ pub(super) fn current() -> HostIx {
 /// The host whose runtime runs, where each has its own.
 fn by_runtime() -> HostIx {
     RUNTIMES.with_borrow(|runtimes| {
-        let of = |id| runtimes.iter().find(|(of, _)| *of == id).map(|(_, host)| *host);
         let id = if runtimes.is_empty() { None } else { Handle::try_current().ok().map(|handle| handle.id()) };
-        id.and_then(of).unwrap_or(NOBODY)
+        id.and_then(|id| runtimes.iter().find(|of| of.handle.id() == id)).map_or(NOBODY, |of| of.host)
     })
 }
 
-/// From now on a host has this runtime of its own.
-pub(super) fn on_runtime(id: RuntimeId, host: HostIx) {
+/// From now on a host has the runtime of its own that runs now.
+pub(super) fn on_runtime(host: HostIx) {
     RUNTIMES.with_borrow_mut(|runtimes| {
-        runtimes.retain(|(_, of)| *of != host);
-        runtimes.push((id, host));
+        runtimes.retain(|of| of.host != host);
+        runtimes.push(OwnRuntime { handle: Handle::current(), host, polls: 0 });
     });
+}
+
+/// Counts the polls of tasks on runtimes of their own, which have no hooks. Returns whether anything was polled since it was asked last.
+pub(super) fn count_polls() -> bool {
+    RUNTIMES.with_borrow_mut(|runtimes| {
+        for of in runtimes {
+            let polls = of.handle.metrics().worker_poll_count(0);
+            count_polls_of(of.host, polls - std::mem::replace(&mut of.polls, polls));
+        }
+    });
+    TASKS.with_borrow_mut(|tasks| std::mem::replace(&mut tasks.seen, tasks.polls) != tasks.polls)
+}
+
+fn count_polls_of(host: HostIx, polls: u64) {
+    TASKS.with_borrow_mut(|tasks| {
+        tasks.hosts[host.0].polls += polls;
+        tasks.polls += polls;
+    });
+}
+
+/// The root of a host with a runtime of its own is polled: it is no task of that runtime.
+pub(super) fn polls_root() {
+    count_polls_of(current(), 1);
+}
+
+/// The root of a host with a runtime of its own, for as long as it lives: it is counted among the host's tasks.
+pub(super) struct RootLives(HostIx);
+
+impl RootLives {
+    /// The root of the host whose runtime runs.
+    pub fn here() -> Self {
+        let host = current();
+        TASKS.with_borrow_mut(|tasks| tasks.hosts[host.0].count += 1);
+        Self(host)
+    }
+}
+
+impl Drop for RootLives {
+    fn drop(&mut self) {
+        TASKS.with_borrow_mut(|tasks| tasks.hosts[self.0.0].count -= 1);
+    }
 }
 
 /// Polls or spawns something as a host.
@@ -213,7 +265,9 @@ pub(super) fn as_host<R>(host: HostIx, f: impl FnOnce() -> R) -> R {
 
 /// How many tasks a host has.
 pub(super) fn tasks_of(host: HostIx) -> u64 {
-    TASKS.with_borrow(|tasks| tasks.hosts[host.0].count)
+    let on_runtime = |of: &OwnRuntime| if of.host == host { of.handle.metrics().num_alive_tasks() as u64 } else { 0 };
+    let on_its_own: u64 = RUNTIMES.with_borrow(|runtimes| runtimes.iter().map(on_runtime).sum());
+    on_its_own + TASKS.with_borrow(|tasks| tasks.hosts[host.0].count)
 }
 
 /// How often tasks of a host were polled.

@@ -6,6 +6,7 @@
 //! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
 //! - `hosts`, `lives`: hosts, and how they start, die and start again. `census`: what is counted on them.
 //! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
+//!   `windows`: what makes a segment wait, where the engine's sockets do not know.
 //! - `ends`, `tap`: how ends die and are answered for; what is taken down of it all.
 //! - `steps`, `faults`, `puppet`: the schedule as it is carried out.
 //! - `hearing`, `prober`, `outside`: how product code is heard, held, and given its environment.
@@ -47,6 +48,7 @@ mod tap;
 #[cfg(test)]
 mod tests;
 mod turmoil;
+mod windows;
 
 pub use local::on_progress;
 
@@ -249,6 +251,7 @@ fn new(
         settle: subject.promise(&limits).settle,
         phase: Phase::Starting,
         opening: Vec::new(),
+        leaving: Vec::new(),
         reopened: Vec::new(),
         aborting: Vec::new(),
         users: Vec::new(),

@@ -12,7 +12,8 @@ use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
 use crate::history::{ConnEnd, ConnIndex, Fate, Flags, Side, Time, What};
 
-use super::conns::Direction;
+use super::Engine;
+use super::conns::{Direction, SharedEnd};
 use super::engine::Handed;
 use super::link::{self, Opening, Segment};
 use super::local::{self, HostIx, NOBODY};
@@ -20,8 +21,8 @@ use super::queue::Due;
 use super::state::World;
 
 /// The receive buffer of the simulated kernel, and the largest segment that it sends.
-const RECEIVE_BUFFER: u64 = 64 * 1024;
-const SEGMENT: u16 = 1_460;
+pub(super) const RECEIVE_BUFFER: u64 = 64 * 1024;
+pub(super) const SEGMENT: u16 = 1_460;
 
 pub(super) fn segment_of(packet: &Packet) -> Option<&TcpSegment> {
     match &packet.payload {
@@ -44,6 +45,7 @@ impl World {
             self.sent(packet);
         }
         self.outbound = packets;
+        self.send_what_waits();
         self.abort_connections();
         self.update_windows();
     }
@@ -69,17 +71,27 @@ impl World {
             return;
         }
         self.note_sequence(conn, from, segment);
+        if self.conns.look(conn).foreign && (segment.flags.fin || segment.flags.rst) {
+            self.over(conn, from, ConnEnd::Closed);
+        }
         if self.conns.look(conn).middleman {
             return self.answer_in_place(conn, Side::Server, &packet);
         }
-        self.transmit(conn, from, packet);
+        let waits = self.keeps_windows() && segment_of(&packet).is_some_and(|tcp| !tcp.flags.syn && !tcp.flags.rst);
+        if waits { self.leave_in_turn(conn, from, packet) } else { self.transmit(conn, from, packet) }
     }
 
     /// A client's kernel sent a SYN: a connection is opened.
     fn opened(&mut self, from: (HostIx, u16), to: (HostIx, u16)) -> Option<(ConnIndex, Side)> {
-        let at = self.opening.iter().position(|(host, opening)| *host == from.0 && opening.to == to)?;
-        let (_, opening) = self.opening.remove(at);
+        let asked = self.opening.iter().position(|(host, opening)| *host == from.0 && opening.to == to);
+        let foreign = asked.is_none() && self.options.engine == Engine::Turmoil;
+        let opening = match asked {
+            Some(at) => self.opening.remove(at).1,
+            None if foreign => super::state::Opening { to, label: None, end: SharedEnd::new() },
+            None => return None,
+        };
         let conn = self.conns.open(from.0, to.0, (from.1, to.1), opening.label, opening.end);
+        self.conns.get(conn).foreign = foreign;
         let described = self.conns.describe(conn, &self.hosts, self.now());
         self.history.conns.push(described);
         self.record(Some(from.0), What::ConnOpened { conn });
@@ -119,7 +131,7 @@ impl World {
     /// Puts a segment on its way, in pieces where a slow link wants them small.
     pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, packet: Packet) {
         let Some(segment) = segment_of(&packet) else { return };
-        let most = self.effects(self.facts(conn, from, segment)).segment;
+        let most = self.effects(self.facts(conn, from, segment)).segment.filter(|_| !self.keeps_windows());
         let Some(most) = most.map(|most| most.max(1) as usize).filter(|most| *most < segment.payload.len()) else {
             return self.send(conn, from, packet);
         };
@@ -316,13 +328,18 @@ impl World {
         if self.conns.get(conn).from(to).forgotten {
             return self.answer_in_place(conn, to, &packet);
         }
+        let foreign = self.conns.look(conn).foreign;
+        if segment.flags.rst && foreign {
+            self.over(conn, to, ConnEnd::Error(ErrorKind::ConnectionReset));
+            return self.deliver(segment, n, packet);
+        }
         if segment.flags.rst {
             let refused = !self.conns.look(conn).is_up(to);
             return self.kill(conn, to, if refused { ErrorKind::ConnectionRefused } else { ErrorKind::ConnectionReset });
         }
         let (dropped, broken, unseen) = {
             let end = self.conns.look(conn).end(to).lock();
-            (end.dropped, end.error.is_some(), end.socket.is_none())
+            (end.dropped, end.error.is_some(), end.socket.is_none() && !foreign)
         };
         if segment.flags.fin && to == Side::Client && unseen && !dropped && !broken {
             // To the stack, a close that comes before its client has seen that the connection is up is a refusal.
@@ -367,10 +384,11 @@ impl World {
         for message in direction.messages.iter_mut().filter(|message| message.delivered.is_none() && message.end <= delivered) {
             message.delivered = Some(now);
         }
+        let foreign = self.conns.look(conn).foreign;
         let held = {
             let mut end = self.conns.look(conn).end(to).lock();
             end.received += len;
-            if to == Side::Server && end.socket.is_none() {
+            if to == Side::Server && end.socket.is_none() && !foreign {
                 end.early.extend_from_slice(&tcp.payload);
             }
             !end.dropped
@@ -382,10 +400,21 @@ impl World {
             self.conns.get(conn).up[to as usize] = true;
             self.record(Some(host), What::ConnUp { conn, side: to });
         }
+        if self.keeps_windows() && is_bare(&packet) {
+            return segment_of(&packet).into_iter().for_each(|tcp| self.acknowledged(conn, from, tcp));
+        }
         match self.stack.deliver(packet, held) {
             Handed::Taken => {}
-            Handed::Closed => self.send_reset(conn, to),
+            Handed::Closed => return self.send_reset(conn, to),
             Handed::Part(bytes) => self.rescue(conn, to, &bytes),
+        }
+        if self.keeps_windows() && len > 0 {
+            self.acknowledge(conn, to);
+        }
+        if foreign && segment.flags.syn {
+            // Nobody tells when it is accepted.
+            self.comes_up(conn, Side::Server);
+            self.comes_up(conn, Side::Client);
         }
     }
 

@@ -54,6 +54,8 @@ pub(super) struct World {
     pub phase: Phase,
     /// Connections that were asked for and whose SYN has not been seen yet, in order, by host.
     pub opening: Vec<(HostIx, Opening)>,
+    /// Directions in which kernels sent something in this turn, where the world keeps the windows.
+    pub leaving: Vec<(ConnIndex, crate::history::Side)>,
     /// Ends that have room again after their window had been below a segment.
     pub reopened: Vec<(ConnIndex, crate::history::Side)>,
     /// Ends whose users dropped their streams with bytes unread, in this turn.

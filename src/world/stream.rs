@@ -298,10 +298,15 @@ impl AsyncWrite for WorldStream {
             let told = std::mem::replace(&mut end.told, true);
             return Poll::Ready(Err(if told { io::ErrorKind::BrokenPipe } else { kind }.into()));
         }
+        let most = local::with(|world| world.may_write(self.conn, self.side));
+        if most == 0 && !buf.is_empty() {
+            end.writer = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
         let written = {
             let _on_host = OnHost::new(self.host);
             let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
-            std::task::ready!(Pin::new(socket).poll_write(cx, buf))?
+            std::task::ready!(Pin::new(socket).poll_write(cx, &buf[..buf.len().min(most)]))?
         };
         drop(end);
         tap::wrote(self.conn, self.side, &buf[..written]);

@@ -17,12 +17,12 @@
 //! - a connection is up when the server's user accepts it, and its client knows at once: a SYN-ACK takes no time, cannot be lost,
 //!   and there is no third segment; a SYN to a port where nobody listens is refused without a way back; a SYN that comes after its client has given up reaches nobody, so
 //!   that the server's end of that connection is never told to be over;
-//! - there are no acknowledgements and no byte windows: a segment is one write of at most [`SEGMENT`] bytes, and [`SEGMENTS`] of
-//!   them may be on their way; `slow` with a window or a segment size is refused, and so is `accept-then-close`, whose
-//!   middleman would have to invent a SYN-ACK;
+//! - a segment is one write of at most [`SEGMENT`] bytes, and cannot be split on its way. Acknowledgements and windows are the
+//!   world's own there ([`windows`](super::windows));
+//! - `accept-then-close` is refused: its middleman would have to invent a SYN-ACK;
 //! - the order of packets and timers within a millisecond is fixed, whatever the plan wants;
-//! - there are no task hooks: tasks are not counted (neither in the census nor as a leak of a dead host), nor are polls; a task
-//!   that spins hangs the run, where the event engine tells of a livelock;
+//! - there are no task hooks: tasks and polls are counted by the runtimes' own metrics, and a task that spins hangs the run, where
+//!   the event engine tells of a livelock;
 //! - a panic of a task that is not the root ends its whole run: turmoil shuts the runtime down. What else turmoil gives up for is an
 //!   error of the run.
 
@@ -34,7 +34,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ::turmoil::{Builder, Sim};
-use tokio::runtime::Handle;
 
 use crate::history::Time;
 use crate::schedule::{Fault, Host};
@@ -54,15 +53,17 @@ use stack::{Order, Shared, TickStack};
 /// The largest segment, as that of the event engine.
 const SEGMENT: usize = 1_460;
 
-/// How many segments of a direction may be on their way or unread, and how many connections may wait to be accepted.
-const SEGMENTS: usize = 128;
+/// How many segments of a direction may be on their way or unread, and how many connections may wait to be accepted: more than the
+/// windows let pass, even of a byte each.
+const SEGMENTS: usize = 1 << 18;
+
+/// What a tick costs, in turns of the event engine.
+const TURNS_A_TICK: u32 = 64;
 
 /// Why a fault cannot be carried out on this engine, if so.
 pub(super) fn cannot(fault: &Fault) -> Option<&'static str> {
     match fault {
         Fault::AcceptThenClose { .. } => Some("accept-then-close needs a SYN-ACK that stock turmoil cannot be given"),
-        Fault::Slow { by, .. } if by.segment.is_some() => Some("stock turmoil cannot split segments"),
-        Fault::Slow { by, .. } if by.window.is_some() => Some("stock turmoil has no byte windows"),
         _ => None,
     }
 }
@@ -95,18 +96,21 @@ impl TickMachine {
         Self { sim, hosts: Vec::new(), shared: Rc::default() }
     }
 
-    /// Does what is due, and what the world has ordered.
-    fn catch_up(&mut self) {
-        self.carry_out();
+    /// Does what is due, and what the world has ordered. Returns whether there was anything.
+    fn catch_up(&mut self) -> bool {
+        let mut acted = self.carry_out();
         while let Some(due) = local::with(|world| world.queue.pop(world.now())) {
             local::with(|world| world.act(due));
             self.carry_out();
+            acted = true;
         }
+        acted
     }
 
-    /// Starts and stops hosts as ordered.
-    fn carry_out(&mut self) {
+    /// Starts and stops hosts as ordered. Returns whether any were.
+    fn carry_out(&mut self) -> bool {
         let orders = std::mem::take(&mut self.shared.borrow_mut().orders);
+        let any = !orders.is_empty();
         for order in orders {
             match order {
                 Order::Start(host, root) => self.start(host, root),
@@ -118,6 +122,7 @@ impl TickMachine {
                 Order::Stop(_) => {}
             }
         }
+        any
     }
 
     fn start(&mut self, index: HostIx, root: Root) {
@@ -128,7 +133,7 @@ impl TickMachine {
         }
         let next = host.next.clone();
         self.sim.host(host.ip, move || {
-            local::on_runtime(Handle::current().id(), index);
+            local::on_runtime(index);
             live(next.take().expect("a host is started with a root"))
         });
         for other in self.hosts.iter().filter(|other| other.known) {
@@ -137,13 +142,24 @@ impl TickMachine {
         self.hosts[index.0].known = true;
     }
 
-    /// A millisecond in which all hosts run.
-    fn tick(&mut self) -> Result<(), Stop> {
+    /// A millisecond in which all hosts run; `acted` is whether the world did anything before it.
+    fn tick(&mut self, acted: bool) -> Result<(), Stop> {
         self.shared.borrow_mut().links.hand_over(&self.sim);
         let stepped = match catch_unwind(AssertUnwindSafe(|| self.sim.step())) {
             Ok(stepped) => stepped.map(|_| ()).map_err(|error| Stop::Error(error.to_string())),
             Err(panic) => Err(Stop::Panic(panic)),
         };
+        if local::count_polls() || acted || stepped.is_err() {
+            self.end_turn();
+        }
+        self.shared.borrow_mut().ticks += 1;
+        local::with(|world| world.forget_time());
+        local::progress(TURNS_A_TICK);
+        stepped
+    }
+
+    /// The end of a tick in which something ran.
+    fn end_turn(&mut self) {
         census::look();
         while local::with(World::read_notes) {
             self.catch_up();
@@ -157,10 +173,6 @@ impl TickMachine {
         while local::with(World::read_notes) {
             self.catch_up();
         }
-        self.shared.borrow_mut().ticks += 1;
-        local::with(|world| world.forget_time());
-        local::progress();
-        stepped
     }
 }
 
@@ -174,12 +186,13 @@ enum Stop {
 
 /// What a host runs: its root; then nothing, but for the tasks that it left behind. A panic of the root is the root's end.
 async fn live(mut root: Root) -> ::turmoil::Result {
-    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| root.as_mut().poll(cx))) {
-        Ok(polled) => polled,
-        Err(_) => std::task::Poll::Ready(()),
+    let lives = local::RootLives::here();
+    std::future::poll_fn(|cx| {
+        local::polls_root();
+        catch_unwind(AssertUnwindSafe(|| root.as_mut().poll(cx))).unwrap_or(std::task::Poll::Ready(()))
     })
     .await;
-    drop(root);
+    drop((root, lives));
     std::future::pending().await
 }
 
@@ -201,8 +214,8 @@ impl Machine for TickMachine {
                 let Some(later) = local::with(World::at_end) else { break };
                 until = later;
             }
-            self.catch_up();
-            match self.tick() {
+            let acted = self.catch_up();
+            match self.tick(acted) {
                 Ok(()) => {}
                 // Where it is a task of the subject, the history says so, and ends here.
                 Err(Stop::Panic(_)) if local::with(|world| world.has_panicked()) => break,

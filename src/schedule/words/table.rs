@@ -7,7 +7,7 @@
 //! it; a `cut` or `reset` of such a connection does nothing, and the run notes it. And directions are named by the host
 //! toward which the packets flow.
 
-use super::Fidelity::{Full, None as Not, Partly};
+use super::Fidelity::{Full, None as Not};
 use super::Need::{Always, Else, OneOf, SomeOf, With, WithElse};
 use super::{Field, Kind, Need, Word};
 use crate::schedule::fault::Fault;
@@ -155,7 +155,7 @@ pub const WORDS: &[Word] = &[
         server_sees: "The same.",
         outside: "A mobile network, a shared uplink, a slow reader behind a proxy.",
         event: Full,
-        turmoil: Partly("`latency` and `bandwidth` only: it cannot split segments, and has no byte windows"),
+        turmoil: Full,
         build: |f| Fault::Slow { place: f.place(), toward: f.toward(), by: f.slow(), lasts: f.lasts() },
     },
     Word {

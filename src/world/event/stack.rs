@@ -117,10 +117,6 @@ impl Stack for EventStack {
         }
     }
 
-    fn tasks_of(&self, host: HostIx) -> Option<u64> {
-        Some(local::tasks_of(host))
-    }
-
     fn strays(&self) -> Vec<String> {
         let told = |entry: NetstatEntry| match entry.peer {
             Some(peer) => format!("a socket, {} to {peer}", entry.local),

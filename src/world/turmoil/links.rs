@@ -1,6 +1,6 @@
 //! The segments that wait on turmoil's held links, told of as packets.
 //!
-//! A segment is known by its ends and by the sequence number after it; turmoil numbers segments, so the bytes are counted here.
+//! A segment is known by its ends and its sequence numbers; turmoil numbers segments, so the bytes are counted here.
 //! turmoil tells neither which segments are new nor lets one be named: a list runs parallel to each link's queue. New ones stand
 //! at a queue's end, and those that were handed over are gone after the next tick.
 
@@ -25,13 +25,16 @@ pub(super) struct Links {
     next: BTreeMap<Way, u32>,
     /// Segments that nobody has been told of yet.
     pub new: Vec<Packet>,
+    /// Whether any were given since the last tick.
+    given: bool,
 }
 
 /// A segment on a link.
 struct Waiting {
     way: Way,
-    /// The sequence number after it; none for an RST, which is never handed over.
-    end: Option<u32>,
+    /// Its sequence number, and the one after it; none where its bytes were taken back.
+    range: Option<(u32, u32)>,
+    rst: bool,
     payload: Bytes,
     /// Whether it is to be handed over before the next tick.
     given: bool,
@@ -40,6 +43,9 @@ struct Waiting {
 impl Links {
     /// Has the receivers' kernels get what they were given, with the next tick.
     pub fn hand_over(&mut self, sim: &Sim<'_>) {
+        if !std::mem::take(&mut self.given) {
+            return;
+        }
         sim.links(|links| {
             for (link, queue) in links.zip(&mut self.queues) {
                 link.zip(queue.iter()).filter(|(_, waiting)| waiting.given).for_each(|(sent, _)| sent.deliver());
@@ -50,7 +56,7 @@ impl Links {
 
     /// Looks at what the last tick sent.
     pub fn look(&mut self, sim: &Sim<'_>) {
-        let Self { queues, next, new } = self;
+        let Self { queues, next, new, .. } = self;
         sim.links(|links| {
             for (n, link) in links.enumerate() {
                 if queues.len() == n {
@@ -61,28 +67,34 @@ impl Links {
                     let way = sent.pair();
                     let segment = tell(sent.protocol(), way, next);
                     let occupied = segment.payload.len() as u32 + u32::from(segment.flags.syn) + u32::from(segment.flags.fin);
-                    let end = (!segment.flags.rst).then(|| segment.seq.wrapping_add(occupied));
-                    end.map(|end| next.insert(way, end));
-                    queues[n].push(Waiting { way, end, payload: segment.payload.clone(), given: false });
+                    let (end, rst) = (segment.seq.wrapping_add(occupied), segment.flags.rst);
+                    next.insert(way, end);
+                    let range = Some((segment.seq, end));
+                    queues[n].push(Waiting { way, range, rst, payload: segment.payload.clone(), given: false });
                     new.push(Packet { src: way.0.ip(), dst: way.1.ip(), ttl: 64, payload: Transport::Tcp(segment) });
                 }
             }
         });
     }
 
-    /// Marks a segment as to be handed over.
+    /// Marks a segment as to be handed over, or those of which the world made it.
     pub fn give(&mut self, packet: &Packet) -> Handed {
         let Transport::Tcp(tcp) = &packet.payload else { return Handed::Taken };
         let way = (SocketAddr::new(packet.src, tcp.src_port), SocketAddr::new(packet.dst, tcp.dst_port));
         let occupied = tcp.payload.len() as u32 + u32::from(tcp.flags.syn) + u32::from(tcp.flags.fin);
-        let end = Some(tcp.seq.wrapping_add(occupied));
-        match self.all().find(|waiting| waiting.way == way && waiting.end == end && !waiting.given) {
-            Some(waiting) => {
-                waiting.given = true;
-                Handed::Taken
-            }
-            None => Handed::Part(tcp.payload.clone()),
+        let end = tcp.seq.wrapping_add(occupied);
+        let is_part = |waiting: &&mut Waiting| {
+            let within = |(from, to): (u32, u32)| from.wrapping_sub(tcp.seq) <= occupied && end.wrapping_sub(to) <= occupied;
+            waiting.way == way && !waiting.given && waiting.rst == tcp.flags.rst && waiting.range.is_some_and(within)
+        };
+        let mut parts: Vec<_> = self.all().filter(is_part).collect();
+        if parts.is_empty() || parts.iter().map(|part| part.payload.len()).sum::<usize>() != tcp.payload.len() {
+            // It was cut short on its way.
+            return Handed::Part(tcp.payload.clone());
         }
+        parts.iter_mut().for_each(|part| part.given = true);
+        self.given = true;
+        Handed::Taken
     }
 
     /// Has what was given and not handed over yet stay on its link, and returns its bytes.
@@ -90,7 +102,7 @@ impl Links {
         let given = self.all().filter(|waiting| waiting.given && waiting.way == (from, to));
         given
             .map(|waiting| {
-                (waiting.given, waiting.end) = (false, None);
+                (waiting.given, waiting.range) = (false, None);
                 waiting.payload.clone()
             })
             .collect()

@@ -88,8 +88,4 @@ impl Stack for TickStack {
             shared.orders.push(Order::Stop(host));
         }
     }
-
-    fn tasks_of(&self, _: HostIx) -> Option<u64> {
-        None
-    }
 }

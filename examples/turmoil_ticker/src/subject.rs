@@ -1,0 +1,79 @@
+//! The ticker in a world: it counts to 80, and the user of each client follows it. Its sockets are turmoil's, so it lives on stock
+//! turmoil only.
+//!
+//! What turmoil lets a test do to its links, reknit's faults do to such sockets: partitions, stalls, delays, slow links, hosts that
+//! die and come back. No end of such a connection can be told that it is over: `cut` and `reset` find nothing to do, and a refused
+//! connection hangs.
+use proptest::strategy::{BoxedStrategy, Just, Strategy};
+use reknit::history::{Call, Class, Stream};
+use reknit::property::Promise;
+use reknit::schedule::{Host, Limits, Plan};
+use reknit::subject::{HostContext, Operated, Operations, Subject};
+use tokio::{sync::watch, task::JoinSet, time::sleep};
+
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Operation {
+    /// To follow the count.
+    Follow {},
+}
+
+impl Operations for Operation {
+    fn class(&self) -> Class {
+        Class::Durable
+    }
+    fn strategy(_: &Plan) -> BoxedStrategy<Self> {
+        Just(Operation::Follow {}).boxed()
+    }
+}
+
+#[derive(Default)]
+pub struct Ticker {
+    /// Whether its clients are: that is a bug.
+    pub hasty: bool,
+}
+
+impl Subject for Ticker {
+    type Operation = Operation;
+    fn name(&self) -> &'static str {
+        "ticker"
+    }
+    fn about(&self) -> &'static str {
+        "a ticker that clients follow across reconnects, over turmoil::net"
+    }
+    fn promise(&self, _: &Limits) -> Promise {
+        let (detection, attempt) = (crate::SILENCE, crate::SILENCE * 2); // to connect, and to be answered
+        let (recovery, back_off) = (crate::PATIENCE - detection, crate::PAUSE + attempt);
+        Promise { detection, recovery, attempt, back_off, ..Promise::default() }
+    }
+    async fn serve(&self, host: HostContext) {
+        let name = host.env.entropy.below(u64::MAX);
+        let (counted, count) = watch::channel(crate::Count { name, reached: 0 });
+        let tick = async {
+            for n in 1..=80 {
+                sleep(std::time::Duration::from_millis(250)).await;
+                let counts = (1..=host.plan.clients).map(|n| Stream(format!("{}-count", Host::client(n)).into()));
+                counts.for_each(|count| host.record.produced(&count, format!("{n} of {name}")));
+                counted.send_modify(|count| count.reached = n);
+            }
+        };
+        let _ = tokio::join!(tick, crate::serve(count));
+    }
+    async fn drive(&self, host: HostContext, mut operations: Operated<Operation>) {
+        let mut users = JoinSet::new();
+        while let Some((call, Operation::Follow {})) = operations.next().await {
+            users.spawn(follow(host.clone(), call, users.is_empty(), self.hasty));
+        }
+    }
+}
+
+async fn follow(host: HostContext, call: Call, first: bool, hasty: bool) {
+    if !first {
+        return host.record.answered(call, "refused: it is followed already");
+    }
+    let count = Stream(format!("{}-count", host.name).into());
+    host.record.opened(&count, call);
+    let told = |name: &str, connections, n| host.record.delivered(&count, format!("{n} of {name}"), Some(connections));
+    let Err(why) = crate::follow("server", hasty, told).await;
+    host.record.broke(&count, why.to_string());
+}

@@ -1,0 +1,58 @@
+//! The ticker under reknit's faults and properties, on stock turmoil.
+use std::path::Path;
+use std::sync::Arc;
+
+use reknit::hunt::{Case, judge, plans, random::Ground};
+use reknit::scenario::{Expect, Scenario};
+use reknit::schedule::{Plan, Profile};
+use reknit::subject::Erased;
+use reknit::world::{Engine, Options, RunError};
+use turmoil_ticker::subject::Ticker;
+
+fn ticker(hasty: bool) -> Arc<dyn Erased> {
+    Arc::new(Ticker { hasty })
+}
+
+/// The properties that a run breaks, each with its sentence; nothing where stock turmoil has no word for something in the plan.
+fn broken(subject: &Arc<dyn Erased>, plan: &Plan, expect: &Expect) -> Option<Vec<String>> {
+    let options = Options { engine: Engine::Turmoil, ..Options::default() };
+    match judge(Case { subject, plan, expect }, &options, |_| false) {
+        Ok(judged) => Some(judged.broken.iter().map(|broken| format!("{}: {}", broken.property, broken.sentence)).collect()),
+        Err(RunError::Plan(_)) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What a scenario file breaks.
+fn of_file(name: &str, hasty: bool) -> Vec<String> {
+    let (path, subject) = (Path::new("scenarios/ticker").join(name), ticker(hasty));
+    let scenario = Scenario::load(&path, std::slice::from_ref(&subject)).unwrap();
+    let plan = plans::of(&scenario, &subject).remove(0);
+    broken(&subject, &plan, &plans::expected(&scenario)).unwrap()
+}
+
+#[test]
+fn a_server_that_is_out_of_reach_for_a_while_costs_no_number() {
+    assert_eq!(of_file("out-of-reach.toml", false), [""; 0]);
+}
+
+#[test]
+fn a_client_that_is_hasty_misses_a_number() {
+    let broken = of_file("out-of-reach.toml", true);
+    assert!(broken.iter().any(|broken| broken.starts_with("gap_free: client-count: ")), "{broken:?}");
+}
+
+#[test]
+fn a_server_that_starts_again_has_another_count() {
+    assert_eq!(of_file("another-count.toml", false), [""; 0]);
+}
+
+#[test]
+fn random_schedules_hold() {
+    let subject = ticker(false);
+    let ground = Ground { profile: Arc::new(Profile::default_for(&subject)), subject: subject.clone() };
+    let runs = (1..=8).map(|seed| (seed, broken(&subject, &ground.plan(seed), &Expect::default())));
+    let runs: Vec<_> = runs.filter_map(|(seed, broken)| Some((seed, broken?))).collect();
+    assert!(runs.len() >= 4, "most schedules can be said on stock turmoil");
+    runs.iter().for_each(|(seed, broken)| assert!(broken.is_empty(), "seed {seed}: {broken:?}"));
+}

@@ -1,0 +1,20 @@
+//! The ticker in a simulation of turmoil's own, without reknit.
+use tokio::sync::watch;
+use turmoil_ticker::{Count, follow, serve};
+
+#[test]
+fn a_client_follows_the_count_in_a_simulation_of_turmoils() -> turmoil::Result {
+    let mut sim = turmoil::Builder::new().build();
+    sim.host("server", || async {
+        let (_counted, count) = watch::channel(Count { name: 7, reached: 3 });
+        serve(count).await?;
+        Ok(())
+    });
+    sim.client("client", async {
+        let (mut heard, followed) = (Vec::new(), std::time::Duration::from_secs(5));
+        let _ = tokio::time::timeout(followed, follow("server", false, |_, _, number| heard.push(number))).await;
+        assert_eq!(heard, [1, 2, 3]);
+        Ok(())
+    });
+    sim.run()
+}

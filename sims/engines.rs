@@ -1,0 +1,266 @@
+//! The two engines agree: every scenario file, random schedules, and defects come to the same verdict on the event engine and on
+//! stock turmoil. A verdict is the set of properties that a run breaks, with what its file expects.
+//!
+//! A run takes about a second on turmoil. So every test run has a share of it all, the same each time, and a release has it whole:
+//! `cargo test --release --test engines -- --ignored`. What stock turmoil cannot express, a file says with `engines` and
+//! `engines-because`; such files are few, and `docs/engines.md` lists them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use reknit::hunt::random::Ground;
+use reknit::hunt::{Case, Pool, judge, plans};
+use reknit::scenario::{Expect, Scenario};
+use reknit::schedule::{Plan, Profile};
+use reknit::subject::Erased;
+use reknit::subjects::built_in;
+use reknit::world::{Engine, Options, RunError};
+
+/// Of so many files one is in every test run, and of so many random schedules.
+const SHARE: usize = 12;
+const SHARE_OF_SCHEDULES: usize = 25;
+
+/// So many random schedules of each subject.
+const SCHEDULES: usize = 250;
+
+/// So many seeds of a file, where it has as many.
+const SEEDS: usize = 3;
+
+/// So many files with a defect on, and so many in every test run.
+const KILLS: (usize, usize) = (20, 2);
+
+/// Of so many files one may be for the event engine only.
+const ONE_IN: usize = 5;
+
+/// A run that is to come to the same on both engines.
+struct Both {
+    name: String,
+    subject: Arc<dyn Erased>,
+    plan: Plan,
+    expect: Expect,
+}
+
+/// What is broken on each engine, by property, with a sentence of each.
+type Broken = BTreeMap<&'static str, String>;
+
+/// What a comparison came to.
+enum Compared {
+    /// The same; which properties both break.
+    Same(BTreeSet<&'static str>),
+    /// Not the same.
+    Differs(String),
+    /// Stock turmoil has no word for something in it.
+    Beyond,
+}
+
+impl Both {
+    fn on(&self, engine: Engine) -> Result<Broken, RunError> {
+        let case = Case { subject: &self.subject, plan: &self.plan, expect: &self.expect };
+        let judged = judge(case, &Options { engine, ..Options::default() }, |_| false)?;
+        Ok(judged.broken.into_iter().map(|broken| (broken.property, broken.sentence)).collect())
+    }
+
+    fn compared(&self) -> Compared {
+        let ticks = match self.on(Engine::Turmoil) {
+            Ok(ticks) => ticks,
+            Err(RunError::Plan(_)) => return Compared::Beyond,
+            Err(error) => return Compared::Differs(format!("{}, seed {}: {error}\n", self.name, self.plan.seed)),
+        };
+        let event = self.on(Engine::Event).expect("what runs on turmoil runs on the event engine");
+        let broken: BTreeSet<_> = event.keys().copied().collect();
+        if broken == ticks.keys().copied().collect() {
+            return Compared::Same(broken);
+        }
+        let mut told = format!("{}, seed {}, {:?}:\n", self.name, self.plan.seed, self.plan.order);
+        for (engine, broken) in [("event", event), ("turmoil", ticks)] {
+            writeln!(told, "  {engine}: {broken:?}").expect("a string takes all");
+        }
+        Compared::Differs(told)
+    }
+}
+
+/// What many comparisons came to.
+#[derive(Default)]
+struct Sum {
+    same: usize,
+    broke: usize,
+    beyond: usize,
+    differ: Vec<String>,
+}
+
+/// Compares all of these, on as many threads as there are cores.
+fn compare(all: Vec<Both>) -> Sum {
+    let mut sum = Sum::default();
+    let pool = Pool::default();
+    pool.run(
+        all.into_iter(),
+        |both| both.compared(),
+        |compared| {
+            match compared {
+                Ok(Compared::Same(broken)) => {
+                    sum.same += 1;
+                    sum.broke += usize::from(!broken.is_empty());
+                }
+                Ok(Compared::Beyond) => sum.beyond += 1,
+                Ok(Compared::Differs(told)) => {
+                    eprint!("{told}");
+                    sum.differ.push(told);
+                }
+                Err(lost) => sum.differ.push(format!("{lost:?}")),
+            }
+            ControlFlow::Continue(())
+        },
+    );
+    println!("{} the same ({} of them break), {} beyond turmoil, {} differ", sum.same, sum.broke, sum.beyond, sum.differ.len());
+    sum
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All scenario files, with their subjects.
+fn files() -> Vec<(Scenario, Arc<dyn Erased>)> {
+    let subjects = built_in();
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for subject in &subjects {
+        let folder = root().join("scenarios").join(subject.name());
+        let there = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+        paths.extend(there.filter(|path| path.extension().is_some_and(|extension| extension == "toml")));
+    }
+    paths.sort();
+    let read = |path: &PathBuf| {
+        let scenario = Scenario::load(path, &subjects).unwrap();
+        let subject = subjects.iter().find(|subject| subject.name() == scenario.subject).unwrap().clone();
+        (scenario, subject)
+    };
+    paths.iter().map(read).collect()
+}
+
+fn name(scenario: &Scenario) -> String {
+    scenario.path.strip_prefix(root()).unwrap_or(&scenario.path).display().to_string()
+}
+
+/// Whether a file is for the event engine only.
+fn is_exempt(scenario: &Scenario) -> bool {
+    scenario.not_on(Engine::Turmoil).is_some()
+}
+
+/// The runs of the files that are for both engines.
+fn runs_of_files(seeds: usize) -> Vec<Both> {
+    let mut all = Vec::new();
+    for (scenario, subject) in files().into_iter().filter(|(scenario, _)| !is_exempt(scenario)) {
+        for plan in plans::of(&scenario, &subject).into_iter().take(seeds) {
+            let expect = plans::expected(&scenario);
+            all.push(Both { name: name(&scenario), subject: subject.clone(), plan, expect });
+        }
+    }
+    all
+}
+
+/// Random schedules of each subject, from its default profile.
+fn random(each: usize) -> Vec<Both> {
+    let mut all = Vec::new();
+    for subject in built_in() {
+        let ground = Ground { profile: Arc::new(Profile::default_for(&subject)), subject: subject.clone() };
+        for seed in 1..=each as u64 {
+            let name = format!("a random schedule of {}", subject.name());
+            all.push(Both { name, subject: subject.clone(), plan: ground.plan(seed), expect: Expect::default() });
+        }
+    }
+    all
+}
+
+/// Files with a defect on: one seed of each that breaks on the event engine.
+fn kills(most: usize) -> Vec<Both> {
+    let mut all = Vec::new();
+    for (scenario, subject) in files().into_iter().filter(|(scenario, _)| !is_exempt(scenario) && !plans::is_swarm(scenario)) {
+        let Some(defect) = scenario.kills.first() else { continue };
+        for mut plan in plans::of(&scenario, &subject) {
+            plan.defects.push(defect.clone());
+            let expect = plans::expected(&scenario);
+            let both = Both { name: format!("{} with {defect}", name(&scenario)), subject: subject.clone(), plan, expect };
+            if both.on(Engine::Event).is_ok_and(|broken| !broken.is_empty()) {
+                all.push(both);
+                break;
+            }
+        }
+        if all.len() == most {
+            break;
+        }
+    }
+    all
+}
+
+fn hold(sum: &Sum) {
+    assert!(sum.differ.is_empty(), "{} runs differ:\n{}", sum.differ.len(), sum.differ.concat());
+}
+
+#[test]
+fn a_share_of_the_files_is_the_same_on_both_engines() {
+    let sum = compare(runs_of_files(1).into_iter().step_by(SHARE).collect());
+    hold(&sum);
+    assert_eq!(sum.beyond, 0, "a file that stock turmoil cannot run says so");
+}
+
+#[test]
+fn some_random_schedules_are_the_same_on_both_engines() {
+    hold(&compare(random(SCHEDULES).into_iter().step_by(SHARE_OF_SCHEDULES).collect()));
+}
+
+#[test]
+fn some_defects_break_the_same_on_both_engines() {
+    let sum = compare(kills(KILLS.1));
+    hold(&sum);
+    assert_eq!(sum.broke, sum.same);
+}
+
+#[test]
+#[ignore = "it takes minutes, in a release"]
+fn every_file_is_the_same_on_both_engines() {
+    let sum = compare(runs_of_files(SEEDS));
+    hold(&sum);
+    assert_eq!(sum.beyond, 0, "a file that stock turmoil cannot run says so");
+}
+
+#[test]
+#[ignore = "it takes minutes, in a release"]
+fn random_schedules_are_the_same_on_both_engines() {
+    hold(&compare(random(SCHEDULES)));
+}
+
+#[test]
+#[ignore = "it takes minutes, in a release"]
+fn defects_break_the_same_on_both_engines() {
+    let sum = compare(kills(KILLS.0));
+    hold(&sum);
+    assert_eq!((sum.broke, sum.same), (KILLS.0, KILLS.0));
+}
+
+/// The page lists the files that are for the event engine only, or gets the list where REKNIT_BLESS is set.
+#[test]
+fn the_page_lists_what_stock_turmoil_cannot_show() {
+    const MARKS: (&str, &str) = ("<!-- drawn: REKNIT_BLESS=1 cargo test --test engines -->\n", "<!-- end -->\n");
+    let files = files();
+    let exempt: Vec<_> = files.iter().filter(|(scenario, _)| is_exempt(scenario)).collect();
+    assert!(exempt.len() * ONE_IN <= files.len(), "{} of {} files", exempt.len(), files.len());
+    let mut table =
+        format!("{} of {} files are for the event engine only:\n\n| file | why |\n|---|---|\n", exempt.len(), files.len());
+    for (scenario, _) in exempt {
+        let why = scenario.not_on(Engine::Turmoil).unwrap();
+        writeln!(table, "| `{}` | {why} |", name(scenario)).expect("a string takes all");
+    }
+    let path = root().join("docs/engines.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(MARKS.0).expect("the page has a place for it");
+    let (there, after) = rest.split_once(MARKS.1).expect("which has an end");
+    if std::env::var_os("REKNIT_BLESS").is_some() {
+        fs::write(&path, [before, MARKS.0, &table, MARKS.1, after].concat()).unwrap();
+    } else {
+        assert_eq!(there, table, "REKNIT_BLESS=1 cargo test --test engines writes it anew");
+    }
+}
