@@ -21,8 +21,8 @@ use reknit::subjects::built_in;
 use reknit::world::{Engine, Options, RunError};
 
 /// Of so many files one is in every test run, and of so many random schedules.
-const SHARE: usize = 12;
-const SHARE_OF_SCHEDULES: usize = 25;
+const SHARE: usize = 24;
+const SHARE_OF_SCHEDULES: usize = 75;
 
 /// So many random schedules of each subject.
 const SCHEDULES: usize = 250;
