@@ -20,12 +20,14 @@ use crate::net::BoxFuture;
 use crate::property::{Promise, Property};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
+pub mod disk;
 pub mod dissect;
 pub mod erased;
 pub mod nothing;
 pub mod recorder;
 pub mod tables;
 
+pub use disk::Disk;
 pub use dissect::{Dissector, Lines, Message, WebSocket};
 pub use erased::Erased;
 pub use nothing::Nothing;
@@ -153,6 +155,8 @@ pub struct HostContext {
     pub plan: Arc<Plan>,
     /// Where to record what is really so, and what the user sees.
     pub record: Recorder,
+    /// What this host kept in its earlier lives, and keeps for its later ones.
+    pub disk: Disk,
 }
 
 /// The operations that the user of one client asks for, as their time comes.

@@ -17,6 +17,10 @@ pub use counter::Counter;
 #[cfg(feature = "exec")]
 pub use exec::Exec;
 
+#[cfg(any(feature = "exec", feature = "toolcall"))]
+mod judging;
+#[cfg(any(feature = "exec", feature = "toolcall"))]
+mod label;
 mod records;
 #[cfg(test)]
 mod tests;
