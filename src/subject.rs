@@ -68,6 +68,11 @@ pub trait Subject: Send + Sync + 'static {
         &[]
     }
 
+    /// Versions that it had, or might have had, each a set of its defects: `--set variant=NAME`.
+    fn variants(&self) -> &'static [VariantDoc] {
+        &[]
+    }
+
     /// Its ledger: every rule that it keeps.
     fn rules(&self) -> &'static [Rule] {
         &[]
@@ -210,6 +215,17 @@ pub struct DefectDoc {
     pub breaks: &'static [&'static str],
     /// Where it really happened.
     pub source: &'static str,
+}
+
+/// A version of a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct VariantDoc {
+    /// Its name: `v1`.
+    pub name: &'static str,
+    /// The defects (their names in files) that make it up; none for the subject as it is.
+    pub defects: &'static [&'static str],
+    /// What it is like.
+    pub doc: &'static str,
 }
 
 /// A rule of a subject's ledger.

@@ -1,19 +1,16 @@
 //! The historical bugs that `toolcall` can be told to have, and the sets of them that were the versions of its original. The
 //! numbers are those of the collected facts; the first 22 really happened.
 
-use crate::subject::DefectDoc;
-use crate::subject::tables::defect;
-
-/// A version of the original: its name, the defects (as in files) that make it up, and what it was.
-pub type Variant = (&'static str, &'static [&'static str], &'static str);
+use crate::subject::tables::{defect, variant};
+use crate::subject::{DefectDoc, VariantDoc};
 
 /// The versions.
 #[rustfmt::skip]
-pub const VARIANTS: &[Variant] = &[
-    ("v1", &["one-pointer", "place-goes-at-once", "no-inbound-deadline"], "one pointer a client; its time is that of the last handshake or loss"),
-    ("recency", &["every-frame-stamps", "no-inbound-deadline"], "every frame is a sign of life, and silence is absence"),
-    ("list", &["newest-transport-only", "no-inbound-deadline"], "a list of connections a client, without cursors, without a deadline"),
-    ("reknit", &[], "a list of connections, each with a cursor and a deadline"),
+pub const VARIANTS: &[VariantDoc] = &[
+    variant("v1", &["one-pointer", "place-goes-at-once", "no-inbound-deadline"], "one pointer a client; its time is that of the last handshake or loss"),
+    variant("recency", &["every-frame-stamps", "no-inbound-deadline"], "every frame is a sign of life, and silence is absence"),
+    variant("list", &["newest-transport-only", "no-inbound-deadline"], "a list of connections a client, without cursors, without a deadline"),
+    variant("reknit", &[], "a list of connections, each with a cursor and a deadline"),
 ];
 
 /// The defects.

@@ -9,7 +9,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use defects::{DEFECTS, VARIANTS, Variant};
+pub use defects::{DEFECTS, VARIANTS};
 pub use marks::{MILESTONES, POINTS};
 pub use rules::RULES;
 
