@@ -64,6 +64,8 @@ pub enum Effect {
     Restore(String),
     /// A channel is to be kept, for a restore.
     Save(String, Box<Stored>),
+    /// A channel is gone, and nothing of it is to be kept.
+    Forget(String),
     /// A turn began: an agent is to work.
     Begin {
         /// The chat.
