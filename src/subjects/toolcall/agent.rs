@@ -146,7 +146,8 @@ impl Calls {
             Ok(id) => id,
             Err(refused) => return tracing::debug!(%refused, "no call can begin"),
         };
-        self.note(&id, notes::BEGINS);
+        let chosen = if calling.owner == Whose::Any { "" } else { notes::OF_ITS_CHOICE };
+        self.note(&id, &format!("{}{}{chosen}", notes::CALLS, calling.tool));
         if timeout(calling.patience.0, self.go_on(&id, &calling)).await.is_err() {
             self.note(&id, notes::GIVEN_UP);
         }
@@ -155,7 +156,7 @@ impl Calls {
     async fn go_on(&self, id: &CallId, calling: &Calling) {
         tokio::select! {
             biased;
-            ended = self.turn.ended(id) => return self.note_end(id, ended),
+            _ = self.turn.ended(id) => {}
             () = self.stream(id, calling) => {}
         }
         if self.turn.ready(id, &json!({}), calling.confirm).is_ok() {

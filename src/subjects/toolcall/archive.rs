@@ -15,6 +15,9 @@ use crate::subject::Disk;
 /// When everything that is there at the start was made.
 const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
 
+/// What is kept of a channel that is gone.
+const FORGOTTEN: &str = "";
+
 /// The name of the host's kind of agent.
 pub(super) const PROVIDER: &str = "agent";
 
@@ -47,6 +50,10 @@ impl Archive for DiskArchive {
         let kept = serde_json::to_string(&(stored.session, stored.state)).expect("a state is plain data");
         self.disk.write(channel, kept);
     }
+
+    fn forget(&self, channel: &str) {
+        self.disk.write(channel, FORGOTTEN);
+    }
 }
 
 /// What there is at the start: one session, with empty chats.
@@ -78,5 +85,7 @@ mod tests {
             assert_eq!(again.load(channel.to_owned()).await, Some(first));
         }
         assert_eq!(archive.load("c9".to_owned()).await, None);
+        archive.forget("c1");
+        assert_eq!(archive.load("c1".to_owned()).await, None);
     }
 }

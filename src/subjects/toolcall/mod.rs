@@ -18,7 +18,7 @@ use crate::net::Endpoint;
 use crate::property::{Promise, Property, Work};
 use crate::protocols::toolcall::host::{self, Host};
 use crate::schedule::{Limit, Limits};
-use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
+use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
 
 mod agent;
 mod archive;
@@ -74,6 +74,10 @@ impl Subject for Toolcall {
         tables::DEFECTS
     }
 
+    fn variants(&self) -> &'static [VariantDoc] {
+        tables::VARIANTS
+    }
+
     fn rules(&self) -> &'static [Rule] {
         tables::RULES
     }
@@ -84,6 +88,10 @@ impl Subject for Toolcall {
 
     fn catch_up_milestone(&self) -> Option<&'static str> {
         Some("toolcall.client.connected")
+    }
+
+    fn swarm(&self) -> Option<&'static str> {
+        Some(include_str!("../../../scenarios/toolcall/swarm-default.toml"))
     }
 
     fn port(&self) -> u16 {
@@ -136,6 +144,7 @@ impl Subject for Toolcall {
             detection: detection.max(host_detection),
             // A client never gives up; it is back after the pause that it is in, and the attempt in which that ends.
             recovery: client.back_off_max + attempt,
+            gives_up: false,
             attempt,
             call_wait: Duration::ZERO,
             round_trips: 6, // SYN, upgrade, handshake, tokens, and what is asked for again, twice
@@ -145,13 +154,9 @@ impl Subject for Toolcall {
                 ("questions", 64),
                 ("unconfirmed", client.unconfirmed as u64 + 64),
                 ("held", client.held as u64 + 64),
-                ("running", client.running_tools as u64),
-                
+                ("running", client.running_tools as u64 + 64),
             ],
-            settle: host_detection
-                + host.grace
-                + host.client_retention.max(Duration::from_secs(120))
-                + Duration::from_secs(130),
+            settle: host_detection + host.grace + host.client_retention.max(Duration::from_secs(120)) + Duration::from_secs(130),
             ..Promise::default()
         }
     }

@@ -37,7 +37,11 @@ pub(super) struct OfCall<'n> {
     pub(super) what: &'n str,
 }
 
-/// What an agent notes when it begins a call.
+/// What an agent notes when it begins a call; behind it stands the tool.
+pub(super) const CALLS: &str = "calls ";
+/// What stands behind that where the agent, and not the host, chose who is to run it.
+pub(super) const OF_ITS_CHOICE: &str = " of its choice";
+/// What a tool notes when it begins.
 pub(super) const BEGINS: &str = "begins";
 /// What an agent notes when the parameters are complete.
 pub(super) const READY: &str = "is ready";

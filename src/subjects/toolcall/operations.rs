@@ -36,7 +36,7 @@ pub enum Operation {
         /// The chat.
         chat: String,
     },
-    /// Wants to know no more of the session, or of one chat.
+    /// Wants to know no more of one chat; or of the session, and with it of all its chats.
     #[serde(rename_all = "kebab-case")]
     Unwatch {
         /// The session, or the chat.

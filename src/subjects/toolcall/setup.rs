@@ -103,7 +103,7 @@ pub struct Calling {
 
 impl Default for Calling {
     fn default() -> Self {
-        let (streams, patience) = (ms(500), ms(120_000));
+        let (streams, patience) = (ms(500), ms(300_000));
         Self { tool: "t1".to_owned(), streams, confirm: false, owner: Whose::Any, waits: true, patience }
     }
 }

@@ -17,9 +17,7 @@ use crate::subject::{HostContext, Recorder};
 /// All that the window of a host offers.
 pub(super) fn toolbox(host: &HostContext) -> Toolbox {
     let tools = setup::tools_of(&host.plan, host.name.as_str()).into_iter();
-    Toolbox::of(tools.map(|(name, setup)| -> Arc<dyn Tool> {
-        Arc::new(Scripted { name, setup, record: host.record.clone() })
-    }))
+    Toolbox::of(tools.map(|(name, setup)| -> Arc<dyn Tool> { Arc::new(Scripted { name, setup, record: host.record.clone() }) }))
 }
 
 /// A tool that takes as long, and ends as, the scenario says.

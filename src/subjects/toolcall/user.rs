@@ -71,7 +71,8 @@ impl Window {
         let mut looking = JoinSet::new();
         looking.spawn(look(host.clone(), client.clone(), eyes.clone()));
         let begins = (life == 1 && is_first(host)).then(|| setup::first_turn(&host.plan)).flatten();
-        looking.spawn(move_in(client.clone(), begins.map(|(turn, setup)| (setup.chat, turn))));
+        let begins = begins.map(|(turn, setup)| (setup.chat, turn)).inspect(|(chat, _)| eyes.watch(chat));
+        looking.spawn(move_in(client.clone(), begins));
         Self { client, eyes, _looking: looking }
     }
 }
@@ -86,7 +87,8 @@ async fn move_in(client: Arc<Client>, begins: Option<(String, String)>) {
     while let Err(Failure::Lost | Failure::Late) = client.authenticate(archive::PROVIDER, super::TOKEN).await {
         sleep(AGAIN).await;
     }
-    for channel in [SESSION, CHAT] {
+    let first = begins.as_ref().map_or(CHAT, |(chat, _)| chat);
+    for channel in [SESSION, CHAT, first] {
         while let Err(Failure::Lost | Failure::Late) = client.subscribe(channel).await {
             sleep(AGAIN).await;
         }
@@ -190,8 +192,12 @@ impl User {
             }
             Operation::Watch { chat } => self.watch(call, chat),
             Operation::Unwatch { channel } => {
-                self.window.eyes.let_go(&channel, call);
-                client.unsubscribe(&channel);
+                // Without the session, there is nothing to know of its chats.
+                let all = if channel == SESSION { self.window.eyes.channels() } else { vec![channel] };
+                for channel in all {
+                    self.window.eyes.let_go(&channel, call);
+                    client.unsubscribe(&channel);
+                }
                 record.answered(call, "let go");
             }
             Operation::NewChat {} => drop(self.busy.spawn(async move {

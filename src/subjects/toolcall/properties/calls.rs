@@ -65,7 +65,8 @@ pub(super) fn no_work_for_what_is_over(evidence: &Evidence<'_>) -> Vec<Broken> {
         }
         let early = call.users.iter().find(|(at, _, what)| *what == "running" && call.ready.is_none_or(|ready| ready > *at));
         if let Some((at, host, _)) = early {
-            let sentence = format!("{}: {} runs for {host}, though its agent has not said that it may (at {at})", call.turn, call.id);
+            let sentence =
+                format!("{}: {} runs for {host}, though its agent has not said that it may (at {at})", call.turn, call.id);
             found.push(broken("no_work_for_what_is_over", *at, Some(call.turn), sentence));
         }
     }
@@ -96,7 +97,10 @@ pub(super) fn results_count(evidence: &Evidence<'_>) -> Vec<Broken> {
     for call in &story.calls {
         let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == notes::ENDS) else { continue };
         // A window that is loaded again, or dies, has nothing to say any more.
-        let newer = story.attached.iter().any(|attached| window(attached.client) == *host && attached.client != call.owner && attached.at > *at);
+        let newer = story
+            .attached
+            .iter()
+            .any(|attached| window(attached.client) == *host && attached.client != call.owner && attached.at > *at);
         let looks = story.looks_at(host, call.chat, *at, story.until);
         if newer || !looks {
             continue;
@@ -124,8 +128,10 @@ pub(super) fn owner_can_run(evidence: &Evidence<'_>) -> Vec<Broken> {
             && let Some(ready) = ready
         {
             let owner = if call.owner.is_empty() { "nobody" } else { call.owner };
-            let sentence =
-                format!("{}: {} was given to {owner}, though {ready} was there and could run it (at {})", call.turn, call.id, call.began);
+            let sentence = format!(
+                "{}: {} was given to {owner}, though {ready} was there and could run it (at {})",
+                call.turn, call.id, call.began
+            );
             found.push(broken("owner_can_run", call.began, Some(call.turn), sentence));
         }
         if let Some((at, how)) = call.over.filter(|(_, how)| how.contains("try again"))
@@ -145,7 +151,10 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time, but: O
     let found = there.find(|attached| {
         let host = window(attached.client);
         let looks = |channel| story.looks_at(host, channel, before, at);
-        let newest = !story.attached.iter().any(|other| window(other.client) == host && other.at > attached.at && other.client != attached.client);
+        let newest = !story
+            .attached
+            .iter()
+            .any(|other| window(other.client) == host && other.at > attached.at && other.client != attached.client);
         newest && but != Some(attached.client) && offers(story, host, call) && looks(setup::SESSION) && looks(call.chat)
     });
     found.map(|attached| attached.client)
@@ -156,6 +165,7 @@ fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
 }
 
 fn offers_another(story: &Story<'_>, call: &CallStory<'_>, at: Time) -> bool {
-    let there = story.attached.iter().filter(|attached| attached.at <= at && attached.over >= at && attached.client != call.owner);
+    let there =
+        story.attached.iter().filter(|attached| attached.at <= at && attached.over >= at && attached.client != call.owner);
     there.into_iter().any(|attached| offers(story, window(attached.client), call))
 }

@@ -17,7 +17,10 @@ pub(super) fn no_live_client_failed(evidence: &Evidence<'_>) -> Vec<Broken> {
         let sentence = if owner == STRANGER {
             format!("{}: it was failed, though nothing is known of its owner's absence (at {at})", failed.call)
         } else if story.lives(owner, at.before(MS)) && story.lives(owner, at) && looks(failed.chat) && looks(SESSION) {
-            format!("{}: it was failed, though its owner {owner} was connected, and looked at {} (at {at})", failed.call, failed.chat)
+            format!(
+                "{}: it was failed, though its owner {owner} was connected, and looked at {} (at {at})",
+                failed.call, failed.chat
+            )
         } else {
             continue;
         };
@@ -67,8 +70,10 @@ pub(super) fn returning_keeps(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for failed in &story.failed {
         if let Some(away) = too_short(&story, failed.owner, failed.at) {
-            let sentence =
-                format!("{}: it was failed at {}, though its owner {} was away since {away} only", failed.call, failed.at, failed.owner);
+            let sentence = format!(
+                "{}: it was failed at {}, though its owner {} was away since {away} only",
+                failed.call, failed.at, failed.owner
+            );
             found.push(broken("returning_keeps", failed.at, None, sentence));
         }
     }
@@ -102,13 +107,17 @@ pub(super) fn released_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
         let channel = asked.field("channel").unwrap_or_default();
         for call in &story.calls {
             let is_about = window(call.owner) == asked.host && (channel == SESSION || channel == call.chat);
-            let was_known = story.looks.iter().any(|look| look.host == asked.host && look.channel == channel && look.to == asked.at);
+            let was_known =
+                story.looks.iter().any(|look| look.host == asked.host && look.channel == channel && look.to == asked.at);
             if !is_about || !was_known || call.began > asked.at || call.left <= asked.at {
                 continue;
             }
             let Some(heard) = heard(&story, call.owner, asked.at) else { continue };
             let bound = heard + story.moment();
-            let looks_again = story.looks.iter().any(|look| look.host == asked.host && look.channel == channel && look.from > asked.at && look.from <= bound);
+            let looks_again = story
+                .looks
+                .iter()
+                .any(|look| look.host == asked.host && look.channel == channel && look.from > asked.at && look.from <= bound);
             if bound < story.until && call.left > bound && story.is_calm(heard.before(story.moment()), bound) && !looks_again {
                 let sentence = format!(
                     "{}: {} was not over at {bound}, though the user of its owner {} had let go of {channel} at {}",
@@ -146,7 +155,8 @@ pub(super) fn holds_are_exact(evidence: &Evidence<'_>) -> Vec<Broken> {
             live && story.looks_at(window(attached.client), channel, event.at.before(story.moment()), event.at)
         });
         if let Some(holder) = holders.find(|holder| story.is_newest(holder.client, event.at)) {
-            let sentence = format!("{channel}: it left memory, though {} looked at it (on {}, at {})", holder.client, host(event), event.at);
+            let sentence =
+                format!("{channel}: it left memory, though {} looked at it (on {}, at {})", holder.client, host(event), event.at);
             found.push(broken("holds_are_exact", event.at, None, sentence));
         }
     }

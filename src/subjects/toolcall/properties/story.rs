@@ -10,18 +10,17 @@ use std::time::Duration;
 use crate::history::{Call, ConnIndex, Event, Nature, Stream, Time, What};
 use crate::property::Evidence;
 use crate::property::path::NEVER;
-use crate::protocols::toolcall::limits::{ClientLimits, HostLimits};
+use crate::protocols::toolcall::limits::HostLimits;
 use crate::schedule::{Fault, FieldValue, Operation};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
-use crate::subjects::toolcall::limits::{LIMITS, client_limits, host_limits};
+use crate::subjects::toolcall::limits::{LIMITS, host_limits};
 use crate::subjects::toolcall::notes::{self, By, OfCall, OfChannel};
 
 /// A run.
 pub(super) struct Story<'a> {
     pub(super) evidence: &'a Evidence<'a>,
     pub(super) host_limits: HostLimits,
-    pub(super) client_limits: ClientLimits,
     /// Until when it is judged.
     pub(super) until: Time,
     pub(super) attached: Vec<Attached<'a>>,
@@ -40,6 +39,7 @@ pub(super) struct Story<'a> {
 
 /// A connection that the host took in.
 pub(super) struct Attached<'a> {
+    conn: usize,
     pub(super) client: &'a str,
     pub(super) at: Time,
     /// When its window's end was over.
@@ -126,7 +126,6 @@ impl<'a> Story<'a> {
         let mut story = Self {
             evidence,
             host_limits: host_limits(&limits),
-            client_limits: client_limits(&limits),
             until: Time::from(evidence.plan.horizon),
             attached: Vec::new(),
             calls: Vec::new(),
@@ -189,11 +188,17 @@ impl<'a> Story<'a> {
     ) {
         match name {
             "toolcall.host.initialized" | "toolcall.host.replayed" | "toolcall.host.reseated" => {
-                let conn = ConnIndex::told(fields).and_then(|ConnIndex(index)| self.evidence.history.conns.get(index));
-                let Some(conn) = conn else { return };
+                let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
+                let Some(conn) = self.evidence.history.conns.get(index) else { return };
                 let (gone, over) = (conn.over.0.unwrap_or(NEVER), conn.over.1.unwrap_or(NEVER));
                 let second = conn.name.contains("/second");
-                self.attached.push(Attached { client: text(fields, "client"), at, gone, over, second });
+                self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
+            }
+            // The host closes it, after its last words.
+            "toolcall.host.cut" => {
+                let cut = ConnIndex::told(fields).map(|ConnIndex(index)| index);
+                let own = self.attached.iter_mut().filter(|attached| Some(attached.conn) == cut);
+                own.for_each(|attached| attached.over = attached.over.min(at));
             }
             "toolcall.host.call" => drop(owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat")))),
             "toolcall.host.call-failed" => {
@@ -213,14 +218,13 @@ impl<'a> Story<'a> {
         owners: &BTreeMap<&'a str, (&'a str, &'a str)>,
     ) {
         let OfCall { by, call: id, what } = note;
-        if let (By::Agent, Some(tool)) = (by, what.strip_prefix(notes::BEGINS)) {
+        if let (By::Agent, Some(tool)) = (by, what.strip_prefix(notes::CALLS)) {
             let (owner, chat) = owners.get(id).copied().unwrap_or_default();
             let chosen = !tool.contains(notes::OF_ITS_CHOICE);
             let tool = tool.split_whitespace().next();
             let (tools, users) = (Vec::new(), Vec::new());
-            let call = CallStory {
-                turn, id, chat, owner, chosen, tool, began: at, ready: None, over: None, left: NEVER, tools, users,
-            };
+            let call =
+                CallStory { turn, id, chat, owner, chosen, tool, began: at, ready: None, over: None, left: NEVER, tools, users };
             return self.calls.push(call);
         }
         let Some(call) = self.calls.iter_mut().rev().find(|call| call.turn == turn && call.id == id) else { return };
@@ -328,4 +332,9 @@ impl<'a> Story<'a> {
         let promise = self.evidence.promise;
         promise.detection + promise.recovery + promise.attempt + self.moment()
     }
+}
+
+/// What a host has where nobody sets anything.
+pub(super) fn defaults() -> HostLimits {
+    HostLimits::default()
 }
