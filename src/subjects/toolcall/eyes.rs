@@ -208,6 +208,13 @@ fn called(part: &ResponsePart) -> Option<&ToolCallState> {
     }
 }
 
+/// The calls of a chat's turn that is under way, in a word each.
+pub(super) fn statuses(chat: &ChatState) -> Vec<(String, String, &'static str)> {
+    let turn = chat.active_turn.iter();
+    let calls = turn.flat_map(|turn| turn.response_parts.iter().filter_map(called).map(move |state| (turn, state)));
+    calls.map(|(turn, state)| (turn.id.clone(), call::id(state).to_owned(), status(state))).collect()
+}
+
 /// How a call is, in a word.
 fn status(state: &ToolCallState) -> &'static str {
     match state {

@@ -17,10 +17,13 @@ pub(super) enum By {
     User,
     /// The tool, in the window that runs it.
     Tool,
+    /// A second connection of a window, which sees every change by itself.
+    Second,
 }
 
 impl By {
-    const ALL: [(&'static str, Self); 3] = [("agent: ", Self::Agent), ("user: ", Self::User), ("tool: ", Self::Tool)];
+    const ALL: [(&'static str, Self); 4] =
+        [("agent: ", Self::Agent), ("user: ", Self::User), ("tool: ", Self::Tool), ("second: ", Self::Second)];
 
     fn before(self) -> &'static str {
         Self::ALL.iter().find(|(_, by)| *by == self).map_or("", |(before, _)| before)

@@ -11,7 +11,8 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use super::notes::{OfChannel, digest};
+use super::eyes;
+use super::notes::{By, OfCall, OfChannel, digest};
 use super::settling::SETTLES;
 use crate::history::Call;
 use crate::net::{Endpoint, Stream};
@@ -139,7 +140,12 @@ impl Second {
     fn happened(&mut self, envelope: &ActionEnvelope) {
         let is_news = |copy: &&mut Copy| envelope.server_seq > copy.as_of && envelope.rejection_reason.is_none();
         let Some(copy) = self.copies.get_mut(&envelope.channel).filter(is_news) else { return };
+        let before = statuses(&copy.state);
         apply(&mut copy.state, &envelope.action);
+        for (turn, call, status) in statuses(&copy.state).into_iter().filter(|known| !before.contains(known)) {
+            let what = format!("is {status}");
+            OfCall { by: By::Second, call: &call, what: &what }.note(&self.record, &crate::history::Stream::from(turn.as_str()));
+        }
         (copy.as_of, copy.is_stirred) = (envelope.server_seq, true);
         self.settles = Some(Instant::now() + SETTLES);
     }
@@ -150,5 +156,13 @@ impl Second {
             copy.is_stirred = false;
             OfChannel::Settles { second: true, digest: &digest(&copy.state) }.note(&self.record, channel);
         }
+    }
+}
+
+/// How the calls are that are under way in a channel.
+fn statuses(state: &SnapshotState) -> Vec<(String, String, &'static str)> {
+    match state {
+        SnapshotState::Chat(chat) => eyes::statuses(chat),
+        _ => Vec::new(),
     }
 }

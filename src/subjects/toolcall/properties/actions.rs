@@ -84,8 +84,19 @@ pub(super) fn in_order(evidence: &Evidence<'_>) -> Vec<Broken> {
     // What is seen in one look has no order.
     let mut newest: BTreeMap<(&str, &str), (Call, Time)> = BTreeMap::new();
     let mut seen: BTreeSet<(&str, Call)> = BTreeSet::new();
+    let mut done: BTreeMap<&str, Call> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
+        if let What::Answered { call, result } = &event.what
+            && ["named ", "made "].iter().any(|did| result.starts_with(did))
+        {
+            let newest = done.entry(host(event)).or_insert(*call);
+            if *newest > *call {
+                let sentence = format!("{call}: it was done after {newest}, which was asked for later (at {})", event.at);
+                found.push(broken("in_order", event.at, None, sentence));
+            }
+            *newest = *call.max(newest);
+        }
         let What::Saw { what, .. } = &event.what else { continue };
         let told = match OfChannel::read(what) {
             Some(OfChannel::Title(told) | OfChannel::Lists(told)) => told,

@@ -63,7 +63,11 @@ pub(super) fn no_work_for_what_is_over(evidence: &Evidence<'_>) -> Vec<Broken> {
                 found.push(broken("no_work_for_what_is_over", *at, Some(call.turn), sentence));
             }
         }
-        let early = call.users.iter().find(|(at, _, what)| *what == "running" && call.ready.is_none_or(|ready| ready > *at));
+        let early = call
+            .users
+            .iter()
+            .chain(&call.seconds)
+            .find(|(at, _, what)| *what == "running" && call.ready.is_none_or(|ready| ready > *at));
         if let Some((at, host, _)) = early {
             let sentence =
                 format!("{}: {} runs for {host}, though its agent has not said that it may (at {at})", call.turn, call.id);

@@ -118,7 +118,7 @@ pub(super) fn released_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
                 .looks
                 .iter()
                 .any(|look| look.host == asked.host && look.channel == channel && look.from > asked.at && look.from <= bound);
-            if bound < story.until && call.left > bound && story.is_calm(heard.before(story.moment()), bound) && !looks_again {
+            if bound < story.until && call.left > bound && story.is_calm(heard, bound) && !looks_again {
                 let sentence = format!(
                     "{}: {} was not over at {bound}, though the user of its owner {} had let go of {channel} at {}",
                     call.turn, call.id, call.owner, asked.at

@@ -91,7 +91,7 @@ impl<'a> AtRest<'_, 'a> {
     fn connected_since(&self, host: &str, second: bool, at: Time) -> Option<Time> {
         let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.second == second);
         let newest = own.filter(|attached| attached.at <= at).max_by_key(|attached| attached.at)?;
-        (newest.gone > at && newest.over > at).then_some(newest.at)
+        (newest.gone >= at && newest.over >= at).then_some(newest.at)
     }
 }
 

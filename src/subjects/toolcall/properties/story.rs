@@ -70,6 +70,8 @@ pub(super) struct CallStory<'a> {
     pub(super) tools: Vec<(Time, &'a str, &'a str)>,
     /// What users saw of it.
     pub(super) users: Vec<(Time, &'a str, &'a str)>,
+    /// What was seen of it over second connections, change by change.
+    pub(super) seconds: Vec<(Time, &'a str, &'a str)>,
 }
 
 /// A call that the host failed for its owner's absence.
@@ -222,9 +224,22 @@ impl<'a> Story<'a> {
             let (owner, chat) = owners.get(id).copied().unwrap_or_default();
             let chosen = !tool.contains(notes::OF_ITS_CHOICE);
             let tool = tool.split_whitespace().next();
-            let (tools, users) = (Vec::new(), Vec::new());
-            let call =
-                CallStory { turn, id, chat, owner, chosen, tool, began: at, ready: None, over: None, left: NEVER, tools, users };
+            let (tools, users, seconds) = (Vec::new(), Vec::new(), Vec::new());
+            let call = CallStory {
+                turn,
+                id,
+                chat,
+                owner,
+                chosen,
+                tool,
+                began: at,
+                ready: None,
+                over: None,
+                left: NEVER,
+                tools,
+                users,
+                seconds,
+            };
             return self.calls.push(call);
         }
         let Some(call) = self.calls.iter_mut().rev().find(|call| call.turn == turn && call.id == id) else { return };
@@ -236,6 +251,7 @@ impl<'a> Story<'a> {
             (By::Agent, None) if what == notes::READY => call.ready = Some(at),
             (By::Agent, None) => {}
             (By::Tool, _) => call.tools.push((at, host, what)),
+            (By::Second, _) => call.seconds.push((at, host, what.strip_prefix("is ").unwrap_or(what))),
             (By::User, _) => call.users.push((at, host, what.strip_prefix("is ").unwrap_or(what))),
         }
     }

@@ -205,6 +205,8 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
     assert_eq!(breaks(&late(2_001 + MOMENT), no_work_for_what_is_over).len(), 1);
     let early = saw(call("client"), 1_200, "client2", "t1", "user: call-1 is running");
     assert_eq!(breaks(&early, no_work_for_what_is_over).len(), 1);
+    let flash = saw(call("client"), 1_200, "client2", "t1", "second: call-1 is running");
+    assert_eq!(breaks(&flash, no_work_for_what_is_over).len(), 1);
     let known = saw(begins(ready(call("client")), 1_510), 2_000, "client", "t1", "user: call-1 is failed");
     assert_eq!(breaks(&saw(known, 3_000, "client", "t1", "tool: call-1 ends"), no_work_for_what_is_over).len(), 1);
 }
@@ -302,6 +304,11 @@ fn what_one_window_asks_for_happens_in_that_order() {
     assert_eq!(
         breaks(&seen("lists n2", "title client 1"), in_order),
         ["call 1: it happened after call 2, which client asked for later (at 1.010 s)"]
+    );
+    holds(&asked.clone().answered(1, 500, "named client 1").answered(2, 500, "made n2"), in_order);
+    assert_eq!(
+        breaks(&asked.answered(2, 500, "made n2").answered(1, 500, "named client 1"), in_order),
+        ["call 1: it was done after call 2, which was asked for later (at 0.500 s)"]
     );
 }
 
