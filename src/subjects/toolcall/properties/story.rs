@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Call, ConnIndex, Event, Nature, Stream, Time, What};
+use crate::history::{Call, ConnIndex, Event, Nature, Scope, Stream, Time, What};
 use crate::property::Evidence;
 use crate::property::path::NEVER;
 use crate::protocols::toolcall::limits::HostLimits;
@@ -171,14 +171,23 @@ impl<'a> Story<'a> {
             }
             What::FaultBegan { fault, nature, what, scope, .. } if *nature != Nature::Harmless => {
                 let holds = matches!(what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
-                self.troubles.push(Trouble { number: *fault, from: at, to: NEVER, holds });
+                self.troubles.push(Trouble { number: *fault, from: at, to: self.dies_with(scope), holds });
             }
             What::FaultEnded { fault } => {
                 let ended = self.troubles.iter_mut().find(|trouble| trouble.number == *fault);
-                ended.into_iter().for_each(|trouble| trouble.to = at);
+                ended.into_iter().for_each(|trouble| trouble.to = trouble.to.min(at));
             }
             _ => {}
         }
+    }
+
+    /// When a fault can do nothing any more, for the connections that it is in force on are over at both ends.
+    fn dies_with(&self, scope: &Scope) -> Time {
+        if scope.conns.is_empty() || !scope.hosts.is_empty() || !scope.links.is_empty() {
+            return NEVER;
+        }
+        let conns = scope.conns.iter().filter_map(|ConnIndex(index)| self.evidence.history.conns.get(*index));
+        conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max().unwrap_or(NEVER)
     }
 
     fn milestone(
