@@ -37,7 +37,7 @@ impl Archive for DiskArchive {
     fn load(&self, channel: String) -> BoxFuture<'static, Option<Stored>> {
         let setup: ChannelSetup = self.plan.entry(CHANNEL, &channel).unwrap_or_default();
         let stored = match self.disk.read(&channel) {
-            Some(kept) => serde_json::from_str(&kept).ok().map(|(session, state)| Stored { session, state }),
+            Some(kept) => read(&kept),
             None => at_first(&self.plan, &channel),
         };
         Box::pin(async move {
@@ -54,6 +54,15 @@ impl Archive for DiskArchive {
     fn forget(&self, channel: &str) {
         self.disk.write(channel, FORGOTTEN);
     }
+}
+
+fn read(kept: &str) -> Option<Stored> {
+    serde_json::from_str(kept).ok().map(|(session, state)| Stored { session, state })
+}
+
+/// What a disk keeps of a channel, if it was ever saved, and is there.
+pub(super) fn kept(disk: &Disk, channel: &str) -> Option<SnapshotState> {
+    read(&disk.read(channel)?).map(|stored| stored.state)
 }
 
 /// What there is at the start: one session, with empty chats.

@@ -121,7 +121,7 @@ impl Subject for Toolcall {
             host.record.gauge(name, move || count(&census.counts()));
         }
         let channels = std::iter::once(setup::SESSION.to_owned()).chain(setup::chats(&host.plan)).collect();
-        let observing = settling::observe(server.census(), channels, host.record.clone());
+        let observing = settling::observe(server.census(), channels, host.record.clone(), host.disk.clone());
         tokio::select! {
             biased;
             () = server.serve(listener) => {}

@@ -18,7 +18,8 @@ use crate::history::Call;
 use crate::net::{Endpoint, Stream};
 use crate::protocols::toolcall::state::apply;
 use crate::protocols::toolcall::wire::{
-    ActionEnvelope, InitializeParams, InitializeResult, Message, ROOT, RequestId, SnapshotState, ahp, method, params, read,
+    ActionEnvelope, InitializeParams, InitializeResult, Message, ROOT, RequestId, SnapshotState, StateAction, ahp, method,
+    params, read,
 };
 use crate::subject::{HostContext, Recorder};
 
@@ -147,6 +148,11 @@ impl Second {
             OfCall { by: By::Second, call: &call, what: &what }.note(&self.record, &crate::history::Stream::from(turn.as_str()));
         }
         (copy.as_of, copy.is_stirred) = (envelope.server_seq, true);
+        if let StateAction::SessionChatRemoved(removed) = &envelope.action
+            && self.copies.remove(&removed.chat).is_some()
+        {
+            OfChannel::Settles { second: true, digest: "" }.note(&self.record, &removed.chat);
+        }
         self.settles = Some(Instant::now() + SETTLES);
     }
 

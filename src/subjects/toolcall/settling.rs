@@ -1,21 +1,21 @@
 //! What a host's channels really are, for those who compare: noted whenever nothing has changed for a while.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::archive;
 use super::notes::{OfChannel, digest};
 use crate::protocols::toolcall::host::Census;
-use crate::subject::Recorder;
+use crate::subject::{Disk, Recorder};
 
 /// For how long nothing must change until a state is weighed.
 pub(super) const SETTLES: Duration = Duration::from_millis(200);
 
 /// Watches the channels of a host, until it is dropped.
-pub(super) async fn observe(census: Census, channels: Vec<String>, record: Recorder) {
+pub(super) async fn observe(census: Census, channels: Vec<String>, record: Recorder, disk: Disk) {
     let Some(mut changes) = census.changes() else { return };
-    let (mut settles, mut weighed): (Option<Instant>, BTreeMap<String, String>) = (None, BTreeMap::new());
+    let mut settles: Option<Instant> = None;
     loop {
         tokio::select! {
             biased;
@@ -31,11 +31,9 @@ pub(super) async fn observe(census: Census, channels: Vec<String>, record: Recor
             () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                 settles = None;
                 for channel in &channels {
-                    if let Some(state) = census.state(channel) {
-                        weighed.insert(channel.clone(), digest(&state));
-                    }
-                    if let Some(digest) = weighed.get(channel) {
-                        OfChannel::Settles { second: false, digest }.note(&record, channel);
+                    // What is not in memory is as it was kept.
+                    if let Some(state) = census.state(channel).or_else(|| archive::kept(&disk, channel)) {
+                        OfChannel::Settles { second: false, digest: &digest(&state) }.note(&record, channel);
                     }
                 }
             }

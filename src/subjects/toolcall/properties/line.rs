@@ -124,7 +124,7 @@ pub(super) fn requests_settle(evidence: &Evidence<'_>) -> Vec<Broken> {
 /// A question that was over too late.
 fn late(story: &Story<'_>, turn: &str, client: &str, asked: Time, over: Time) -> Option<Broken> {
     let deadline = story.later(asked, story.host_limits.reverse_deadline);
-    let own = story.attached.iter().filter(|attached| attached.client == client && attached.at <= asked);
+    let own = story.attached.iter().filter(|attached| attached.client == client && attached.at <= asked && attached.over > asked);
     let newest = own.max_by_key(|attached| attached.at).map_or(asked, |attached| attached.over);
     let bound = story.later(deadline.min(newest.max(asked)), story.moment());
     (over > bound && bound < story.until).then(|| {
