@@ -28,7 +28,7 @@ pub mod recorder;
 pub mod tables;
 
 pub use disk::Disk;
-pub use dissect::{Dissector, Lines, Message, WebSocket};
+pub use dissect::{Dissector, Label, Lines, Message, WebSocket};
 pub use erased::Erased;
 pub use nothing::Nothing;
 pub use recorder::{Journal, Recorder};

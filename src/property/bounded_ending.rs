@@ -119,7 +119,7 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
     let died = died.map(|at| Due { bound: bound(at) + unheard, why: Why::Died(at) });
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
-    let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)), why: Why::Owed(at) });
+    let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)) + unheard, why: Why::Owed(at) });
     let lost = view.bound(facts).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
     let pace = pace(facts, view);
     let dues = [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);

@@ -251,13 +251,13 @@ impl<'a> Facts<'a> {
             call.path = path(call.host, None);
         }
         let bytes = |source: usize| sources[source].bytes_of(sources[source].items.len());
-        for view in views.iter() {
-            paths[view.path].load += bytes(view.source);
-        }
         // What nobody opened as a stream comes in answers, who knows to whom.
         let unopened = (0..sources.len()).filter(|source| !views.iter().any(|view| view.source == *source));
         let in_answers: u64 = unopened.map(bytes).sum();
-        paths.iter_mut().for_each(|path| path.load += in_answers);
+        for path in paths.iter_mut() {
+            let opened = views.iter().filter(|view| view.host == path.client);
+            path.load = in_answers + opened.map(|view| bytes(view.source)).sum::<u64>();
+        }
     }
 
     fn find_fits(&mut self) {

@@ -2,7 +2,7 @@
 //!
 //! Two ways to see harm:
 //! - a stream or call whose own path no fault touched, and which nobody gave up, must complete; and not later than one attempt's
-//!   time-out, [a crossing](super::path::Path::crossing) and 1 s after it was due, since there is nothing to detect and nothing to recover. That is told here only if
+//!   time-out, [`A`](super::path::Path::chance) and 1 s after it was due, since there is nothing to detect and nothing to recover. That is told here only if
 //!   something happened to somebody else before; otherwise it is for `justified_failure` and `bounded_ending` alone;
 //! - a stream must not fail without a reason of its own when another one of its path just did that had one: it was given up, or
 //!   more was produced than is retained.
@@ -14,6 +14,7 @@ use crate::history::{Class, Nature, Time};
 use super::bounded_ending::patience;
 use super::facts::{CallFacts, Facts};
 use super::justified_failure::{Failed, Failure, Standing, failures};
+use super::path::NEVER;
 use super::view::View;
 use super::{Findings, moment};
 
@@ -84,7 +85,7 @@ fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &Failure<'_>) -> Option<&'f Vie
 /// By when what was due has ended where nothing is to be detected or recovered.
 fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
     let promise = facts.promise();
-    due + promise.attempt + facts.path(path).crossing(promise) + Duration::from_secs(1)
+    due + promise.attempt + facts.path(path).chance(promise, Time::ZERO, NEVER) + Duration::from_secs(1)
 }
 
 fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {

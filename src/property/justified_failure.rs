@@ -1,8 +1,7 @@
 //! `justified_failure`: what must survive fails only where faults, retention or the user left no other way. Without this, a
 //! protocol that always fails would pass.
 //!
-//! `A` is [`Promise::chance`](super::Promise::chance): the length of a fault-free interval that a client can use for certain, at
-//! the worst latency in force. A durable failure at a time `t` is justified if
+//! `A` is [`Path::chance`]: the length of a fault-free interval that a client can use for certain, at the worst latency in force. A durable failure at a time `t` is justified if
 //!
 //! - (a) from `t` − recovery to `t`, its path had a fault, and no fault-free interval of length `A`. Between `A` and 2 `A`
 //!   either outcome is right: [`grey`];
@@ -283,7 +282,7 @@ fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Durat
 
 /// `A`.
 fn chance(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time) -> Duration {
-    facts.promise().chance(path.worst_latency(from, to))
+    path.chance(facts.promise(), from, to)
 }
 
 #[cfg(test)]

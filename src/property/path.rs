@@ -162,23 +162,24 @@ impl<'a> Path<'a> {
         self.latency + slow().map(|spell| at(spell.began.max(from))).max().unwrap_or_default()
     }
 
-    /// How long it may take at most to come back and to catch up with everything: `A`, and a way there and back for each 32 KiB
-    /// that the path's streams have in all, at the worst latency of the run.
-    pub fn crossing(&self, promise: &Promise) -> Duration {
-        let latency = self.worst_latency(Time::ZERO, NEVER);
+    /// `A`: how long a fault-free interval between two moments must be for a client to come back in it and to catch up with
+    /// everything: [`Promise::chance`], and a way there and back for each 32 KiB that the path's streams have in all, at the worst latency
+    /// in force.
+    pub fn chance(&self, promise: &Promise, from: Time, to: Time) -> Duration {
+        let latency = self.worst_latency(from, to);
         let windows = u32::try_from(self.load / WINDOW).unwrap_or(u32::MAX);
         promise.chance(latency).saturating_add(latency.saturating_mul(2).saturating_mul(windows))
     }
 
     fn allowance(&self, promise: &Promise) -> Duration {
-        promise.detection + promise.recovery + promise.attempt + Duration::from_secs(1) + self.crossing(promise)
+        promise.detection + promise.recovery + promise.attempt + Duration::from_secs(1) + self.chance(promise, Time::ZERO, NEVER)
     }
 
     /// By when what was due at `due` has ended for its user, with `wait` of its own: the cause, that is the latest of `due`, the
     /// start of the last fault that killed, and the end of the last one that slowed or held, plus detection, recovery, one
     /// attempt's time-out and 1 s.
     ///
-    /// [`crossing`](Path::crossing) comes on top, for what the deadlines do not count: the pause in which the deadline is noticed,
+    /// [`A`](Path::chance) of the whole run comes on top, for what the deadlines do not count: the pause in which the deadline is noticed,
     /// and the way of the packets, from the last under the cause (detection counts from its arrival) to the last of the catch-up.
     ///
     /// Only a fault that began before the bound moves it: what was late before a fault is late. A fault that only adds latency and

@@ -13,12 +13,43 @@ pub trait Dissector: Send {
 }
 
 /// A message that a dissector found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Message {
     /// How many bytes of the direction had been read when it ended.
     pub end: u64,
     /// What a person calls it: `process/read p1 after 40`.
-    pub label: String,
+    pub label: Label,
+}
+
+/// What a person calls a message: known, or made of the message's begin where somebody wants to read it. A hunt counts
+/// messages by the million, and shows a few.
+#[derive(Clone, Debug)]
+pub enum Label {
+    /// It is called this.
+    Known(String),
+    /// It is called what is made of its begin.
+    Made {
+        /// How the message begins.
+        begin: Vec<u8>,
+        /// What makes the label.
+        by: fn(&[u8]) -> String,
+    },
+}
+
+impl Label {
+    /// The label, as text.
+    pub fn text(self) -> String {
+        match self {
+            Self::Known(label) => label,
+            Self::Made { begin, by } => by(&begin),
+        }
+    }
+}
+
+impl From<String> for Label {
+    fn from(label: String) -> Self {
+        Self::Known(label)
+    }
 }
 
 /// Messages that are lines of text: each is its own label, shortened.
@@ -37,15 +68,18 @@ impl Dissector for Lines {
         for &byte in bytes {
             self.read += 1;
             if byte == b'\n' {
-                let label = String::from_utf8_lossy(&self.line).trim_end().to_owned();
+                let label = Label::Made { begin: std::mem::take(&mut self.line), by: of_line };
                 messages.push(Message { end: self.read, label });
-                self.line.clear();
             } else if self.line.len() < LABEL {
                 self.line.push(byte);
             }
         }
         messages
     }
+}
+
+fn of_line(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -55,8 +89,8 @@ mod tests {
     #[test]
     fn a_line_may_come_in_pieces() {
         let mut lines = Lines::default();
-        assert_eq!(lines.feed(b"n 1"), []);
-        let found = lines.feed(b" 5\r\nping\nn");
-        assert_eq!(found, [Message { end: 7, label: "n 1 5".into() }, Message { end: 12, label: "ping".into() }]);
+        assert!(lines.feed(b"n 1").is_empty());
+        let found = lines.feed(b" 5\r\nping\nn").into_iter().map(|message| (message.end, message.label.text()));
+        assert_eq!(Vec::from_iter(found), [(7, "n 1 5".to_owned()), (12, "ping".to_owned())]);
     }
 }

@@ -188,9 +188,9 @@ impl ConnState {
         self.up[side as usize]
     }
 
-    /// Whether both users still have their ends: what nobody waits for any more makes no fault last longer.
-    pub fn is_waited_for(&self) -> bool {
-        !self.over.iter().any(Option::is_some)
+    /// Whether the user at the other end still has it, toward which an end sends: what nobody waits for any more makes no fault last longer.
+    pub fn is_waited_for(&self, from: Side) -> bool {
+        self.over[from.other() as usize].is_none()
     }
 
     /// Whether both ends are over.

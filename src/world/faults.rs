@@ -299,8 +299,12 @@ impl World {
         if !matches!(fault.kind, Kind::Delay(_) | Kind::DelayClose(_) | Kind::Slow(_)) {
             return Time::ZERO;
         }
-        let touched = self.conns.iter().filter(|(index, conn)| fault.target.holds(&self.conns, *index) && conn.is_waited_for());
-        touched.flat_map(|(_, conn)| &conn.directions).map(|direction| direction.last_arrival).max().unwrap_or_default()
+        let touched = self.conns.iter().filter(|(index, _)| fault.target.holds(&self.conns, *index));
+        let waited_for = touched.flat_map(|(_, conn)| {
+            let sides = [Side::Client, Side::Server].into_iter().filter(|from| conn.is_waited_for(*from));
+            sides.map(|from| conn.directions[from as usize].last_arrival)
+        });
+        waited_for.max().unwrap_or_default()
     }
 
     /// When the healed tail begins, if there is one.
@@ -418,7 +422,7 @@ impl World {
         let mut last = self.now();
         for conn in self.conns.indices() {
             for from in [Side::Client, Side::Server] {
-                let waited_for = self.conns.look(conn).is_waited_for();
+                let waited_for = self.conns.look(conn).is_waited_for(from);
                 if let Some(arrival) = self.retransmit(conn, from).filter(|_| waited_for) {
                     last = last.max(arrival);
                 }

@@ -33,7 +33,7 @@ impl World {
         direction.messages.extend(found.iter().map(|message| MessageSent { end: message.end, delivered: None }));
         if self.options.detail == Detail::Full {
             for message in found {
-                let what = What::Message { conn, from, label: message.label, end: message.end, delivered: None };
+                let what = What::Message { conn, from, label: message.label.text(), end: message.end, delivered: None };
                 local::note_on(host, local::Noted::Entry(what));
             }
         }

@@ -354,3 +354,12 @@ fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
     assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
     outside(late().by("server").slows(1_000, 1_100)).holds("bounded_ending");
 }
+
+#[test]
+fn whoever_waits_for_an_item_of_the_outside_world_may_not_hear_of_it_behind_a_fault() {
+    let late = || history().opened("s1", 1, 0).produced("s1", 500, "a").end(500 + BOUND + 2_000);
+    let outside =
+        |told: Told| told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
+    assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
+    outside(late().by("server").slows(100, 200)).holds("bounded_ending");
+}

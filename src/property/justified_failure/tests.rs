@@ -94,6 +94,18 @@ fn an_interval_without_fault_justifies_below_a_is_grey_up_to_2a_and_accuses_abov
 }
 
 #[test]
+fn much_takes_longer_to_catch_up_with() {
+    // 1 MiB: 32 windows, each 2 × 20 ms.
+    let much = || open().produced("s1", 500, &"x".repeat(1 << 20)).delivered("s1", 900, &"x".repeat(1 << 20));
+    let told = |calm: u64| fails(much().kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
+    let enough = A + 32 * 40;
+    judged(&told(enough - 1), Is::Justified);
+    judged(&told(enough), Is::Grey);
+    judged(&told(2 * enough), Is::Grey);
+    judged(&told(2 * enough + 1), Is::Unjustified);
+}
+
+#[test]
 fn an_interval_without_fault_before_the_failure_is_one_too() {
     let told = |calm: u64| fails(open().kills(2_000, 30_000), 30_000 + calm).promise(|promise| promise.session = Duration::MAX);
     judged(&told(A - 1), Is::Justified);

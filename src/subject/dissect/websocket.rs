@@ -1,6 +1,6 @@
 //! WebSocket: the HTTP head with which a connection begins, and then frames.
 
-use super::{Dissector, Message};
+use super::{Dissector, Label, Message};
 
 /// How much of a message is kept to find its label in.
 const HEAD: usize = 512;
@@ -56,19 +56,27 @@ impl WebSocket {
         Self { read: 0, state: State::Http(Vec::new()), label }
     }
 
-    fn byte(&mut self, byte: u8) -> Option<String> {
+    /// Reads a piece that belongs together, at least one of these bytes: how many, and the label of the message that ends with them.
+    fn piece(&mut self, bytes: &[u8]) -> (usize, Option<Label>) {
+        let length = match &self.state {
+            State::Http(_) => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1),
+            State::Head(..) => 1,
+            State::Body(frame, _) => usize::try_from(frame.missing).map_or(bytes.len(), |missing| missing.min(bytes.len())),
+            State::Unknown => bytes.len(),
+        };
+        let piece = &bytes[..length];
         let (state, label) = match std::mem::replace(&mut self.state, State::Unknown) {
-            State::Http(head) => http(head, byte),
-            State::Head(head, payload) => self.frame_head(head, payload, byte),
-            State::Body(frame, payload) => self.frame_body(frame, payload, byte),
+            State::Http(head) => http(head, piece),
+            State::Head(head, payload) => self.frame_head(head, payload, piece),
+            State::Body(frame, payload) => self.frame_body(frame, payload, piece),
             State::Unknown => (State::Unknown, None),
         };
         self.state = state;
-        label
+        (length, label)
     }
 
-    fn frame_head(&self, mut head: Vec<u8>, payload: Payload, byte: u8) -> (State, Option<String>) {
-        head.push(byte);
+    fn frame_head(&self, mut head: Vec<u8>, payload: Payload, piece: &[u8]) -> (State, Option<Label>) {
+        head.extend(piece);
         match Frame::parse(&head) {
             None => (State::Head(head, payload), None),
             Some(frame) if frame.missing == 0 => self.ended(&frame, payload),
@@ -76,27 +84,31 @@ impl WebSocket {
         }
     }
 
-    fn frame_body(&self, mut frame: Frame, mut payload: Payload, byte: u8) -> (State, Option<String>) {
-        if matches!(frame.kind, Kind::Data) && payload.head.len() < HEAD {
-            payload.head.push(byte ^ frame.mask[(frame.at % 4) as usize]);
+    fn frame_body(&self, mut frame: Frame, mut payload: Payload, piece: &[u8]) -> (State, Option<Label>) {
+        if matches!(frame.kind, Kind::Data) {
+            let kept = piece.iter().zip(frame.at..).take(HEAD.saturating_sub(payload.head.len()));
+            payload.head.extend(kept.map(|(byte, at)| byte ^ frame.mask[(at % 4) as usize]));
         }
-        frame.at += 1;
-        frame.missing -= 1;
+        frame.at += piece.len() as u64;
+        frame.missing -= piece.len() as u64;
         if frame.missing == 0 { self.ended(&frame, payload) } else { (State::Body(frame, payload), None) }
     }
 
-    fn ended(&self, frame: &Frame, payload: Payload) -> (State, Option<String>) {
+    fn ended(&self, frame: &Frame, payload: Payload) -> (State, Option<Label>) {
         match frame.kind {
-            Kind::Control(name) => (State::Head(Vec::new(), payload), Some(name.to_owned())),
-            Kind::Data if frame.last => (State::Head(Vec::new(), Payload::default()), Some((self.label)(&payload.head))),
+            Kind::Control(name) => (State::Head(Vec::new(), payload), Some(name.to_owned().into())),
+            Kind::Data if frame.last => {
+                let label = Label::Made { begin: payload.head, by: self.label };
+                (State::Head(Vec::new(), Payload::default()), Some(label))
+            }
             Kind::Data => (State::Head(Vec::new(), payload), None),
         }
     }
 }
 
-/// One more byte of an HTTP head.
-fn http(mut head: Vec<u8>, byte: u8) -> (State, Option<String>) {
-    head.push(byte);
+/// More of an HTTP head, up to the end of a line.
+fn http(mut head: Vec<u8>, piece: &[u8]) -> (State, Option<Label>) {
+    head.extend(piece);
     if !head.ends_with(b"\r\n\r\n") {
         return (if head.len() < HTTP_HEAD { State::Http(head) } else { State::Unknown }, None);
     }
@@ -104,7 +116,7 @@ fn http(mut head: Vec<u8>, byte: u8) -> (State, Option<String>) {
     let upgrades = text.to_ascii_lowercase().contains("upgrade: websocket");
     let label = text.lines().next().unwrap_or_default().to_owned();
     let state = if upgrades { State::Head(Vec::new(), Payload::default()) } else { State::Unknown };
-    (state, Some(label))
+    (state, Some(label.into()))
 }
 
 impl Frame {
@@ -132,13 +144,13 @@ impl Frame {
 }
 
 impl Dissector for WebSocket {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
+    fn feed(&mut self, mut bytes: &[u8]) -> Vec<Message> {
         let mut messages = Vec::new();
-        for &byte in bytes {
-            self.read += 1;
-            if let Some(label) = self.byte(byte) {
-                messages.push(Message { end: self.read, label });
-            }
+        while !bytes.is_empty() {
+            let (length, label) = self.piece(bytes);
+            self.read += length as u64;
+            bytes = &bytes[length..];
+            messages.extend(label.map(|label| Message { end: self.read, label }));
         }
         messages
     }
@@ -157,7 +169,7 @@ mod tests {
     fn found(bytes: &[u8], piece: usize) -> Vec<(u64, String)> {
         let mut dissector = WebSocket::new(text);
         let messages = bytes.chunks(piece).flat_map(|piece| dissector.feed(piece));
-        messages.map(|message| (message.end, message.label)).collect()
+        messages.map(|message| (message.end, message.label.text())).collect()
     }
 
     #[test]

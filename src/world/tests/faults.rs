@@ -455,6 +455,21 @@ fn a_delay_is_over_when_what_it_made_late_has_arrived() {
 }
 
 #[test]
+fn a_stall_is_over_when_the_close_that_it_held_has_arrived() {
+    let client = |host: HostContext| async move {
+        let stream = connect(&host).await;
+        sleep(secs(1)).await;
+        drop(stream);
+        std::future::pending::<()>().await;
+    };
+    let stall = Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(2_500)) };
+    let history = history(&bare(echo, client), &plan([(500, stall)]));
+    let closed = when(&said(&history, true), "eof").unwrap();
+    let over = history.events.iter().find(|event| matches!(event.what, What::FaultEnded { .. })).unwrap();
+    assert!(closed > 3_000 && over.at.0 == closed, "closed at {closed}, over at {}", over.at);
+}
+
+#[test]
 fn the_healed_tail_ends_what_is_in_force_and_lets_nothing_begin() {
     let hosts = || (Host::from("client"), Host::from("server"));
     let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: None };

@@ -26,7 +26,7 @@ impl From<Bytes> for Base64 {
 
 impl Serialize for Base64 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&base64::display::Base64Display::new(&self.0, &STANDARD))
+        serializer.serialize_str(&STANDARD.encode(&self.0))
     }
 }
 
