@@ -44,6 +44,9 @@ pub struct Toolcall;
 /// Where the host listens.
 const PORT: u16 = 80;
 
+/// How long a host waits that could not listen.
+const LISTENS_AGAIN: Duration = Duration::from_millis(100);
+
 /// The token that a window hands over.
 const TOKEN: &str = "secret";
 
@@ -104,9 +107,13 @@ impl Subject for Toolcall {
 
     async fn serve(&self, host: HostContext) {
         let at = Endpoint::tcp(host.name.as_str(), PORT);
-        let listener = match host.env.net.listen(&at).await {
-            Ok(listener) => listener,
-            Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
+        // Whoever runs a server starts it again until it can listen.
+        let listener = loop {
+            match host.env.net.listen(&at).await {
+                Ok(listener) => break listener,
+                Err(error) => tracing::warn!(%error, "cannot listen at {at} yet"),
+            }
+            tokio::time::sleep(LISTENS_AGAIN).await;
         };
         let config = host::Config {
             provider: archive::PROVIDER.to_owned(),

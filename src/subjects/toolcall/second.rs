@@ -14,7 +14,6 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use super::eyes;
 use super::notes::{By, OfCall, OfChannel, digest};
 use super::settling::SETTLES;
-use crate::history::Call;
 use crate::net::{Endpoint, Stream};
 use crate::protocols::toolcall::state::apply;
 use crate::protocols::toolcall::wire::{
@@ -44,28 +43,25 @@ struct Copy {
     is_stirred: bool,
 }
 
-/// Opens one, and answers the call; then lives until it is closed from either side.
+/// Opens one, if that can be; it lives until it is closed from either side.
 pub(super) async fn live(
     host: HostContext,
     server: Endpoint,
     client: String,
     channels: Vec<String>,
-    call: Call,
     mut close: oneshot::Receiver<()>,
 ) {
-    let record = host.record.clone();
     let server = server.labelled(LABEL);
     let opening = timeout(PATIENCE, open(&host, &server, client, channels));
     let mut second = tokio::select! {
         biased;
-        _ = &mut close => return record.answered(call, "closed before it was open"),
+        _ = &mut close => return,
         opened = opening => match opened {
             Ok(Ok(second)) => second,
-            Ok(Err(why)) => return record.failed(call, why),
-            Err(_) => return record.failed(call, "no answer in time"),
+            // Nobody waits for it.
+            Ok(Err(_)) | Err(_) => return,
         }
     };
-    record.answered(call, "open");
     loop {
         let settles = second.settles;
         tokio::select! {

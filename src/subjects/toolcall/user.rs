@@ -219,7 +219,8 @@ impl User {
                 let (close, closed) = oneshot::channel();
                 self.seconds.push(close);
                 let (host, server, channels) = (self.host.clone(), self.server.clone(), self.window.eyes.channels());
-                self.busy.spawn(second::live(host, server, client.id(), channels, call, closed));
+                record.answered(call, "queued: opening");
+                self.busy.spawn(second::live(host, server, client.id(), channels, closed));
             }
             Operation::CloseSecond {} => match self.seconds.pop() {
                 Some(close) => {

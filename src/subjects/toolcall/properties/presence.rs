@@ -68,7 +68,7 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
 pub(super) fn returning_keeps(evidence: &Evidence<'_>) -> Vec<Broken> {
     let story = Story::of(evidence);
     let mut found = Vec::new();
-    for failed in &story.failed {
+    for failed in story.failed.iter().filter(|failed| failed.away) {
         if let Some(away) = too_short(&story, failed.owner, failed.at) {
             let sentence = format!(
                 "{}: it was failed at {}, though its owner {} was away since {away} only",

@@ -75,6 +75,9 @@ impl<'a> AtRest<'_, 'a> {
         if known == truth || known.is_empty() {
             return;
         }
+        if second && !self.is_of_the_only_second(host, here, at) {
+            return;
+        }
         let since = here.max(there).max(self.connected_since(host, second, at).unwrap_or(at));
         let calm = self.story.calm_since(at).max(since);
         if at.since(calm) >= self.story.moment() * 2 && at <= self.story.until {
@@ -85,6 +88,13 @@ impl<'a> AtRest<'_, 'a> {
             self.found.push(broken("replicas_converge", at, None, sentence));
             self.known.insert((host, channel, second), None);
         }
+    }
+
+    /// Whether a window has had one second connection only since it was noted what that knows.
+    fn is_of_the_only_second(&self, host: &str, noted: Time, at: Time) -> bool {
+        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.second);
+        let mut there = own.filter(|attached| attached.at <= at && attached.gone >= noted);
+        there.next().is_some_and(|only| only.at <= noted) && there.next().is_none()
     }
 
     /// Since when the newest connection of that kind has been there, if it is.

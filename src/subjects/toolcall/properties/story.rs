@@ -80,6 +80,8 @@ pub(super) struct FailedCall<'a> {
     pub(super) chat: &'a str,
     pub(super) call: &'a str,
     pub(super) owner: &'a str,
+    /// Whether the host took it for away, and not for somebody who let go of the chat.
+    pub(super) away: bool,
 }
 
 /// What the user of a window asked for.
@@ -202,6 +204,8 @@ impl<'a> Story<'a> {
                 let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
                 let Some(conn) = self.evidence.history.conns.get(index) else { return };
                 let (gone, over) = (conn.over.0.unwrap_or(NEVER), conn.over.1.unwrap_or(NEVER));
+                // A connection attempt may outlive the host that it was first made to.
+                let over = if over < at { gone } else { over };
                 let second = conn.name.contains("/second");
                 self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
             }
@@ -214,7 +218,8 @@ impl<'a> Story<'a> {
             "toolcall.host.call" => drop(owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat")))),
             "toolcall.host.call-failed" => {
                 let [chat, call, owner] = ["chat", "call", "owner"].map(|name| text(fields, name));
-                self.failed.push(FailedCall { at, chat, call, owner });
+                let away = FieldValue::number(fields, "away") == Some(1);
+                self.failed.push(FailedCall { at, chat, call, owner, away });
             }
             _ => {}
         }

@@ -52,7 +52,7 @@ fn calls(told: Told, ms: u64, call: &str, owner: &str) -> Told {
 }
 
 fn failed(told: Told, ms: u64, owner: &str) -> Told {
-    let fields = [("chat", "c1"), ("call", "call-1"), ("owner", owner)];
+    let fields = [("chat", "c1"), ("call", "call-1"), ("owner", owner), ("away", "1")];
     let told = milestone(told, ms, "server", "toolcall.host.call-failed", &fields);
     saw(told, ms, "server", "t1", "agent: call-1 is over: failed (gone)")
 }
