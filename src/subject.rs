@@ -20,12 +20,14 @@ use crate::net::BoxFuture;
 use crate::property::{Promise, Property};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
+pub mod disk;
 pub mod dissect;
 pub mod erased;
 pub mod nothing;
 pub mod recorder;
 pub mod tables;
 
+pub use disk::Disk;
 pub use dissect::{Dissector, Label, Lines, Message, WebSocket};
 pub use erased::Erased;
 pub use nothing::Nothing;
@@ -63,6 +65,11 @@ pub trait Subject: Send + Sync + 'static {
 
     /// The historical bugs that it can be told to have.
     fn defects(&self) -> &'static [DefectDoc] {
+        &[]
+    }
+
+    /// Versions that it had, or might have had, each a set of its defects: `--set variant=NAME`.
+    fn variants(&self) -> &'static [VariantDoc] {
         &[]
     }
 
@@ -153,6 +160,8 @@ pub struct HostContext {
     pub plan: Arc<Plan>,
     /// Where to record what is really so, and what the user sees.
     pub record: Recorder,
+    /// What this host kept in its earlier lives, and keeps for its later ones.
+    pub disk: Disk,
 }
 
 /// The operations that the user of one client asks for, as their time comes.
@@ -206,6 +215,17 @@ pub struct DefectDoc {
     pub breaks: &'static [&'static str],
     /// Where it really happened.
     pub source: &'static str,
+}
+
+/// A version of a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct VariantDoc {
+    /// Its name: `v1`.
+    pub name: &'static str,
+    /// The defects (their names in files) that make it up; none for the subject as it is.
+    pub defects: &'static [&'static str],
+    /// What it is like.
+    pub doc: &'static str,
 }
 
 /// A rule of a subject's ledger.

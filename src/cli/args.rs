@@ -362,6 +362,8 @@ pub enum What {
     Points,
     /// Historical bugs that can be switched on
     Defects,
+    /// Versions of the subject, each a set of its bugs
+    Variants,
     /// The ledger: what the subject keeps
     Rules,
     /// What must hold over every run

@@ -11,6 +11,7 @@ use crate::hunt::{Checks, Failed};
 use crate::report::say;
 use crate::scenario::{Body, Scenario};
 use crate::schedule::draw::GENERATOR;
+use crate::schedule::profile::Choice;
 use crate::schedule::{Plan, Profile};
 use crate::subject::Erased;
 
@@ -79,13 +80,18 @@ pub(super) fn ground(
     subjects: &[Arc<dyn Erased>],
 ) -> Result<Ground, Stop> {
     let mut profile = profile_of(subject, profile, subjects)?;
-    let (defects, limits) = changes.read(subject)?;
+    let (defects, sets) = changes.read(subject)?;
     for defect in defects {
         if !profile.defects.contains(&defect) {
             profile.defects.push(defect);
         }
     }
-    profile.limits.extend(limits.into_iter().map(|(name, value)| (name, crate::schedule::profile::Choice::Fixed(value))));
+    for set in sets {
+        match set {
+            select::Set::Limit(name, value) => drop(profile.limits.insert(name, Choice::Fixed(value))),
+            select::Set::Variant(variant) => variant.add_to(&mut profile.defects),
+        }
+    }
     Ok(Ground { subject: subject.clone(), profile: Arc::new(profile) })
 }
 
@@ -128,7 +134,7 @@ impl Changes {
     /// The defects and limits, looked up.
     fn read(&self, subject: &Arc<dyn Erased>) -> Result<(Vec<String>, Vec<select::Set>), Stop> {
         let defects = self.defect.iter().map(|name| select::defect(name, subject).map(|()| name.clone()));
-        let sets = self.set.iter().map(|set| select::limit(set, subject));
+        let sets = self.set.iter().map(|set| select::read_set(set, subject));
         Ok((defects.collect::<Result<_, _>>()?, sets.collect::<Result<_, _>>()?))
     }
 }

@@ -78,6 +78,13 @@ fn entries(what: What, subject: &Arc<dyn Erased>) -> Vec<Entry> {
             let row = |it: &crate::subject::DefectDoc| Entry::new(it.name, [it.doc.into(), breaks(it.breaks), it.source.into()]);
             subject.defects().iter().map(row).collect()
         }
+        What::Variants => {
+            let made_of = |it: &crate::subject::VariantDoc| match it.defects {
+                [] => "the subject as it is".to_owned(),
+                defects => format!("has {}", defects.join(", ")),
+            };
+            subject.variants().iter().map(|it| Entry::new(it.name, [it.doc.into(), made_of(it)])).collect()
+        }
         What::Rules => subject.rules().iter().map(|it| Entry::new(it.id, [it.doc.into(), it.source.into()])).collect(),
         What::Properties => property::list(subject.properties()).map(|(name, doc)| Entry::new(name, [doc.into()])).collect(),
         What::Operations => operations(subject.operations().as_value()),

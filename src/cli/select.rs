@@ -9,7 +9,7 @@ use crate::hunt;
 use crate::scenario::mistake::unknown;
 use crate::scenario::{Scenario, read_limit};
 use crate::schedule::{LimitValue, Order, Plan};
-use crate::subject::Erased;
+use crate::subject::{Erased, VariantDoc};
 use crate::world::Engine;
 
 use super::args::Select;
@@ -62,8 +62,10 @@ impl Select {
             }
         }
         for set in &self.set {
-            let (name, value) = limit(set, subject)?;
-            plans.iter_mut().for_each(|plan| plan.limits.set(name.as_str(), value));
+            match read_set(set, subject)? {
+                Set::Limit(name, value) => plans.iter_mut().for_each(|plan| plan.limits.set(name.as_str(), value)),
+                Set::Variant(variant) => plans.iter_mut().for_each(|plan| variant.add_to(&mut plan.defects)),
+            }
         }
         Ok(())
     }
@@ -78,17 +80,44 @@ pub fn defect(name: &str, subject: &Arc<dyn Erased>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A limit that is set, by name.
-pub type Set = (String, LimitValue);
+/// What is set.
+#[derive(Clone, Debug)]
+pub enum Set {
+    /// A limit, by name.
+    Limit(String, LimitValue),
+    /// The version of the subject.
+    Variant(VariantDoc),
+}
 
-/// Reads `LIMIT=VALUE`.
-pub fn limit(set: &str, subject: &Arc<dyn Erased>) -> Result<Set, Stop> {
+/// The name under which a version of the subject is set.
+const VARIANT: &str = "variant";
+
+impl VariantDoc {
+    /// Adds the defects that make this version up.
+    pub(super) fn add_to(&self, defects: &mut Vec<String>) {
+        for name in self.defects {
+            if !defects.iter().any(|known| known == name) {
+                defects.push((*name).to_owned());
+            }
+        }
+    }
+}
+
+/// Reads `LIMIT=VALUE`, or `variant=NAME` where the subject has several.
+pub fn read_set(set: &str, subject: &Arc<dyn Erased>) -> Result<Set, Stop> {
     let (name, value) = set.split_once('=').ok_or_else(|| Stop(format!("`{set}` sets nothing; write LIMIT=VALUE")))?;
+    let variants = subject.variants();
+    if name == VARIANT && !variants.is_empty() {
+        let found = variants.iter().find(|variant| variant.name == value);
+        let names = variants.iter().map(|variant| variant.name);
+        let missing = || Stop(unknown(&format!("no variant of {}", subject.name()), value, names));
+        return found.copied().map(Set::Variant).ok_or_else(missing);
+    }
     let known = subject.limits().iter().find(|limit| limit.name == name);
     let limits = subject.limits().iter().map(|limit| limit.name);
     let limit = known.ok_or_else(|| Stop(unknown(&format!("no limit of {}", subject.name()), name, limits)))?;
     let value = read_limit(limit, value).map_err(|why| Stop(format!("--set {set}: {why}")))?;
-    Ok((name.to_owned(), value))
+    Ok(Set::Limit(name.to_owned(), value))
 }
 
 /// The command that shows a run of a scenario again.

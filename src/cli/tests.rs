@@ -146,7 +146,7 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
     diff no/such/file.toml                   reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     new                                      reknit: the following required arguments were not provided: <SUBJECT>
     new mut                                  reknit: `mut` is no subject; did you mean `mute`?
-    list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, rules, properties, operations]; a similar value exists: 'limits'
+    list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, variants, rules, properties, operations]; a similar value exists: 'limits'
     list limits muet                         reknit: `muet` is no subject; did you mean `mute`?
     run no/such/file.toml                    reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     replay no/such/file.toml --until soon    reknit: --until soon: `soon` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`

@@ -97,6 +97,8 @@ pub struct Promise {
     pub detection: Duration,
     /// How long the client tries to recover before it fails what is durable.
     pub recovery: Duration,
+    /// Whether it fails what is durable then. A client that never does is back so long after the end of what kept it away.
+    pub gives_up: bool,
     /// How long one attempt to connect, or one call without a wait of its own, may take.
     pub attempt: Duration,
     /// How long a call waits at most for what lives and never answers: a puppet, or a host that plays the outside world.
@@ -132,6 +134,7 @@ impl Default for Promise {
         Self {
             detection: Duration::ZERO,
             recovery: Duration::ZERO,
+            gives_up: true,
             attempt: Duration::ZERO,
             call_wait: Duration::ZERO,
             round_trips: 2,

@@ -183,20 +183,25 @@ impl<'a> Path<'a> {
     /// and the way of the packets, from the last under the cause (detection counts from its arrival) to the last of the catch-up.
     ///
     /// Only a fault that began before the bound moves it: what was late before a fault is late. A fault that only adds latency and
-    /// never ends counts from its start, since `A` contains it. [`NEVER`] if something holds the path for ever.
+    /// never ends counts from its start, since `A` contains it. Where a client never gives up, a fault that killed counts to its end,
+    /// too. [`NEVER`] if something holds the path for ever.
     pub fn bound(&self, promise: &Promise, due: Time, wait: Duration) -> Time {
         let allowance = self.allowance(promise) + wait;
         self.spells.iter().fold(due + allowance, |bound, spell| {
             if spell.began > bound {
                 return bound;
             }
-            bound.max(spell.cause + allowance)
+            let cause = if promise.gives_up { spell.cause } else { spell.cause.max(spell.ended) };
+            bound.max(cause + allowance)
         })
     }
 
     /// By when a client has failed all that is durable, because nothing at all could pass for too long; the first such moment
     /// for what was due at `due`.
     pub fn severed_bound(&self, promise: &Promise, due: Time) -> Option<Time> {
+        if !promise.gives_up {
+            return None;
+        }
         self.severed.iter().filter(|(_, until)| *until > due).find_map(|&(from, until)| {
             let held = self.spells.iter().filter(|spell| !spell.kills && spell.began <= until && spell.ended >= from);
             let cause = held.map(|spell| spell.ended).fold(from.max(due), Time::max);
@@ -221,4 +226,19 @@ fn merged(mut intervals: Vec<(Time, Time)>, apart: Duration) -> Vec<(Time, Time)
         joins
     });
     intervals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::{BOUND, history};
+
+    #[test]
+    fn who_never_gives_up_may_take_as_long_as_it_is_kept_away() {
+        let told = history().opened("s1", 1, 0).ended("s1", 2_000, "total 0").partition(1_000, Some(200_000));
+        let done = |ms| told.clone().completed("s1", ms, "total 0");
+        assert_eq!(done(190_000).breaks("bounded_ending").len(), 1);
+        let patient = |ms: u64| done(ms).promise(|promise| promise.gives_up = false);
+        patient(200_000 + BOUND).holds("bounded_ending");
+        assert_eq!(patient(200_001 + BOUND).breaks("bounded_ending").len(), 1);
+    }
 }

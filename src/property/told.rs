@@ -43,6 +43,7 @@ fn promise() -> Promise {
     Promise {
         detection: Duration::from_secs(16),
         recovery: Duration::from_secs(25),
+        gives_up: true,
         attempt: Duration::from_secs(5),
         call_wait: Duration::ZERO,
         round_trips: 3,

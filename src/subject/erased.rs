@@ -6,7 +6,7 @@ use crate::history::{Call, Class, Side};
 use crate::property::{Promise, Property};
 use crate::schedule::{Limit, Limits, Operation, Plan};
 
-use super::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Root, Rule, Subject};
+use super::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Root, Rule, Subject, VariantDoc};
 
 /// A [`Subject`] of any operation type. Implemented for every subject; see there for what the methods mean.
 #[allow(missing_docs)]
@@ -17,6 +17,7 @@ pub trait Erased: Send + Sync + 'static {
     fn milestones(&self) -> &'static [MilestoneDoc];
     fn points(&self) -> &'static [PointDoc];
     fn defects(&self) -> &'static [DefectDoc];
+    fn variants(&self) -> &'static [VariantDoc];
     fn rules(&self) -> &'static [Rule];
     fn generation_milestone(&self) -> Option<&'static str>;
     fn catch_up_milestone(&self) -> Option<&'static str>;
@@ -83,6 +84,10 @@ impl<S: Subject> Erased for S {
 
     fn defects(&self) -> &'static [DefectDoc] {
         Subject::defects(self)
+    }
+
+    fn variants(&self) -> &'static [VariantDoc] {
+        Subject::variants(self)
     }
 
     fn rules(&self) -> &'static [Rule] {

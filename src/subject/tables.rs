@@ -10,7 +10,7 @@
 //! # assert_eq!((LIMITS[0].default, MILESTONES[0].only), (LimitValue::secs(25), None));
 //! ```
 
-use super::{DefectDoc, MilestoneDoc, PointDoc, Rule};
+use super::{DefectDoc, MilestoneDoc, PointDoc, Rule, VariantDoc};
 use crate::schedule::{Limit, LimitValue};
 
 /// A limit: its name, default, least value, and what it limits.
@@ -57,6 +57,11 @@ pub const fn defect(
     source: &'static str,
 ) -> DefectDoc {
     DefectDoc { rust, name, doc, breaks, source }
+}
+
+/// A version: its name, the defects that make it up, and what it is like.
+pub const fn variant(name: &'static str, defects: &'static [&'static str], doc: &'static str) -> VariantDoc {
+    VariantDoc { name, defects, doc }
 }
 
 /// A rule: its id, the rule, where it comes from.

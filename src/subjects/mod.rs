@@ -16,7 +16,13 @@ pub mod toolcall;
 pub use counter::Counter;
 #[cfg(feature = "exec")]
 pub use exec::Exec;
+#[cfg(feature = "toolcall")]
+pub use toolcall::Toolcall;
 
+#[cfg(any(feature = "exec", feature = "toolcall"))]
+mod judging;
+#[cfg(any(feature = "exec", feature = "toolcall"))]
+mod label;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -35,5 +41,7 @@ pub fn built_in() -> Vec<Arc<dyn Erased>> {
         Arc::new(Counter),
         #[cfg(feature = "exec")]
         Arc::new(Exec),
+        #[cfg(feature = "toolcall")]
+        Arc::new(Toolcall),
     ]
 }

@@ -11,6 +11,12 @@ pub(super) fn name(host: &str, declared: &str, nth: u64) -> String {
     format!("{owner}{declared}{time}")
 }
 
+/// The name of the n-th life of something: `client`, `client.2`.
+#[cfg(feature = "toolcall")]
+pub(super) fn name_of(what: &str, nth: u64) -> String {
+    if nth == 1 { what.to_owned() } else { format!("{what}.{nth}") }
+}
+
 /// The declared name in the name of a record.
 pub(super) fn declared(record: &str) -> &str {
     let name = record.rsplit_once('/').map_or(record, |(_, name)| name);

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crate::schedule::{Host, Orphans};
+use crate::subject::Disk;
 
 use super::local::{HostIx, NOBODY};
 use super::process::Processes;
@@ -28,6 +29,8 @@ pub(super) struct HostState {
     pub processes: Option<Processes>,
     /// Whether its processes outlive its death.
     pub orphans: Orphans,
+    /// What outlives it.
+    pub disk: Disk,
 }
 
 /// What a host runs.
@@ -56,6 +59,7 @@ impl HostState {
             sockets: 0,
             processes: None,
             orphans: Orphans::Die,
+            disk: Disk::default(),
         }
     }
 }

@@ -66,6 +66,7 @@ impl World {
     fn root(&mut self, host: HostIx) -> Root {
         let state = self.hosts.get(host);
         let (name, role, env) = (state.name.clone(), state.role, outside::env(host, state.processes.as_ref()));
+        let disk = state.disk.clone();
         if let Some(puppet) = self.plan.puppets.get(&name).cloned() {
             let port = self.subject.port();
             return match role {
@@ -78,7 +79,7 @@ impl World {
         }
         let limits = self.plan.limits.over(self.subject.limits());
         let record = Recorder::new(name.clone(), Arc::new(WorldJournal));
-        let context = HostContext { name, env, limits, plan: self.plan.clone(), record };
+        let context = HostContext { name, env, limits, plan: self.plan.clone(), record, disk };
         match role {
             Role::Client => {
                 let (user, operations) = unbounded_channel();

@@ -73,7 +73,8 @@ pub const SWARM_SETUP: Section = Section {
     doc: "For each of the subject's own tables (`stream` for `[stream.s1]`), what stands in its entries. Values are choices; \
           also ranges of durations (`\"0ms..200ms\"`) and sizes (`\"1B..64KiB\"`). A field that is there in a share of the \
           cases is a table with a `chance`: `{ chance = 0.1, value = 7 }`, or, where it is a table itself, `{ chance = 0.1, \
-          after = \"0ms..40s\" }`. Where a list is wanted, a list is a value, and a list of lists is a choice.",
+          after = \"0ms..40s\" }`. Where a list is wanted, a list is a value (with choices in its tables), and a \
+          list of lists is a choice.",
     keys: &[],
 };
 

@@ -19,6 +19,10 @@ pub fn entry(node: &Node<'_>, schema: &Json) -> Parsed<Template> {
 }
 
 fn template(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
+    if node.is_list() && is_list_of_tables(node, schema, root) {
+        let items = plain(schema, root).get("items").unwrap_or(&Json::Null);
+        return node.list("a list")?.iter().map(|item| template(item, items, root)).collect::<Parsed<_>>().map(Template::List);
+    }
     if node.is_list() && !is_itself(node, schema, root) {
         let list = node.list("a list")?;
         if list.is_empty() {
@@ -42,6 +46,12 @@ fn is_itself(node: &Node<'_>, schema: &Json, root: &Json) -> bool {
     types(plain(schema, root)).contains(&"array") && !node.list("a list").is_ok_and(choice)
 }
 
+/// Whether a list is one value, in whose entries there may be choices.
+fn is_list_of_tables(node: &Node<'_>, schema: &Json, root: &Json) -> bool {
+    let tables = |list: Vec<Node<'_>>| !list.is_empty() && list.iter().all(Node::is_table);
+    is_itself(node, schema, root) && node.list("a list").is_ok_and(tables)
+}
+
 /// A table, or a value that is there in a share of the cases.
 fn maybe(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
     let table = node.free_table()?;
@@ -59,12 +69,19 @@ fn maybe(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
 fn fields(node: &Node<'_>, schema: &Json, root: &Json, with_chance: bool) -> Parsed<Template> {
     let table = node.free_table()?;
     let schema = plain(schema, root);
-    let properties = schema.get("properties").and_then(Json::as_object);
-    if let Some(properties) = properties {
-        table.only(properties.keys().map(String::as_str).chain(with_chance.then_some("chance")))?;
+    // A table that is one of several has the keys of all of them, one at a time.
+    let several = alternatives(schema, root);
+    let properties: Vec<_> = several.iter().filter_map(|one| one.get("properties").and_then(Json::as_object)).collect();
+    if !properties.is_empty() {
+        let known = properties.iter().flat_map(|properties| properties.keys()).map(String::as_str);
+        table.only(known.chain(with_chance.then_some("chance")))?;
+    }
+    let is_tagged = properties.len() > 1 && properties.iter().all(|properties| properties.len() == 1);
+    if is_tagged && table.entries().count() != 1 {
+        return node.wrong(format!("`{}` must be exactly one of what it can be", node.label));
     }
     shape::required(&table, schema)?;
-    let of = |name: &str| properties.and_then(|properties| properties.get(name)).unwrap_or(&Json::Null);
+    let of = |name: &str| properties.iter().find_map(|properties| properties.get(name)).unwrap_or(&Json::Null);
     let entries = table.entries().filter(|entry| !(with_chance && entry.label == "chance"));
     let field = |entry: Node<'_>| Ok((entry.label.to_owned(), template(&entry, of(entry.label), root)?));
     entries.map(field).collect::<Parsed<_>>().map(Template::Table)

@@ -108,6 +108,7 @@ fn template(of: &Template) -> Inline {
         Template::Numbers(low, high) => range(low.to_string(), high.to_string()),
         Template::Durations(low, high) => range(units::duration(*low), units::duration(*high)),
         Template::Sizes(low, high) => range(units::size(*low), units::size(*high)),
+        Template::List(items) => Inline::list(items.iter().map(template)),
         Template::Table(fields) => Inline::table(fields.iter().map(|(name, field)| (name.clone(), template(field)))),
         Template::Maybe(chance, inner) => {
             let chance = ("chance".to_owned(), Inline::number(*chance));

@@ -23,6 +23,8 @@ pub enum Template {
     Durations(Duration, Duration),
     /// A size between these, both included, as text: `64KiB`.
     Sizes(u64, u64),
+    /// A list of these, in order.
+    List(Vec<Template>),
     /// A table with these fields.
     Table(IndexMap<String, Template>),
     /// A field that is there in a share of the cases, from 0 to 1.
@@ -43,6 +45,10 @@ impl Template {
             Template::Numbers(low, high) => u64::between(low, high, dice).into(),
             Template::Durations(low, high) => LimitValue::Duration(Duration::between(low, high, dice)).to_string().into(),
             Template::Sizes(low, high) => LimitValue::Bytes(u64::between(low, high, dice)).to_string().into(),
+            Template::List(items) => {
+                let item = |(n, item): (usize, &Template)| item.draw(&mut keyed(dice.next_u64(), "item", &[n as u64]));
+                Value::Array(items.iter().enumerate().filter_map(item).collect())
+            }
             Template::Table(fields) => {
                 let mut table = Map::new();
                 for (name, field) in fields {
@@ -120,6 +126,14 @@ mod tests {
         for (n, value) in drawn.iter().enumerate() {
             assert_eq!(value["lines"], draw(&template(0.0), n as u64)["lines"]);
         }
+    }
+
+    #[test]
+    fn the_entries_of_a_list_are_drawn_each_by_itself() {
+        let list = Template::List(vec![Template::Numbers(0, 1 << 40), Template::Fixed(7.into()), Template::Numbers(0, 1 << 40)]);
+        let drawn = draw(&list, 1);
+        assert_eq!((drawn.as_array().unwrap().len(), &drawn[1]), (3, &json!(7)));
+        assert_ne!(drawn[0], drawn[2]);
     }
 
     #[test]

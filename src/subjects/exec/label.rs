@@ -1,26 +1,14 @@
 //! What a person calls a message of the exec protocol: `process/read p1 after 40`, `answer 3`, `error 2 -32010`.
 
+use crate::subjects::label::{self, Told};
+
 /// The label of a message, out of its begin.
 pub(super) fn label(head: &[u8]) -> String {
-    let text = String::from_utf8_lossy(head);
-    let word = |key: &str| field(&text, key).map(|value| value.trim_matches('"').to_owned());
-    let mut label = match (word("method"), word("id")) {
-        (Some(method), _) => method,
-        (None, Some(id)) if text.contains("\"error\":") => format!("error {id}"),
-        (None, Some(id)) => format!("answer {id}"),
-        (None, None) => return "?".to_owned(),
-    };
-    for (key, before) in FIELDS {
-        if let Some(value) = word(key) {
-            label.push_str(before);
-            label.push_str(&value);
-        }
-    }
-    label
+    label::label(head, FIELDS)
 }
 
 /// The fields that are told, and what stands before each.
-const FIELDS: [(&str, &str); 9] = [
+const FIELDS: &[Told] = &[
     ("resumeSessionId", " resume "),
     ("sessionId", " session "),
     ("processId", " "),
@@ -31,14 +19,6 @@ const FIELDS: [(&str, &str); 9] = [
     ("exitCode", " exit "),
     ("code", " "),
 ];
-
-/// The value of a key, where it is a number or a short string.
-fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
-    let start = text.find(&format!("\"{key}\":"))? + key.len() + 3;
-    let rest = &text[start..];
-    let end = rest.find([',', '}', ']'])?;
-    (end <= 40 && !rest.starts_with(['{', '['])).then_some(&rest[..end])
-}
 
 #[cfg(test)]
 mod tests {

@@ -128,6 +128,7 @@ impl Subject for Exec {
         Promise {
             detection,
             recovery: client.recovery_deadline,
+            gives_up: true,
             attempt: client.connect_timeout + client.initialize_timeout,
             call_wait: client.call_wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more

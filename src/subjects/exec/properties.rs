@@ -33,10 +33,11 @@ use std::time::Duration;
 use super::follow;
 use super::reading::sum;
 use super::web;
-use crate::history::{Call, Ending, Event, Stream, Time, What};
+use crate::history::{Call, Ending, Stream, Time, What};
 use crate::property::{Broken, Evidence, GIVEN_UP, Property};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
+use crate::subjects::judging::{Trouble, broken, has_puppet, host, judged};
 use crate::subjects::records;
 
 mod generations;
@@ -166,48 +167,6 @@ pub(super) const OWN: &[Property] = &[
     Property { name: "write_ids_are_own", doc: "no two clients use the same id for a write", check: repair::write_ids_are_own },
 ];
 
-fn broken(property: &'static str, at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
-    Broken { property, at, stream: stream.cloned(), sentence }
-}
-
-/// The entries of a run until its clients are closed.
-fn judged<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Event> {
-    let until = Time::from(evidence.plan.horizon);
-    evidence.history.events.iter().take_while(move |event| event.at <= until)
-}
-
-/// The host of an entry; nothing where it has none.
-fn host(event: &Event) -> &str {
-    event.host.as_ref().map_or("", |host| host.as_str())
-}
-
-/// What is wrong with the network or a host at a moment.
-#[derive(Default)]
-struct Trouble {
-    /// How many faults are in force.
-    in_force: usize,
-    /// When a fault last began or ended, or a host died.
-    last: Option<Time>,
-    /// How many bytes processes have printed: much is longer on its way.
-    printed: usize,
-}
-
-impl Trouble {
-    fn pass(&mut self, event: &Event) {
-        match &event.what {
-            What::Produced { bytes, .. } => {
-                self.printed += bytes.len();
-                return;
-            }
-            What::FaultBegan { .. } => self.in_force += 1,
-            What::FaultEnded { .. } => self.in_force = self.in_force.saturating_sub(1),
-            What::Died { .. } => {}
-            _ => return,
-        }
-        self.last = Some(event.at);
-    }
-}
-
 /// What the user saw is wrong, but for an exit in its place.
 fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
@@ -232,11 +191,6 @@ fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
 /// The process that exited, and the number of its exit, as the server says.
 fn exited(fields: &[(&'static str, FieldValue)]) -> Option<(String, u64)> {
     Some((FieldValue::text(fields, "process")?.to_owned(), FieldValue::number(fields, "seq")?))
-}
-
-/// What a puppet answers has no truth.
-fn has_puppet(evidence: &Evidence<'_>) -> bool {
-    evidence.plan.has_puppet(evidence.servers)
 }
 
 fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {

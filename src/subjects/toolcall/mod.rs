@@ -1,16 +1,178 @@
-//! The tables of `toolcall`: its limits, what its product code says, where it can be held, and the bugs that it can be
-//! told to have.
+//! `toolcall` in a world: the glue of [`protocols::toolcall`](crate::protocols::toolcall).
 //!
-//! This is not a subject yet: its operations, user, properties and dissector are to be written, and `built_in` does not name it.
-//! The tables are kept true against the product code meanwhile.
+//! - [`setup`]: what a scenario says of agents, tools and restores; [`operations`]: what the user of a window can ask for.
+//! - `agent`, `archive`, `settling`: the world behind the host. They record what is really so.
+//! - `user`: the user of a window; `eyes`: what it sees; `tools`: what its window runs; `second`: a connection more of the same
+//!   client.
+//! - `notes`: how all of them note what becomes of calls and channels.
+//! - `properties`: what must hold on top of the generic properties.
+//! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: what messages are called.
+//!
+//! In the history a turn `t1` is a stream: what its agent says, read by each user who looks at its chat. A second start by the same
+//! host is `t1.2`; those of the second window are `client2/t1`.
 
-pub mod defects;
+use std::time::Duration;
+
+use crate::history::Side;
+use crate::net::Endpoint;
+use crate::property::{Promise, Property, Work};
+use crate::protocols::toolcall::host::{self, Host};
+use crate::schedule::{Limit, Limits};
+use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
+
+mod agent;
+mod archive;
+mod eyes;
+mod label;
 pub mod limits;
-pub mod marks;
+mod notes;
+pub mod operations;
+mod properties;
+mod second;
+mod settling;
+pub mod setup;
+pub mod tables;
+mod tools;
+mod user;
 
-pub use defects::{DEFECTS, VARIANTS};
-pub use limits::LIMITS;
-pub use marks::{MILESTONES, POINTS};
+use operations::Operation;
 
-#[cfg(test)]
-mod tests;
+/// The Agent Host Protocol.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Toolcall;
+
+/// Where the host listens.
+const PORT: u16 = 80;
+
+/// How long a host waits that could not listen.
+const LISTENS_AGAIN: Duration = Duration::from_millis(100);
+
+/// The token that a window hands over.
+const TOKEN: &str = "secret";
+
+impl Subject for Toolcall {
+    type Operation = Operation;
+
+    fn name(&self) -> &'static str {
+        "toolcall"
+    }
+
+    fn about(&self) -> &'static str {
+        "turns of agents, and the tools that windows run for them, over connections that overlap: the Agent Host Protocol"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        limits::LIMITS
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        tables::MILESTONES
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        tables::POINTS
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        tables::DEFECTS
+    }
+
+    fn variants(&self) -> &'static [VariantDoc] {
+        tables::VARIANTS
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        tables::RULES
+    }
+
+    fn generation_milestone(&self) -> Option<&'static str> {
+        Some("toolcall.client.opened")
+    }
+
+    fn catch_up_milestone(&self) -> Option<&'static str> {
+        Some("toolcall.client.connected")
+    }
+
+    fn swarm(&self) -> Option<&'static str> {
+        Some(include_str!("../../../scenarios/toolcall/swarm-default.toml"))
+    }
+
+    fn port(&self) -> u16 {
+        PORT
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        setup::tables()
+    }
+
+    async fn serve(&self, host: HostContext) {
+        let at = Endpoint::tcp(host.name.as_str(), PORT);
+        // Whoever runs a server starts it again until it can listen.
+        let listener = loop {
+            match host.env.net.listen(&at).await {
+                Ok(listener) => break listener,
+                Err(error) => tracing::warn!(%error, "cannot listen at {at} yet"),
+            }
+            tokio::time::sleep(LISTENS_AGAIN).await;
+        };
+        let config = host::Config {
+            provider: archive::PROVIDER.to_owned(),
+            tokens: [(archive::PROVIDER.to_owned(), TOKEN.to_owned())].into_iter().collect(),
+            agent: std::sync::Arc::new(agent::Player::new(host.plan.clone(), host.record.clone())),
+            archive: std::sync::Arc::new(archive::DiskArchive::new(host.plan.clone(), host.disk.clone())),
+            limits: limits::host_limits(&host.limits),
+        };
+        let server = Host::new(&host.env, config);
+        for (name, count) in tables::CENSUS {
+            let census = server.census();
+            host.record.gauge(name, move || count(&census.counts()));
+        }
+        let channels = std::iter::once(setup::SESSION.to_owned()).chain(setup::chats(&host.plan)).collect();
+        let observing = settling::observe(server.census(), channels, host.record.clone(), host.disk.clone());
+        tokio::select! {
+            biased;
+            () = server.serve(listener) => {}
+            () = observing => {}
+        }
+    }
+
+    async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
+        let server = Endpoint::tcp("server", PORT);
+        user::User::new(host, server).run(operations).await;
+    }
+
+    fn promise(&self, limits: &Limits) -> Promise {
+        let client = limits::client_limits(limits);
+        let host = limits::host_limits(limits);
+        let detection = client.wire.ping_interval + client.wire.pong_deadline;
+        let host_detection = host.wire.ping_interval + host.wire.pong_deadline;
+        let attempt = client.connect_timeout + client.handshake_timeout;
+        Promise {
+            detection: detection.max(host_detection),
+            // A client never gives up; it is back after the pause that it is in, and the attempt in which that ends.
+            recovery: client.back_off_max + attempt,
+            gives_up: false,
+            attempt,
+            call_wait: Duration::ZERO,
+            round_trips: 6, // SYN, upgrade, handshake, tokens, and what is asked for again, twice
+            back_off: client.back_off_max + client.connect_timeout / 2,
+            work: Work { attempts: 10, frames: 200, polls: 400 },
+            memory: vec![
+                ("questions", 64),
+                ("unconfirmed", client.unconfirmed as u64 + 64),
+                ("held", client.held as u64 + 64),
+                ("running", client.running_tools as u64 + 64),
+            ],
+            settle: host_detection + host.grace + host.client_retention.max(Duration::from_secs(120)) + Duration::from_secs(130),
+            ..Promise::default()
+        }
+    }
+
+    fn properties(&self) -> &'static [Property] {
+        properties::OWN
+    }
+
+    fn dissector(&self, _: Side) -> Box<dyn Dissector> {
+        Box::new(WebSocket::new(label::label))
+    }
+}

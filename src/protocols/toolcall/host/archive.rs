@@ -13,6 +13,9 @@ pub trait Archive: Send + Sync {
 
     /// Keeps a channel as it is now. Saves come in order; one that fails is the archive's to report.
     fn save(&self, channel: &str, stored: Stored);
+
+    /// Keeps a channel no more: there is none of that name now.
+    fn forget(&self, channel: &str);
 }
 
 /// An archive in memory: it lives as long as somebody holds it, a host that is restarted with it included.
@@ -27,5 +30,9 @@ impl Archive for MemoryArchive {
 
     fn save(&self, channel: &str, stored: Stored) {
         self.0.lock().expect("nothing panics under the lock").insert(channel.to_owned(), stored);
+    }
+
+    fn forget(&self, channel: &str) {
+        self.0.lock().expect("nothing panics under the lock").remove(channel);
     }
 }

@@ -3,7 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use tokio::sync::watch;
+
 use super::shared::Shared;
+use crate::protocols::toolcall::wire::SnapshotState;
 
 /// How much of everything a host holds. Does not keep it alive.
 #[derive(Clone)]
@@ -42,5 +45,15 @@ impl Census {
         let Some(shared) = self.0.upgrade() else { return Counts::default() };
         let core = shared.core();
         Counts { connections: shared.connections.load(Ordering::Relaxed), ..core.counts() }
+    }
+
+    /// What a channel is like now; `None` where it is not in memory, or the host is gone.
+    pub fn state(&self, channel: &str) -> Option<SnapshotState> {
+        self.0.upgrade()?.core().state(channel).cloned()
+    }
+
+    /// Hears of every change of a channel; `None` where the host is gone.
+    pub fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.0.upgrade()?.core().changes())
     }
 }

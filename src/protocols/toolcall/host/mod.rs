@@ -16,12 +16,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinError, JoinSet};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::limits::HostLimits;
 use crate::Env;
 use crate::net::{Listener, Stream};
 use crate::protocols::counted::Counted;
+use crate::resume::EVER;
 
 mod agent;
 mod archive;
@@ -41,6 +42,9 @@ use shared::Shared;
 /// How long the host waits after it could not accept a connection: whatever is short then (files, memory) stays short for a
 /// moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How much longer than its deadline a restore is let go on.
+const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// A host: sessions, who serves them, and who works in them.
 pub struct Host {
@@ -152,9 +156,16 @@ impl Tasks {
         match effect {
             Effect::Restore(channel) => {
                 let loaded = shared.archive.load(channel.clone());
-                self.all.spawn(async move { Done::Restored(channel, loaded.await) });
+                // By then the core has given it up: nobody waits, and nothing is left.
+                let patience =
+                    if crate::defect!(RestoreWithoutDeadline) { EVER } else { shared.limits.restore_deadline + A_MOMENT };
+                self.all.spawn(async move {
+                    let stored = timeout(patience, loaded).await;
+                    Done::Restored(channel, stored.ok().flatten())
+                });
             }
             Effect::Save(channel, stored) => shared.archive.save(&channel, *stored),
+            Effect::Forget(channel) => shared.archive.forget(&channel),
             Effect::Begin { chat, turn: id, text, client } => {
                 let (agent, shared) = (self.host.agent.clone(), shared.clone());
                 let key = (chat.clone(), id.clone());

@@ -141,6 +141,7 @@ impl Walk {
             match effect {
                 Effect::Restore(channel) => self.restoring.push(channel),
                 Effect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
+                Effect::Forget(channel) => drop(self.archive.remove(&channel)),
                 Effect::Begin { .. } | Effect::Stop { .. } => {}
             }
         }

@@ -7,7 +7,9 @@ use tokio::time::Instant;
 use super::outbound::{Asked, Purpose};
 use super::{Core, Effect, answer};
 use crate::protocols::toolcall::client::Failure;
-use crate::protocols::toolcall::wire::{ActionEnvelope, ErrorBody, Message, RequestId, SubscribeResult, code, method, read};
+use crate::protocols::toolcall::wire::{
+    ActionEnvelope, ErrorBody, Message, RequestId, StateAction, SubscribeResult, code, method, read,
+};
 
 impl Core {
     /// A frame came over a connection.
@@ -81,6 +83,9 @@ impl Core {
             });
             if full {
                 self.let_go(&envelope.channel);
+            }
+            if let StateAction::SessionChatRemoved(removed) = &envelope.action {
+                self.gone(&removed.chat);
             }
             self.seen = self.seen.max(envelope.server_seq);
         }

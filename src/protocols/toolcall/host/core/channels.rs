@@ -234,6 +234,7 @@ impl Core {
     pub(super) fn remove_channel(&mut self, channel: &str) {
         self.channels.remove(channel);
         self.causes.remove(channel);
+        self.ask_outside(Effect::Forget(channel.to_owned()));
         if let Some(turn) = self.turns.remove(channel) {
             self.ask_outside(Effect::Stop { chat: channel.to_owned(), turn: turn.id });
         }

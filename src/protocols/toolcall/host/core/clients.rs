@@ -120,14 +120,15 @@ impl Core {
     }
 
     /// A client is here over this connection, from now on.
-    pub(super) fn arrived(&mut self, client: &str, conn: ConnId, now: Instant) {
+    pub(super) fn arrived(&mut self, name: &str, conn: ConnId, now: Instant) {
         let limits = self.limits;
-        let client = self.clients.entry(client.to_owned()).or_insert_with(|| Client::new(&limits, now));
+        let client = self.clients.entry(name.to_owned()).or_insert_with(|| Client::new(&limits, now));
         client.arriving.remove(&conn);
         if crate::defect!(LeaseSurvivesReturn)
-            && let Some(lease) = client.presence.lease().filter(|_| !client.unheld.is_empty())
+            && let Some(lease) = client.presence.lease()
         {
-            client.stale = Some((lease.until(), client.unheld.keys().cloned().collect()));
+            let depends = self.causes.iter().filter(|(_, clients)| clients.contains(name)).map(|(channel, _)| channel.clone());
+            client.stale = Some((lease.until(), depends.collect())).filter(|(_, channels): &(_, Vec<_>)| !channels.is_empty());
         }
         if !client.is_here() {
             client.here_since = now;

@@ -64,6 +64,8 @@ pub enum Effect {
     Restore(String),
     /// A channel is to be kept, for a restore.
     Save(String, Box<Stored>),
+    /// A channel is gone, and nothing of it is to be kept.
+    Forget(String),
     /// A turn began: an agent is to work.
     Begin {
         /// The chat.
@@ -201,6 +203,7 @@ impl Core {
     pub fn due(&self) -> Option<Instant> {
         let leases = self.clients.values().filter_map(|client| client.due(&self.limits));
         let restores = self.channels.values().filter_map(|channel| channel.restoring);
+        let restores = restores.filter(|_| !crate::defect!(RestoreWithoutDeadline));
         let handshakes = self.transports.values().filter_map(Transport::handshake_until);
         let asked = self.reverse.values().map(|asked| asked.until);
         leases.chain(restores).chain(handshakes).chain(asked).min()

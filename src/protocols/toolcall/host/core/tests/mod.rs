@@ -74,6 +74,7 @@ impl Host {
                     None => self.restored(&channel),
                 },
                 Effect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
+                Effect::Forget(channel) => drop(self.archive.remove(&channel)),
                 Effect::Begin { chat, turn, .. } => self.told.push(format!("begin {chat} {turn}")),
                 Effect::Stop { chat, turn } => self.told.push(format!("stop {chat} {turn}")),
             }

@@ -1,28 +1,25 @@
 //! The historical bugs that `toolcall` can be told to have, and the sets of them that were the versions of its original. The
 //! numbers are those of the collected facts; the first 22 really happened.
 
-use crate::subject::DefectDoc;
-use crate::subject::tables::defect;
-
-/// A version of the original: its name, the defects (as in files) that make it up, and what it was.
-pub type Variant = (&'static str, &'static [&'static str], &'static str);
+use crate::subject::tables::{defect, variant};
+use crate::subject::{DefectDoc, VariantDoc};
 
 /// The versions.
 #[rustfmt::skip]
-pub const VARIANTS: &[Variant] = &[
-    ("v1", &["one-pointer", "place-goes-at-once", "no-inbound-deadline"], "one pointer a client; its time is that of the last handshake or loss"),
-    ("recency", &["every-frame-stamps", "no-inbound-deadline"], "every frame is a sign of life, and silence is absence"),
-    ("list", &["newest-transport-only", "no-inbound-deadline"], "a list of connections a client, without cursors, without a deadline"),
-    ("reknit", &[], "a list of connections, each with a cursor and a deadline"),
+pub const VARIANTS: &[VariantDoc] = &[
+    variant("v1", &["one-pointer", "place-goes-at-once", "no-inbound-deadline"], "one pointer a client; its time is that of the last handshake or loss"),
+    variant("recency", &["every-frame-stamps", "no-inbound-deadline"], "every frame is a sign of life, and silence is absence"),
+    variant("list", &["newest-transport-only", "no-inbound-deadline"], "a list of connections a client, without cursors, without a deadline"),
+    variant("reknit", &[], "a list of connections, each with a cursor and a deadline"),
 ];
 
 /// The defects.
 #[rustfmt::skip]
 pub const DEFECTS: &[DefectDoc] = &[
     // -- who is here
-    defect("OnePointer", "one-pointer", &["no_live_client_failed"],
+    defect("OnePointer", "one-pointer", &["no_live_client_failed", "returning_keeps", "owner_can_run"],
         "where the newest of a client's connections closes, the client counts as gone", "facts, 1"),
-    defect("EveryFrameStamps", "every-frame-stamps", &["no_live_client_failed"],
+    defect("EveryFrameStamps", "every-frame-stamps", &["no_live_client_failed", "returning_keeps"],
         "a client that says nothing for the grace counts as gone, connected or not", "facts, 2"),
     defect("LeaseSurvivesReturn", "lease-survives-return", &["no_live_client_failed", "returning_keeps"],
         "a client that comes back is failed by the lease of its absence", "facts, 3"),
@@ -30,9 +27,9 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a client that the host does not know counts as gone", "facts, 5"),
     defect("PlaceGoesAtOnce", "place-goes-at-once", &["returning_keeps"],
         "a client whose last connection ends is active no more, at once", "facts, B.3"),
-    defect("NoInboundDeadline", "no-inbound-deadline", &["gone_is_failed"],
+    defect("NoInboundDeadline", "no-inbound-deadline", &["gone_is_failed", "no_residue"],
         "the host never pings: a half-open connection keeps its client alive", "facts, 24"),
-    defect("LeaseNeverEnds", "lease-never-ends", &["gone_is_failed"],
+    defect("LeaseNeverEnds", "lease-never-ends", &["gone_is_failed", "no_residue"],
         "nothing happens when a client does not come back", "facts, B.0"),
     defect("RearmFromNow", "rearm-from-now", &["gone_is_failed"],
         "each call that begins for an absent client makes the wait for it begin anew", "facts, 42"),
@@ -55,7 +52,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a call that is over becomes ready, or has a result, again", "facts, 6"),
     defect("FailedCallRuns", "failed-call-runs", &["no_work_for_what_is_over"],
         "a streaming call that is failed runs for a moment before", "facts, 33"),
-    defect("LateCompletionEchoed", "late-completion-echoed", &["one_outcome", "replicas_converge"],
+    defect("LateCompletionEchoed", "late-completion-echoed", &["rejections_are_heard"],
         "a result that comes too late is echoed as if it counted", "facts, 32"),
     // -- channels
     defect("BaselineNotAsked", "baseline-not-asked", &["replicas_converge"],
@@ -70,7 +67,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the end of one connection takes a chat from memory that another holds", "facts, 14"),
     defect("CancelledCleansNewer", "cancelled-cleans-newer", &["holds_are_exact", "replicas_converge"],
         "a subscription that was taken back while it waited takes the next one with it", "facts, 15"),
-    defect("NewestTransportOnly", "newest-transport-only", &["replicas_converge"],
+    defect("NewestTransportOnly", "newest-transport-only", &["replicas_converge", "gap_free"],
         "only the newest connection of a client is told; when it ends, the older one has a hole", "facts, 23"),
     defect("ReplayOffByOne", "replay-off-by-one", &["replicas_converge"],
         "a replay is given though its first action is not kept any more", "facts, 36"),
@@ -78,7 +75,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a client that has seen more than happened is told that it missed nothing", "facts, 35"),
     defect("EpochIgnored", "epoch-ignored", &["replicas_converge"],
         "a client of another life of the host is taken for one of this", "facts, 17 and 35"),
-    defect("RestoreWithoutDeadline", "restore-without-deadline", &["requests_settle"],
+    defect("RestoreWithoutDeadline", "restore-without-deadline", &["requests_settle", "bounded_ending", "no_residue"],
         "a restore that never ends holds its subscription up for ever", "facts, 29"),
     defect("AnswersOvertake", "answers-overtake", &["replicas_converge"],
         "a snapshot is told before the actions that it includes", "facts, B.4"),
@@ -87,38 +84,38 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a client may do what only the host does", "facts, 21"),
     defect("RepetitionTakesEffect", "repetition-takes-effect", &["actions_once"],
         "an action that is said again takes effect again", "facts, 25"),
-    defect("TurnStartedTwice", "turn-started-twice", &["actions_once"],
+    defect("TurnStartedTwice", "turn-started-twice", &["at_most_once", "actions_once"],
         "a turn that begins a second time begins from nothing", "facts, 25"),
     defect("ReverseOutlivesTransport", "reverse-outlives-transport", &["requests_settle"],
         "a question to a client is not given up with the connection over which it was asked", "facts, 38"),
     // -- the client
-    defect("SecondLossUnnoticed", "second-loss-unnoticed", &["requests_settle"],
+    defect("SecondLossUnnoticed", "second-loss-unnoticed", &["client_comes_back", "bounded_ending"],
         "a connection that is lost in the middle of its handshake is waited for, for ever", "facts, 18"),
     defect("AttemptsRunOut", "attempts-run-out", &["client_comes_back"],
         "after ten attempts there is no other", "facts, 19"),
     defect("NoBackOff", "no-back-off", &["bounded_work"],
         "attempts follow each other without a pause", "facts, B.5"),
-    defect("ReplayNotApplied", "replay-not-applied", &["replicas_converge"],
+    defect("ReplayNotApplied", "replay-not-applied", &["replicas_converge", "gap_free", "bounded_ending"],
         "a replay moves the cursor, and nothing else", "facts, 20"),
-    defect("OnlyTheRootIsReseated", "only-the-root-is-reseated", &["replicas_converge"],
+    defect("OnlyTheRootIsReseated", "only-the-root-is-reseated", &["replicas_converge", "gap_free", "bounded_ending"],
         "of the snapshots of a reconnect only the root's counts", "facts, 20"),
     defect("TokensForgotten", "tokens-forgotten", &["client_comes_back"],
         "a host that was restarted is handed no tokens", "facts, 17"),
     defect("MissingIsKept", "missing-is-kept", &["replicas_converge"],
         "a channel for which there is no snapshot is kept as if it lived", "facts, 37"),
-    defect("NamesWhatItLacks", "names-what-it-lacks", &["replicas_converge"],
+    defect("NamesWhatItLacks", "names-what-it-lacks", &["replay_is_used", "replicas_converge"],
         "a client that comes back names channels of which it has no state", "facts, 10"),
     defect("AppliesTwice", "applies-twice", &["replicas_converge"],
         "an action that is known already is applied again", "facts, 12"),
-    defect("RejectionUnheard", "rejection-unheard", &["replicas_converge"],
+    defect("RejectionUnheard", "rejection-unheard", &["rejections_are_heard", "bounded_ending", "replicas_converge"],
         "what the host refused stays assumed", "facts, 32"),
     defect("RepeatsBackwards", "repeats-backwards", &["in_order"],
         "actions are said again in the wrong order", "facts, 40"),
     defect("TwoQueues", "two-queues", &["in_order"],
         "requests and actions that waited are said from two queues", "facts, 40"),
-    defect("HeldActionsForgotten", "held-actions-forgotten", &["actions_once"],
+    defect("HeldActionsForgotten", "held-actions-forgotten", &["bounded_ending", "actions_once"],
         "what was done without a connection is never said", "facts, 17"),
-    defect("InFlightForgotten", "in-flight-forgotten", &["requests_settle"],
+    defect("InFlightForgotten", "in-flight-forgotten", &["requests_settle", "bounded_ending"],
         "a request in flight at a loss is never answered", "facts, 18"),
     defect("RunsBeforeCaughtUp", "runs-before-caught-up", &["no_work_for_what_is_over"],
         "a call is begun before it is known that it is over", "facts, 33"),
@@ -126,11 +123,11 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a client runs the calls of another", "facts, 7"),
     defect("WorksOn", "works-on", &["no_work_for_what_is_over"],
         "a tool works on when its call is over", "facts, 33"),
-    defect("PanicsUnreported", "panics-unreported", &["gone_is_failed"],
+    defect("PanicsUnreported", "panics-unreported", &["results_count"],
         "a tool that breaks down says nothing, and its call waits", "facts, 7"),
     // -- the connection, as with exec
-    defect("PingWithoutDeadline", "ping-without-deadline", &["gone_is_failed"],
+    defect("PingWithoutDeadline", "ping-without-deadline", &["gone_is_failed", "no_residue"],
         "a ping that is not answered has no consequence", "facts, B.5"),
-    defect("KeepaliveLost", "keepalive-lost", &["no_live_client_failed"],
+    defect("KeepaliveLost", "keepalive-lost", &["healthy_is_kept", "no_live_client_failed"],
         "nobody is pinged: a quiet peer counts as dead", "facts, B.5"),
 ];

@@ -1,0 +1,191 @@
+//! The agent of the simulated host: it plays the script of each turn, and notes what really came of it.
+//!
+//! What it says is the stream of the turn. That a turn of a call's has begun is the effect of that call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::notes::{self, By, OfCall};
+use super::setup::{self, Asking, Calling, STRANGER, Saying, Scene, Whose};
+use crate::history::{Call, Stream};
+use crate::net::BoxFuture;
+use crate::protocols::toolcall::host::{self, CallId, Ended, Owner, Turn};
+use crate::schedule::Plan;
+use crate::subject::Recorder;
+use crate::subjects::records;
+
+/// How a turn that is over ends for whoever reads it, be it that it was cancelled.
+pub(super) const OVER: &str = "over";
+
+/// Plays the scripts of a plan.
+#[derive(Clone)]
+pub(super) struct Player {
+    plan: Arc<Plan>,
+    record: Recorder,
+    questions: Arc<AtomicU64>,
+}
+
+impl Player {
+    pub(super) fn new(plan: Arc<Plan>, record: Recorder) -> Self {
+        Self { plan, record, questions: Arc::default() }
+    }
+}
+
+impl host::Agent for Player {
+    fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
+        let player = self.clone();
+        Box::pin(async move {
+            let stream = Stream::from(turn.id.as_str());
+            if let Ok(call) = turn.text.parse() {
+                player.record.effect(Call(call), turn.chat.as_str());
+            }
+            let script = setup::turn(&player.plan, records::declared(&turn.id)).script;
+            let _ends = Ends { record: player.record.clone(), stream: stream.clone() };
+            Part { player, turn, stream }.play(script).await;
+        })
+    }
+}
+
+/// Records the end of what an agent says, however it ends.
+struct Ends {
+    record: Recorder,
+    stream: Stream,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.record.ended(&self.stream, OVER);
+    }
+}
+
+/// The agent's part in one turn.
+struct Part {
+    player: Player,
+    turn: Turn,
+    stream: Stream,
+}
+
+impl Part {
+    async fn play(self, script: Vec<Scene>) {
+        let mut calls = JoinSet::new();
+        for scene in script {
+            match scene {
+                Scene::Wait(span) => sleep(span.0).await,
+                Scene::Say(saying) => self.say(saying).await,
+                Scene::Call(calling) => {
+                    let waits = calling.waits;
+                    let call = Calls { record: self.player.record.clone(), turn: self.turn.clone(), stream: self.stream.clone() };
+                    if waits {
+                        call.play(calling).await;
+                    } else {
+                        calls.spawn(call.play(calling));
+                    }
+                }
+                Scene::Ask(asking) => self.ask(asking).await,
+            }
+        }
+        while calls.join_next().await.is_some() {}
+    }
+
+    /// Says words, which no other turn says.
+    async fn say(&self, saying: Saying) {
+        let mut part: Option<String> = None;
+        for n in 1..=saying.times {
+            sleep(saying.every.0).await;
+            let mut word = format!("{}:{n}", self.stream);
+            word.extend(std::iter::repeat_n('.', (saying.letters as usize).saturating_sub(word.len())));
+            word.push('\n');
+            let said = match &part {
+                None => self.turn.say(&word).map(|name| part = Some(name)),
+                Some(part) => self.turn.continue_saying(part, &word),
+            };
+            match said {
+                Ok(()) => self.player.record.produced(&self.stream, word),
+                Err(refused) => return tracing::debug!(%refused, "nothing more can be said"),
+            }
+        }
+    }
+
+    async fn ask(&self, asking: Asking) {
+        let Some(client) = self.turn.client.clone() else { return };
+        let number = format!("question-{}", self.player.questions.fetch_add(1, Ordering::Relaxed) + 1);
+        let note = |what: String| OfCall { by: By::Agent, call: &number, what: &what }.note(&self.player.record, &self.stream);
+        note(format!("{}{client}", notes::ASKS));
+        let takes = u64::try_from(asking.takes.0.as_millis()).unwrap_or(u64::MAX);
+        let answer = self.turn.ask(&client, "resourceRead", &json!({ "uri": "file:///x", "takes": takes })).await;
+        note(match answer {
+            Ok(answer) => format!("{}an answer: {}", notes::HEARS, answer.get()),
+            Err(why) => format!("{}of none: {why}", notes::HEARS),
+        });
+    }
+}
+
+/// The agent's part in one tool call.
+struct Calls {
+    record: Recorder,
+    turn: Turn,
+    stream: Stream,
+}
+
+impl Calls {
+    fn note(&self, id: &CallId, what: &str) {
+        OfCall { by: By::Agent, call: &id.id, what }.note(&self.record, &self.stream);
+    }
+
+    async fn play(self, calling: Calling) {
+        let owner = match (calling.owner, &self.turn.client) {
+            (Whose::Starter, Some(client)) => Owner::Client(client.clone()),
+            (Whose::Stranger, _) => Owner::Client(STRANGER.to_owned()),
+            _ => Owner::Any,
+        };
+        let id = match self.turn.start_call(&calling.tool, owner) {
+            Ok(id) => id,
+            Err(refused) => return tracing::debug!(%refused, "no call can begin"),
+        };
+        let chosen = if calling.owner == Whose::Any { "" } else { notes::OF_ITS_CHOICE };
+        self.note(&id, &format!("{}{}{chosen}", notes::CALLS, calling.tool));
+        if timeout(calling.patience.0, self.go_on(&id, &calling)).await.is_err() {
+            self.note(&id, notes::GIVEN_UP);
+        }
+    }
+
+    async fn go_on(&self, id: &CallId, calling: &Calling) {
+        tokio::select! {
+            biased;
+            _ = self.turn.ended(id) => {}
+            () = self.stream(id, calling) => {}
+        }
+        if self.turn.ready(id, &json!({}), calling.confirm).is_ok() {
+            self.note(id, notes::READY);
+        }
+        if calling.confirm {
+            self.turn.permission(id).await;
+        }
+        let ended = self.turn.ended(id).await;
+        self.note_end(id, ended);
+    }
+
+    async fn stream(&self, id: &CallId, calling: &Calling) {
+        for _ in 0..PIECES {
+            sleep(calling.streams.0 / PIECES).await;
+            // A call that was failed meanwhile takes no more.
+            let _ = self.turn.stream(id, "{}");
+        }
+    }
+
+    fn note_end(&self, id: &CallId, ended: Ended) {
+        let ended = match ended {
+            Ended::Completed(result) if result.success => "completed".to_owned(),
+            Ended::Completed(result) => format!("failed ({})", result.past_tense_message.as_text()),
+            Ended::Cancelled => "cancelled".to_owned(),
+        };
+        self.note(id, &format!("{}{ended}", notes::OVER));
+    }
+}
+
+/// In how many pieces the parameters of a call stream.
+const PIECES: u32 = 2;

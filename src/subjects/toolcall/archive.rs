@@ -1,0 +1,100 @@
+//! Where the simulated host keeps its session and chats: on its disk, which outlives it. A restore takes as long as the scenario says.
+
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use super::setup::{self, CHANNEL, ChannelSetup, SESSION};
+use crate::net::BoxFuture;
+use crate::protocols::toolcall::host::{Archive, Stored};
+use crate::protocols::toolcall::state::{chat, session};
+use crate::protocols::toolcall::wire::SnapshotState;
+use crate::schedule::Plan;
+use crate::subject::Disk;
+
+/// When everything that is there at the start was made.
+const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
+
+/// What is kept of a channel that is gone.
+const FORGOTTEN: &str = "";
+
+/// The name of the host's kind of agent.
+pub(super) const PROVIDER: &str = "agent";
+
+/// The session, its chats, and what was kept of them since.
+pub(super) struct DiskArchive {
+    plan: Arc<Plan>,
+    disk: Disk,
+}
+
+impl DiskArchive {
+    pub(super) fn new(plan: Arc<Plan>, disk: Disk) -> Self {
+        Self { plan, disk }
+    }
+}
+
+impl Archive for DiskArchive {
+    fn load(&self, channel: String) -> BoxFuture<'static, Option<Stored>> {
+        let setup: ChannelSetup = self.plan.entry(CHANNEL, &channel).unwrap_or_default();
+        let stored = match self.disk.read(&channel) {
+            Some(kept) => read(&kept),
+            None => at_first(&self.plan, &channel),
+        };
+        Box::pin(async move {
+            sleep(setup.restores.0).await;
+            stored
+        })
+    }
+
+    fn save(&self, channel: &str, stored: Stored) {
+        let kept = serde_json::to_string(&(stored.session, stored.state)).expect("a state is plain data");
+        self.disk.write(channel, kept);
+    }
+
+    fn forget(&self, channel: &str) {
+        self.disk.write(channel, FORGOTTEN);
+    }
+}
+
+fn read(kept: &str) -> Option<Stored> {
+    serde_json::from_str(kept).ok().map(|(session, state)| Stored { session, state })
+}
+
+/// What a disk keeps of a channel, if it was ever saved, and is there.
+pub(super) fn kept(disk: &Disk, channel: &str) -> Option<SnapshotState> {
+    read(&disk.read(channel)?).map(|stored| stored.state)
+}
+
+/// What there is at the start: one session, with empty chats.
+fn at_first(plan: &Plan, channel: &str) -> Option<Stored> {
+    let chats = setup::chats(plan);
+    let empty = |name: &str| chat::new(name, name, AT_FIRST.to_owned());
+    if channel == SESSION {
+        let mut state = session::new(PROVIDER, SESSION);
+        state.chats = chats.iter().map(|name| session::summary(&empty(name))).collect();
+        return Some(Stored { session: None, state: SnapshotState::Session(Box::new(state)) });
+    }
+    let is_there = chats.iter().any(|name| name == channel);
+    let state = || SnapshotState::Chat(Box::new(empty(channel)));
+    is_there.then(|| Stored { session: Some(SESSION.to_owned()), state: state() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_kept_is_there_again_as_it_was() {
+        let disk = Disk::default();
+        let archive = DiskArchive::new(Arc::new(Plan::new("toolcall")), disk.clone());
+        for channel in ["s1", "c1"] {
+            let first = archive.load(channel.to_owned()).await.unwrap();
+            archive.save(channel, first.clone());
+            let again = DiskArchive::new(Arc::new(Plan::new("toolcall")), disk.clone());
+            assert_eq!(again.load(channel.to_owned()).await, Some(first));
+        }
+        assert_eq!(archive.load("c9".to_owned()).await, None);
+        archive.forget("c1");
+        assert_eq!(archive.load("c1".to_owned()).await, None);
+    }
+}

@@ -1,0 +1,236 @@
+//! What the user of a window sees of the channels that it looks at: it records what agents say, and notes what becomes of calls and
+//! channels, out of the state that the host confirmed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::agent::OVER;
+use super::notes::{By, OfCall, OfChannel, digest};
+use super::setup::SESSION;
+use crate::history::{Call, Stream};
+use crate::protocols::toolcall::client::Client;
+use crate::protocols::toolcall::state::call;
+use crate::protocols::toolcall::wire::SnapshotState;
+use crate::protocols::toolcall::wire::ahp::state::{ChatState, ResponsePart, SessionState, ToolCallState};
+use crate::subject::Recorder;
+
+/// What a user knows of the channels that it looks at. A window that is loaded again has new eyes.
+pub(super) struct Eyes {
+    record: Recorder,
+    all: Mutex<BTreeMap<String, Seen>>,
+}
+
+/// What is known of a channel.
+#[derive(Default)]
+struct Seen {
+    /// What it was like at the last look.
+    state: Option<SnapshotState>,
+    /// Whether it changed since it was last weighed.
+    is_stirred: bool,
+    /// The turns that are open for its user, with what was read of each.
+    open: BTreeMap<String, String>,
+    /// Those that ended for it.
+    over: BTreeSet<String>,
+    /// How each call was at the last look.
+    calls: BTreeMap<String, &'static str>,
+    title: Option<String>,
+    chats: BTreeSet<String>,
+}
+
+/// A call that waits for its user's consent.
+pub(super) struct Waits {
+    pub(super) chat: String,
+    pub(super) turn: String,
+    pub(super) call: String,
+    pub(super) tool: String,
+    pub(super) owner: String,
+}
+
+impl Eyes {
+    pub(super) fn new(record: Recorder) -> Self {
+        Self { record, all: Mutex::default() }
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The channels that the user looks at.
+    pub(super) fn channels(&self) -> Vec<String> {
+        self.all().keys().cloned().collect()
+    }
+
+    /// The user looks at a channel from now on.
+    pub(super) fn watch(&self, channel: &str) {
+        self.all().entry(channel.to_owned()).or_default();
+    }
+
+    /// The user does not look at a channel any more.
+    pub(super) fn let_go(&self, channel: &str, by: Call) {
+        let Some(seen) = self.all().remove(channel) else { return };
+        seen.open.keys().for_each(|turn| self.record.gave_up(Some(&Stream::from(turn.as_str())), by));
+        if seen.state.is_some() {
+            OfChannel::LetGo.note(&self.record, channel);
+        }
+    }
+
+    /// The turn that is under way in a chat, as far as the user knows.
+    pub(super) fn turn_in(&self, chat: &str) -> Option<String> {
+        match self.all().get(chat)?.state.as_ref()? {
+            SnapshotState::Chat(state) => state.active_turn.as_ref().map(|turn| turn.id.clone()),
+            _ => None,
+        }
+    }
+
+    /// Looks at all channels. Returns the calls that begin to wait for a consent, and whether anything is to be weighed later.
+    pub(super) fn look(&self, client: &Client) -> (Vec<Waits>, bool) {
+        let (mut waits, mut is_stirred) = (Vec::new(), false);
+        let mut gone = Vec::new();
+        for (channel, seen) in self.all().iter_mut() {
+            let state = client.confirmed(channel);
+            if state == seen.state {
+                is_stirred |= seen.is_stirred;
+                continue;
+            }
+            match &state {
+                None => gone.push(channel.clone()),
+                Some(state) => {
+                    let note = if seen.state.is_none() { OfChannel::Known } else { OfChannel::Stirs };
+                    if seen.state.is_none() || !seen.is_stirred {
+                        note.note(&self.record, channel);
+                    }
+                    self.read(channel, state, seen, &mut waits);
+                }
+            }
+            seen.state = state;
+            (seen.is_stirred, is_stirred) = (true, true);
+        }
+        gone.iter().for_each(|channel| self.gone(channel));
+        (waits, is_stirred)
+    }
+
+    /// Weighs what has changed.
+    pub(super) fn weigh(&self) {
+        for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_stirred) {
+            seen.is_stirred = false;
+            let digest = seen.state.as_ref().map(digest).unwrap_or_default();
+            OfChannel::Settles { second: false, digest: &digest }.note(&self.record, channel);
+        }
+    }
+
+    /// There is no such channel any more: what was open in it is not for its user to have.
+    fn gone(&self, channel: &str) {
+        let Some(seen) = self.all().remove(channel) else { return };
+        OfChannel::Gone.note(&self.record, channel);
+        seen.open.keys().for_each(|turn| self.record.gave_up(Some(&Stream::from(turn.as_str())), Call(0)));
+    }
+
+    fn read(&self, channel: &str, state: &SnapshotState, seen: &mut Seen, waits: &mut Vec<Waits>) {
+        match state {
+            SnapshotState::Session(session) => self.read_session(session, seen),
+            SnapshotState::Chat(chat) => self.read_chat(channel, chat, seen, waits),
+            _ => {}
+        }
+    }
+
+    fn read_session(&self, session: &SessionState, seen: &mut Seen) {
+        if seen.title.as_ref() != Some(&session.title) {
+            OfChannel::Title(&session.title).note(&self.record, SESSION);
+            seen.title = Some(session.title.clone());
+        }
+        let chats: BTreeSet<String> = session.chats.iter().map(|chat| chat.resource.clone()).collect();
+        chats.difference(&seen.chats).for_each(|chat| OfChannel::Lists(chat).note(&self.record, SESSION));
+        seen.chats = chats;
+    }
+
+    fn read_chat(&self, name: &str, chat: &ChatState, seen: &mut Seen, waits: &mut Vec<Waits>) {
+        let mut known = BTreeSet::new();
+        for turn in &chat.turns {
+            known.insert(turn.id.clone());
+            if seen.over.contains(&turn.id) {
+                continue;
+            }
+            self.read_turn(name, &turn.id, &turn.response_parts, seen, waits);
+            self.record.completed(&Stream::from(turn.id.as_str()), OVER);
+            seen.open.remove(&turn.id);
+            seen.over.insert(turn.id.clone());
+        }
+        if let Some(turn) = &chat.active_turn {
+            known.insert(turn.id.clone());
+            self.read_turn(name, &turn.id, &turn.response_parts, seen, waits);
+        }
+        let lost: Vec<String> = seen.open.keys().filter(|turn| !known.contains(*turn)).cloned().collect();
+        for turn in lost {
+            seen.open.remove(&turn);
+            self.record.broke(&Stream::from(turn.as_str()), "the host does not know the turn any more");
+        }
+    }
+
+    fn read_turn(&self, chat: &str, turn: &str, parts: &[ResponsePart], seen: &mut Seen, waits: &mut Vec<Waits>) {
+        let stream = Stream::from(turn);
+        let read = seen.open.entry(turn.to_owned()).or_insert_with(|| {
+            self.record.opened(&stream, Call(0));
+            String::new()
+        });
+        let said: String = parts.iter().filter_map(said).collect();
+        // What does not go on where it was is told whole: nobody has said that.
+        let news = said.strip_prefix(read.as_str()).unwrap_or(&said);
+        if !news.is_empty() {
+            self.record.delivered(&stream, news.to_owned(), None);
+        }
+        *read = said;
+        for state in parts.iter().filter_map(called) {
+            let (id, status) = (call::id(state).to_owned(), status(state));
+            if seen.calls.insert(format!("{turn} {id}"), status) == Some(status) {
+                continue;
+            }
+            OfCall { by: By::User, call: &id, what: &format!("is {status}") }.note(&self.record, &stream);
+            if let ToolCallState::PendingConfirmation(pending) = state {
+                let owner = call::owner(state).unwrap_or_default().to_owned();
+                let (chat, turn, tool) = (chat.to_owned(), turn.to_owned(), pending.tool_name.clone());
+                waits.push(Waits { chat, turn, call: id, tool, owner });
+            }
+        }
+    }
+}
+
+fn said(part: &ResponsePart) -> Option<&str> {
+    match part {
+        ResponsePart::Markdown(part) => Some(&part.content),
+        _ => None,
+    }
+}
+
+fn called(part: &ResponsePart) -> Option<&ToolCallState> {
+    match part {
+        ResponsePart::ToolCall(part) => Some(&part.tool_call),
+        _ => None,
+    }
+}
+
+/// The calls of a chat's turn that is under way, in a word each.
+pub(super) fn statuses(chat: &ChatState) -> Vec<(String, String, &'static str)> {
+    let turn = chat.active_turn.iter();
+    let calls = turn.flat_map(|turn| turn.response_parts.iter().filter_map(called).map(move |state| (turn, state)));
+    calls.map(|(turn, state)| (turn.id.clone(), call::id(state).to_owned(), status(state))).collect()
+}
+
+/// How a call is, in a word.
+fn status(state: &ToolCallState) -> &'static str {
+    match state {
+        ToolCallState::Streaming(_) => "streaming",
+        ToolCallState::PendingConfirmation(_) => "to be confirmed",
+        ToolCallState::Running(_) => "running",
+        ToolCallState::Completed(done) if done.success => COMPLETED,
+        ToolCallState::Completed(_) => FAILED,
+        ToolCallState::Cancelled(_) => CANCELLED,
+        _ => "something else",
+    }
+}
+
+/// How a call is that has a result.
+pub(super) const COMPLETED: &str = "completed";
+/// How a call is that has failed.
+pub(super) const FAILED: &str = "failed";
+/// How a call is that was cancelled.
+pub(super) const CANCELLED: &str = "cancelled";

@@ -1,0 +1,128 @@
+//! What the user of a window can ask for: plain data.
+//!
+//! `t1` is an entry of `[turn.t1]`, `c1` one of `[channel.c1]`.
+
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use proptest::sample::select;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::setup::{self, SESSION, TURN};
+use crate::history::Class;
+use crate::schedule::Plan;
+use crate::subject::Operations;
+
+/// What the user of a window can ask for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Operation {
+    /// Begins a turn. What its agent says is the stream `t1`; begun again by the same host, `t1.2`.
+    #[serde(rename_all = "kebab-case")]
+    StartTurn {
+        /// The turn: an entry of `[turn.NAME]`, which says in which chat.
+        turn: String,
+    },
+    /// Cancels the turn that is under way in a chat, as far as the user knows.
+    #[serde(rename_all = "kebab-case")]
+    CancelTurn {
+        /// The chat.
+        chat: String,
+    },
+    /// Gives the session another title, which tells who gave it by which call: `client 7`.
+    Rename {},
+    /// Looks at a chat from now on.
+    #[serde(rename_all = "kebab-case")]
+    Watch {
+        /// The chat.
+        chat: String,
+    },
+    /// Wants to know no more of one chat; or of the session, and with it of all its chats.
+    #[serde(rename_all = "kebab-case")]
+    Unwatch {
+        /// The session, or the chat.
+        channel: String,
+    },
+    /// Makes a chat in the session, named after the call: `n7`.
+    NewChat {},
+    /// Lets a chat go, for everybody.
+    #[serde(rename_all = "kebab-case")]
+    DisposeChat {
+        /// The chat.
+        chat: String,
+    },
+    /// Loads the window again: from now on it is another client.
+    Reload {},
+    /// Opens another connection of the same client, which looks at what the window looks at, and says nothing.
+    OpenSecond {},
+    /// Closes the newest of those connections.
+    CloseSecond {},
+    /// Tries to do what only the host does: to begin a call, in the name of the window.
+    #[serde(rename_all = "kebab-case")]
+    Forge {
+        /// The chat.
+        chat: String,
+    },
+}
+
+impl Operations for Operation {
+    fn class(&self) -> Class {
+        match self {
+            Self::Watch { .. } | Self::NewChat {} | Self::DisposeChat { .. } | Self::OpenSecond {} => Class::InFlight,
+            _ => Class::Durable,
+        }
+    }
+
+    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
+        let mut turns: Vec<String> = plan.entries(TURN).map(|(name, _)| name.to_owned()).collect();
+        if turns.is_empty() {
+            turns.push("t1".to_owned());
+        }
+        let chat = select(setup::chats(plan)).boxed();
+        // Now and then one that there is not.
+        let watched = prop_oneof![12 => chat.clone(), 1 => Just("nowhere".to_owned())];
+        let channel = prop_oneof![4 => chat.clone(), 1 => Just(SESSION.to_owned())];
+        prop_oneof![
+            5 => select(turns).prop_map(|turn| Self::StartTurn { turn }),
+            1 => chat.clone().prop_map(|chat| Self::CancelTurn { chat }),
+            3 => Just(Self::Rename {}),
+            3 => watched.prop_map(|chat| Self::Watch { chat }),
+            2 => channel.prop_map(|channel| Self::Unwatch { channel }),
+            2 => Just(Self::NewChat {}),
+            1 => chat.clone().prop_map(|chat| Self::DisposeChat { chat }),
+            2 => Just(Self::Reload {}),
+            4 => Just(Self::OpenSecond {}),
+            3 => Just(Self::CloseSecond {}),
+            1 => chat.prop_map(|chat| Self::Forge { chat }),
+        ]
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn operations_are_read_as_they_are_written_in_a_file() {
+        for value in [
+            json!({ "start-turn": { "turn": "t1" } }),
+            json!({ "cancel-turn": { "chat": "c1" } }),
+            json!({ "rename": {} }),
+            json!({ "watch": { "chat": "c2" } }),
+            json!({ "unwatch": { "channel": "s1" } }),
+            json!({ "new-chat": {} }),
+            json!({ "dispose-chat": { "chat": "c2" } }),
+            json!({ "reload": {} }),
+            json!({ "open-second": {} }),
+            json!({ "close-second": {} }),
+            json!({ "forge": { "chat": "c1" } }),
+        ] {
+            let operation: Operation = serde_json::from_value(value.clone()).unwrap();
+            assert_eq!(serde_json::to_value(operation).unwrap(), value);
+        }
+        let mistake = serde_json::from_value::<Operation>(json!({ "rename": { "to": "x" } })).unwrap_err();
+        assert!(mistake.to_string().contains("unknown field `to`"));
+    }
+}

@@ -1,0 +1,182 @@
+//! What clients do: each at most once, in order, heard or refused, and never what only the host does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::story::{Story, text};
+use crate::history::{Call, Time, What};
+use crate::property::{Broken, Evidence};
+use crate::schedule::FieldValue;
+use crate::subjects::judging::{broken, has_puppet, host, judged};
+use crate::subjects::records;
+use crate::subjects::toolcall::notes::OfChannel;
+use crate::subjects::toolcall::user::FORGED;
+
+/// The call that a title or the name of a chat tells of: `client 7`, `n7`.
+fn call_of(told: &str) -> Option<Call> {
+    let number = told.strip_prefix('n').or_else(|| told.rsplit_once(' ').map(|(_, number)| number))?;
+    number.parse().ok().map(Call)
+}
+
+/// G6: what was refused did not happen, and what happened happened once.
+pub(super) fn actions_once(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if has_puppet(evidence) {
+        return Vec::new();
+    }
+    let story = Story::of(evidence);
+    // A host that remembers no outcome can only refuse what it has done before.
+    let forgets = story.host_limits.outcomes < super::story::defaults().outcomes;
+    let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &str>) = (BTreeMap::new(), BTreeMap::new());
+    let mut titles: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        let did = match &event.what {
+            What::Effect { call, .. } => Some(*call),
+            What::Answered { call, result } if result.starts_with("refused") => {
+                refused.insert(*call, result);
+                Some(*call)
+            }
+            What::Saw { stream, what } => match OfChannel::read(what) {
+                Some(OfChannel::Title(title)) => {
+                    let seen = titles.entry(host(event)).or_default();
+                    if seen.contains(&title) && call_of(title).is_some() {
+                        let sentence = format!("{stream}: {} saw the title `{title}` again (at {})", host(event), event.at);
+                        found.push(broken("actions_once", event.at, None, sentence));
+                    }
+                    seen.push(title);
+                    call_of(title).inspect(|call| {
+                        happened.entry(*call).or_insert(event.at);
+                    })
+                }
+                Some(OfChannel::LetGo | OfChannel::Gone) => {
+                    titles.remove(host(event));
+                    None
+                }
+                _ => None,
+            },
+            // A host that dies has forgotten titles.
+            What::Died { .. } => {
+                titles.clear();
+                None
+            }
+            _ => None,
+        };
+        if let What::Effect { call, .. } = &event.what {
+            happened.entry(*call).or_insert(event.at);
+        }
+        if let Some(call) = did.filter(|_| !forgets)
+            && let (Some(when), Some(why)) = (happened.get(&call), refused.get(&call))
+        {
+            let sentence =
+                format!("{call}: it happened at {when}, and its user was told that it did not ({why}; at {})", event.at);
+            found.push(broken("actions_once", event.at, None, sentence));
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// What one window asks for happens in that order, be it said as an action or as a request.
+pub(super) fn in_order(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if has_puppet(evidence) {
+        return Vec::new();
+    }
+    let story = Story::of(evidence);
+    // What is seen in one look has no order.
+    let mut newest: BTreeMap<(&str, &str), (Call, Time)> = BTreeMap::new();
+    let mut seen: BTreeSet<(&str, Call)> = BTreeSet::new();
+    let mut done: BTreeMap<&str, Call> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        if let What::Answered { call, result } = &event.what
+            && ["named ", "made "].iter().any(|did| result.starts_with(did))
+        {
+            let newest = done.entry(host(event)).or_insert(*call);
+            if *newest > *call {
+                let sentence = format!("{call}: it was done after {newest}, which was asked for later (at {})", event.at);
+                found.push(broken("in_order", event.at, None, sentence));
+            }
+            *newest = *call.max(newest);
+        }
+        let What::Saw { what, .. } = &event.what else { continue };
+        let told = match OfChannel::read(what) {
+            Some(OfChannel::Title(told) | OfChannel::Lists(told)) => told,
+            // Whoever looks anew sees everything at once.
+            Some(OfChannel::LetGo | OfChannel::Gone) => {
+                newest.retain(|(user, _), _| *user != host(event));
+                continue;
+            }
+            _ => continue,
+        };
+        let Some(call) = call_of(told) else { continue };
+        let Some(asker) = story.asked.get(&call).map(|asked| asked.host) else { continue };
+        let user = host(event);
+        let died = story.deaths.iter().any(|death| *death <= event.at);
+        if !seen.insert((user, call)) || died {
+            continue;
+        }
+        let (newest, when) = newest.entry((user, asker)).or_insert((call, event.at));
+        if *newest > call && *when < event.at {
+            let sentence = format!("{call}: it happened after {newest}, which {asker} asked for later (at {})", event.at);
+            found.push(broken("in_order", event.at, None, sentence));
+        }
+        if call > *newest {
+            (*newest, *when) = (call, event.at);
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// G11.
+pub(super) fn authority(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let forged = judged(evidence).filter_map(|event| match &event.what {
+        What::Answered { call, result } if result == FORGED => {
+            let sentence = format!("{call}: a window began a call, which only the host does (at {})", event.at);
+            Some(broken("authority", event.at, None, sentence))
+        }
+        _ => None,
+    });
+    forged.collect()
+}
+
+/// G6: what the host refuses, its client takes back.
+pub(super) fn rejections_are_heard(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    if has_puppet(evidence) || !story.deaths.is_empty() {
+        return Vec::new();
+    }
+    let mut refused: BTreeMap<&str, BTreeMap<u64, Time>> = BTreeMap::new();
+    let mut heard: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut moved: BTreeSet<&str> = BTreeSet::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Milestone { name: "toolcall.host.rejected", fields } => {
+                let client = text(fields, "client");
+                if let Some(seq) = FieldValue::number(fields, "seq") {
+                    refused.entry(client).or_default().insert(seq, event.at);
+                }
+            }
+            What::Milestone { name: "toolcall.client.rejected", .. } => *heard.entry(host(event)).or_default() += 1,
+            // What is let go of is taken back with it.
+            What::Saw { what, .. } if matches!(OfChannel::read(what), Some(OfChannel::LetGo | OfChannel::Gone)) => {
+                moved.insert(host(event));
+            }
+            What::Died { .. } => drop(moved.insert(host(event))),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    for (client, refused) in refused.iter().filter(|(client, _)| records::declared(client) == **client) {
+        let heard = heard.get(client).copied().unwrap_or(0);
+        let last = refused.values().max().copied().unwrap_or_default();
+        let bound = story.calm_since(story.until).max(last) + story.comes_back();
+        let soon = last + story.moment();
+        let bound = if story.is_calm(last.before(story.moment()), soon) && story.lives(client, last) { soon } else { bound };
+        if heard < refused.len() && bound < story.until && !moved.contains(client) {
+            let sentence =
+                format!("{client}: {} actions of it were refused, and it heard of {heard} (by {bound})", refused.len());
+            found.push(broken("rejections_are_heard", bound, None, sentence));
+        }
+    }
+    found
+}

@@ -1,0 +1,175 @@
+//! Tool calls: who runs them, when, and how they end.
+
+use std::collections::BTreeMap;
+
+use super::story::{CallStory, Story, window};
+use crate::history::Time;
+use crate::property::{Broken, Evidence};
+use crate::subjects::judging::broken;
+use crate::subjects::toolcall::eyes::{CANCELLED, COMPLETED, FAILED};
+use crate::subjects::toolcall::{notes, setup};
+
+fn is_end(what: &str) -> bool {
+    [COMPLETED, FAILED, CANCELLED].contains(&what)
+}
+
+/// G4: one end for everybody, and nothing after it.
+pub(super) fn one_outcome(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for call in &story.calls {
+        let told = call.over.map(|(at, how)| (at, how.split(' ').next().unwrap_or_default()));
+        let mut first: Option<(Time, &str)> = told;
+        let mut ended: BTreeMap<&str, Time> = BTreeMap::new();
+        for (at, host, what) in &call.users {
+            let sentence = match (is_end(what), first) {
+                (true, Some((when, how))) if how != *what => {
+                    format!("{}: {} is {what} for {host} at {at}, and {how} for others at {when}", call.turn, call.id)
+                }
+                (false, _) if ended.contains_key(host) && !story.deaths.iter().any(|death| death <= at) => {
+                    format!("{}: {} is {what} for {host} at {at}, though it was over at {}", call.turn, call.id, ended[host])
+                }
+                (true, None) => {
+                    first = Some((*at, what));
+                    ended.insert(host, *at);
+                    continue;
+                }
+                (true, Some(_)) => {
+                    ended.insert(host, *at);
+                    continue;
+                }
+                (false, _) => continue,
+            };
+            found.push(broken("one_outcome", *at, Some(call.turn), sentence));
+            break;
+        }
+    }
+    found
+}
+
+/// No work for what is over, or not to be done yet, or somebody else's.
+pub(super) fn no_work_for_what_is_over(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for call in &story.calls {
+        for (at, host, what) in &call.tools {
+            let wrong = match *what {
+                notes::BEGINS => begins_wrongly(&story, call, *at, host),
+                notes::ENDS => works_on(call, *at, host),
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
+                let sentence = format!("{}: the tool of {} {what} on {host}, {wrong} (at {at})", call.turn, call.id);
+                found.push(broken("no_work_for_what_is_over", *at, Some(call.turn), sentence));
+            }
+        }
+        let early = call
+            .users
+            .iter()
+            .chain(&call.seconds)
+            .find(|(at, _, what)| *what == "running" && call.ready.is_none_or(|ready| ready > *at));
+        if let Some((at, host, _)) = early {
+            let sentence =
+                format!("{}: {} runs for {host}, though its agent has not said that it may (at {at})", call.turn, call.id);
+            found.push(broken("no_work_for_what_is_over", *at, Some(call.turn), sentence));
+        }
+    }
+    found
+}
+
+fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str) -> Option<String> {
+    if window(call.owner) != host {
+        return Some(format!("and it is the call of {}", call.owner));
+    }
+    let (over, _) = call.over.filter(|(over, _)| *over < at)?;
+    let since = story.attached.iter().filter(|attached| attached.client == call.owner && !attached.second);
+    let knew = since.filter(|attached| attached.at > over && attached.at <= at).map(|attached| attached.at).min();
+    let calm = (over + story.moment() < at && story.is_calm(over.before(story.moment()), at)).then_some(over);
+    knew.or(calm).map(|_| format!("though it was over at {over}"))
+}
+
+/// A tool goes on until its end though its own window knew better.
+fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<String> {
+    let mut ends = call.users.iter().filter(|(_, by, what)| *by == host && is_end(what));
+    ends.find(|(when, ..)| *when < at).map(|(when, ..)| format!("though its user knew since {when} that it was over"))
+}
+
+/// What a tool came to counts: its call is over soon after.
+pub(super) fn results_count(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for call in &story.calls {
+        let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == notes::ENDS) else { continue };
+        // A window that is loaded again, or dies, has nothing to say any more.
+        let newer = story
+            .attached
+            .iter()
+            .any(|attached| window(attached.client) == *host && attached.client != call.owner && attached.at > *at);
+        let looks = story.looks_at(host, call.chat, *at, story.until);
+        if newer || !looks {
+            continue;
+        }
+        let soon = *at + story.moment() * 2;
+        let at_once = story.is_calm(at.before(story.moment()), soon) && story.lives(call.owner, *at) && soon < story.until;
+        let bound = if at_once { soon } else { story.calm_since(story.until).max(*at) + story.comes_back() };
+        if bound < story.until && call.left > bound {
+            let sentence = format!("{}: {} was not over at {bound}, though its tool ended on {host} at {at}", call.turn, call.id);
+            found.push(broken("results_count", bound, Some(call.turn), sentence));
+        }
+    }
+    found
+}
+
+/// G7: a call is given to somebody who can run it, if there is anybody.
+pub(super) fn owner_can_run(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for call in &story.calls {
+        let ready = ready_window(&story, call, call.began, None);
+        if call.chosen
+            && !story.lives(call.owner, call.began)
+            && story.is_calm(call.began.before(story.moment() * 2), call.began)
+            && let Some(ready) = ready
+        {
+            let owner = if call.owner.is_empty() { "nobody" } else { call.owner };
+            let sentence = format!(
+                "{}: {} was given to {owner}, though {ready} was there and could run it (at {})",
+                call.turn, call.id, call.began
+            );
+            found.push(broken("owner_can_run", call.began, Some(call.turn), sentence));
+        }
+        if let Some((at, how)) = call.over.filter(|(_, how)| how.contains("try again"))
+            && !offers_another(&story, call, at)
+        {
+            let sentence = format!("{}: {} was {how}, and there is no other (at {at})", call.turn, call.id);
+            found.push(broken("owner_can_run", at, Some(call.turn), sentence));
+        }
+    }
+    found
+}
+
+/// Another window that has been there for a while, looks at the chat, and offers the tool.
+fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time, but: Option<&str>) -> Option<&'s str> {
+    let before = at.before(story.moment() * 2);
+    let mut there = story.attached.iter().filter(|attached| attached.at < before && attached.gone > at && attached.over > at);
+    let found = there.find(|attached| {
+        let host = window(attached.client);
+        let looks = |channel| story.looks_at(host, channel, before, at);
+        let newest = !story
+            .attached
+            .iter()
+            .any(|other| window(other.client) == host && other.at > attached.at && other.client != attached.client);
+        newest && but != Some(attached.client) && offers(story, host, call) && looks(setup::SESSION) && looks(call.chat)
+    });
+    found.map(|attached| attached.client)
+}
+
+fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
+    setup::tools_of(story.evidence.plan, host).iter().any(|(name, _)| Some(name.as_str()) == call.tool)
+}
+
+fn offers_another(story: &Story<'_>, call: &CallStory<'_>, at: Time) -> bool {
+    let there =
+        story.attached.iter().filter(|attached| attached.at <= at && attached.over >= at && attached.client != call.owner);
+    there.into_iter().any(|attached| offers(story, window(attached.client), call))
+}

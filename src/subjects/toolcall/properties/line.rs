@@ -1,0 +1,135 @@
+//! Connections and questions: a client comes back, a healthy connection is kept, and whatever is asked is over in time.
+
+use std::collections::BTreeMap;
+
+use super::story::{Story, text, window};
+use crate::history::{Time, What};
+use crate::property::{Broken, Evidence};
+use crate::subjects::judging::{broken, has_puppet, host, judged};
+use crate::subjects::toolcall::notes::{self, By, OfCall};
+use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup};
+
+/// A client is connected again when all has been well for long enough, and may do what it might before.
+pub(super) fn client_comes_back(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if has_puppet(evidence) {
+        return Vec::new();
+    }
+    let story = Story::of(evidence);
+    let mut away: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Started if !evidence.servers.contains(&host(event)) => drop(away.insert(host(event), event.at)),
+            What::Died { .. } => drop(away.remove(host(event))),
+            What::Milestone { name: "toolcall.client.connected", .. } => drop(away.remove(host(event))),
+            What::Milestone { name: "toolcall.client.lost", .. } => drop(away.entry(host(event)).or_insert(event.at)),
+            What::Answered { call, result } if result.contains("a token is wanted") => {
+                let sentence = format!(
+                    "{call}: its window had handed over its token, and the host does not know ({result}; at {})",
+                    event.at
+                );
+                found.push(broken("client_comes_back", event.at, None, sentence));
+            }
+            _ => {}
+        }
+    }
+    for (client, since) in away {
+        let bound = story.calm_since(story.until).max(since) + story.comes_back();
+        if bound < story.until {
+            let sentence = format!("{client}: it was not connected again by {bound}, and had not been since {since}");
+            found.push(broken("client_comes_back", bound, None, sentence));
+        }
+    }
+    found
+}
+
+/// A connection over which both could be heard all the time is not given up.
+pub(super) fn healthy_is_kept(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if has_puppet(evidence) {
+        return Vec::new();
+    }
+    let story = Story::of(evidence);
+    let detection = evidence.promise.detection * 2 + story.moment();
+    let mut connected: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut behind = false;
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Milestone { name: "toolcall.client.connected", .. } => drop(connected.insert(host(event), event.at)),
+            What::Milestone { name: "toolcall.host.behind", .. } => behind = true,
+            What::Milestone { name: "toolcall.client.lost", .. } => {
+                let was = connected.remove(host(event));
+                let closes = Time(event.at.0 + 1_000) >= story.until;
+                if was.is_some() && !behind && !closes && story.is_calm(event.at.before(detection), event.at) {
+                    let sentence =
+                        format!("{}: it lost its connection, though nothing was wrong with that (at {})", host(event), event.at);
+                    found.push(broken("healthy_is_kept", event.at, None, sentence));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// G10: a question to a client is over with the connections of that client, and in time; so is a restore.
+pub(super) fn requests_settle(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if has_puppet(evidence) {
+        return Vec::new();
+    }
+    let story = Story::of(evidence);
+    let mut questions: BTreeMap<(&str, &str), (Time, &str)> = BTreeMap::new();
+    let mut restores: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Saw { stream, what } => {
+                let Some(OfCall { by: By::Agent, call, what }) = OfCall::read(what) else { continue };
+                if let Some(client) = what.strip_prefix(notes::ASKS) {
+                    questions.insert((&stream.0, call), (event.at, client));
+                } else if what.starts_with(notes::HEARS)
+                    && let Some((at, client)) = questions.remove(&(&*stream.0, call))
+                {
+                    found.extend(late(&story, &stream.0, client, at, event.at));
+                }
+            }
+            What::Ended { stream, .. } => questions.retain(|(turn, _), _| *turn != &*stream.0),
+            What::Died { .. } => {
+                questions.clear();
+                restores.clear();
+            }
+            What::Milestone { name: "toolcall.host.restoring", fields } => {
+                restores.insert(text(fields, "channel"), event.at);
+            }
+            What::Milestone { name: "toolcall.host.restored" | "toolcall.host.restore-late", fields } => {
+                restores.remove(text(fields, "channel"));
+            }
+            _ => {}
+        }
+    }
+    found.extend(questions.iter().filter_map(|((turn, _), (at, client))| late(&story, turn, client, *at, story.until)));
+    for (channel, at) in restores {
+        // One that finds nothing says nothing.
+        let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
+        let takes = evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default().restores.0;
+        let goes = story.asked.values().any(|asked| asked.verb() == "dispose-chat" && asked.field("chat") == Some(channel));
+        if bound < story.until && !goes && takes > story.host_limits.restore_deadline {
+            let sentence = format!("{channel}: its restore began at {at}, and was not over at {bound}");
+            found.push(broken("requests_settle", bound, None, sentence));
+        }
+    }
+    found
+}
+
+/// A question that was over too late.
+fn late(story: &Story<'_>, turn: &str, client: &str, asked: Time, over: Time) -> Option<Broken> {
+    let deadline = story.later(asked, story.host_limits.reverse_deadline);
+    let own = story.attached.iter().filter(|attached| attached.client == client && attached.at <= asked && attached.over > asked);
+    let newest = own.max_by_key(|attached| attached.at).map_or(asked, |attached| attached.over);
+    let bound = story.later(deadline.min(newest.max(asked)), story.moment());
+    (over > bound && bound < story.until).then(|| {
+        let sentence = format!("{turn}: what {} was asked at {asked} was not over at {bound}", window(client));
+        broken("requests_settle", bound, None, sentence)
+    })
+}

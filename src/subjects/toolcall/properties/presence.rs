@@ -1,0 +1,172 @@
+//! Who is here: what depends on a client is given up when it is gone, in time, and never before.
+
+use super::story::{CallStory, Story, window};
+use crate::history::{Time, What};
+use crate::property::{Broken, Evidence};
+use crate::schedule::FieldValue;
+use crate::subjects::judging::{broken, has_puppet, host, judged};
+use crate::subjects::toolcall::setup::{SESSION, STRANGER};
+
+/// G1.
+pub(super) fn no_live_client_failed(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for failed in &story.failed {
+        let (at, owner) = (failed.at, failed.owner);
+        let looks = |channel| story.looks_at(window(owner), channel, at, at);
+        let sentence = if owner == STRANGER {
+            format!("{}: it was failed, though nothing is known of its owner's absence (at {at})", failed.call)
+        } else if story.lives(owner, at.before(MS)) && story.lives(owner, at) && looks(failed.chat) && looks(SESSION) {
+            format!(
+                "{}: it was failed, though its owner {owner} was connected, and looked at {} (at {at})",
+                failed.call, failed.chat
+            )
+        } else {
+            continue;
+        };
+        found.push(broken("no_live_client_failed", at, None, sentence));
+    }
+    found
+}
+
+const MS: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// G2.
+pub(super) fn gone_is_failed(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for call in story.calls.iter().filter(|call| !call.owner.is_empty()) {
+        if let Some((gone, bound)) = due(&story, call)
+            && bound < story.until
+            && call.over.is_none_or(|(over, _)| over > bound)
+            && call.left > bound
+        {
+            let CallStory { id, owner, turn, .. } = call;
+            let sentence = format!("{turn}: {id} was not over at {bound}, though its owner {owner} was gone since {gone}");
+            found.push(broken("gone_is_failed", bound, Some(turn), sentence));
+        }
+    }
+    found
+}
+
+/// Since when the owner of a call is gone for good, and by when its agent must have been told.
+fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
+    let own = || story.attached.iter().filter(|attached| attached.client == call.owner);
+    let noticed = own().map(|attached| attached.over.min(story.later(attached.gone, story.host_detection()))).max()?;
+    let gone = own().map(|attached| attached.gone.min(attached.over)).max()?;
+    if noticed >= story.until {
+        return None;
+    }
+    let over = story.later(noticed, story.host_limits.grace).max(call.began);
+    let bound = story.later(over, story.moment());
+    // A host that died has forgotten the call.
+    let dies = story.deaths.iter().any(|death| (call.began..=bound).contains(death));
+    (!dies && story.is_known(call.owner, call.began)).then_some((gone, bound))
+}
+
+/// G3: what was given up though its client was here, or not away for long enough.
+pub(super) fn returning_keeps(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for failed in story.failed.iter().filter(|failed| failed.away) {
+        if let Some(away) = too_short(&story, failed.owner, failed.at) {
+            let sentence = format!(
+                "{}: it was failed at {}, though its owner {} was away since {away} only",
+                failed.call, failed.at, failed.owner
+            );
+            found.push(broken("returning_keeps", failed.at, None, sentence));
+        }
+    }
+    for event in judged(evidence) {
+        let What::Milestone { name: "toolcall.host.deactivated", fields } = &event.what else { continue };
+        let client = FieldValue::text(fields, "client").unwrap_or_default();
+        let is_here = story.lives(client, event.at.before(MS))
+            && story.lives(client, event.at)
+            && story.looks_at(window(client), SESSION, event.at, event.at);
+        let why = match too_short(&story, client, event.at) {
+            Some(away) => format!("it was away since {away} only"),
+            None if is_here => "it was here, and looked at it".to_owned(),
+            None => continue,
+        };
+        let sentence = format!("{client}: it lost its place in the session at {}, though {why}", event.at);
+        found.push(broken("returning_keeps", event.at, None, sentence));
+    }
+    found
+}
+
+/// Since when a client was away, if that is not for long enough.
+fn too_short(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
+    story.away_since(client, at).filter(|away| *away + story.host_limits.grace > at)
+}
+
+/// What a user does not want any more is given up at once, or when its client is back.
+pub(super) fn released_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for asked in story.asked.values().filter(|asked| asked.verb() == "unwatch") {
+        let channel = asked.field("channel").unwrap_or_default();
+        for call in &story.calls {
+            let is_about = window(call.owner) == asked.host && (channel == SESSION || channel == call.chat);
+            let was_known =
+                story.looks.iter().any(|look| look.host == asked.host && look.channel == channel && look.to == asked.at);
+            if !is_about || !was_known || call.began > asked.at || call.left <= asked.at {
+                continue;
+            }
+            let Some(heard) = heard(&story, call.owner, asked.at) else { continue };
+            let bound = heard + story.moment();
+            let looks_again = story
+                .looks
+                .iter()
+                .any(|look| look.host == asked.host && look.channel == channel && look.from > asked.at && look.from <= bound);
+            if bound < story.until && call.left > bound && story.is_calm(heard, bound) && !looks_again {
+                let sentence = format!(
+                    "{}: {} was not over at {bound}, though the user of its owner {} had let go of {channel} at {}",
+                    call.turn, call.id, call.owner, asked.at
+                );
+                found.push(broken("released_at_once", bound, Some(call.turn), sentence));
+            }
+        }
+    }
+    found
+}
+
+/// When the host has heard of what a client's user did at a moment: at once over its connection, or with the next one.
+fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
+    let own = || story.attached.iter().filter(|attached| attached.client == client);
+    // Another connection may hold what this one lets go of.
+    if own().any(|attached| attached.second && attached.over > at) {
+        return None;
+    }
+    if own().any(|attached| attached.at < at && attached.gone > at && attached.over > at) {
+        return Some(at);
+    }
+    own().map(|attached| attached.at).filter(|back| *back > at).min()
+}
+
+/// G9: nothing leaves memory that somebody holds.
+pub(super) fn holds_are_exact(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let mut found = Vec::new();
+    for event in judged(evidence).filter(|_| !has_puppet(evidence)) {
+        let What::Milestone { name: "toolcall.host.evicted", fields } = &event.what else { continue };
+        let channel = FieldValue::text(fields, "channel").unwrap_or_default();
+        let mut holders = story.attached.iter().filter(|attached| {
+            let live = attached.at < event.at && attached.gone > event.at && attached.over > event.at;
+            live && story.looks_at(window(attached.client), channel, event.at.before(story.moment()), event.at)
+        });
+        if let Some(holder) = holders.find(|holder| story.is_newest(holder.client, event.at)) {
+            let sentence =
+                format!("{channel}: it left memory, though {} looked at it (on {}, at {})", holder.client, host(event), event.at);
+            found.push(broken("holds_are_exact", event.at, None, sentence));
+        }
+    }
+    found
+}
+
+impl Story<'_> {
+    /// Whether a client is the newest one of its window.
+    fn is_newest(&self, client: &str, at: Time) -> bool {
+        let same = self.attached.iter().filter(|attached| window(attached.client) == window(client) && attached.at <= at);
+        same.max_by_key(|attached| attached.at).is_some_and(|newest| newest.client == client)
+    }
+}

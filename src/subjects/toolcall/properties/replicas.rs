@@ -1,0 +1,171 @@
+//! G5: what a window knows of a channel is what the host has, and what it missed is said again where that can be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::story::{Story, text, window};
+use crate::history::{Time, What};
+use crate::property::{Broken, Evidence};
+use crate::schedule::FieldValue;
+use crate::subjects::judging::{broken, has_puppet, host, judged};
+use crate::subjects::toolcall::notes::OfChannel;
+use crate::subjects::toolcall::setup::CHANNEL;
+
+/// What is known of a channel somewhere: what it settled on, and since when.
+type Settled<'a> = Option<(&'a str, Time)>;
+
+/// Where both have been at rest for a while, they are the same.
+pub(super) fn replicas_converge(evidence: &Evidence<'_>) -> Vec<Broken> {
+    if has_puppet(evidence) {
+        return Vec::new();
+    }
+    let story = Story::of(evidence);
+    let mut at_rest = AtRest { story: &story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
+    for event in judged(evidence) {
+        let What::Saw { stream, what } = &event.what else { continue };
+        let Some(note) = OfChannel::read(what) else { continue };
+        at_rest.pass(event.at, host(event), &stream.0, &note);
+    }
+    at_rest.compare_all(story.until);
+    at_rest.found.truncate(5);
+    at_rest.found
+}
+
+struct AtRest<'s, 'a> {
+    story: &'s Story<'a>,
+    /// By channel.
+    truth: BTreeMap<&'a str, Settled<'a>>,
+    /// By window, channel, and whether it is a second connection.
+    known: BTreeMap<(&'a str, &'a str, bool), Settled<'a>>,
+    found: Vec<Broken>,
+}
+
+impl<'a> AtRest<'_, 'a> {
+    fn pass(&mut self, at: Time, host: &'a str, channel: &'a str, note: &OfChannel<'a>) {
+        let is_server = self.story.evidence.servers.contains(&host);
+        match note {
+            OfChannel::Stirs | OfChannel::Known if is_server => {
+                self.compare_all(at);
+                self.truth.insert(channel, None);
+            }
+            OfChannel::Settles { digest, .. } if is_server => drop(self.truth.insert(channel, Some((digest, at)))),
+            OfChannel::Stirs | OfChannel::Known => self.rests(host, channel, false, None, at),
+            OfChannel::Settles { digest, second } => self.rests(host, channel, *second, Some((digest, at)), at),
+            OfChannel::LetGo | OfChannel::Gone => {
+                self.compare(host, channel, false, at);
+                self.known.remove(&(host, channel, false));
+            }
+            _ => {}
+        }
+    }
+
+    fn rests(&mut self, host: &'a str, channel: &'a str, second: bool, settled: Settled<'a>, at: Time) {
+        self.compare(host, channel, second, at);
+        self.known.insert((host, channel, second), settled);
+    }
+
+    fn compare_all(&mut self, at: Time) {
+        let keys: Vec<_> = self.known.keys().copied().collect();
+        keys.into_iter().for_each(|(host, channel, second)| self.compare(host, channel, second, at));
+    }
+
+    /// Compares what was so until this moment.
+    fn compare(&mut self, host: &'a str, channel: &'a str, second: bool, at: Time) {
+        let Some(Some((known, here))) = self.known.get(&(host, channel, second)).copied() else { return };
+        let Some(Some((truth, there))) = self.truth.get(channel).copied() else { return };
+        if known == truth || known.is_empty() {
+            return;
+        }
+        if second && !self.is_of_the_only_second(host, here, at) {
+            return;
+        }
+        let since = here.max(there).max(self.connected_since(host, second, at).unwrap_or(at));
+        let calm = self.story.calm_since(at).max(since);
+        if at.since(calm) >= self.story.moment() * 2 && at <= self.story.until {
+            let whose = if second { "a second connection" } else { "the window" };
+            let sentence = format!(
+                "{channel}: what {whose} of {host} has known since {here} is not what the host has had since {there} (at {at})"
+            );
+            self.found.push(broken("replicas_converge", at, None, sentence));
+            self.known.insert((host, channel, second), None);
+        }
+    }
+
+    /// Whether a window has had one second connection only since it was noted what that knows.
+    fn is_of_the_only_second(&self, host: &str, noted: Time, at: Time) -> bool {
+        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.second);
+        let mut there = own.filter(|attached| attached.at <= at && attached.gone >= noted);
+        there.next().is_some_and(|only| only.at <= noted) && there.next().is_none()
+    }
+
+    /// Since when the newest connection of that kind has been there, if it is.
+    fn connected_since(&self, host: &str, second: bool, at: Time) -> Option<Time> {
+        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.second == second);
+        let newest = own.filter(|attached| attached.at <= at).max_by_key(|attached| attached.at)?;
+        (newest.gone >= at && newest.over >= at).then_some(newest.at)
+    }
+}
+
+/// Who missed little is told action by action.
+pub(super) fn replay_is_used(evidence: &Evidence<'_>) -> Vec<Broken> {
+    let story = Story::of(evidence);
+    let defaults = super::story::defaults();
+    let is_small = story.host_limits.log_actions < defaults.log_actions || story.host_limits.log_bytes < defaults.log_bytes;
+    // Where a channel comes late, or more was said than is kept, there may be no other way.
+    let is_slow = evidence.plan.entries(CHANNEL).count() > 0 && story.host_limits.restore_deadline < defaults.restore_deadline;
+    if is_small || is_slow || has_puppet(evidence) || said_much(evidence) {
+        return Vec::new();
+    }
+    let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut conns: BTreeMap<u64, &str> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(evidence) {
+        match &event.what {
+            What::Milestone { name, fields } => {
+                let conn = FieldValue::number(fields, "conn").unwrap_or(0);
+                let client = text(fields, "client");
+                match *name {
+                    "toolcall.host.initialized" | "toolcall.host.replayed" => {
+                        conns.insert(conn, client);
+                        if *name == "toolcall.host.initialized" {
+                            unheard.entry(client).or_default().insert("everything");
+                        }
+                    }
+                    "toolcall.host.reseated" => {
+                        conns.insert(conn, client);
+                        if unheard.get(client).is_some_and(BTreeSet::is_empty) {
+                            let sentence = format!(
+                                "{client}: it was told everything again, though all that it had missed is kept (at {})",
+                                event.at
+                            );
+                            found.push(broken("replay_is_used", event.at, None, sentence));
+                        }
+                        unheard.entry(client).or_default().insert("everything");
+                    }
+                    "toolcall.host.subscribed" => {
+                        let client = conns.get(&conn).copied().unwrap_or_default();
+                        unheard.entry(client).or_default().insert(text(fields, "channel"));
+                    }
+                    "toolcall.client.connected" => {
+                        let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
+                        let seconds =
+                            story.attached.iter().any(|attached| attached.second && window(attached.client) == host(event));
+                        own.filter(|_| !seconds).for_each(|(_, unheard)| _ = unheard.remove("everything"));
+                    }
+                    _ => {}
+                }
+            }
+            What::Saw { stream, what } if OfChannel::read(what) == Some(OfChannel::Known) => {
+                let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
+                own.for_each(|(_, unheard)| _ = unheard.remove(&*stream.0));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether so much was said that some of it may not be kept.
+fn said_much(evidence: &Evidence<'_>) -> bool {
+    let items = evidence.history.events.iter().filter(|event| matches!(event.what, What::Produced { .. })).count();
+    items > super::story::defaults().log_actions / 2
+}

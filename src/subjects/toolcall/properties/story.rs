@@ -1,0 +1,370 @@
+//! What a run tells of windows, connections and calls: read in one pass, judged nowhere here.
+//!
+//! Who is connected comes from the network's own record of both ends of each connection; whose a connection is, from the milestone
+//! with which the host takes it in. What became of calls comes from the agents that called, the tools that ran, and the users that
+//! looked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::{Call, ConnIndex, Event, Nature, Scope, Stream, Time, What};
+use crate::property::Evidence;
+use crate::property::path::NEVER;
+use crate::protocols::toolcall::limits::HostLimits;
+use crate::schedule::{Fault, FieldValue, Operation};
+use crate::subjects::judging::{host, judged};
+use crate::subjects::records;
+use crate::subjects::toolcall::limits::{LIMITS, host_limits};
+use crate::subjects::toolcall::notes::{self, By, OfCall, OfChannel};
+
+/// A run.
+pub(super) struct Story<'a> {
+    pub(super) evidence: &'a Evidence<'a>,
+    pub(super) host_limits: HostLimits,
+    /// Until when it is judged.
+    pub(super) until: Time,
+    pub(super) attached: Vec<Attached<'a>>,
+    pub(super) calls: Vec<CallStory<'a>>,
+    /// The calls that the host failed, as it says.
+    pub(super) failed: Vec<FailedCall<'a>>,
+    /// What users of windows asked for.
+    pub(super) asked: BTreeMap<Call, Asked<'a>>,
+    /// Which channels users look at, and know: from when, until when.
+    pub(super) looks: Vec<Look<'a>>,
+    /// When faults were in force, and hosts down.
+    troubles: Vec<Trouble<'a>>,
+    /// When the host died.
+    pub(super) deaths: Vec<Time>,
+}
+
+/// A connection that the host took in.
+pub(super) struct Attached<'a> {
+    conn: usize,
+    pub(super) client: &'a str,
+    pub(super) at: Time,
+    /// When its window's end was over.
+    pub(super) gone: Time,
+    /// When the host's end was over.
+    pub(super) over: Time,
+    /// Whether it is a second one.
+    pub(super) second: bool,
+}
+
+/// A tool call.
+pub(super) struct CallStory<'a> {
+    pub(super) turn: &'a Stream,
+    pub(super) id: &'a str,
+    pub(super) chat: &'a str,
+    /// Who is to run it; nobody where it has no name.
+    pub(super) owner: &'a str,
+    /// Whether the host chose the owner.
+    pub(super) chosen: bool,
+    pub(super) tool: Option<&'a str>,
+    pub(super) began: Time,
+    pub(super) ready: Option<Time>,
+    /// When its agent was told that it is over, and how.
+    pub(super) over: Option<(Time, &'a str)>,
+    /// When its agent stopped to wait, for whatever reason.
+    pub(super) left: Time,
+    /// What its tool noted, on which host.
+    pub(super) tools: Vec<(Time, &'a str, &'a str)>,
+    /// What users saw of it.
+    pub(super) users: Vec<(Time, &'a str, &'a str)>,
+    /// What was seen of it over second connections, change by change.
+    pub(super) seconds: Vec<(Time, &'a str, &'a str)>,
+}
+
+/// A call that the host failed for its owner's absence.
+pub(super) struct FailedCall<'a> {
+    pub(super) at: Time,
+    pub(super) chat: &'a str,
+    pub(super) call: &'a str,
+    pub(super) owner: &'a str,
+    /// Whether the host took it for away, and not for somebody who let go of the chat.
+    pub(super) away: bool,
+}
+
+/// What the user of a window asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) at: Time,
+    pub(super) host: &'a str,
+    pub(super) operation: &'a Operation,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn verb(&self) -> &'a str {
+        &self.operation.verb
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&'a str> {
+        self.operation.fields.get(name)?.as_str()
+    }
+}
+
+/// A user who looks at a channel, and knows its state.
+pub(super) struct Look<'a> {
+    pub(super) host: &'a str,
+    pub(super) channel: &'a str,
+    pub(super) from: Time,
+    pub(super) to: Time,
+}
+
+/// A fault that was in force.
+struct Trouble<'a> {
+    number: usize,
+    from: Time,
+    to: Time,
+    /// The host of which it held a task.
+    holds: Option<&'a str>,
+}
+
+/// A field of a milestone that is a text.
+pub(super) fn text<'a>(fields: &'a [(&'static str, FieldValue)], name: &str) -> &'a str {
+    FieldValue::text(fields, name).unwrap_or_default()
+}
+
+impl<'a> Story<'a> {
+    pub(super) fn of(evidence: &'a Evidence<'a>) -> Self {
+        let limits = evidence.plan.limits.over(LIMITS);
+        let mut story = Self {
+            evidence,
+            host_limits: host_limits(&limits),
+            until: Time::from(evidence.plan.horizon),
+            attached: Vec::new(),
+            calls: Vec::new(),
+            failed: Vec::new(),
+            asked: BTreeMap::new(),
+            looks: Vec::new(),
+            troubles: Vec::new(),
+            deaths: Vec::new(),
+        };
+        let mut owners = BTreeMap::new();
+        for event in judged(evidence) {
+            story.read(event, &mut owners);
+        }
+        story
+    }
+
+    fn read(&mut self, event: &'a Event, owners: &mut BTreeMap<&'a str, (&'a str, &'a str)>) {
+        let (at, host) = (event.at, host(event));
+        match &event.what {
+            What::Milestone { name, fields } => self.milestone(name, fields, at, owners),
+            What::Saw { stream, what } => match (OfCall::read(what), OfChannel::read(what)) {
+                (Some(note), _) => self.call_noted(stream, note, at, host, owners),
+                (_, Some(OfChannel::Known)) => {
+                    self.look_ends(host, &stream.0, at);
+                    self.looks.push(Look { host, channel: &stream.0, from: at, to: NEVER });
+                }
+                (_, Some(OfChannel::LetGo | OfChannel::Gone)) => self.look_ends(host, &stream.0, at),
+                _ => {}
+            },
+            What::Ended { stream, .. } => {
+                let open = self.calls.iter_mut().filter(|call| call.turn == stream && call.left == NEVER);
+                open.for_each(|call| call.left = at);
+            }
+            What::Asked { call, operation, .. } => {
+                self.asked.insert(*call, Asked { at, host, operation });
+            }
+            What::Died { .. } => self.died(host, at),
+            What::Started => {
+                let down = self.troubles.iter_mut().filter(|trouble| trouble.number == DOWN && trouble.holds == Some(host));
+                down.filter(|trouble| trouble.to == NEVER).for_each(|trouble| trouble.to = at);
+            }
+            What::FaultBegan { fault, nature, what, scope, .. } if *nature != Nature::Harmless => {
+                let holds = matches!(what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
+                self.troubles.push(Trouble { number: *fault, from: at, to: self.dies_with(scope), holds });
+            }
+            What::FaultEnded { fault } => {
+                let ended = self.troubles.iter_mut().find(|trouble| trouble.number == *fault);
+                ended.into_iter().for_each(|trouble| trouble.to = trouble.to.min(at));
+            }
+            _ => {}
+        }
+    }
+
+    /// When a fault can do nothing any more, for the connections that it is in force on are over at both ends.
+    fn dies_with(&self, scope: &Scope) -> Time {
+        if scope.conns.is_empty() || !scope.hosts.is_empty() || !scope.links.is_empty() {
+            return NEVER;
+        }
+        let conns = scope.conns.iter().filter_map(|ConnIndex(index)| self.evidence.history.conns.get(*index));
+        conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max().unwrap_or(NEVER)
+    }
+
+    fn milestone(
+        &mut self,
+        name: &str,
+        fields: &'a [(&'static str, FieldValue)],
+        at: Time,
+        owners: &mut BTreeMap<&'a str, (&'a str, &'a str)>,
+    ) {
+        match name {
+            "toolcall.host.initialized" | "toolcall.host.replayed" | "toolcall.host.reseated" => {
+                let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
+                let Some(conn) = self.evidence.history.conns.get(index) else { return };
+                let (gone, over) = (conn.over.0.unwrap_or(NEVER), conn.over.1.unwrap_or(NEVER));
+                // A connection attempt may outlive the host that it was first made to.
+                let over = if over < at { gone } else { over };
+                let second = conn.name.contains("/second");
+                self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
+            }
+            // The host closes it, after its last words.
+            "toolcall.host.cut" => {
+                let cut = ConnIndex::told(fields).map(|ConnIndex(index)| index);
+                let own = self.attached.iter_mut().filter(|attached| Some(attached.conn) == cut);
+                own.for_each(|attached| attached.over = attached.over.min(at));
+            }
+            "toolcall.host.call" => drop(owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat")))),
+            "toolcall.host.call-failed" => {
+                let [chat, call, owner] = ["chat", "call", "owner"].map(|name| text(fields, name));
+                let away = FieldValue::number(fields, "away") == Some(1);
+                self.failed.push(FailedCall { at, chat, call, owner, away });
+            }
+            _ => {}
+        }
+    }
+
+    fn call_noted(
+        &mut self,
+        turn: &'a Stream,
+        note: OfCall<'a>,
+        at: Time,
+        host: &'a str,
+        owners: &BTreeMap<&'a str, (&'a str, &'a str)>,
+    ) {
+        let OfCall { by, call: id, what } = note;
+        if let (By::Agent, Some(tool)) = (by, what.strip_prefix(notes::CALLS)) {
+            let (owner, chat) = owners.get(id).copied().unwrap_or_default();
+            let chosen = !tool.contains(notes::OF_ITS_CHOICE);
+            let tool = tool.split_whitespace().next();
+            let (tools, users, seconds) = (Vec::new(), Vec::new(), Vec::new());
+            let call = CallStory {
+                turn,
+                id,
+                chat,
+                owner,
+                chosen,
+                tool,
+                began: at,
+                ready: None,
+                over: None,
+                left: NEVER,
+                tools,
+                users,
+                seconds,
+            };
+            return self.calls.push(call);
+        }
+        let Some(call) = self.calls.iter_mut().rev().find(|call| call.turn == turn && call.id == id) else { return };
+        match (by, what.strip_prefix(notes::OVER)) {
+            (By::Agent, Some(how)) => {
+                call.over.get_or_insert((at, how));
+                call.left = call.left.min(at);
+            }
+            (By::Agent, None) if what == notes::READY => call.ready = Some(at),
+            (By::Agent, None) => {}
+            (By::Tool, _) => call.tools.push((at, host, what)),
+            (By::Second, _) => call.seconds.push((at, host, what.strip_prefix("is ").unwrap_or(what))),
+            (By::User, _) => call.users.push((at, host, what.strip_prefix("is ").unwrap_or(what))),
+        }
+    }
+
+    fn look_ends(&mut self, host: &str, channel: &str, at: Time) {
+        let open = self.looks.iter_mut().filter(|look| look.host == host && look.channel == channel && look.to == NEVER);
+        open.for_each(|look| look.to = at);
+    }
+
+    fn died(&mut self, host: &'a str, at: Time) {
+        self.troubles.push(Trouble { number: DOWN, from: at, to: NEVER, holds: Some(host) });
+        if self.evidence.servers.contains(&host) {
+            self.deaths.push(at);
+            self.calls.iter_mut().filter(|call| call.left == NEVER).for_each(|call| call.left = at);
+        }
+        let looks = self.looks.iter_mut().filter(|look| look.host == host && look.to == NEVER);
+        looks.for_each(|look| look.to = at);
+    }
+}
+
+/// The number of what is no fault of the schedule's: a host that is down.
+const DOWN: usize = usize::MAX;
+
+/// The window of a client: the host that it runs on.
+pub(super) fn window(client: &str) -> &str {
+    records::declared(client)
+}
+
+impl<'a> Story<'a> {
+    /// The connections of a client that were taken in by a moment.
+    fn of_client<'s>(&'s self, client: &'s str, by: Time) -> impl Iterator<Item = &'s Attached<'a>> {
+        self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
+    }
+
+    /// Whether a client has a connection at a moment that is over at neither end.
+    pub(super) fn lives(&self, client: &str, at: Time) -> bool {
+        self.of_client(client, at).any(|attached| attached.gone > at && attached.over > at)
+    }
+
+    /// Whether the host has a connection of a client at a moment.
+    pub(super) fn is_here(&self, client: &str, at: Time) -> bool {
+        self.of_client(client, at).any(|attached| attached.over > at)
+    }
+
+    /// Since when the host has had no connection of a client, at a moment at which it has none.
+    pub(super) fn away_since(&self, client: &str, at: Time) -> Option<Time> {
+        if self.is_here(client, at) {
+            return None;
+        }
+        self.of_client(client, at).map(|attached| attached.over).max()
+    }
+
+    /// Whether a client was ever here, in this life of the host.
+    pub(super) fn is_known(&self, client: &str, at: Time) -> bool {
+        let born = self.deaths.iter().copied().filter(|death| *death <= at).max().unwrap_or(Time::ZERO);
+        self.of_client(client, at).any(|attached| attached.at >= born)
+    }
+
+    /// Whether the user of a window has been looking at a channel, and knew it, from one moment to another.
+    pub(super) fn looks_at(&self, host: &str, channel: &str, from: Time, to: Time) -> bool {
+        self.looks.iter().any(|look| look.host == host && look.channel == channel && look.from <= from && look.to > to)
+    }
+
+    /// Whether nothing was wrong with the network or a host from one moment to another.
+    pub(super) fn is_calm(&self, from: Time, to: Time) -> bool {
+        !self.troubles.iter().any(|trouble| trouble.from <= to && trouble.to >= from)
+    }
+
+    /// When the last trouble before a moment was over; the moment itself where there is one.
+    pub(super) fn calm_since(&self, at: Time) -> Time {
+        let before = self.troubles.iter().filter(|trouble| trouble.from <= at);
+        before.map(|trouble| trouble.to.min(at)).max().unwrap_or(Time::ZERO)
+    }
+
+    /// A moment so much later, and later by as long as tasks of the host were held in between.
+    pub(super) fn later(&self, from: Time, by: Duration) -> Time {
+        let servers = self.evidence.servers;
+        let holds = self.troubles.iter().filter(|trouble| trouble.holds.is_some_and(|host| servers.contains(&host)));
+        holds.fold(from + by, |until, hold| if hold.from <= until && hold.to > from { until.max(hold.to + by) } else { until })
+    }
+
+    /// The time in which something crosses the network a few times, and is taken up.
+    pub(super) fn moment(&self) -> Duration {
+        self.evidence.plan.latency.1 * 6 + Duration::from_millis(500)
+    }
+
+    /// After how much inbound silence the host gives a connection up.
+    pub(super) fn host_detection(&self) -> Duration {
+        self.host_limits.wire.ping_interval + self.host_limits.wire.pong_deadline
+    }
+
+    /// How long a client may take to be back when all is well again.
+    pub(super) fn comes_back(&self) -> Duration {
+        let promise = self.evidence.promise;
+        promise.detection + promise.recovery + promise.attempt + self.moment()
+    }
+}
+
+/// What a host has where nobody sets anything.
+pub(super) fn defaults() -> HostLimits {
+    HostLimits::default()
+}

@@ -1,0 +1,369 @@
+//! The properties at their edges, over runs told by hand.
+
+use crate::history::{Class, What};
+use crate::property::told::{Told, history};
+use crate::property::{Broken, Evidence};
+use crate::schedule::FieldValue;
+
+use super::actions::{actions_once, authority, in_order, rejections_are_heard};
+use super::calls::{no_work_for_what_is_over, one_outcome, owner_can_run, results_count};
+use super::line::{client_comes_back, healthy_is_kept, requests_settle};
+use super::presence::{gone_is_failed, holds_are_exact, no_live_client_failed, released_at_once, returning_keeps};
+use super::replicas::{replay_is_used, replicas_converge};
+
+/// The grace by default.
+const GRACE: u64 = 30_000;
+/// After how much silence a host gives a connection up.
+const DETECTION: u64 = 25_000;
+/// What passing the network and being taken up may take.
+const MOMENT: u64 = 620;
+/// When a client is back: detection, recovery and an attempt under the promise of these runs.
+const BACK: u64 = 16_000 + 25_000 + 5_000 + MOMENT;
+
+type Fields<'f> = &'f [(&'static str, &'f str)];
+
+fn milestone(told: Told, ms: u64, host: &str, name: &'static str, fields: Fields<'_>) -> Told {
+    let value = |text: &str| text.parse().map_or_else(|_| FieldValue::Text(text.to_owned()), FieldValue::Number);
+    let fields = fields.iter().map(|(name, text)| (*name, value(text))).collect();
+    told.entry(ms, Some(host), What::Milestone { name, fields })
+}
+
+fn saw(told: Told, ms: u64, host: &str, about: &str, what: &str) -> Told {
+    told.entry(ms, Some(host), What::Saw { stream: about.into(), what: what.to_owned() })
+}
+
+/// The client is taken in over its n-th connection, which was told before.
+fn taken_in(told: Told, ms: u64, conn: &str) -> Told {
+    milestone(told, ms, "server", "toolcall.host.initialized", &[("conn", conn), ("client", "client")])
+}
+
+fn looks(told: Told, ms: u64, host: &str) -> Told {
+    saw(saw(told, ms, host, "s1", "known"), ms, host, "c1", "known")
+}
+
+/// The client has one connection from the start, over at that moment, and looks at everything.
+fn here_until(over: Option<u64>) -> Told {
+    looks(taken_in(history().conn(1, 10, over), 20, "1"), 30, "client")
+}
+
+fn calls(told: Told, ms: u64, call: &str, owner: &str) -> Told {
+    let told = milestone(told, ms, "server", "toolcall.host.call", &[("chat", "c1"), ("call", call), ("owner", owner)]);
+    saw(told, ms, "server", "t1", &format!("agent: {call} calls t1"))
+}
+
+fn failed(told: Told, ms: u64, owner: &str) -> Told {
+    let fields = [("chat", "c1"), ("call", "call-1"), ("owner", owner), ("away", "1")];
+    let told = milestone(told, ms, "server", "toolcall.host.call-failed", &fields);
+    saw(told, ms, "server", "t1", "agent: call-1 is over: failed (gone)")
+}
+
+fn over(told: Told, ms: u64, how: &str) -> Told {
+    saw(told, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
+}
+
+fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Broken>) -> Vec<String> {
+    told.with(|evidence| property(evidence).into_iter().map(|broken| broken.sentence).collect())
+}
+
+#[track_caller]
+fn holds(told: &Told, property: fn(&Evidence<'_>) -> Vec<Broken>) {
+    assert_eq!(breaks(told, property), Vec::<String>::new());
+}
+
+#[test]
+fn a_client_with_a_live_connection_is_not_failed() {
+    let told = |over| failed(calls(here_until(over), 1_000, "call-1", "client"), 40_000, "client");
+    assert_eq!(
+        breaks(&told(None), no_live_client_failed),
+        ["call-1: it was failed, though its owner client was connected, and looked at c1 (at 40.000 s)"]
+    );
+    holds(&told(Some(10_000)), no_live_client_failed);
+    holds(&told(Some(40_000)), no_live_client_failed);
+}
+
+#[test]
+fn an_older_connection_is_a_live_one() {
+    let second = history().conn(1, 10, None).conn(2, 20, Some(5_000));
+    let told = looks(taken_in(taken_in(second, 20, "1"), 30, "2"), 40, "client");
+    assert_eq!(breaks(&failed(calls(told, 1_000, "call-1", "client"), 40_000, "client"), no_live_client_failed).len(), 1);
+}
+
+#[test]
+fn who_let_go_of_the_chat_may_be_failed_while_connected() {
+    let told = saw(calls(here_until(None), 1_000, "call-1", "client"), 5_000, "client", "c1", "let go");
+    holds(&failed(told, 5_010, "client"), no_live_client_failed);
+}
+
+#[test]
+fn of_a_stranger_nothing_is_known() {
+    let told = failed(calls(here_until(None), 1_000, "call-1", "stranger"), 40_000, "stranger");
+    assert_eq!(breaks(&told, no_live_client_failed).len(), 1);
+}
+
+#[test]
+fn who_is_gone_is_failed_after_the_grace() {
+    let told = || calls(here_until(Some(10_000)), 1_000, "call-1", "client");
+    let bound = 10_000 + GRACE + MOMENT;
+    holds(&over(told(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(
+        breaks(&over(told(), bound + 1, "failed (gone)"), gone_is_failed),
+        ["t1: call-1 was not over at 40.620 s, though its owner client was gone since 10.000 s"]
+    );
+    holds(&told().ended("t1", 20_000, "over"), gone_is_failed);
+    holds(&told().died("server", 20_000), gone_is_failed);
+}
+
+#[test]
+fn a_half_open_connection_is_noticed_first() {
+    let half = looks(taken_in(history().conn_half_over(1, 10, 10_000), 20, "1"), 30, "client");
+    let told = calls(half, 1_000, "call-1", "client");
+    let bound = 10_000 + DETECTION + GRACE + MOMENT;
+    holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+}
+
+#[test]
+fn a_call_that_begins_later_waits_no_longer() {
+    let told = calls(here_until(Some(10_000)), 35_000, "call-1", "client");
+    assert_eq!(breaks(&over(told, 10_001 + GRACE + MOMENT, "failed (gone)"), gone_is_failed).len(), 1);
+}
+
+#[test]
+fn a_held_host_is_as_late_as_it_is_held() {
+    let told = calls(here_until(Some(10_000)), 1_000, "call-1", "client").holds_for_ever(20_000);
+    holds(&told, gone_is_failed);
+}
+
+#[test]
+fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
+    let told = |ms| failed(calls(here_until(Some(10_000)), 1_000, "call-1", "client"), ms, "client");
+    assert_eq!(
+        breaks(&told(9_999 + GRACE), returning_keeps),
+        ["call-1: it was failed at 39.999 s, though its owner client was away since 10.000 s only"]
+    );
+    holds(&told(10_000 + GRACE), returning_keeps);
+    let placed = |over, ms| {
+        milestone(here_until(over), ms, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")])
+    };
+    assert_eq!(breaks(&placed(Some(10_000), 10_001), returning_keeps).len(), 1);
+    assert_eq!(
+        breaks(&placed(None, 5_000), returning_keeps),
+        ["client: it lost its place in the session at 5.000 s, though it was here, and looked at it"]
+    );
+    holds(&placed(Some(10_000), 10_000 + GRACE), returning_keeps);
+}
+
+#[test]
+fn what_a_user_lets_go_of_is_given_up_at_once() {
+    let asked = calls(here_until(None), 1_000, "call-1", "client");
+    let told = asked.asked_as(1, 5_000, Class::Durable, "unwatch", r#"{"channel":"c1"}"#);
+    let told = saw(told, 5_000, "client", "c1", "let go");
+    holds(&over(told.clone(), 5_000 + MOMENT, "failed (released)"), released_at_once);
+    assert_eq!(
+        breaks(&over(told.clone(), 5_001 + MOMENT, "failed (released)"), released_at_once),
+        ["t1: call-1 was not over at 5.620 s, though the user of its owner client had let go of c1 at 5.000 s"]
+    );
+    holds(&over(told.kills(5_100, 5_200), 30_000, "failed (released)"), released_at_once);
+}
+
+#[test]
+fn a_chat_that_somebody_looks_at_stays_in_memory() {
+    let evicted = |over| milestone(here_until(over), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")]);
+    assert_eq!(
+        breaks(&evicted(None), holds_are_exact),
+        ["c1: it left memory, though client looked at it (on server, at 5.000 s)"]
+    );
+    holds(&evicted(Some(4_000)), holds_are_exact);
+}
+
+#[test]
+fn a_call_ends_once_and_in_one_way() {
+    let told = || over(calls(here_until(None), 1_000, "call-1", "client"), 3_000, "completed");
+    let user = |ms, what: &str| saw(told(), ms, "client", "t1", &format!("user: call-1 is {what}"));
+    holds(&user(3_010, "completed"), one_outcome);
+    assert_eq!(
+        breaks(&user(3_010, "failed"), one_outcome),
+        ["t1: call-1 is failed for client at 3.010 s, and completed for others at 3.000 s"]
+    );
+    holds(&user(3_010, "running"), one_outcome);
+    let again = saw(user(3_010, "completed"), 3_020, "client", "t1", "user: call-1 is running");
+    assert_eq!(breaks(&again, one_outcome).len(), 1);
+}
+
+#[test]
+fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
+    let call = |owner| calls(here_until(None), 1_000, "call-1", owner);
+    let ready = |told| saw(told, 1_500, "server", "t1", "agent: call-1 is ready");
+    let begins = |told, ms| saw(told, ms, "client", "t1", "tool: call-1 begins");
+    holds(&begins(ready(call("client")), 1_510), no_work_for_what_is_over);
+    assert_eq!(
+        breaks(&begins(ready(call("client2")), 1_510), no_work_for_what_is_over),
+        ["t1: the tool of call-1 begins on client, and it is the call of client2 (at 1.510 s)"]
+    );
+    let late = |ms| begins(over(ready(call("client")), 2_000, "failed (gone)"), ms);
+    holds(&late(2_010), no_work_for_what_is_over);
+    assert_eq!(breaks(&late(2_001 + MOMENT), no_work_for_what_is_over).len(), 1);
+    let early = saw(call("client"), 1_200, "client2", "t1", "user: call-1 is running");
+    assert_eq!(breaks(&early, no_work_for_what_is_over).len(), 1);
+    let flash = saw(call("client"), 1_200, "client2", "t1", "second: call-1 is running");
+    assert_eq!(breaks(&flash, no_work_for_what_is_over).len(), 1);
+    let known = saw(begins(ready(call("client")), 1_510), 2_000, "client", "t1", "user: call-1 is failed");
+    assert_eq!(breaks(&saw(known, 3_000, "client", "t1", "tool: call-1 ends"), no_work_for_what_is_over).len(), 1);
+}
+
+#[test]
+fn a_result_counts_as_soon_as_it_can_be_told() {
+    let told = || saw(calls(here_until(None), 1_000, "call-1", "client"), 5_000, "client", "t1", "tool: call-1 ends");
+    holds(&over(told(), 5_000 + 2 * MOMENT, "completed"), results_count);
+    assert_eq!(
+        breaks(&over(told(), 5_001 + 2 * MOMENT, "completed"), results_count),
+        ["t1: call-1 was not over at 6.240 s, though its tool ended on client at 5.000 s"]
+    );
+    let cut = told().kills(5_100, 9_000);
+    holds(&over(cut.clone(), 9_000 + BACK, "completed"), results_count);
+    assert_eq!(breaks(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
+}
+
+#[test]
+fn a_call_is_given_to_somebody_who_can_run_it() {
+    let two = here_until(Some(2_000)).by("client2").conn(1, 10, None);
+    let two = milestone(two, 20, "server", "toolcall.host.initialized", &[("conn", "2"), ("client", "client2")]);
+    let two = looks(two, 30, "client2");
+    assert_eq!(
+        breaks(&calls(two.clone(), 9_000, "call-1", "client"), owner_can_run),
+        ["t1: call-1 was given to client, though client2 was there and could run it (at 9.000 s)"]
+    );
+    holds(&calls(two.clone(), 9_000, "call-1", "client2"), owner_can_run);
+    holds(&calls(two, 1_100, "call-1", "client"), owner_can_run);
+    let hint = over(calls(here_until(None), 1_000, "call-1", "client"), 2_000, "failed (another one offers it: try again)");
+    assert_eq!(breaks(&hint, owner_can_run).len(), 1);
+}
+
+#[test]
+fn where_all_is_at_rest_all_know_the_same() {
+    let told = |known: &str| {
+        let told = saw(saw(here_until(None), 1_000, "server", "c1", "stirs"), 1_200, "server", "c1", "settles aa");
+        saw(told, 1_210, "client", "c1", &format!("settles {known}")).horizon(20_000)
+    };
+    holds(&told("aa"), replicas_converge);
+    assert_eq!(
+        breaks(&told("bb"), replicas_converge),
+        ["c1: what the window of client has known since 1.210 s is not what the host has had since 1.200 s (at 20.000 s)"]
+    );
+    holds(&told("bb").kills(1_300, 19_500), replicas_converge);
+    assert_eq!(breaks(&saw(told("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge).len(), 1);
+}
+
+#[test]
+fn who_missed_little_is_not_told_everything() {
+    let connected = milestone(here_until(Some(5_000)), 40, "client", "toolcall.client.connected", &[("generation", "1")]);
+    let told = milestone(
+        connected.conn(2, 6_000, None),
+        6_010,
+        "server",
+        "toolcall.host.reseated",
+        &[("conn", "2"), ("client", "client")],
+    );
+    assert_eq!(
+        breaks(&told, replay_is_used),
+        ["client: it was told everything again, though all that it had missed is kept (at 6.010 s)"]
+    );
+    let unheard = milestone(
+        here_until(Some(5_000)).conn(2, 6_000, None),
+        6_010,
+        "server",
+        "toolcall.host.reseated",
+        &[("conn", "2"), ("client", "client")],
+    );
+    holds(&unheard, replay_is_used);
+}
+
+#[test]
+fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
+    let told = history().asked_as(7, 100, Class::Durable, "start-turn", "{}").effect(7, 200, "c1");
+    holds(&told.clone().answered(7, 300, "began t1"), actions_once);
+    assert_eq!(
+        breaks(&told.answered(7, 300, "refused: there was a turn of that id"), actions_once),
+        [
+            "call 7: it happened at 0.200 s, and its user was told that it did not (refused: there was a turn of that id; at 0.300 s)"
+        ]
+    );
+    let titles = |third: &str| {
+        let told = saw(saw(history(), 1_000, "client", "s1", "title client 7"), 2_000, "client", "s1", "title client2 8");
+        saw(told, 3_000, "client", "s1", &format!("title {third}"))
+    };
+    assert_eq!(breaks(&titles("client 7"), actions_once), ["s1: client saw the title `client 7` again (at 3.000 s)"]);
+    holds(&titles("client 9"), actions_once);
+}
+
+#[test]
+fn what_one_window_asks_for_happens_in_that_order() {
+    let asked = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(2, 200, Class::InFlight, "new-chat", "{}");
+    let seen = |first: &str, then: &str| saw(saw(asked.clone(), 1_000, "client2", "s1", first), 1_010, "client2", "s1", then);
+    holds(&seen("title client 1", "lists n2"), in_order);
+    assert_eq!(
+        breaks(&seen("lists n2", "title client 1"), in_order),
+        ["call 1: it happened after call 2, which client asked for later (at 1.010 s)"]
+    );
+    holds(&asked.clone().answered(1, 500, "named client 1").answered(2, 500, "made n2"), in_order);
+    assert_eq!(
+        breaks(&asked.answered(2, 500, "made n2").answered(1, 500, "named client 1"), in_order),
+        ["call 1: it was done after call 2, which was asked for later (at 0.500 s)"]
+    );
+}
+
+#[test]
+fn a_forgery_that_counts_is_told() {
+    let told = history().asked_as(1, 100, Class::Durable, "forge", "{}");
+    holds(&told.clone().answered(1, 200, "refused: only the host does that"), authority);
+    assert_eq!(breaks(&told.answered(1, 200, "forged"), authority).len(), 1);
+}
+
+#[test]
+fn a_client_hears_of_what_was_refused() {
+    let told = milestone(here_until(None), 1_000, "server", "toolcall.host.rejected", &[("client", "client"), ("seq", "3")]);
+    let heard = milestone(told.clone(), 1_010, "client", "toolcall.client.rejected", &[("channel", "c1")]);
+    holds(&heard.end(90_000), rejections_are_heard);
+    assert_eq!(
+        breaks(&told.end(90_000), rejections_are_heard),
+        ["client: 1 actions of it were refused, and it heard of 0 (by 1.620 s)"]
+    );
+}
+
+#[test]
+fn a_client_comes_back() {
+    let connected = |told, ms| milestone(told, ms, "client", "toolcall.client.connected", &[("generation", "2")]);
+    let lost = |ms| milestone(history().kills(1_000, 9_000), ms, "client", "toolcall.client.lost", &[("generation", "1")]);
+    holds(&connected(lost(1_000).horizon(90_000), 9_000 + BACK), client_comes_back);
+    assert_eq!(
+        breaks(&lost(1_000).horizon(90_000), client_comes_back),
+        ["client: it was not connected again by 55.620 s, and had not been since 1.000 s"]
+    );
+    holds(&lost(1_000).horizon(9_000 + BACK), client_comes_back);
+    let told = history().asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(1, 200, "refused: a token is wanted");
+    assert_eq!(breaks(&told, client_comes_back).len(), 1);
+}
+
+#[test]
+fn a_healthy_connection_is_kept() {
+    let connected = milestone(history(), 100, "client", "toolcall.client.connected", &[("generation", "1")]);
+    let lost = |told| milestone(told, 50_000, "client", "toolcall.client.lost", &[("generation", "1")]);
+    assert_eq!(
+        breaks(&lost(connected.clone()), healthy_is_kept),
+        ["client: it lost its connection, though nothing was wrong with that (at 50.000 s)"]
+    );
+    holds(&lost(connected.kills(49_000, 51_000)), healthy_is_kept);
+}
+
+#[test]
+fn a_question_is_over_with_its_connection() {
+    let asked = |over| saw(here_until(over), 1_000, "server", "t1", "agent: question-1 asks client");
+    let heard = |told, ms| saw(told, ms, "server", "t1", "agent: question-1 hears of none: lost");
+    holds(&heard(asked(Some(5_000)), 5_000 + MOMENT), requests_settle);
+    assert_eq!(
+        breaks(&heard(asked(Some(5_000)), 5_001 + MOMENT), requests_settle),
+        ["t1: what client was asked at 1.000 s was not over at 5.620 s"]
+    );
+    holds(&heard(asked(None), 31_000 + MOMENT), requests_settle);
+    assert_eq!(breaks(&heard(asked(None), 31_001 + MOMENT), requests_settle).len(), 1);
+}

@@ -1,0 +1,170 @@
+//! A second connection of a window's client: it says who it is, looks at what the window looks at, and then says nothing more.
+//!
+//! A window that reconnects before the end of its old connection was noticed has two for a while; here both live as long as a
+//! schedule wants. What comes over the second is applied to copies of its own, which must be what the host has, too.
+
+use std::collections::BTreeMap;
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::sync::oneshot;
+use tokio::time::{Duration, Instant, sleep_until, timeout};
+use tokio_tungstenite::tungstenite::Message as Frame;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use super::eyes;
+use super::notes::{By, OfCall, OfChannel, digest};
+use super::settling::SETTLES;
+use crate::net::{Endpoint, Stream};
+use crate::protocols::toolcall::state::apply;
+use crate::protocols::toolcall::wire::{
+    ActionEnvelope, InitializeParams, InitializeResult, Message, ROOT, RequestId, SnapshotState, StateAction, ahp, method,
+    params, read,
+};
+use crate::subject::{HostContext, Recorder};
+
+/// How long it may take to be taken in.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What connections of this kind are called: `client/second#1`.
+const LABEL: &str = "second";
+
+/// The connection, and what it knows.
+struct Second {
+    socket: WebSocketStream<Stream>,
+    record: Recorder,
+    copies: BTreeMap<String, Copy>,
+    settles: Option<Instant>,
+}
+
+/// What is known of a channel.
+struct Copy {
+    state: SnapshotState,
+    as_of: u64,
+    is_stirred: bool,
+}
+
+/// Opens one, if that can be; it lives until it is closed from either side.
+pub(super) async fn live(
+    host: HostContext,
+    server: Endpoint,
+    client: String,
+    channels: Vec<String>,
+    mut close: oneshot::Receiver<()>,
+) {
+    let server = server.labelled(LABEL);
+    let opening = timeout(PATIENCE, open(&host, &server, client, channels));
+    let mut second = tokio::select! {
+        biased;
+        _ = &mut close => return,
+        opened = opening => match opened {
+            Ok(Ok(second)) => second,
+            // Nobody waits for it.
+            Ok(Err(_)) | Err(_) => return,
+        }
+    };
+    loop {
+        let settles = second.settles;
+        tokio::select! {
+            biased;
+            _ = &mut close => break,
+            heard = second.socket.next() => match heard {
+                Some(Ok(Frame::Text(text))) => second.hear(text.as_bytes()).await,
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return,
+            },
+            () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => second.weigh(),
+        }
+    }
+    // The host may have closed it already.
+    let _ = timeout(Duration::from_secs(1), second.socket.close(None)).await;
+}
+
+async fn open(host: &HostContext, server: &Endpoint, client_id: String, channels: Vec<String>) -> Result<Second, String> {
+    let stream = host.env.net.connect(server).await.map_err(|error| error.to_string())?;
+    let url = format!("ws://{}:{}/", server.host(), server.port());
+    let (mut socket, _) = client_async(url, stream).await.map_err(|error| error.to_string())?;
+    let hello = InitializeParams {
+        channel: ROOT.to_owned(),
+        meta: None,
+        protocol_versions: ahp::SUPPORTED_PROTOCOL_VERSIONS.iter().map(|version| (*version).to_owned()).collect(),
+        client_id,
+        client_info: None,
+        initial_subscriptions: Some(channels),
+        locale: None,
+        capabilities: None,
+    };
+    let text = Message::request(1, method::INITIALIZE, &hello).to_versioned_text();
+    socket.send(Frame::text(text)).await.map_err(|error| error.to_string())?;
+    while let Some(heard) = socket.next().await {
+        let Frame::Text(text) = heard.map_err(|error| error.to_string())? else { continue };
+        match Message::parse(text.as_bytes()) {
+            Ok(Message::Response { id: RequestId::Number(1), result }) => {
+                let result: InitializeResult = read(Some(&result)).map_err(|error| error.to_string())?;
+                return Ok(Second::new(socket, host.record.clone(), result));
+            }
+            Ok(Message::Error { error, .. }) => return Err(format!("refused: {}", error.message)),
+            _ => {}
+        }
+    }
+    Err("the connection was lost before the answer came".to_owned())
+}
+
+impl Second {
+    fn new(socket: WebSocketStream<Stream>, record: Recorder, taken_in: InitializeResult) -> Self {
+        let copies = taken_in.snapshots.into_iter().map(|snapshot| {
+            let as_of = u64::try_from(snapshot.from_seq).unwrap_or(0);
+            (snapshot.resource, Copy { state: snapshot.state, as_of, is_stirred: true })
+        });
+        Self { socket, record, copies: copies.collect(), settles: Some(Instant::now() + SETTLES) }
+    }
+
+    async fn hear(&mut self, frame: &[u8]) {
+        match Message::parse(frame) {
+            Ok(Message::Notification { method, params: given }) if method == method::ACTION => {
+                if let Ok(envelope) = params::<ActionEnvelope>(given.as_deref()) {
+                    self.happened(&envelope);
+                }
+            }
+            Ok(Message::Request { id, .. }) => {
+                let answer = Message::response(id, &"text").to_versioned_text();
+                // Where it cannot be said, the end of the connection is heard next.
+                let _ = self.socket.send(Frame::text(answer)).await;
+            }
+            _ => {}
+        }
+    }
+
+    fn happened(&mut self, envelope: &ActionEnvelope) {
+        let is_news = |copy: &&mut Copy| envelope.server_seq > copy.as_of && envelope.rejection_reason.is_none();
+        let Some(copy) = self.copies.get_mut(&envelope.channel).filter(is_news) else { return };
+        let before = statuses(&copy.state);
+        apply(&mut copy.state, &envelope.action);
+        for (turn, call, status) in statuses(&copy.state).into_iter().filter(|known| !before.contains(known)) {
+            let what = format!("is {status}");
+            OfCall { by: By::Second, call: &call, what: &what }.note(&self.record, &crate::history::Stream::from(turn.as_str()));
+        }
+        (copy.as_of, copy.is_stirred) = (envelope.server_seq, true);
+        if let StateAction::SessionChatRemoved(removed) = &envelope.action
+            && self.copies.remove(&removed.chat).is_some()
+        {
+            OfChannel::Settles { second: true, digest: "" }.note(&self.record, &removed.chat);
+        }
+        self.settles = Some(Instant::now() + SETTLES);
+    }
+
+    fn weigh(&mut self) {
+        self.settles = None;
+        for (channel, copy) in self.copies.iter_mut().filter(|(_, copy)| copy.is_stirred) {
+            copy.is_stirred = false;
+            OfChannel::Settles { second: true, digest: &digest(&copy.state) }.note(&self.record, channel);
+        }
+    }
+}
+
+/// How the calls are that are under way in a channel.
+fn statuses(state: &SnapshotState) -> Vec<(String, String, &'static str)> {
+    match state {
+        SnapshotState::Chat(chat) => eyes::statuses(chat),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,91 @@
+//! What the windows of simulated clients run for agents, and what they answer to the host.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{Duration, sleep};
+
+use super::notes::{self, By, OfCall};
+use super::setup::{self, ToolEnds, ToolSetup};
+use crate::history::Stream;
+use crate::net::BoxFuture;
+use crate::protocols::toolcall::client::{self, Answers, Run, Tool, Toolbox};
+use crate::protocols::toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
+use crate::subject::{HostContext, Recorder};
+
+/// All that the window of a host offers.
+pub(super) fn toolbox(host: &HostContext) -> Toolbox {
+    let tools = setup::tools_of(&host.plan, host.name.as_str()).into_iter();
+    Toolbox::of(tools.map(|(name, setup)| -> Arc<dyn Tool> { Arc::new(Scripted { name, setup, record: host.record.clone() }) }))
+}
+
+/// A tool that takes as long, and ends as, the scenario says.
+struct Scripted {
+    name: String,
+    setup: ToolSetup,
+    record: Recorder,
+}
+
+impl Tool for Scripted {
+    fn definition(&self) -> ToolDefinition {
+        client::named(&self.name)
+    }
+
+    fn run(&self, run: Run) -> BoxFuture<'static, ToolCallResult> {
+        let (setup, record) = (self.setup.clone(), self.record.clone());
+        Box::pin(async move {
+            let mut working = Working { record, run, is_done: false };
+            working.note(notes::BEGINS);
+            sleep(setup.takes.0).await;
+            working.is_done = true;
+            working.note(notes::ENDS);
+            match setup.ends {
+                ToolEnds::Works => client::done("done"),
+                ToolEnds::Fails => client::failed("it did not work"),
+                // No panic of the subject's: what a tool does is the outside world's.
+                ToolEnds::BreaksDown => std::panic::resume_unwind(Box::new("the tool breaks down")),
+            }
+        })
+    }
+}
+
+/// A tool at work; it notes that it was stopped.
+struct Working {
+    record: Recorder,
+    run: Run,
+    is_done: bool,
+}
+
+impl Working {
+    fn note(&self, what: &str) {
+        let turn = Stream::from(self.run.turn.as_str());
+        OfCall { by: By::Tool, call: &self.run.call, what }.note(&self.record, &turn);
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.note(notes::STOPPED);
+        }
+    }
+}
+
+/// Answers the host after as long as the host's agent wants it to take.
+pub(super) struct Patient;
+
+#[derive(Deserialize)]
+struct Question {
+    takes: u64,
+}
+
+impl Answers for Patient {
+    fn answer(&self, _: String, params: Option<Box<RawValue>>) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>> {
+        let question: Option<Question> = params.and_then(|params| serde_json::from_str(params.get()).ok());
+        Box::pin(async move {
+            sleep(Duration::from_millis(question.map_or(0, |question| question.takes))).await;
+            Ok(serde_json::value::to_raw_value("text").expect("a text is JSON"))
+        })
+    }
+}

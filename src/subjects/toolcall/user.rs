@@ -1,0 +1,292 @@
+//! The user of a simulated window: does what the schedule asks for, and records what comes of it.
+//!
+//! A window moves in by itself: it hands over its token, looks at the session and at the first chat, and takes part with its tools;
+//! the first window of all begins the first turn. One that is loaded again, or whose host was started again, is another client.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::eyes::{Eyes, Waits};
+use super::operations::Operation;
+use super::settling::SETTLES;
+use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
+use super::{archive, limits, second, tables, tools};
+use crate::history::Call;
+use crate::net::Endpoint;
+use crate::protocols::toolcall::client::{Client, Config, Failure};
+use crate::protocols::toolcall::wire::StateAction;
+use crate::protocols::toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
+use crate::protocols::toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContributor};
+use crate::protocols::toolcall::wire::{DisposeChatParams, method};
+use crate::subject::{HostContext, Operated, Recorder};
+use crate::subjects::records;
+
+/// How long a client may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// How long a window waits before it asks again for what it needs.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Where a window's life is counted on its host's disk.
+const LIVES: &str = "lives";
+
+/// The user of one window.
+pub(super) struct User {
+    host: HostContext,
+    server: Endpoint,
+    window: Window,
+    /// How often each turn was begun.
+    begun: BTreeMap<String, u64>,
+    /// The second connections that are open, the newest last.
+    seconds: Vec<oneshot::Sender<()>>,
+    /// What is under way.
+    busy: JoinSet<()>,
+}
+
+/// One life of a window: a client, and who looks at it.
+struct Window {
+    client: Arc<Client>,
+    eyes: Arc<Eyes>,
+    _looking: JoinSet<()>,
+}
+
+impl Window {
+    fn open(host: &HostContext, server: &Endpoint) -> Self {
+        let life = host.disk.read(LIVES).and_then(|lives| lives.parse().ok()).unwrap_or(0_u64) + 1;
+        host.disk.write(LIVES, life.to_string());
+        let config = Config {
+            id: Some(records::name_of(host.name.as_str(), life)),
+            tools: tools::toolbox(host),
+            answers: Arc::new(tools::Patient),
+            limits: limits::client_limits(&host.limits),
+        };
+        let client = Arc::new(Client::new(&host.env, server.clone(), config));
+        let eyes = Arc::new(Eyes::new(host.record.clone()));
+        [SESSION, CHAT].iter().for_each(|channel| eyes.watch(channel));
+        let mut looking = JoinSet::new();
+        looking.spawn(look(host.clone(), client.clone(), eyes.clone()));
+        let begins = (life == 1 && is_first(host)).then(|| setup::first_turn(&host.plan)).flatten();
+        let begins = begins.map(|(turn, setup)| (setup.chat, turn)).inspect(|(chat, _)| eyes.watch(chat));
+        looking.spawn(move_in(client.clone(), begins));
+        Self { client, eyes, _looking: looking }
+    }
+}
+
+/// Whether it is the host whose window begins the first turn.
+fn is_first(host: &HostContext) -> bool {
+    host.name.as_str() == "client"
+}
+
+/// Takes part in the session, and begins a turn in a chat where there is one to begin.
+async fn move_in(client: Arc<Client>, begins: Option<(String, String)>) {
+    while let Err(Failure::Lost | Failure::Late) = client.authenticate(archive::PROVIDER, super::TOKEN).await {
+        sleep(AGAIN).await;
+    }
+    let first = begins.as_ref().map_or(CHAT, |(chat, _)| chat);
+    for channel in [SESSION, CHAT, first] {
+        while let Err(Failure::Lost | Failure::Late) = client.subscribe(channel).await {
+            sleep(AGAIN).await;
+        }
+    }
+    let joined = client.join(SESSION).await;
+    if let (Ok(()), Some((chat, turn))) = (joined, begins) {
+        // Whether it is under way is seen by whoever looks.
+        let _ = client.start_turn(&chat, &turn, "at the start").await;
+    }
+}
+
+/// Looks at what a client knows whenever that changes, and says what the user of its tools says.
+async fn look(host: HostContext, client: Arc<Client>, eyes: Arc<Eyes>) {
+    let (mut changes, mut settles, mut thinking) = (client.changes(), None::<Instant>, JoinSet::new());
+    loop {
+        let (waits, is_stirred) = eyes.look(&client);
+        if is_stirred {
+            settles = Some(Instant::now() + SETTLES);
+        }
+        for call in waits.into_iter().filter(|call| call.owner == client.id()) {
+            let setup: ToolSetup = host.plan.entry(setup::TOOL, &call.tool).unwrap_or_default();
+            thinking.spawn(consent(client.clone(), call, setup));
+        }
+        tokio::select! {
+            biased;
+            changed = changes.changed() => if changed.is_err() { return },
+            Some(_) = thinking.join_next() => {}
+            () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
+                settles = None;
+                eyes.weigh();
+            }
+        }
+    }
+}
+
+async fn consent(client: Arc<Client>, call: Waits, setup: ToolSetup) {
+    sleep(setup.thinks.0).await;
+    if setup.user != Consent::Ignores {
+        // Where it comes too late, nobody needs it any more.
+        let _ = client.confirm(&call.chat, &call.turn, &call.call, setup.user == Consent::Approves).await;
+    }
+}
+
+impl User {
+    pub(super) fn new(host: HostContext, server: Endpoint) -> Self {
+        let window = Window::open(&host, &server);
+        let at_start = setup::first_turn(&host.plan).filter(|_| is_first(&host));
+        let begun = at_start.map(|(turn, _)| (turn, 1)).into_iter().collect();
+        let user = Self { host, server, window, begun, seconds: Vec::new(), busy: JoinSet::new() };
+        user.count();
+        user
+    }
+
+    /// Has the census of the window's client taken from now on.
+    fn count(&self) {
+        for (name, count) in tables::CLIENT_CENSUS {
+            let client = Arc::downgrade(&self.window.client);
+            self.host.record.gauge(name, move || client.upgrade().map_or(0, |client| count(&client.census())));
+        }
+    }
+
+    /// Performs operations as they come, then closes the window.
+    pub(super) async fn run(mut self, mut operations: Operated<Operation>) {
+        loop {
+            tokio::select! {
+                biased;
+                next = operations.next() => match next {
+                    Some((call, operation)) => self.perform(call, operation),
+                    None => break,
+                },
+                Some(_) = self.busy.join_next() => {}
+            }
+        }
+        let Self { window, busy, .. } = self;
+        drop(busy);
+        let Window { client, _looking: looking, eyes } = window;
+        drop((looking, eyes));
+        if let Some(client) = Arc::into_inner(client)
+            && timeout(GOODBYE, client.close()).await.is_err()
+        {
+            tracing::warn!("the client took too long to close");
+        }
+    }
+
+    fn perform(&mut self, call: Call, operation: Operation) {
+        let (client, record) = (self.window.client.clone(), self.host.record.clone());
+        match operation {
+            Operation::StartTurn { turn } => self.start_turn(call, &turn),
+            Operation::CancelTurn { chat } => match self.window.eyes.turn_in(&chat) {
+                Some(turn) => drop(self.busy.spawn(async move {
+                    tell(&record, call, client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".to_owned()));
+                })),
+                None => record.answered(call, "refused: no turn is under way"),
+            },
+            Operation::Rename {} => {
+                let title = format!("{} {}", self.host.name, call.0);
+                let renamed = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
+                self.busy.spawn(async move {
+                    tell(&record, call, client.dispatch(SESSION, renamed).await.map(|()| format!("named {title}")));
+                });
+            }
+            Operation::Watch { chat } => self.watch(call, chat),
+            Operation::Unwatch { channel } => {
+                // Without the session, there is nothing to know of its chats.
+                let all = if channel == SESSION { self.window.eyes.channels() } else { vec![channel] };
+                for channel in all {
+                    self.window.eyes.let_go(&channel, call);
+                    client.unsubscribe(&channel);
+                }
+                record.answered(call, "let go");
+            }
+            Operation::NewChat {} => drop(self.busy.spawn(async move {
+                let name = format!("n{}", call.0);
+                tell(&record, call, client.create_chat(SESSION, &name).await.map(|()| format!("made {name}")));
+            })),
+            Operation::DisposeChat { chat } => drop(self.busy.spawn(async move {
+                let params = DisposeChatParams { channel: chat, meta: None };
+                tell(&record, call, client.request(method::DISPOSE_CHAT, &params).await.map(|_| "disposed of".to_owned()));
+            })),
+            Operation::Reload {} => {
+                self.window.eyes.channels().iter().for_each(|channel| self.window.eyes.let_go(channel, call));
+                self.seconds.clear();
+                self.window = Window::open(&self.host, &self.server);
+                self.count();
+                record.answered(call, format!("loaded as {}", self.window.client.id()));
+            }
+            Operation::OpenSecond {} => {
+                let (close, closed) = oneshot::channel();
+                self.seconds.push(close);
+                let (host, server, channels) = (self.host.clone(), self.server.clone(), self.window.eyes.channels());
+                record.answered(call, "queued: opening");
+                self.busy.spawn(second::live(host, server, client.id(), channels, closed));
+            }
+            Operation::CloseSecond {} => match self.seconds.pop() {
+                Some(close) => {
+                    drop(close);
+                    record.answered(call, "closed");
+                }
+                None => record.answered(call, "refused: there is none"),
+            },
+            Operation::Forge { chat } => {
+                let forged = self.forged(call, &chat);
+                self.busy.spawn(async move {
+                    tell(&record, call, client.dispatch(&chat, forged).await.map(|()| FORGED.to_owned()));
+                });
+            }
+        }
+    }
+
+    /// A turn is begun under a name of its own, with the number of the call as what the user says.
+    fn start_turn(&mut self, call: Call, turn: &str) {
+        let times = self.begun.entry(turn.to_owned()).or_default();
+        *times += 1;
+        let name = records::name(self.host.name.as_str(), turn, *times);
+        let chat = setup::turn(&self.host.plan, turn).chat;
+        let (client, record) = (self.window.client.clone(), self.host.record.clone());
+        self.busy.spawn(async move {
+            let begun = client.start_turn(&chat, &name, &call.0.to_string()).await;
+            tell(&record, call, begun.map(|()| format!("began {name}")));
+        });
+    }
+
+    fn watch(&mut self, call: Call, chat: String) {
+        let (client, record, eyes) = (self.window.client.clone(), self.host.record.clone(), self.window.eyes.clone());
+        eyes.watch(&chat);
+        self.busy.spawn(async move {
+            let known = client.subscribe(&chat).await;
+            if known.is_err() {
+                eyes.let_go(&chat, call);
+            }
+            tell(&record, call, known.map(|()| format!("sees {chat}")));
+        });
+    }
+
+    /// What only the host says: that a call begins.
+    fn forged(&self, call: Call, chat: &str) -> StateAction {
+        StateAction::ChatToolCallStart(ChatToolCallStartAction {
+            turn_id: self.window.eyes.turn_in(chat).unwrap_or_default(),
+            tool_call_id: format!("forged-{}", call.0),
+            meta: None,
+            tool_name: "t1".to_owned(),
+            display_name: "t1".to_owned(),
+            intention: None,
+            contributor: Some(ToolCallContributor::Client(ToolCallClientContributor { client_id: self.window.client.id() })),
+        })
+    }
+}
+
+/// What comes of a forgery that counts.
+pub(super) const FORGED: &str = "forged";
+
+/// A refusal is an answer: the protocol owes it.
+fn tell(record: &Recorder, call: Call, outcome: Result<String, Failure>) {
+    use Failure::{Full, Gone, Refused, Rejected, Unsubscribed};
+    match outcome {
+        Ok(result) => record.answered(call, result),
+        Err(failure @ (Rejected(_) | Refused { .. })) => record.answered(call, failure.to_string()),
+        Err(failure @ (Gone | Full | Unsubscribed)) => record.answered(call, format!("refused: {failure}")),
+        Err(failure) => record.failed(call, failure.to_string()),
+    }
+}
