@@ -114,7 +114,13 @@ impl World {
     }
 
     /// Has the kernel of an end forget the connection: it is handed an RST.
+    ///
+    /// A server's end that never came up stays with its listener, and goes with it: of an RST the stack would make a socket
+    /// that nobody can close, and that holds the port for ever.
     pub(super) fn reset_kernel(&mut self, conn: ConnIndex, side: Side) {
+        if side == Side::Server && !self.conns.look(conn).is_up(Side::Server) {
+            return;
+        }
         let packet = self.make(conn, side.other(), |_| TcpFlags { rst: true, ..TcpFlags::default() });
         self.stack.reset(packet);
     }

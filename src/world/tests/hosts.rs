@@ -73,6 +73,22 @@ fn power_loss_tells_nobody_until_the_restart() {
 }
 
 #[test]
+fn a_server_listens_again_whoever_gave_up_before_it_died() {
+    let client = |host: HostContext| async move {
+        let given_up = tokio::time::timeout(Duration::from_millis(1), host.env.net.connect(&server())).await;
+        say(&host, format!("given up: {}", given_up.is_err()));
+        tokio::time::sleep(secs(6)).await;
+        connect(&host).await;
+        say(&host, "up");
+    };
+    for death in [crash("server", Some(secs(1))), Fault::PowerLoss { host: "server".into(), lasts: Some(secs(1)) }] {
+        let mut plan = plan([(3_000, death)]);
+        plan.latency = (Duration::from_millis(5), Duration::from_millis(9));
+        assert_eq!(said(&history(&bare(echo, client), &plan), false)[..2], ["client: given up: true", "client: up"]);
+    }
+}
+
+#[test]
 fn a_restart_step_ends_a_crash_without_an_end() {
     let subject = bare(echo, come_again);
     let down = crash("server", None);
