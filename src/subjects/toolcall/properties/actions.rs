@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::story::{Story, text};
+use super::story::{Story, Window, text};
 use crate::history::{Call, Time, What};
 use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
@@ -75,22 +75,24 @@ pub(super) fn actions_once(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
-/// What one window asks for happens in that order, be it said as an action or as a request.
+/// What one window asks for happens in that order, be it said as an action or as a request. A window that is loaded again is
+/// another one.
 pub(super) fn in_order(evidence: &Evidence<'_>) -> Vec<Broken> {
     if has_puppet(evidence) {
         return Vec::new();
     }
     let story = Story::of(evidence);
     // What is seen in one look has no order.
-    let mut newest: BTreeMap<(&str, &str), (Call, Time)> = BTreeMap::new();
+    let mut newest: BTreeMap<(&str, Window<'_>), (Call, Time)> = BTreeMap::new();
     let mut seen: BTreeSet<(&str, Call)> = BTreeSet::new();
-    let mut done: BTreeMap<&str, Call> = BTreeMap::new();
+    let mut done: BTreeMap<Window<'_>, Call> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         if let What::Answered { call, result } = &event.what
             && ["named ", "made "].iter().any(|did| result.starts_with(did))
+            && let Some(window) = story.window_of(*call)
         {
-            let newest = done.entry(host(event)).or_insert(*call);
+            let newest = done.entry(window).or_insert(*call);
             if *newest > *call {
                 let sentence = format!("{call}: it was done after {newest}, which was asked for later (at {})", event.at);
                 found.push(broken("in_order", event.at, None, sentence));
@@ -108,15 +110,15 @@ pub(super) fn in_order(evidence: &Evidence<'_>) -> Vec<Broken> {
             _ => continue,
         };
         let Some(call) = call_of(told) else { continue };
-        let Some(asker) = story.asked.get(&call).map(|asked| asked.host) else { continue };
+        let Some(window) = story.window_of(call) else { continue };
         let user = host(event);
         let died = story.deaths.iter().any(|death| *death <= event.at);
         if !seen.insert((user, call)) || died {
             continue;
         }
-        let (newest, when) = newest.entry((user, asker)).or_insert((call, event.at));
+        let (newest, when) = newest.entry((user, window)).or_insert((call, event.at));
         if *newest > call && *when < event.at {
-            let sentence = format!("{call}: it happened after {newest}, which {asker} asked for later (at {})", event.at);
+            let sentence = format!("{call}: it happened after {newest}, which {} asked for later (at {})", window.0, event.at);
             found.push(broken("in_order", event.at, None, sentence));
         }
         if call > *newest {

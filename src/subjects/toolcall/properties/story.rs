@@ -84,6 +84,9 @@ pub(super) struct FailedCall<'a> {
     pub(super) away: bool,
 }
 
+/// A window: its host, and how often that had been loaded again before.
+pub(super) type Window<'a> = (&'a str, usize);
+
 /// What the user of a window asked for.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
@@ -181,6 +184,13 @@ impl<'a> Story<'a> {
             }
             _ => {}
         }
+    }
+
+    /// The window in which a call was asked for.
+    pub(super) fn window_of(&self, call: Call) -> Option<Window<'a>> {
+        let host = self.asked.get(&call)?.host;
+        let reloads = self.asked.range(..call).filter(|(_, asked)| asked.host == host && asked.verb() == "reload");
+        Some((host, reloads.count()))
     }
 
     /// When a fault can do nothing any more, for the connections that it is in force on are over at both ends.

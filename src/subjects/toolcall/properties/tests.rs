@@ -310,6 +310,10 @@ fn what_one_window_asks_for_happens_in_that_order() {
         breaks(&asked.answered(2, 500, "made n2").answered(1, 500, "named client 1"), in_order),
         ["call 1: it was done after call 2, which was asked for later (at 0.500 s)"]
     );
+    // What was asked for in the window of before has an order of its own.
+    let reloaded = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(2, 150, Class::Durable, "reload", "{}");
+    let reloaded = reloaded.asked_as(3, 200, Class::InFlight, "new-chat", "{}");
+    holds(&saw(saw(reloaded, 1_000, "client2", "s1", "lists n3"), 1_010, "client2", "s1", "title client 1"), in_order);
 }
 
 #[test]
