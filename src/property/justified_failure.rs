@@ -164,7 +164,7 @@ impl Failure<'_> {
                 None => return false,
             },
         };
-        let before = facts.promise().detection + chance(facts, path, Time::ZERO, self.at);
+        let before = facts.promise().detection + path.chance(facts.promise(), Time::ZERO, self.at);
         call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
     }
 
@@ -183,7 +183,7 @@ impl Failure<'_> {
         let looked = self.looked(facts);
         let asked = if self.at <= looked { looked } else { self.asked() };
         let outages = path.faulty().iter().map(|(_, ended)| *ended).filter(|ended| *ended < asked);
-        let ends = outages.flat_map(|ended| [ended, (ended + chance(facts, path, Time::ZERO, ended)).min(asked)]);
+        let ends = outages.flat_map(|ended| [ended, (ended + path.chance(facts.promise(), Time::ZERO, ended)).min(asked)]);
         let ends = ends.filter(|end| life.is_none_or(|life| life <= *end));
         ends.chain([self.at]).map(|end| no_chance_until(facts, path, end, life)).max().unwrap_or(Standing::Unjustified)
     }
@@ -232,7 +232,7 @@ impl Failure<'_> {
 
     /// (c)
     fn session(&self, facts: &Facts<'_>, path: &Path<'_>, since: Time) -> Standing {
-        let chance = chance(facts, path, Time::ZERO, self.at);
+        let chance = path.chance(facts.promise(), Time::ZERO, self.at);
         let outages = path.outages(chance);
         let lengths = outages.iter().filter(|(began, ended)| *began <= self.at && *ended >= since);
         let Some(longest) = lengths.map(|(began, ended)| (*ended).min(self.at).since(*began)).max() else {
@@ -252,7 +252,7 @@ impl Failure<'_> {
             return "no fault had touched its path".to_owned();
         }
         let (calm, until) = path.longest_calm(from, self.at);
-        let enough = Time::from(chance(facts, path, from, self.at));
+        let enough = Time::from(path.chance(facts.promise(), from, self.at));
         format!("its path had been free of faults from {calm} to {until}, and {enough} of that were enough")
     }
 }
@@ -270,7 +270,7 @@ fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Durat
     if !path.is_touched(from, to) {
         return Standing::Unjustified;
     }
-    let chance = chance(facts, path, from, to);
+    let chance = path.chance(facts.promise(), from, to);
     let (calm, until) = path.longest_calm(from, to);
     let leading = path.faulty().iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
     match until.since(calm).max(leading.since(from) + more) {
@@ -278,11 +278,6 @@ fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Durat
         longest if longest <= chance * 2 => Standing::Grey,
         _ => Standing::Unjustified,
     }
-}
-
-/// `A`.
-fn chance(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time) -> Duration {
-    path.chance(facts.promise(), from, to)
 }
 
 #[cfg(test)]
