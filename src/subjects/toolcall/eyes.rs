@@ -68,7 +68,7 @@ impl Eyes {
     /// The user does not look at a channel any more.
     pub(super) fn let_go(&self, channel: &str, by: Call) {
         let Some(seen) = self.all().remove(channel) else { return };
-        seen.open.keys().for_each(|turn| self.record.gave_up(Some(&Stream::from(turn.as_str())), by));
+        self.give_up(&seen, by);
         if seen.state.is_some() {
             OfChannel::LetGo.note(&self.record, channel);
         }
@@ -118,11 +118,16 @@ impl Eyes {
         }
     }
 
-    /// There is no such channel any more: what was open in it is not for its user to have.
+    /// There is no such channel any more.
     fn gone(&self, channel: &str) {
         let Some(seen) = self.all().remove(channel) else { return };
         OfChannel::Gone.note(&self.record, channel);
-        seen.open.keys().for_each(|turn| self.record.gave_up(Some(&Stream::from(turn.as_str())), Call(0)));
+        self.give_up(&seen, Call(0));
+    }
+
+    /// What was open in a channel is not for its user to have.
+    fn give_up(&self, seen: &Seen, by: Call) {
+        seen.open.keys().for_each(|turn| self.record.gave_up(Some(&Stream::from(turn.as_str())), by));
     }
 
     fn read(&self, channel: &str, state: &SnapshotState, seen: &mut Seen, waits: &mut Vec<Waits>) {

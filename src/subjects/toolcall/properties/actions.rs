@@ -30,7 +30,10 @@ pub(super) fn actions_once(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         let did = match &event.what {
-            What::Effect { call, .. } => Some(*call),
+            What::Effect { call, .. } => {
+                happened.entry(*call).or_insert(event.at);
+                Some(*call)
+            }
             What::Answered { call, result } if result.starts_with("refused") => {
                 refused.insert(*call, result);
                 Some(*call)
@@ -60,9 +63,6 @@ pub(super) fn actions_once(evidence: &Evidence<'_>) -> Vec<Broken> {
             }
             _ => None,
         };
-        if let What::Effect { call, .. } = &event.what {
-            happened.entry(*call).or_insert(event.at);
-        }
         if let Some(call) = did.filter(|_| !forgets)
             && let (Some(when), Some(why)) = (happened.get(&call), refused.get(&call))
         {

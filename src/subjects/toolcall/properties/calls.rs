@@ -29,12 +29,8 @@ pub(super) fn one_outcome(evidence: &Evidence<'_>) -> Vec<Broken> {
                 (false, _) if ended.contains_key(host) && !story.deaths.iter().any(|death| death <= at) => {
                     format!("{}: {} is {what} for {host} at {at}, though it was over at {}", call.turn, call.id, ended[host])
                 }
-                (true, None) => {
-                    first = Some((*at, what));
-                    ended.insert(host, *at);
-                    continue;
-                }
-                (true, Some(_)) => {
+                (true, _) => {
+                    first.get_or_insert((*at, what));
                     ended.insert(host, *at);
                     continue;
                 }
@@ -125,7 +121,7 @@ pub(super) fn owner_can_run(evidence: &Evidence<'_>) -> Vec<Broken> {
     let story = Story::of(evidence);
     let mut found = Vec::new();
     for call in &story.calls {
-        let ready = ready_window(&story, call, call.began, None);
+        let ready = ready_window(&story, call, call.began);
         if call.chosen
             && !story.lives(call.owner, call.began)
             && story.is_calm(call.began.before(story.moment() * 2), call.began)
@@ -149,9 +145,9 @@ pub(super) fn owner_can_run(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// Another window that has been there for a while, looks at the chat, and offers the tool.
-fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time, but: Option<&str>) -> Option<&'s str> {
+fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Option<&'s str> {
     let before = at.before(story.moment() * 2);
-    let mut there = story.attached.iter().filter(|attached| attached.at < before && attached.gone > at && attached.over > at);
+    let mut there = story.attached.iter().filter(|attached| attached.at < before && attached.lives(at));
     let found = there.find(|attached| {
         let host = window(attached.client);
         let looks = |channel| story.looks_at(host, channel, before, at);
@@ -159,7 +155,7 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time, but: O
             .attached
             .iter()
             .any(|other| window(other.client) == host && other.at > attached.at && other.client != attached.client);
-        newest && but != Some(attached.client) && offers(story, host, call) && looks(setup::SESSION) && looks(call.chat)
+        newest && offers(story, host, call) && looks(setup::SESSION) && looks(call.chat)
     });
     found.map(|attached| attached.client)
 }

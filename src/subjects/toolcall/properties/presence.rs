@@ -1,9 +1,8 @@
 //! Who is here: what depends on a client is given up when it is gone, in time, and never before.
 
-use super::story::{CallStory, Story, window};
+use super::story::{CallStory, Story, text, window};
 use crate::history::{Time, What};
 use crate::property::{Broken, Evidence};
-use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::toolcall::setup::{SESSION, STRANGER};
 
@@ -79,7 +78,7 @@ pub(super) fn returning_keeps(evidence: &Evidence<'_>) -> Vec<Broken> {
     }
     for event in judged(evidence) {
         let What::Milestone { name: "toolcall.host.deactivated", fields } = &event.what else { continue };
-        let client = FieldValue::text(fields, "client").unwrap_or_default();
+        let client = text(fields, "client");
         let is_here = story.lives(client, event.at.before(MS))
             && story.lives(client, event.at)
             && story.looks_at(window(client), SESSION, event.at, event.at);
@@ -137,7 +136,7 @@ fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     if own().any(|attached| attached.second && attached.over > at) {
         return None;
     }
-    if own().any(|attached| attached.at < at && attached.gone > at && attached.over > at) {
+    if own().any(|attached| attached.at < at && attached.lives(at)) {
         return Some(at);
     }
     own().map(|attached| attached.at).filter(|back| *back > at).min()
@@ -149,9 +148,9 @@ pub(super) fn holds_are_exact(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(evidence).filter(|_| !has_puppet(evidence)) {
         let What::Milestone { name: "toolcall.host.evicted", fields } = &event.what else { continue };
-        let channel = FieldValue::text(fields, "channel").unwrap_or_default();
+        let channel = text(fields, "channel");
         let mut holders = story.attached.iter().filter(|attached| {
-            let live = attached.at < event.at && attached.gone > event.at && attached.over > event.at;
+            let live = attached.at < event.at && attached.lives(event.at);
             live && story.looks_at(window(attached.client), channel, event.at.before(story.moment()), event.at)
         });
         if let Some(holder) = holders.find(|holder| story.is_newest(holder.client, event.at)) {

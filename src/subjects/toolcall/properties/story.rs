@@ -50,6 +50,13 @@ pub(super) struct Attached<'a> {
     pub(super) second: bool,
 }
 
+impl Attached<'_> {
+    /// Whether it is over at neither end, once it was taken in.
+    pub(super) fn lives(&self, at: Time) -> bool {
+        self.gone > at && self.over > at
+    }
+}
+
 /// A tool call.
 pub(super) struct CallStory<'a> {
     pub(super) turn: &'a Stream,
@@ -312,7 +319,7 @@ impl<'a> Story<'a> {
 
     /// Whether a client has a connection at a moment that is over at neither end.
     pub(super) fn lives(&self, client: &str, at: Time) -> bool {
-        self.of_client(client, at).any(|attached| attached.gone > at && attached.over > at)
+        self.of_client(client, at).any(|attached| attached.lives(at))
     }
 
     /// Whether the host has a connection of a client at a moment.
