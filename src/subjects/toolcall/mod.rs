@@ -44,9 +44,6 @@ pub struct Toolcall;
 /// Where the host listens.
 const PORT: u16 = 80;
 
-/// How long a host waits that could not listen.
-const LISTENS_AGAIN: Duration = Duration::from_millis(100);
-
 /// The token that a window hands over.
 const TOKEN: &str = "secret";
 
@@ -107,13 +104,9 @@ impl Subject for Toolcall {
 
     async fn serve(&self, host: HostContext) {
         let at = Endpoint::tcp(host.name.as_str(), PORT);
-        // Whoever runs a server starts it again until it can listen.
-        let listener = loop {
-            match host.env.net.listen(&at).await {
-                Ok(listener) => break listener,
-                Err(error) => tracing::warn!(%error, "cannot listen at {at} yet"),
-            }
-            tokio::time::sleep(LISTENS_AGAIN).await;
+        let listener = match host.env.net.listen(&at).await {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
         };
         let config = host::Config {
             provider: archive::PROVIDER.to_owned(),
