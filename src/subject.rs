@@ -31,7 +31,7 @@ pub use disk::Disk;
 pub use dissect::{Dissector, Label, Lines, Message, WebSocket};
 pub use erased::Erased;
 pub use nothing::Nothing;
-pub use recorder::{Journal, Recorder};
+pub use recorder::{Count, Gauge, Gauges, Journal, Recorder};
 
 /// A protocol under test.
 ///

@@ -12,9 +12,23 @@ pub trait Journal: Send + Sync {
     /// Appends an entry about `host`, at the current virtual time.
     fn write(&self, host: &Host, what: What);
 
-    /// Has `count` asked at the end of every turn, and when all is over, under this name.
-    fn gauge(&self, host: &Host, name: &'static str, count: Box<dyn Fn() -> u64 + Send>);
+    /// Has these counters asked at the end of every turn, and when all is over.
+    fn gauges(&self, host: &Host, gauges: Gauges);
 }
+
+/// A row of a table of counters: a name, and what it reads in a census.
+pub type Gauge<C> = (&'static str, fn(&C) -> u64);
+
+/// Counters of a subject's census that are asked together.
+pub struct Gauges {
+    /// Their names.
+    pub names: Vec<&'static str>,
+    /// Writes what they count now, in the same order.
+    pub count: Count,
+}
+
+/// Counts, into a slot for each counter.
+pub type Count = Box<dyn Fn(&mut [u64]) + Send>;
 
 /// Writes into the history of a run, for one host.
 #[derive(Clone)]
@@ -88,6 +102,20 @@ impl Recorder {
     /// `bounded_memory`) and when all is over (for `no_residue`, where it must be what it was before the first connection). It
     /// must be cheap, and must not hold what it counts alive.
     pub fn gauge(&self, name: &'static str, count: impl Fn() -> u64 + Send + 'static) {
-        self.journal.gauge(&self.host, name, Box::new(count));
+        let count = move |slots: &mut [u64]| slots.fill(count());
+        self.journal.gauges(&self.host, Gauges { names: vec![name], count: Box::new(count) });
+    }
+
+    /// All counters of a census: a table of names and of what they read in it. `census` takes it, once for all of them; where there is
+    /// nothing left to count, they are 0.
+    pub fn gauges<C: 'static>(&self, table: &'static [Gauge<C>], census: impl Fn() -> Option<C> + Send + 'static) {
+        let count = move |slots: &mut [u64]| {
+            let census = census();
+            for (slot, (_, count)) in slots.iter_mut().zip(table) {
+                *slot = census.as_ref().map_or(0, count);
+            }
+        };
+        let names = table.iter().map(|(name, _)| *name).collect();
+        self.journal.gauges(&self.host, Gauges { names, count: Box::new(count) });
     }
 }

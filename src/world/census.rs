@@ -8,46 +8,66 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::history::What;
+use crate::subject::Gauges;
 
 use super::local::{self, HostIx, Noted};
 use super::state::World;
 
-/// A counter of the subject's census.
-pub(super) struct Gauge {
+/// Counters of the subject's census that are asked together.
+pub(super) struct Counters {
     host: HostIx,
-    name: &'static str,
-    count: Box<dyn Fn() -> u64 + Send>,
-    /// The most that it counted.
-    highest: u64,
-    /// How often its host's tasks had been polled when it was looked at last: only they change what it counts. 0 where
+    gauges: Gauges,
+    /// What they counted last, and the most that each counted.
+    counts: Vec<u64>,
+    highest: Vec<u64>,
+    /// How often their host's tasks had been polled when they were looked at last: only these change what they count. 0 where
     /// polls are not counted.
     polls: u64,
-    /// Whether it belongs to the current life of its host.
+    /// Whether they belong to the current life of their host.
     alive: bool,
 }
 
-impl Gauge {
-    /// A counter of a host that is up.
-    pub fn new(host: HostIx, name: &'static str, count: Box<dyn Fn() -> u64 + Send>) -> Self {
-        Self { host, name, count, highest: 0, polls: 0, alive: true }
+impl Counters {
+    /// Counters of a host that is up.
+    pub fn new(host: HostIx, gauges: Gauges) -> Self {
+        let none = vec![0; gauges.names.len()];
+        Self { host, gauges, counts: none.clone(), highest: none, polls: 0, alive: true }
     }
 
-    /// Its host dies: it is not asked any more.
+    /// Their host dies: they are not asked any more.
     pub fn dies_with(&mut self, host: HostIx) {
         self.alive &= self.host != host;
     }
 
-    /// What it counts now. A panic of it is in the history by then, and counts as nothing.
-    fn ask(&self) -> u64 {
-        local::as_host(self.host, || catch_unwind(AssertUnwindSafe(&self.count)).unwrap_or(0))
+    /// Has them count. A panic of theirs is in the history by then, and counts as nothing.
+    fn ask(&mut self) {
+        let Self { host, gauges, counts, .. } = self;
+        let counted = local::as_host(*host, || catch_unwind(AssertUnwindSafe(|| (gauges.count)(counts))));
+        if counted.is_err() {
+            counts.fill(0);
+        }
+    }
+
+    /// What they counted last, by name.
+    fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.gauges.names.iter().copied().zip(self.counts.iter().copied())
+    }
+
+    /// Notes what is above all that was counted before.
+    fn note_highest(&mut self) {
+        for ((name, value), highest) in self.gauges.names.iter().zip(&self.counts).zip(&mut self.highest) {
+            if value > highest {
+                *highest = *value;
+                local::note_of_world(self.host, Noted::Entry(What::Gauge { name, value: *value }));
+            }
+        }
     }
 }
 
-/// Has `each` look at every counter of a host that lives, with the world not held. A counter that is added meanwhile is asked
-/// next time.
-fn ask(mut each: impl FnMut(&mut Gauge)) {
+/// Has `each` look at the counters of every host that lives, with the world not held. What is added meanwhile is asked next time.
+fn ask(mut each: impl FnMut(&mut Counters)) {
     let mut gauges = local::with(|world| std::mem::take(&mut world.gauges));
-    gauges.iter_mut().filter(|gauge| gauge.alive).for_each(&mut each);
+    gauges.iter_mut().filter(|counters| counters.alive).for_each(&mut each);
     local::with(|world| {
         gauges.append(&mut world.gauges);
         world.gauges = gauges;
@@ -57,16 +77,13 @@ fn ask(mut each: impl FnMut(&mut Gauge)) {
 /// The end of a turn: notes what rose above what it had been before in the run; and of hosts whose first turn it was, all that
 /// they have.
 pub(super) fn look() {
-    ask(|gauge| {
-        let polls = local::polls_of(gauge.host);
-        if std::mem::replace(&mut gauge.polls, polls) == polls && polls > 0 {
+    ask(|counters| {
+        let polls = local::polls_of(counters.host);
+        if std::mem::replace(&mut counters.polls, polls) == polls && polls > 0 {
             return;
         }
-        let value = gauge.ask();
-        if value > gauge.highest {
-            gauge.highest = value;
-            local::note_of_world(gauge.host, Noted::Entry(What::Gauge { name: gauge.name, value }));
-        }
+        counters.ask();
+        counters.note_highest();
     });
     let first = local::with(World::first_turns);
     if !first.is_empty() {
@@ -85,9 +102,10 @@ pub(super) fn close() {
 fn count(hosts: &[HostIx], baseline: bool) {
     let mut counted: BTreeMap<HostIx, BTreeMap<String, u64>> = BTreeMap::new();
     local::with(|world| counted.extend(hosts.iter().map(|host| (*host, world.count(*host)))));
-    ask(|gauge| {
-        if let Some(counts) = counted.get_mut(&gauge.host) {
-            counts.insert(gauge.name.to_owned(), gauge.ask());
+    ask(|counters| {
+        if let Some(counts) = counted.get_mut(&counters.host) {
+            counters.ask();
+            counts.extend(counters.counted().map(|(name, value)| (name.to_owned(), value)));
         }
     });
     for (host, counts) in counted {

@@ -7,7 +7,10 @@
 //! and kernels are in [`stack`].
 //!
 //! Within a millisecond either packets or timers come first, as drawn. Packets come after timers by waiting for the end of the
-//! turn in which the timers fire; they come before by stopping the clock a nanosecond short of the millisecond.
+//! turn in which the timers fire, where any did; they come before by stopping the clock a nanosecond short of the millisecond.
+//!
+//! Each time that tokio parks costs about as much as a poll, so what nobody could notice is done without it: the director goes on
+//! at once where no task is ready, and the clock takes its last nanosecond at the end of the turn.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, RngSeed, Runtime};
+use tokio::runtime::{Builder, Handle, RngSeed, Runtime, RuntimeMetrics};
 use tokio::time::{Instant, Sleep};
 
 use crate::history::Time;
@@ -96,15 +99,19 @@ fn park() {
     if ran {
         census::look();
     }
-    let stops = local::with(|world| {
+    let (stops, moves_on) = local::with(|world| {
         if ran {
             world.end_turn();
         } else {
             world.plan_wake(world.now());
         }
         world.forget_time();
-        world.livelock.is_some()
+        (world.livelock.is_some(), world.turns.moment == Moment::MovesOn)
     });
+    if moves_on {
+        advance(MILLISECOND - JUST_BEFORE);
+        local::with(|world| world.turns.moment = Moment::Open);
+    }
     if stops {
         local::seal();
     }
@@ -125,6 +132,8 @@ pub(super) struct Turns {
     look: Time,
     /// When the run is over, as far as is known.
     until: Time,
+    /// Which knows whether tasks are ready.
+    runtime: Option<RuntimeMetrics>,
     /// How many polls there had been at the end of the last turn, and whether the director has done anything since.
     polls: u64,
     acted: bool,
@@ -144,8 +153,10 @@ enum Moment {
     Before(Time),
     /// The clock stands a nanosecond short of it: what is due in it is done, its timers have not fired.
     Packets(Time),
-    /// Its packets have come: the clock may move on to it.
+    /// Its packets have come, and what they brought about is due in it, too: the clock moves on to it, and then that is done.
     PacketsDone,
+    /// Its packets have come: the clock moves on to it.
+    MovesOn,
 }
 
 impl World {
@@ -204,17 +215,41 @@ impl World {
         let next = self.queue.next();
         self.turns.moment = match self.turns.moment {
             Moment::Timers => Moment::TimersDone,
-            Moment::Packets(_) => Moment::PacketsDone,
-            Moment::Open => match next {
-                Some(next) if next == Time(now.0 + 1) && self.is_whole() && packets_first(self.seed(), self.plan.order, next) => {
-                    Moment::Before(next)
-                }
-                Some(next) if next <= now => Moment::Open,
-                _ => return self.sleep_until(self.next_look(now)),
+            Moment::Packets(_) if next.is_some_and(|next| next <= now) || now >= self.turns.until || self.livelock.is_some() => {
+                Moment::PacketsDone
+            }
+            Moment::Packets(_) => {
+                self.turns.moment = Moment::MovesOn;
+                return self.sleep_until(self.next_look(now));
+            }
+            Moment::Open => match self.packets_are_next(now) {
+                Some(next) => Moment::Before(next),
+                None if next.is_some_and(|next| next <= now) => Moment::Open,
+                None => return self.sleep_until(self.next_look(now)),
             },
             other => other,
         };
         self.wake_director();
+    }
+
+    /// The next millisecond, where something is due in it that comes before its timers.
+    fn packets_are_next(&self, now: Time) -> Option<Time> {
+        let next = self.queue.next().filter(|next| *next == Time(now.0 + 1))?;
+        (self.is_whole() && packets_first(self.seed(), self.plan.order, next)).then_some(next)
+    }
+
+    /// The next millisecond, where nothing at all comes before its packets: no end of a turn has to be waited for.
+    fn packets_are_all(&self) -> Option<Time> {
+        let now = self.now();
+        let goes_on = self.turns.moment == Moment::Open && now < self.turns.until && self.livelock.is_none();
+        if goes_on && self.is_still() { self.packets_are_next(now) } else { None }
+    }
+
+    /// Whether nothing has happened since the end of the last turn, and no task is ready: waiting for the end of this one changes nothing.
+    fn is_still(&self) -> bool {
+        let Turns { acted, polls, runtime, .. } = &self.turns;
+        let nobody_is_ready = || runtime.as_ref().is_some_and(|runtime| runtime.worker_local_queue_depth(0) == 0);
+        !acted && *polls == local::polls() && nobody_is_ready()
     }
 
     /// Has the director sleep until a virtual time, without waking it to be told.
@@ -233,7 +268,8 @@ impl World {
     }
 }
 
-/// How far the clock is moved to stop short of the next millisecond.
+/// The grain of virtual time, and how far the clock is moved to stop short of the next.
+const MILLISECOND: Duration = Duration::from_millis(1);
 const JUST_BEFORE: Duration = Duration::from_nanos(999_999);
 
 /// Moves the paused clock.
@@ -253,6 +289,7 @@ impl Director {
             world.turns.until = until;
             world.turns.origin = Some(Instant::now() - world.stack.passed());
             world.turns.sleep = Some(Box::pin(tokio::time::sleep(Duration::MAX)));
+            world.turns.runtime = Some(Handle::current().metrics());
         });
         Self(())
     }
@@ -261,6 +298,9 @@ impl Director {
     fn act(cx: &Context<'_>) -> bool {
         let moment = local::with(|world| {
             world.director = Some(cx.waker().clone());
+            if let Some(next) = world.packets_are_all() {
+                world.turns.moment = Moment::Before(next);
+            }
             world.turns.moment
         });
         let moment = match moment {
@@ -269,7 +309,7 @@ impl Director {
                 Moment::Packets(at)
             }
             Moment::PacketsDone => {
-                advance(Duration::from_millis(1) - JUST_BEFORE);
+                advance(MILLISECOND - JUST_BEFORE);
                 Moment::Open
             }
             other => other,
@@ -289,7 +329,7 @@ impl Director {
                 }
             }
             let waits = match moment {
-                Moment::Open => world.timers_first(now),
+                Moment::Open => world.timers_first(now) && !world.is_still(),
                 Moment::Timers => true,
                 _ => false,
             };

@@ -16,9 +16,9 @@ use crate::history::What;
 use crate::net::BoxFuture;
 use crate::process::{Launch, Unsupported};
 use crate::schedule::Host;
-use crate::subject::{Journal, Recorder, Root};
+use crate::subject::{Gauges, Journal, Recorder, Root};
 
-use super::census::Gauge;
+use super::census::Counters;
 use super::hosts::{HostState, Role};
 use super::local::{self, HostIx, Noted};
 use super::process::{Processes, Script};
@@ -86,7 +86,7 @@ impl Journal for Truth {
     }
 
     /// Processes count nothing: the world counts them.
-    fn gauge(&self, _: &Host, _: &'static str, _: Box<dyn Fn() -> u64 + Send>) {}
+    fn gauges(&self, _: &Host, _: Gauges) {}
 }
 
 /// Where recorders of a world write.
@@ -99,10 +99,10 @@ impl Journal for WorldJournal {
         }
     }
 
-    fn gauge(&self, host: &Host, name: &'static str, count: Box<dyn Fn() -> u64 + Send>) {
+    fn gauges(&self, host: &Host, gauges: Gauges) {
         local::try_with(|world| {
             if let Some(host) = world.hosts.named(host) {
-                world.gauges.push(Gauge::new(host, name, count));
+                world.gauges.push(Counters::new(host, gauges));
             }
         });
     }

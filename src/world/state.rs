@@ -15,7 +15,7 @@ use crate::schedule::{Operation, Plan};
 use crate::subject::{Erased, Root};
 
 use super::Options;
-use super::census::Gauge;
+use super::census::Counters;
 use super::conns::{Conns, SharedEnd};
 use super::engine::Stack;
 use super::event::Turns;
@@ -64,7 +64,7 @@ pub(super) struct World {
     pub users: Vec<(HostIx, UnboundedSender<(Call, Operation)>)>,
     pub calls: u64,
     /// The counters of the subject's census.
-    pub gauges: Vec<Gauge>,
+    pub gauges: Vec<Counters>,
     /// What was said of things that belong to no host: each is said once.
     pub strays: BTreeSet<String>,
     pub entropy: Vec<ChaCha8Rng>,

@@ -300,21 +300,21 @@ impl House {
     }
 
     fn is_within_limits(&self) {
-        let (census, limits) = (&self.census, &self.limits);
+        let (counts, limits) = (self.census.counts(), &self.limits);
         let at_most = |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
-        at_most("connections", census.connections(), limits.connections);
-        at_most("sessions", census.sessions(), limits.sessions);
-        at_most("processes", census.processes(), limits.processes * limits.sessions);
-        at_most("HTTP requests", census.http_requests(), limits.waiting_requests * limits.connections);
-        at_most("retained bytes", census.most_retained_bytes(), limits.retained_bytes.max(CHUNK));
-        at_most("retained chunks", census.most_retained_chunks(), limits.retained_chunks);
-        at_most("waiting input", census.most_waiting_input(), limits.stdin_bytes.max(self.longest_write));
+        at_most("connections", counts.connections, limits.connections);
+        at_most("sessions", counts.sessions, limits.sessions);
+        at_most("processes", counts.processes, limits.processes * limits.sessions);
+        at_most("HTTP requests", counts.http_requests, limits.waiting_requests * limits.connections);
+        at_most("retained bytes", counts.most_retained_bytes, limits.retained_bytes.max(CHUNK));
+        at_most("retained chunks", counts.most_retained_chunks, limits.retained_chunks);
+        at_most("waiting input", counts.most_waiting_input, limits.stdin_bytes.max(self.longest_write));
     }
 
     /// Only the innocent is left.
     fn has_forgotten(&self) {
-        let census = &self.census;
-        let left = [census.connections(), census.sessions(), census.open_processes(), census.http_requests()];
+        let counts = self.census.counts();
+        let left = [counts.connections, counts.sessions, counts.open_processes, counts.http_requests];
         assert_eq!(left, [1, 1, 1, 0], "connections, sessions, open processes, HTTP requests");
     }
 }

@@ -88,10 +88,7 @@ impl Subject for Counter {
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
         };
         let census = server.census();
-        for (name, count) in tables::CENSUS {
-            let census = census.clone();
-            host.record.gauge(name, move || count(&census));
-        }
+        host.record.gauges(tables::CENSUS, move || Some(census.clone()));
         server.run().await;
     }
 

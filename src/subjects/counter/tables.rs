@@ -5,7 +5,7 @@
 use crate::protocols::counter::{Census, ClientLimits, Liveness, ServerLimits};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{defect, limit, milestone, millis, only, point, point_of, rule, secs};
-use crate::subject::{DefectDoc, MilestoneDoc, PointDoc, Rule};
+use crate::subject::{DefectDoc, Gauge, MilestoneDoc, PointDoc, Rule};
 
 use LimitValue::Count;
 
@@ -69,11 +69,8 @@ fn liveness(limits: &Limits, side: &str) -> Liveness {
     Liveness { ping_interval: of("ping-interval"), pong_deadline: of("pong-deadline"), write_deadline: of("write-deadline") }
 }
 
-/// One row of [`CENSUS`].
-pub type Gauge = (&'static str, fn(&Census) -> u64);
-
 /// What a server is asked to count.
-pub const CENSUS: &[Gauge] = &[
+pub const CENSUS: &[Gauge<Census>] = &[
     ("sessions", Census::sessions),
     ("streams", Census::streams),
     ("longest-log", Census::longest_log),

@@ -108,10 +108,8 @@ impl Subject for Exec {
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
         };
         let server = Server::new(&host.env, limits::server_limits(&host.limits));
-        for (name, count) in tables::CENSUS {
-            let census = server.census();
-            host.record.gauge(name, move || count(&census));
-        }
+        let census = server.census();
+        host.record.gauges(tables::CENSUS, move || Some(census.counts()));
         server.serve(listener).await;
     }
 

@@ -188,23 +188,24 @@ impl Operations for Operation {
             .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
             .map(|(name, _)| name.to_owned())
             .collect();
+        // Boxed one by one: a choice of large trees is moved often while it is drawn.
         prop_oneof![
-            5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }),
+            5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }).boxed(),
             5 => (process.clone(), bytes).prop_map(move |(process, bytes)| {
                 let patience = unread.contains(&process).then_some(NO_READER);
                 Self::Write { process, bytes, patience }
-            }),
-            2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }),
+            }).boxed(),
+            2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }).boxed(),
             1 => (process.clone(), page).prop_map(|(process, page)| {
                 Self::ReadAll { process, page, wait: Span(Duration::from_secs(20)) }
-            }),
+            }).boxed(),
             1 => (process, any::<u8>()).prop_map(|(process, which)| match which % 4 {
                 0 => Self::Interrupt { process },
                 1 | 2 => Self::Terminate { process },
                 _ => Self::DropHandle { process },
-            }),
-            1 => body.prop_map(|body| Self::Http { body }),
-            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }),
+            }).boxed(),
+            1 => body.prop_map(|body| Self::Http { body }).boxed(),
+            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }).boxed(),
         ]
         .boxed()
     }

@@ -77,10 +77,8 @@ impl Started {
 impl User {
     pub(super) fn new(host: HostContext, client: Client) -> Self {
         let client = Arc::new(client);
-        for (name, count) in tables::CLIENT_CENSUS {
-            let client = Arc::downgrade(&client);
-            host.record.gauge(name, move || client.upgrade().map_or(0, |client| count(&client.census())));
-        }
+        let counted = Arc::downgrade(&client);
+        host.record.gauges(tables::CLIENT_CENSUS, move || counted.upgrade().map(|client| client.census()));
         Self { host, client, started: Started::default(), waiting: VecDeque::new(), busy: JoinSet::new() }
     }
 

@@ -116,10 +116,8 @@ impl Subject for Toolcall {
             limits: limits::host_limits(&host.limits),
         };
         let server = Host::new(&host.env, config);
-        for (name, count) in tables::CENSUS {
-            let census = server.census();
-            host.record.gauge(name, move || count(&census.counts()));
-        }
+        let census = server.census();
+        host.record.gauges(tables::CENSUS, move || Some(census.counts()));
         let channels = std::iter::once(setup::SESSION.to_owned()).chain(setup::chats(&host.plan)).collect();
         let observing = settling::observe(server.census(), channels, host.record.clone(), host.disk.clone());
         tokio::select! {

@@ -144,10 +144,8 @@ impl User {
 
     /// Has the census of the window's client taken from now on.
     fn count(&self) {
-        for (name, count) in tables::CLIENT_CENSUS {
-            let client = Arc::downgrade(&self.window.client);
-            self.host.record.gauge(name, move || client.upgrade().map_or(0, |client| count(&client.census())));
-        }
+        let client = Arc::downgrade(&self.window.client);
+        self.host.record.gauges(tables::CLIENT_CENSUS, move || client.upgrade().map(|client| client.census()));
     }
 
     /// Performs operations as they come, then closes the window.

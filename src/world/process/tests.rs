@@ -10,7 +10,7 @@ use super::*;
 use crate::history::What;
 use crate::process::{Size, Stdio};
 use crate::schedule::Host;
-use crate::subject::Journal;
+use crate::subject::{Gauges, Journal};
 
 /// A history of one machine: what happened, with milliseconds.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Journal for Notes {
         self.0.lock().unwrap().push((at, what));
     }
 
-    fn gauge(&self, _: &Host, _: &'static str, _: Box<dyn Fn() -> u64 + Send>) {}
+    fn gauges(&self, _: &Host, _: Gauges) {}
 }
 
 struct Machine {

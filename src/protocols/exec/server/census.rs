@@ -5,79 +5,68 @@ use std::sync::{Arc, Weak};
 
 use super::process::{Process, Stage};
 use super::registry::Shared;
-use super::session::Session;
 
-/// What a server holds. All of it is 0 when nobody has been there for a while, or when the server is gone.
+/// Asks a server what it holds, and does not keep it.
 #[derive(Clone)]
 pub struct Census(Weak<Shared>);
+
+/// The counts of one moment. All of them are 0 when nobody has been there for a while, or when the server is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Sessions that wait for a connection; for each there is a time at which it is over.
+    pub detached: u64,
+    /// Connections that were accepted and are not over.
+    pub connections: u64,
+    /// HTTP requests that are under way.
+    pub http_requests: u64,
+    /// Processes that are known, closed ones included.
+    pub processes: u64,
+    /// Processes that are not closed.
+    pub open_processes: u64,
+    /// Processes that are being launched.
+    pub starting: u64,
+    /// Bytes of output that are kept of the process of which most are.
+    pub most_retained_bytes: u64,
+    /// Chunks of output that are kept of the process of which most are.
+    pub most_retained_chunks: u64,
+    /// Bytes that wait for the standard input of the process for which most do.
+    pub most_waiting_input: u64,
+}
 
 impl Census {
     pub(super) fn of(shared: &Arc<Shared>) -> Self {
         Self(Arc::downgrade(shared))
     }
 
-    fn sessions_by(&self, count: impl Fn(&Session) -> u64) -> Vec<u64> {
-        let Some(shared) = self.0.upgrade() else { return Vec::new() };
+    /// What there is now.
+    pub fn counts(&self) -> Counts {
+        let Some(shared) = self.0.upgrade() else { return Counts::default() };
+        let mut counts = Counts {
+            connections: shared.connections.load(Ordering::Relaxed),
+            http_requests: shared.http_requests.load(Ordering::Relaxed),
+            ..Counts::default()
+        };
         let kept: Vec<_> = shared.sessions().values().cloned().collect();
-        kept.iter().map(|kept| count(&kept.core())).collect()
+        for session in kept {
+            let session = session.core();
+            counts.sessions += 1;
+            counts.detached += u64::from(session.attached_by().is_none());
+            session.processes().for_each(|(_, process)| counts.add(process));
+        }
+        counts
     }
+}
 
-    fn sum(&self, of: impl Fn(&Process) -> u64) -> u64 {
-        self.sessions_by(|session| session.processes().map(|(_, process)| of(process)).sum()).iter().sum()
-    }
-
-    fn most(&self, of: impl Fn(&Process) -> u64) -> u64 {
-        let most = self.sessions_by(|session| session.processes().map(|(_, process)| of(process)).max().unwrap_or(0));
-        most.into_iter().max().unwrap_or(0)
-    }
-
-    /// Sessions.
-    pub fn sessions(&self) -> u64 {
-        self.sessions_by(|_| 1).iter().sum()
-    }
-
-    /// Sessions that wait for a connection; for each there is a time at which it is over.
-    pub fn detached(&self) -> u64 {
-        self.sessions_by(|session| u64::from(session.attached_by().is_none())).iter().sum()
-    }
-
-    /// Connections that were accepted and are not over.
-    pub fn connections(&self) -> u64 {
-        self.0.upgrade().map_or(0, |shared| shared.connections.load(Ordering::Relaxed))
-    }
-
-    /// HTTP requests that are under way.
-    pub fn http_requests(&self) -> u64 {
-        self.0.upgrade().map_or(0, |shared| shared.http_requests.load(Ordering::Relaxed))
-    }
-
-    /// Processes that are known, closed ones included.
-    pub fn processes(&self) -> u64 {
-        self.sum(|_| 1)
-    }
-
-    /// Processes that are not closed.
-    pub fn open_processes(&self) -> u64 {
-        self.sum(|process| u64::from(!process.closed()))
-    }
-
-    /// Processes that are being launched.
-    pub fn starting(&self) -> u64 {
-        self.sum(|process| u64::from(process.stage == Stage::Starting))
-    }
-
-    /// Bytes of output that are kept of the process of which most are.
-    pub fn most_retained_bytes(&self) -> u64 {
-        self.most(|process| process.log.bytes() as u64)
-    }
-
-    /// Chunks of output that are kept of the process of which most are.
-    pub fn most_retained_chunks(&self) -> u64 {
-        self.most(|process| process.log.chunks() as u64)
-    }
-
-    /// Bytes that wait for the standard input of the process for which most do.
-    pub fn most_waiting_input(&self) -> u64 {
-        self.most(|process| process.stdin.waiting() as u64)
+impl Counts {
+    fn add(&mut self, process: &Process) {
+        let most = |so_far: &mut u64, here: usize| *so_far = (*so_far).max(here as u64);
+        self.processes += 1;
+        self.open_processes += u64::from(!process.closed());
+        self.starting += u64::from(process.stage == Stage::Starting);
+        most(&mut self.most_retained_bytes, process.log.bytes());
+        most(&mut self.most_retained_chunks, process.log.chunks());
+        most(&mut self.most_waiting_input, process.stdin.waiting());
     }
 }

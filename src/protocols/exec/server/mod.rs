@@ -45,7 +45,7 @@ mod stdin;
 #[cfg(test)]
 mod tests;
 
-pub use census::Census;
+pub use census::{Census, Counts};
 pub use session::exit_code;
 
 use process::ProcessId;

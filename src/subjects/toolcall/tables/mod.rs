@@ -2,6 +2,7 @@
 
 use crate::protocols::toolcall::client;
 use crate::protocols::toolcall::host::Counts;
+use crate::subject::Gauge;
 
 mod defects;
 mod marks;
@@ -13,11 +14,8 @@ pub use defects::{DEFECTS, VARIANTS};
 pub use marks::{MILESTONES, POINTS};
 pub use rules::RULES;
 
-/// One row of [`CENSUS`].
-pub type Gauge = (&'static str, fn(&Counts) -> u64);
-
 /// What a host is asked to count. Sessions stay, and so do the newest actions.
-pub const CENSUS: &[Gauge] = &[
+pub const CENSUS: &[Gauge<Counts>] = &[
     ("connections", |counts| counts.connections),
     ("clients", |counts| counts.clients),
     ("holds", |counts| counts.holds),
@@ -26,11 +24,8 @@ pub const CENSUS: &[Gauge] = &[
     ("questions", |counts| counts.questions),
 ];
 
-/// One row of [`CLIENT_CENSUS`].
-pub type ClientGauge = (&'static str, fn(&client::Census) -> u64);
-
 /// What a client is asked to count.
-pub const CLIENT_CENSUS: &[ClientGauge] = &[
+pub const CLIENT_CENSUS: &[Gauge<client::Census>] = &[
     ("channels", |census| census.channels),
     ("unconfirmed", |census| census.unconfirmed),
     ("in-flight", |census| census.in_flight),

@@ -40,7 +40,7 @@ async fn who_does_not_say_who_it_is_is_let_go_at_the_deadline() {
     assert!(shy.is_closed().await);
     assert_eq!(began.elapsed(), ServerLimits::default().handshake_deadline);
     sleep(ms(2000)).await;
-    assert_eq!(house.census.connections(), 0);
+    assert_eq!(house.census.counts().connections, 0);
 }
 
 #[tokio::test(start_paused = true)]

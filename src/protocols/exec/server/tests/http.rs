@@ -47,7 +47,7 @@ async fn an_answer_that_is_not_streamed_comes_whole() {
     let headers = json!([{"name": "x-b", "value": "c"}, {"name": "content-length", "value": "4"}]);
     assert_eq!(answer, json!({"status": 404, "headers": headers, "bodyBase64": "bm9uZQ=="}));
     sleep(ms(1)).await;
-    assert_eq!(house.census.http_requests(), 0);
+    assert_eq!(house.census.counts().http_requests, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +145,7 @@ async fn requests_die_with_their_connection_and_not_with_others() {
     drop(one);
     sleep(ms(1)).await;
     assert_eq!(of_one.read(&mut [0; 9]).await.unwrap(), 0, "its connection is closed");
-    assert_eq!(house.census.http_requests(), 1);
+    assert_eq!(house.census.counts().http_requests, 1);
     head(&mut of_two).await;
     of_two.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
     assert_eq!(two.answer(answer).await.unwrap()["status"], 200);

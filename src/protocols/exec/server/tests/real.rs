@@ -59,7 +59,7 @@ async fn a_shell_outlives_its_connection() {
     let read = all(&mut peer, "p1").await;
     assert!(printed(&read).contains("during\n") && printed(&read).contains("late\n"), "{}", printed(&read));
     assert_eq!(read["exitCode"], 7);
-    assert_eq!(census.open_processes(), 0);
+    assert_eq!(census.counts().open_processes, 0);
 }
 
 #[tokio::test]
