@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::env::Env;
 use crate::history::{Call, Class, Ending, Side, Stream};
 use crate::net::BoxFuture;
-use crate::property::{Promise, Property};
+use crate::property::{Broken, Evidence, Promise, Property};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
 pub mod disk;
@@ -130,6 +130,11 @@ pub trait Subject: Send + Sync + 'static {
     /// Properties of its own, on top of the generic ones.
     fn properties(&self) -> &'static [Property] {
         &[]
+    }
+
+    /// All that breaks one of these. Where they read the same of a run, it can be read once for all of them here.
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+        self.properties().iter().flat_map(|property| (property.check)(evidence)).collect()
     }
 
     /// Reads the bytes of one direction of a connection: where messages end, and what they are called.

@@ -57,7 +57,8 @@ pub fn judge(case: Case<'_>, options: &Options, has_twin: impl FnOnce(&History) 
     let promise = subject.promise(&plan.limits.over(subject.limits()));
     let (milestones, servers) = (subject.milestones(), subject.servers());
     let evidence = Evidence { plan, history: &history, promise: &promise, milestones, servers, twin: twin.as_ref() };
-    let mut broken = property::check(&evidence, subject.properties());
+    let mut broken = property::check(&evidence);
+    broken.extend(subject.breaks(&evidence));
     broken.extend(expect.unmet(&evidence));
     let grey = property::grey(&evidence);
     Ok(Judged { history, log: outcome.log, twin, broken, grey })

@@ -209,11 +209,12 @@ macro_rules! generic {
         }),*];
 
         /// All that breaks a generic property. The facts are gathered once.
-        fn check_generic(facts: &Facts<'_>) -> Vec<Broken> {
+        pub fn check(evidence: &Evidence<'_>) -> Vec<Broken> {
+            let facts = Facts::of(evidence);
             let mut all = Vec::new();
             $({
                 let mut broken = Findings::new($name);
-                $module::$check(facts, &mut broken);
+                $module::$check(&facts, &mut broken);
                 all.append(&mut broken.list);
             })*
             all
@@ -242,13 +243,6 @@ pub const SAME_DIGEST: (&str, &str) = ("same_digest", "the same run again has th
 /// Name and doc of every property that a subject with these own ones has, in the order in which they are reported.
 pub fn list(own: &'static [Property]) -> impl Iterator<Item = (&'static str, &'static str)> {
     GENERIC.iter().chain(own).map(|property| (property.name, property.doc)).chain([SAME_DIGEST])
-}
-
-/// All that breaks a generic property or one of the subject's own.
-pub fn check(evidence: &Evidence<'_>, own: &[Property]) -> Vec<Broken> {
-    let mut broken = check_generic(&Facts::of(evidence));
-    broken.extend(own.iter().flat_map(|property| (property.check)(evidence)));
-    broken
 }
 
 /// What breaks one property: a handful at most, so that one mistake that shows a thousand times stays readable.
@@ -307,20 +301,10 @@ mod tests {
     #[test]
     fn all_are_checked_at_once_and_each_alone_says_the_same() {
         let told = history().opened("s1", 1, 0).produced("s1", 1_000, "a").delivered("s1", 1_010, "b").panicked(2_000, "oh");
-        let together: Vec<_> = told.with(|evidence| check(evidence, &[]));
+        let together: Vec<_> = told.with(check);
         let alone: Vec<_> = told.with(|evidence| GENERIC.iter().flat_map(|property| (property.check)(evidence)).collect());
         assert_eq!(together, alone);
         assert_eq!(together.iter().map(|broken| broken.property).collect::<Vec<_>>(), ["no_panic", "gap_free"]);
-    }
-
-    #[test]
-    fn a_subjects_own_property_is_checked_too() {
-        let own = Property {
-            name: "mine",
-            doc: "",
-            check: |_| vec![Broken { property: "mine", at: Time::ZERO, stream: None, sentence: String::new() }],
-        };
-        assert_eq!(history().with(|evidence| check(evidence, &[own])).len(), 1);
     }
 
     #[test]

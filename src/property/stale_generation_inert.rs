@@ -8,7 +8,8 @@
 //!   must agree;
 //! - what a call was answered that may fail with its connection, and why it failed: only whether it did;
 //! - what came of a call that was asked for at another moment, in the wake of something that came earlier or later: what it asks
-//!   for may be another thing by then.
+//!   for may be another thing by then;
+//! - what came of a call that its user gave up in one run: in the other the answer may have come a moment before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::history::{Class, Ending, Time, What};
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::justified_failure::{failures, is_grey};
 use super::view::{Item, View};
-use super::{Evidence, Findings, moment};
+use super::{Evidence, Findings, GIVEN_UP, moment};
 
 /// The views and calls that came out differently.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -124,7 +125,7 @@ fn compare_calls(
     broken: &mut Findings,
 ) {
     let (Some((index, at, here)), Some((other, _, there))) = (call.endings.first(), twin.endings.first()) else { return };
-    if call.at != twin.at {
+    if call.at != twin.at || [here, there].contains(&&CallEnding::Answered(GIVEN_UP)) {
         return;
     }
     let differs = match (here, there) {
@@ -148,6 +149,7 @@ fn compare_calls(
 mod tests {
     use crate::history::Class;
 
+    use super::super::GIVEN_UP;
     use super::super::told::{Told, history};
 
     /// `s1` across a cut, with one item in each generation.
@@ -228,6 +230,13 @@ mod tests {
         differ(Class::InFlight).holds("stale_generation_inert");
         let told = told(Class::InFlight).answered(7, 2_000, "5").twin(told(Class::InFlight).failed(7, 2_000, "lost"));
         assert_eq!(told.breaks("stale_generation_inert").len(), 1);
+    }
+
+    #[test]
+    fn a_call_that_its_user_gave_up_may_have_been_answered_a_moment_before() {
+        let told =
+            |result| history().kills(1_000, 1_500).asked_as(7, 900, Class::Durable, "read", "{}").answered(7, 2_000, result);
+        told(GIVEN_UP).twin(told("5")).holds("stale_generation_inert");
     }
 
     #[test]

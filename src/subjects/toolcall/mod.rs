@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Promise, Property, Work};
+use crate::property::{Broken, Evidence, Promise, Property, Work};
 use crate::protocols::toolcall::host::{self, Host};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
@@ -161,6 +161,10 @@ impl Subject for Toolcall {
 
     fn properties(&self) -> &'static [Property] {
         properties::OWN
+    }
+
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+        properties::breaks(evidence)
     }
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {

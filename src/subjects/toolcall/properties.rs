@@ -23,7 +23,9 @@
 //!
 //! G8, that there is no timer without a cause, shows in `bounded_work` and in the census: what is armed is counted there.
 
-use crate::property::Property;
+use story::Story;
+
+use crate::property::{Broken, Evidence, Property};
 
 mod actions;
 mod calls;
@@ -34,92 +36,58 @@ mod story;
 #[cfg(test)]
 mod tests;
 
-/// The properties.
-pub(super) const OWN: &[Property] = &[
-    Property {
-        name: "no_live_client_failed",
-        doc: "no call is failed for the absence of an owner that is connected, or of which nothing is known",
-        check: presence::no_live_client_failed,
-    },
-    Property {
-        name: "gone_is_failed",
-        doc: "a call whose owner is gone is over a grace after the end of its last connection was noticed",
-        check: presence::gone_is_failed,
-    },
-    Property {
-        name: "returning_keeps",
-        doc: "who is away for less than the grace keeps its calls, and its place in the session",
-        check: presence::returning_keeps,
-    },
-    Property {
-        name: "released_at_once",
-        doc: "what depended on a channel that its user let go of is given up when the host hears of that",
-        check: presence::released_at_once,
-    },
-    Property {
-        name: "one_outcome",
-        doc: "a call ends once, in the same way for its agent and for everybody who looks, and nothing comes after it",
-        check: calls::one_outcome,
-    },
-    Property {
-        name: "no_work_for_what_is_over",
-        doc: "a tool works for its own window's calls, when they may run, and not when they are known to be over",
-        check: calls::no_work_for_what_is_over,
-    },
-    Property {
-        name: "results_count",
-        doc: "a call whose tool has ended is over as soon as its window could say so",
-        check: calls::results_count,
-    },
-    Property {
-        name: "owner_can_run",
-        doc: "a call is given to a window that is there and can run it, if there is one; who is told to try again has somebody to try with",
-        check: calls::owner_can_run,
-    },
-    Property {
-        name: "replicas_converge",
-        doc: "where nothing has happened for a while, every window and every connection knows of a channel what the host has",
-        check: replicas::replicas_converge,
-    },
-    Property {
-        name: "replay_is_used",
-        doc: "a client that comes back is told what it missed, and not everything, where that is kept",
-        check: replicas::replay_is_used,
-    },
-    Property {
-        name: "holds_are_exact",
-        doc: "no chat leaves memory that a connected window looks at",
-        check: presence::holds_are_exact,
-    },
-    Property {
-        name: "actions_once",
-        doc: "what a user was told that it did not happen did not, and nothing happens twice",
-        check: actions::actions_once,
-    },
-    Property {
-        name: "rejections_are_heard",
-        doc: "a client whose action was refused hears of that",
-        check: actions::rejections_are_heard,
-    },
-    Property {
-        name: "in_order",
-        doc: "what one window asks for happens in the order of asking, actions and requests alike",
-        check: actions::in_order,
-    },
-    Property { name: "authority", doc: "no window does what only the host does", check: actions::authority },
-    Property {
-        name: "requests_settle",
-        doc: "a question to a window is over with its connection, or at its deadline; so is a restore",
-        check: line::requests_settle,
-    },
-    Property {
-        name: "client_comes_back",
-        doc: "a window is connected when all has been well for long enough, and may do again what it might before",
-        check: line::client_comes_back,
-    },
-    Property {
-        name: "healthy_is_kept",
-        doc: "no connection is lost over which both ends could be heard all the time",
-        check: line::healthy_is_kept,
-    },
-];
+/// Draws the list of properties and the function that checks them all from the same rows.
+macro_rules! own {
+    ($($name:literal as $check:path: $doc:literal;)*) => {
+        /// The properties.
+        pub(super) const OWN: &[Property] =
+            &[$(Property { name: $name, doc: $doc, check: |evidence| $check(&Story::of(evidence)) }),*];
+
+        /// All that breaks one of them. What a run tells is read once.
+        pub(super) fn breaks(evidence: &Evidence<'_>) -> Vec<Broken> {
+            let story = Story::of(evidence);
+            let mut all = Vec::new();
+            $(all.append(&mut $check(&story));)*
+            all
+        }
+    };
+}
+
+own! {
+    "no_live_client_failed" as presence::no_live_client_failed:
+        "no call is failed for the absence of an owner that is connected, or of which nothing is known";
+    "gone_is_failed" as presence::gone_is_failed:
+        "a call whose owner is gone is over a grace after the end of its last connection was noticed";
+    "returning_keeps" as presence::returning_keeps:
+        "who is away for less than the grace keeps its calls, and its place in the session";
+    "released_at_once" as presence::released_at_once:
+        "what depended on a channel that its user let go of is given up when the host hears of that";
+    "one_outcome" as calls::one_outcome:
+        "a call ends once, in the same way for its agent and for everybody who looks, and nothing comes after it";
+    "no_work_for_what_is_over" as calls::no_work_for_what_is_over:
+        "a tool works for its own window's calls, when they may run, and not when they are known to be over";
+    "results_count" as calls::results_count:
+        "a call whose tool has ended is over as soon as its window could say so";
+    "owner_can_run" as calls::owner_can_run:
+        "a call is given to a window that is there and can run it, if there is one; who is told to try again has somebody to try with";
+    "replicas_converge" as replicas::replicas_converge:
+        "where nothing has happened for a while, every window and every connection knows of a channel what the host has";
+    "replay_is_used" as replicas::replay_is_used:
+        "a client that comes back is told what it missed, and not everything, where that is kept";
+    "holds_are_exact" as presence::holds_are_exact:
+        "no chat leaves memory that a connected window looks at";
+    "actions_once" as actions::actions_once:
+        "what a user was told that it did not happen did not, and nothing happens twice";
+    "rejections_are_heard" as actions::rejections_are_heard:
+        "a client whose action was refused hears of that";
+    "in_order" as actions::in_order:
+        "what one window asks for happens in the order of asking, actions and requests alike";
+    "authority" as actions::authority:
+        "no window does what only the host does";
+    "requests_settle" as line::requests_settle:
+        "a question to a window is over with its connection, or at its deadline; so is a restore";
+    "client_comes_back" as line::client_comes_back:
+        "a window is connected when all has been well for long enough, and may do again what it might before";
+    "healthy_is_kept" as line::healthy_is_kept:
+        "no connection is lost over which both ends could be heard all the time";
+}

@@ -1,10 +1,11 @@
 //! The user of a simulated window: does what the schedule asks for, and records what comes of it.
 //!
 //! A window moves in by itself: it hands over its token, looks at the session and at the first chat, and takes part with its tools;
-//! the first window of all begins the first turn. One that is loaded again, or whose host was started again, is another client.
+//! the first window of all begins the first turn. One that is loaded again, or whose host was started again, is another client; what
+//! its user had asked the one before for, and had no answer to, is given up.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -18,6 +19,7 @@ use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
 use super::{archive, limits, second, tables, tools};
 use crate::history::Call;
 use crate::net::Endpoint;
+use crate::property::GIVEN_UP;
 use crate::protocols::toolcall::client::{Client, Config, Failure};
 use crate::protocols::toolcall::wire::StateAction;
 use crate::protocols::toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
@@ -44,8 +46,8 @@ pub(super) struct User {
     begun: BTreeMap<String, u64>,
     /// The second connections that are open, the newest last.
     seconds: Vec<oneshot::Sender<()>>,
-    /// What is under way.
-    busy: JoinSet<()>,
+    /// What these do.
+    connected: JoinSet<()>,
 }
 
 /// One life of a window: a client, and who looks at it.
@@ -53,6 +55,41 @@ struct Window {
     client: Arc<Client>,
     eyes: Arc<Eyes>,
     _looking: JoinSet<()>,
+    asked: Asked,
+}
+
+/// What a user asked one life of a window for, and has no answer to.
+struct Asked {
+    record: Recorder,
+    pending: Arc<Mutex<BTreeSet<Call>>>,
+    busy: JoinSet<()>,
+}
+
+impl Asked {
+    fn new(record: Recorder) -> Self {
+        Self { record, pending: Arc::default(), busy: JoinSet::new() }
+    }
+
+    /// What comes of a call is told when it is known.
+    fn wait(&mut self, call: Call, outcome: impl Future<Output = Result<String, Failure>> + Send + 'static) {
+        let (record, pending) = (self.record.clone(), self.pending.clone());
+        lock(&pending).insert(call);
+        self.busy.spawn(async move {
+            let outcome = outcome.await;
+            lock(&pending).remove(&call);
+            tell(&record, call, outcome);
+        });
+    }
+
+    /// The user waits no longer for what was not answered.
+    fn give_up(&mut self) {
+        self.busy.abort_all();
+        std::mem::take(&mut *lock(&self.pending)).into_iter().for_each(|call| self.record.answered(call, GIVEN_UP));
+    }
+}
+
+fn lock(pending: &Mutex<BTreeSet<Call>>) -> MutexGuard<'_, BTreeSet<Call>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Window {
@@ -73,7 +110,7 @@ impl Window {
         let begins = (life == 1 && is_first(host)).then(|| setup::first_turn(&host.plan)).flatten();
         let begins = begins.map(|(turn, setup)| (setup.chat, turn)).inspect(|(chat, _)| eyes.watch(chat));
         looking.spawn(move_in(client.clone(), begins));
-        Self { client, eyes, _looking: looking }
+        Self { client, eyes, _looking: looking, asked: Asked::new(host.record.clone()) }
     }
 }
 
@@ -137,7 +174,7 @@ impl User {
         let window = Window::open(&host, &server);
         let at_start = setup::first_turn(&host.plan).filter(|_| is_first(&host));
         let begun = at_start.map(|(turn, _)| (turn, 1)).into_iter().collect();
-        let user = Self { host, server, window, begun, seconds: Vec::new(), busy: JoinSet::new() };
+        let user = Self { host, server, window, begun, seconds: Vec::new(), connected: JoinSet::new() };
         user.count();
         user
     }
@@ -157,13 +194,13 @@ impl User {
                     Some((call, operation)) => self.perform(call, operation),
                     None => break,
                 },
-                Some(_) = self.busy.join_next() => {}
+                Some(_) = self.window.asked.busy.join_next() => {}
+                Some(_) = self.connected.join_next() => {}
             }
         }
-        let Self { window, busy, .. } = self;
-        drop(busy);
-        let Window { client, _looking: looking, eyes } = window;
-        drop((looking, eyes));
+        let Self { window, connected, .. } = self;
+        let Window { client, _looking: looking, eyes, asked } = window;
+        drop((connected, looking, eyes, asked));
         if let Some(client) = Arc::into_inner(client)
             && timeout(GOODBYE, client.close()).await.is_err()
         {
@@ -172,21 +209,19 @@ impl User {
     }
 
     fn perform(&mut self, call: Call, operation: Operation) {
-        let (client, record) = (self.window.client.clone(), self.host.record.clone());
+        let client = self.window.client.clone();
         match operation {
             Operation::StartTurn { turn } => self.start_turn(call, &turn),
             Operation::CancelTurn { chat } => match self.window.eyes.turn_in(&chat) {
-                Some(turn) => drop(self.busy.spawn(async move {
-                    tell(&record, call, client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".to_owned()));
-                })),
-                None => record.answered(call, "refused: no turn is under way"),
+                Some(turn) => {
+                    self.wait(call, async move { client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".to_owned()) })
+                }
+                None => self.host.record.answered(call, "refused: no turn is under way"),
             },
             Operation::Rename {} => {
                 let title = format!("{} {}", self.host.name, call.0);
                 let renamed = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
-                self.busy.spawn(async move {
-                    tell(&record, call, client.dispatch(SESSION, renamed).await.map(|()| format!("named {title}")));
-                });
+                self.wait(call, async move { client.dispatch(SESSION, renamed).await.map(|()| format!("named {title}")) });
             }
             Operation::Watch { chat } => self.watch(call, chat),
             Operation::Unwatch { channel } => {
@@ -196,44 +231,53 @@ impl User {
                     self.window.eyes.let_go(&channel, call);
                     client.unsubscribe(&channel);
                 }
-                record.answered(call, "let go");
+                self.host.record.answered(call, "let go");
             }
-            Operation::NewChat {} => drop(self.busy.spawn(async move {
+            Operation::NewChat {} => {
                 let name = format!("n{}", call.0);
-                tell(&record, call, client.create_chat(SESSION, &name).await.map(|()| format!("made {name}")));
-            })),
-            Operation::DisposeChat { chat } => drop(self.busy.spawn(async move {
-                let params = DisposeChatParams { channel: chat, meta: None };
-                tell(&record, call, client.request(method::DISPOSE_CHAT, &params).await.map(|_| "disposed of".to_owned()));
-            })),
-            Operation::Reload {} => {
-                self.window.eyes.channels().iter().for_each(|channel| self.window.eyes.let_go(channel, call));
-                self.seconds.clear();
-                self.window = Window::open(&self.host, &self.server);
-                self.count();
-                record.answered(call, format!("loaded as {}", self.window.client.id()));
+                self.wait(call, async move { client.create_chat(SESSION, &name).await.map(|()| format!("made {name}")) });
             }
+            Operation::DisposeChat { chat } => {
+                let params = DisposeChatParams { channel: chat, meta: None };
+                self.wait(
+                    call,
+                    async move { client.request(method::DISPOSE_CHAT, &params).await.map(|_| "disposed of".to_owned()) },
+                );
+            }
+            Operation::Reload {} => self.reload(call),
             Operation::OpenSecond {} => {
                 let (close, closed) = oneshot::channel();
                 self.seconds.push(close);
                 let (host, server, channels) = (self.host.clone(), self.server.clone(), self.window.eyes.channels());
-                record.answered(call, "queued: opening");
-                self.busy.spawn(second::live(host, server, client.id(), channels, closed));
+                self.host.record.answered(call, "queued: opening");
+                self.connected.spawn(second::live(host, server, client.id(), channels, closed));
             }
             Operation::CloseSecond {} => match self.seconds.pop() {
                 Some(close) => {
                     drop(close);
-                    record.answered(call, "closed");
+                    self.host.record.answered(call, "closed");
                 }
-                None => record.answered(call, "refused: there is none"),
+                None => self.host.record.answered(call, "refused: there is none"),
             },
             Operation::Forge { chat } => {
                 let forged = self.forged(call, &chat);
-                self.busy.spawn(async move {
-                    tell(&record, call, client.dispatch(&chat, forged).await.map(|()| FORGED.to_owned()));
-                });
+                self.wait(call, async move { client.dispatch(&chat, forged).await.map(|()| FORGED.to_owned()) });
             }
         }
+    }
+
+    fn wait(&mut self, call: Call, outcome: impl Future<Output = Result<String, Failure>> + Send + 'static) {
+        self.window.asked.wait(call, outcome);
+    }
+
+    /// The window is another client from now on, and nothing is left of the one before.
+    fn reload(&mut self, call: Call) {
+        self.window.eyes.channels().iter().for_each(|channel| self.window.eyes.let_go(channel, call));
+        self.window.asked.give_up();
+        self.seconds.clear();
+        self.window = Window::open(&self.host, &self.server);
+        self.count();
+        self.host.record.answered(call, format!("loaded as {}", self.window.client.id()));
     }
 
     /// A turn is begun under a name of its own, with the number of the call as what the user says.
@@ -242,22 +286,22 @@ impl User {
         *times += 1;
         let name = records::name(self.host.name.as_str(), turn, *times);
         let chat = setup::turn(&self.host.plan, turn).chat;
-        let (client, record) = (self.window.client.clone(), self.host.record.clone());
-        self.busy.spawn(async move {
-            let begun = client.start_turn(&chat, &name, &call.0.to_string()).await;
-            tell(&record, call, begun.map(|()| format!("began {name}")));
-        });
+        let client = self.window.client.clone();
+        self.wait(
+            call,
+            async move { client.start_turn(&chat, &name, &call.0.to_string()).await.map(|()| format!("began {name}")) },
+        );
     }
 
     fn watch(&mut self, call: Call, chat: String) {
-        let (client, record, eyes) = (self.window.client.clone(), self.host.record.clone(), self.window.eyes.clone());
+        let (client, eyes) = (self.window.client.clone(), self.window.eyes.clone());
         eyes.watch(&chat);
-        self.busy.spawn(async move {
+        self.wait(call, async move {
             let known = client.subscribe(&chat).await;
             if known.is_err() {
                 eyes.let_go(&chat, call);
             }
-            tell(&record, call, known.map(|()| format!("sees {chat}")));
+            known.map(|()| format!("sees {chat}"))
         });
     }
 

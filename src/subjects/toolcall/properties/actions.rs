@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::story::{Story, Window, text};
 use crate::history::{Call, Time, What};
-use crate::property::{Broken, Evidence};
+use crate::property::Broken;
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::records;
@@ -18,17 +18,16 @@ fn call_of(told: &str) -> Option<Call> {
 }
 
 /// G6: what was refused did not happen, and what happened happened once.
-pub(super) fn actions_once(evidence: &Evidence<'_>) -> Vec<Broken> {
-    if has_puppet(evidence) {
+pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
+    if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let story = Story::of(evidence);
     // A host that remembers no outcome can only refuse what it has done before.
     let forgets = story.host_limits.outcomes < super::story::defaults().outcomes;
     let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &str>) = (BTreeMap::new(), BTreeMap::new());
     let mut titles: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(story.evidence) {
         let did = match &event.what {
             What::Effect { call, .. } => {
                 happened.entry(*call).or_insert(event.at);
@@ -77,17 +76,16 @@ pub(super) fn actions_once(evidence: &Evidence<'_>) -> Vec<Broken> {
 
 /// What one window asks for happens in that order, be it said as an action or as a request. A window that is loaded again is
 /// another one.
-pub(super) fn in_order(evidence: &Evidence<'_>) -> Vec<Broken> {
-    if has_puppet(evidence) {
+pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
+    if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let story = Story::of(evidence);
     // What is seen in one look has no order.
     let mut newest: BTreeMap<(&str, Window<'_>), (Call, Time)> = BTreeMap::new();
     let mut seen: BTreeSet<(&str, Call)> = BTreeSet::new();
     let mut done: BTreeMap<Window<'_>, Call> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(story.evidence) {
         if let What::Answered { call, result } = &event.what
             && ["named ", "made "].iter().any(|did| result.starts_with(did))
             && let Some(window) = story.window_of(*call)
@@ -130,8 +128,8 @@ pub(super) fn in_order(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// G11.
-pub(super) fn authority(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let forged = judged(evidence).filter_map(|event| match &event.what {
+pub(super) fn authority(story: &Story<'_>) -> Vec<Broken> {
+    let forged = judged(story.evidence).filter_map(|event| match &event.what {
         What::Answered { call, result } if result == FORGED => {
             let sentence = format!("{call}: a window began a call, which only the host does (at {})", event.at);
             Some(broken("authority", event.at, None, sentence))
@@ -142,15 +140,14 @@ pub(super) fn authority(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// G6: what the host refuses, its client takes back.
-pub(super) fn rejections_are_heard(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
-    if has_puppet(evidence) || !story.deaths.is_empty() {
+pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
+    if has_puppet(story.evidence) || !story.deaths.is_empty() {
         return Vec::new();
     }
     let mut refused: BTreeMap<&str, BTreeMap<u64, Time>> = BTreeMap::new();
     let mut heard: BTreeMap<&str, usize> = BTreeMap::new();
     let mut moved: BTreeSet<&str> = BTreeSet::new();
-    for event in judged(evidence) {
+    for event in judged(story.evidence) {
         match &event.what {
             What::Milestone { name: "toolcall.host.rejected", fields } => {
                 let client = text(fields, "client");

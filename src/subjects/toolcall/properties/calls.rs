@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::story::{CallStory, Story, window};
 use crate::history::Time;
-use crate::property::{Broken, Evidence};
+use crate::property::Broken;
 use crate::subjects::judging::broken;
 use crate::subjects::toolcall::eyes::{CANCELLED, COMPLETED, FAILED};
 use crate::subjects::toolcall::{notes, setup};
@@ -14,8 +14,7 @@ fn is_end(what: &str) -> bool {
 }
 
 /// G4: one end for everybody, and nothing after it.
-pub(super) fn one_outcome(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for call in &story.calls {
         let told = call.over.map(|(at, how)| (at, how.split(' ').next().unwrap_or_default()));
@@ -44,13 +43,12 @@ pub(super) fn one_outcome(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// No work for what is over, or not to be done yet, or somebody else's.
-pub(super) fn no_work_for_what_is_over(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for call in &story.calls {
         for (at, host, what) in &call.tools {
             let wrong = match *what {
-                notes::BEGINS => begins_wrongly(&story, call, *at, host),
+                notes::BEGINS => begins_wrongly(story, call, *at, host),
                 notes::ENDS => works_on(call, *at, host),
                 _ => None,
             };
@@ -91,8 +89,7 @@ fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<String> {
 }
 
 /// What a tool came to counts: its call is over soon after.
-pub(super) fn results_count(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn results_count(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for call in &story.calls {
         let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == notes::ENDS) else { continue };
@@ -117,11 +114,10 @@ pub(super) fn results_count(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// G7: a call is given to somebody who can run it, if there is anybody.
-pub(super) fn owner_can_run(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for call in &story.calls {
-        let ready = ready_window(&story, call, call.began);
+        let ready = ready_window(story, call, call.began);
         if call.chosen
             && !story.lives(call.owner, call.began)
             && story.is_calm(call.began.before(story.moment() * 2), call.began)
@@ -135,7 +131,7 @@ pub(super) fn owner_can_run(evidence: &Evidence<'_>) -> Vec<Broken> {
             found.push(broken("owner_can_run", call.began, Some(call.turn), sentence));
         }
         if let Some((at, how)) = call.over.filter(|(_, how)| how.contains("try again"))
-            && !offers_another(&story, call, at)
+            && !offers_another(story, call, at)
         {
             let sentence = format!("{}: {} was {how}, and there is no other (at {at})", call.turn, call.id);
             found.push(broken("owner_can_run", at, Some(call.turn), sentence));

@@ -4,22 +4,21 @@ use std::collections::BTreeMap;
 
 use super::story::{Story, text, window};
 use crate::history::{Time, What};
-use crate::property::{Broken, Evidence};
+use crate::property::Broken;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::toolcall::notes::{self, By, OfCall};
 use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup};
 
 /// A client is connected again when all has been well for long enough, and may do what it might before.
-pub(super) fn client_comes_back(evidence: &Evidence<'_>) -> Vec<Broken> {
-    if has_puppet(evidence) {
+pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Broken> {
+    if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let story = Story::of(evidence);
     let mut away: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(story.evidence) {
         match &event.what {
-            What::Started if !evidence.servers.contains(&host(event)) => drop(away.insert(host(event), event.at)),
+            What::Started if !story.evidence.servers.contains(&host(event)) => drop(away.insert(host(event), event.at)),
             What::Died { .. } => drop(away.remove(host(event))),
             What::Milestone { name: "toolcall.client.connected", .. } => drop(away.remove(host(event))),
             What::Milestone { name: "toolcall.client.lost", .. } => drop(away.entry(host(event)).or_insert(event.at)),
@@ -44,16 +43,15 @@ pub(super) fn client_comes_back(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// A connection over which both could be heard all the time is not given up.
-pub(super) fn healthy_is_kept(evidence: &Evidence<'_>) -> Vec<Broken> {
-    if has_puppet(evidence) {
+pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Broken> {
+    if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let story = Story::of(evidence);
-    let detection = evidence.promise.detection * 2 + story.moment();
+    let detection = story.evidence.promise.detection * 2 + story.moment();
     let mut connected: BTreeMap<&str, Time> = BTreeMap::new();
     let mut behind = false;
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(story.evidence) {
         match &event.what {
             What::Milestone { name: "toolcall.client.connected", .. } => drop(connected.insert(host(event), event.at)),
             What::Milestone { name: "toolcall.host.behind", .. } => behind = true,
@@ -74,15 +72,14 @@ pub(super) fn healthy_is_kept(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// G10: a question to a client is over with the connections of that client, and in time; so is a restore.
-pub(super) fn requests_settle(evidence: &Evidence<'_>) -> Vec<Broken> {
-    if has_puppet(evidence) {
+pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Broken> {
+    if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let story = Story::of(evidence);
     let mut questions: BTreeMap<(&str, &str), (Time, &str)> = BTreeMap::new();
     let mut restores: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(story.evidence) {
         match &event.what {
             What::Saw { stream, what } => {
                 let Some(OfCall { by: By::Agent, call, what }) = OfCall::read(what) else { continue };
@@ -91,7 +88,7 @@ pub(super) fn requests_settle(evidence: &Evidence<'_>) -> Vec<Broken> {
                 } else if what.starts_with(notes::HEARS)
                     && let Some((at, client)) = questions.remove(&(&*stream.0, call))
                 {
-                    found.extend(late(&story, &stream.0, client, at, event.at));
+                    found.extend(late(story, &stream.0, client, at, event.at));
                 }
             }
             What::Ended { stream, .. } => questions.retain(|(turn, _), _| *turn != &*stream.0),
@@ -108,11 +105,11 @@ pub(super) fn requests_settle(evidence: &Evidence<'_>) -> Vec<Broken> {
             _ => {}
         }
     }
-    found.extend(questions.iter().filter_map(|((turn, _), (at, client))| late(&story, turn, client, *at, story.until)));
+    found.extend(questions.iter().filter_map(|((turn, _), (at, client))| late(story, turn, client, *at, story.until)));
     for (channel, at) in restores {
         // One that finds nothing says nothing.
         let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
-        let takes = evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default().restores.0;
+        let takes = story.evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default().restores.0;
         let goes = story.asked.values().any(|asked| asked.verb() == "dispose-chat" && asked.field("chat") == Some(channel));
         if bound < story.until && !goes && takes > story.host_limits.restore_deadline {
             let sentence = format!("{channel}: its restore began at {at}, and was not over at {bound}");

@@ -2,13 +2,12 @@
 
 use super::story::{CallStory, Story, text, window};
 use crate::history::{Time, What};
-use crate::property::{Broken, Evidence};
+use crate::property::Broken;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::toolcall::setup::{SESSION, STRANGER};
 
 /// G1.
-pub(super) fn no_live_client_failed(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for failed in &story.failed {
         let (at, owner) = (failed.at, failed.owner);
@@ -31,11 +30,10 @@ pub(super) fn no_live_client_failed(evidence: &Evidence<'_>) -> Vec<Broken> {
 const MS: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// G2.
-pub(super) fn gone_is_failed(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for call in story.calls.iter().filter(|call| !call.owner.is_empty()) {
-        if let Some((gone, bound)) = due(&story, call)
+        if let Some((gone, bound)) = due(story, call)
             && bound < story.until
             && call.over.is_none_or(|(over, _)| over > bound)
             && call.left > bound
@@ -64,11 +62,10 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
 }
 
 /// G3: what was given up though its client was here, or not away for long enough.
-pub(super) fn returning_keeps(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for failed in story.failed.iter().filter(|failed| failed.away) {
-        if let Some(away) = too_short(&story, failed.owner, failed.at) {
+        if let Some(away) = too_short(story, failed.owner, failed.at) {
             let sentence = format!(
                 "{}: it was failed at {}, though its owner {} was away since {away} only",
                 failed.call, failed.at, failed.owner
@@ -76,13 +73,13 @@ pub(super) fn returning_keeps(evidence: &Evidence<'_>) -> Vec<Broken> {
             found.push(broken("returning_keeps", failed.at, None, sentence));
         }
     }
-    for event in judged(evidence) {
+    for event in judged(story.evidence) {
         let What::Milestone { name: "toolcall.host.deactivated", fields } = &event.what else { continue };
         let client = text(fields, "client");
         let is_here = story.lives(client, event.at.before(MS))
             && story.lives(client, event.at)
             && story.looks_at(window(client), SESSION, event.at, event.at);
-        let why = match too_short(&story, client, event.at) {
+        let why = match too_short(story, client, event.at) {
             Some(away) => format!("it was away since {away} only"),
             None if is_here => "it was here, and looked at it".to_owned(),
             None => continue,
@@ -99,8 +96,7 @@ fn too_short(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
 }
 
 /// What a user does not want any more is given up at once, or when its client is back.
-pub(super) fn released_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for asked in story.asked.values().filter(|asked| asked.verb() == "unwatch") {
         let channel = asked.field("channel").unwrap_or_default();
@@ -111,7 +107,7 @@ pub(super) fn released_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
             if !is_about || !was_known || call.began > asked.at || call.left <= asked.at {
                 continue;
             }
-            let Some(heard) = heard(&story, call.owner, asked.at) else { continue };
+            let Some(heard) = heard(story, call.owner, asked.at) else { continue };
             let bound = heard + story.moment();
             let looks_again = story
                 .looks
@@ -143,10 +139,9 @@ fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
 }
 
 /// G9: nothing leaves memory that somebody holds.
-pub(super) fn holds_are_exact(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
-    for event in judged(evidence).filter(|_| !has_puppet(evidence)) {
+    for event in judged(story.evidence).filter(|_| !has_puppet(story.evidence)) {
         let What::Milestone { name: "toolcall.host.evicted", fields } = &event.what else { continue };
         let channel = text(fields, "channel");
         let mut holders = story.attached.iter().filter(|attached| {

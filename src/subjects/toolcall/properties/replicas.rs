@@ -14,13 +14,12 @@ use crate::subjects::toolcall::setup::CHANNEL;
 type Settled<'a> = Option<(&'a str, Time)>;
 
 /// Where both have been at rest for a while, they are the same.
-pub(super) fn replicas_converge(evidence: &Evidence<'_>) -> Vec<Broken> {
-    if has_puppet(evidence) {
+pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Broken> {
+    if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let story = Story::of(evidence);
-    let mut at_rest = AtRest { story: &story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
-    for event in judged(evidence) {
+    let mut at_rest = AtRest { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
+    for event in judged(story.evidence) {
         let What::Saw { stream, what } = &event.what else { continue };
         let Some(note) = OfChannel::read(what) else { continue };
         at_rest.pass(event.at, host(event), &stream.0, &note);
@@ -106,19 +105,19 @@ impl<'a> AtRest<'_, 'a> {
 }
 
 /// Who missed little is told action by action.
-pub(super) fn replay_is_used(evidence: &Evidence<'_>) -> Vec<Broken> {
-    let story = Story::of(evidence);
+pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Broken> {
     let defaults = super::story::defaults();
     let is_small = story.host_limits.log_actions < defaults.log_actions || story.host_limits.log_bytes < defaults.log_bytes;
     // Where a channel comes late, or more was said than is kept, there may be no other way.
-    let is_slow = evidence.plan.entries(CHANNEL).count() > 0 && story.host_limits.restore_deadline < defaults.restore_deadline;
-    if is_small || is_slow || has_puppet(evidence) || said_much(evidence) {
+    let is_slow =
+        story.evidence.plan.entries(CHANNEL).count() > 0 && story.host_limits.restore_deadline < defaults.restore_deadline;
+    if is_small || is_slow || has_puppet(story.evidence) || said_much(story.evidence) {
         return Vec::new();
     }
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut conns: BTreeMap<u64, &str> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(story.evidence) {
         match &event.what {
             What::Milestone { name, fields } => {
                 let conn = FieldValue::number(fields, "conn").unwrap_or(0);

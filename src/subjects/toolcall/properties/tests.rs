@@ -1,8 +1,8 @@
 //! The properties at their edges, over runs told by hand.
 
 use crate::history::{Class, What};
+use crate::property::Broken;
 use crate::property::told::{Told, history};
-use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
 
 use super::actions::{actions_once, authority, in_order, rejections_are_heard};
@@ -10,6 +10,7 @@ use super::calls::{no_work_for_what_is_over, one_outcome, owner_can_run, results
 use super::line::{client_comes_back, healthy_is_kept, requests_settle};
 use super::presence::{gone_is_failed, holds_are_exact, no_live_client_failed, released_at_once, returning_keeps};
 use super::replicas::{replay_is_used, replicas_converge};
+use super::story::Story;
 
 /// The grace by default.
 const GRACE: u64 = 30_000;
@@ -61,12 +62,12 @@ fn over(told: Told, ms: u64, how: &str) -> Told {
     saw(told, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
 }
 
-fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Broken>) -> Vec<String> {
-    told.with(|evidence| property(evidence).into_iter().map(|broken| broken.sentence).collect())
+fn breaks(told: &Told, property: fn(&Story<'_>) -> Vec<Broken>) -> Vec<String> {
+    told.with(|evidence| property(&Story::of(evidence)).into_iter().map(|broken| broken.sentence).collect())
 }
 
 #[track_caller]
-fn holds(told: &Told, property: fn(&Evidence<'_>) -> Vec<Broken>) {
+fn holds(told: &Told, property: fn(&Story<'_>) -> Vec<Broken>) {
     assert_eq!(breaks(told, property), Vec::<String>::new());
 }
 

@@ -65,6 +65,7 @@ impl Core {
     pub(super) fn happened(&mut self, envelope: ActionEnvelope) {
         let ignored = crate::defect!(RejectionUnheard) && envelope.rejection_reason.is_some();
         let own = envelope.origin.as_ref().filter(|origin| origin.client_id == self.identity.client && !ignored);
+        let mut is_confirmed = false;
         if let Some(unconfirmed) = own.and_then(|origin| self.unconfirmed.remove(&origin.client_seq)) {
             let outcome = match &envelope.rejection_reason {
                 Some(why) => Err(Failure::Rejected(why.clone())),
@@ -73,6 +74,7 @@ impl Core {
             if let Err(Failure::Rejected(why)) = &outcome {
                 crate::milestone!("toolcall.client.rejected", channel = envelope.channel.as_str(), why = why.as_str());
             }
+            is_confirmed = outcome.is_ok();
             answer(unconfirmed.answer, outcome);
         }
         if envelope.rejection_reason.is_none() {
@@ -88,6 +90,10 @@ impl Core {
                 self.gone(&removed.chat);
             }
             self.seen = self.seen.max(envelope.server_seq);
+        }
+        // What took effect before it was said again may have been undone since.
+        if is_confirmed && self.is_connected() && self.joined.contains(&envelope.channel) {
+            self.join_again();
         }
         if crate::defect!(RunsBeforeCaughtUp) {
             self.look_for_calls();

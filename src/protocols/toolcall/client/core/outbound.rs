@@ -76,7 +76,7 @@ pub(super) enum Held {
 }
 
 impl Core {
-    fn is_connected(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         matches!(self.line, Line::Connected { .. })
     }
 

@@ -3,13 +3,14 @@
 //! A client numbers its actions. One that took effect is told to everybody who subscribes, its origin included; one that did not
 //! is told to its client alone, with the reason, so that what the client had assumed is taken back. Either way it took effect, or
 //! not, once: a client that never heard says it again, and is told what became of it the first time. The same number with another
-//! action is no repetition: there are clients that count from one again over each connection.
+//! action is no repetition: there are clients that count from one again over each connection. Nor is what a client says after it
+//! started over what it said before; but over another connection of its, it may go on as before.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tokio::time::Instant;
 
-use super::clients::{Done, Gone};
+use super::clients::{Done, Gone, Outcome};
 use super::{CallId, Core, Effect, FULL, Turn};
 use crate::net::ConnId;
 use crate::protocols::toolcall::state::{call, chat, session};
@@ -35,8 +36,9 @@ impl Core {
         let origin = ActionOrigin { client_id: client.to_owned(), client_seq: params.client_seq };
         let said = digest(&params);
         let known = self.clients.get(client).and_then(|client| client.outcomes.get(&params.client_seq)).cloned();
-        let repeated = known.filter(|(what, _)| *what == said && !crate::defect!(RepetitionTakesEffect));
-        if let Some((_, done)) = repeated {
+        let counts_after = self.transports.get(&conn).map_or(0, |transport| transport.counts_after);
+        let repeated = known.filter(|known| known.digest == said && known.after >= counts_after);
+        if let Some(Outcome { done, .. }) = repeated.filter(|_| !crate::defect!(RepetitionTakesEffect)) {
             crate::milestone!("toolcall.host.repeated", client, seq = params.client_seq);
             return self.tell_again(conn, params, origin, done);
         }
@@ -55,7 +57,8 @@ impl Core {
         };
         if let Some(client) = self.clients.get_mut(client) {
             client.outcomes.forget(&seq);
-            client.outcomes.keep(seq, (said, done));
+            client.outcomes.keep(seq, Outcome { digest: said, after: client.heard_of, done });
+            client.heard_of += 1;
         }
     }
 

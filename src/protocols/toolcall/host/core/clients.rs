@@ -28,8 +28,10 @@ pub(super) struct Client {
     here_since: Instant,
     /// What depends on it and is not held, and since when.
     unheld: BTreeMap<String, Instant>,
-    /// What became of its actions; each with a digest of it.
-    pub(super) outcomes: Seen<i64, (u64, Done)>,
+    /// What became of its actions, by their numbers.
+    pub(super) outcomes: Seen<i64, Outcome>,
+    /// How many of its actions were heard.
+    pub(super) heard_of: u64,
     /// The channels whose state it was given, and as of which action.
     pub(super) baselines: BTreeMap<String, u64>,
     /// The resources for which it handed over a good token.
@@ -38,6 +40,16 @@ pub(super) struct Client {
     heard: Instant,
     /// A lease that a return did not end, and what it was for; only a defect has one.
     stale: Option<(Instant, Vec<String>)>,
+}
+
+/// An action that was heard of.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// What tells it from another one of the same number.
+    pub(super) digest: u64,
+    /// How many of its client's had been heard before.
+    pub(super) after: u64,
+    pub(super) done: Done,
 }
 
 /// What became of an action.
@@ -57,6 +69,7 @@ impl Client {
             here_since: now,
             unheld: BTreeMap::new(),
             outcomes: Seen::new(limits.outcomes),
+            heard_of: 0,
             baselines: BTreeMap::new(),
             authenticated: BTreeSet::new(),
             heard: now,

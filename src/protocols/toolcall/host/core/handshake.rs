@@ -22,7 +22,6 @@ use crate::protocols::toolcall::wire::{
     ActionEnvelope, InitializeParams, InitializeResult, Message, ReconnectParams, ReconnectReplayResult, ReconnectResult,
     ReconnectSnapshotResult, RequestId, Snapshot, ahp, code, epoch_of, is_name, meta_with,
 };
-use crate::resume::Seen;
 
 /// A handshake that waits for its channels.
 pub(super) struct Handshake {
@@ -195,9 +194,8 @@ impl Core {
 
     fn welcome_new(&mut self, conn: ConnId, handshake: Handshake, version: String) {
         crate::milestone!("toolcall.host.initialized", conn = conn.0, client = handshake.client.as_str());
-        let outcomes = self.limits.outcomes;
-        if let Some(client) = self.clients.get_mut(&handshake.client) {
-            client.outcomes = Seen::new(outcomes); // it counts from the beginning
+        if let (Some(client), Some(transport)) = (self.clients.get(&handshake.client), self.transports.get_mut(&conn)) {
+            transport.counts_after = client.heard_of;
         }
         let snapshots = self.give(&handshake);
         let result = InitializeResult {

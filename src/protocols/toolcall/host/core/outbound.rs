@@ -60,6 +60,8 @@ pub(super) struct Transport {
     /// How many bytes these hold, about.
     reply_bytes: usize,
     pub(super) over: Option<Over>,
+    /// How many actions of its client had been heard when that began to count from one here. None of these is repeated here.
+    pub(super) counts_after: u64,
     wake: Arc<Notify>,
     /// Subscriptions that were taken back while they waited; only a defect asks.
     pub(super) cancelled: BTreeSet<String>,
@@ -139,6 +141,7 @@ impl Core {
             replies,
             reply_bytes: 0,
             over: None,
+            counts_after: 0,
             wake,
             cancelled: BTreeSet::new(),
         };

@@ -123,3 +123,19 @@ fn who_was_forgotten_by_its_session_joins_again() {
     let joins = window.methods().iter().filter(|method| **method == "dispatchAction").count();
     assert_eq!(joins, 1, "it is said again, and not twice");
 }
+
+/// It took effect, and the grace passed before the client was back: the repetition is told that it did, and that is no more so.
+#[test]
+fn who_was_forgotten_before_it_heard_that_it_had_joined_joins_again() {
+    let mut window = Window::connected();
+    let (to, _done) = oneshot::channel();
+    window.core.join("s", to);
+    window.carry_out();
+    let active = window.said.last().unwrap()["params"]["action"].clone();
+    window.comes_back();
+    window.answer("reconnect", json!({ "type": "snapshot", "snapshots": [session(30, "title"), chat(30, Value::Null)] }));
+    let origin = json!({ "clientId": "window", "clientSeq": 1 });
+    window.hear(&action_message(&json!({ "channel": "s", "action": active, "serverSeq": 11, "origin": origin })));
+    let last = &window.said.last().unwrap()["params"];
+    assert_eq!((&last["clientSeq"], &last["action"]["type"]), (&json!(2), &json!("session/activeClientSet")));
+}

@@ -141,12 +141,26 @@ fn a_client_that_counts_from_one_again_over_a_new_connection_is_heard() {
 #[test]
 fn a_client_that_starts_over_counts_from_the_beginning() {
     let (mut host, conn) = Host::with_chat("a", &[]);
-    host.dispatch(conn, 1, "s", title("first life"));
+    let other = host.second("b", &[]);
+    host.dispatch(conn, 1, "s", title("one"));
     host.close(conn);
+    host.dispatch(other, 9, "s", title("other"));
     let conn = host.initialize("a", &["s"]);
-    host.dispatch(conn, 1, "s", title("second life"));
-    let Some(SnapshotState::Session(session)) = host.core.state("s") else { panic!("there is a session") };
-    assert_eq!(session.title, "second life");
+    host.dispatch(conn, 1, "s", title("one"));
+    assert_eq!(host.title(), "one");
+}
+
+#[test]
+fn a_connection_that_starts_over_takes_nothing_from_one_that_goes_on() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    let other = host.second("b", &[]);
+    host.dispatch(conn, 1, "s", title("one"));
+    host.close(conn);
+    host.initialize("a", &["s"]);
+    host.dispatch(other, 9, "s", title("other"));
+    let (conn, _) = host.reconnect("a", host.core.seq(), &["s"]);
+    host.dispatch(conn, 1, "s", title("one"));
+    assert_eq!(host.title(), "other", "it had taken effect");
 }
 
 #[test]

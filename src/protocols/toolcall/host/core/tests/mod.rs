@@ -269,6 +269,13 @@ impl Host {
         self.core.call(id).and_then(call::owner).map(str::to_owned)
     }
 
+    fn title(&self) -> &str {
+        match self.core.state("s") {
+            Some(SnapshotState::Session(session)) => &session.title,
+            _ => panic!("there is a session"),
+        }
+    }
+
     fn active(&self) -> Vec<String> {
         let Some(SnapshotState::Session(session)) = self.core.state("s") else { panic!("there is a session") };
         session.active_clients.iter().map(|active| active.client_id.clone()).collect()
