@@ -22,6 +22,7 @@ pub const CENSUS: &[Gauge] = &[
     ("clients", |counts| counts.clients),
     ("holds", |counts| counts.holds),
     ("causes", |counts| counts.causes),
+    ("waits", |counts| counts.waits),
     ("turns", |counts| counts.turns),
     ("questions", |counts| counts.questions),
 ];

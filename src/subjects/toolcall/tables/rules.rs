@@ -16,6 +16,7 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.list-of-connections", "a client has a list of live connections; the end of one, the newest or another, says nothing about the others", LATER),
     rule("toolcall.grace", "a call whose owner is gone is failed 30 s after the end of the last connection, once", CHANGE),
     rule("toolcall.grace-pinned", "the grace is counted from the last loss: neither a call that begins later nor anything else makes it begin anew", "facts, 42"),
+    rule("toolcall.waits", "a client is waited for only while something depends on it, and nobody who holds the channel is", "facts, 3 and G8"),
     rule("toolcall.return-keeps", "a client that comes back within the grace and names the channel keeps its calls and its place", CHANGE),
     rule("toolcall.rollback", "a handshake that comes to nothing leaves the grace as it was", "facts, 30"),
     rule("toolcall.release", "what a user lets go of is given up at once, or when its client comes back without naming it; nothing else is", LATER),
