@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::agent::OVER;
-use super::notes::{By, OfCall, OfChannel, digest};
+use super::digests::digest;
+use super::notes::{By, OfCall, OfChannel};
 use super::setup::SESSION;
 use crate::history::{Call, Stream};
 use crate::protocols::toolcall::client::Client;

@@ -4,7 +4,7 @@
 //! - `agent`, `archive`, `settling`: the world behind the host. They record what is really so.
 //! - `user`: the user of a window; `eyes`: what it sees; `tools`: what its window runs; `second`: a connection more of the same
 //!   client.
-//! - `notes`: how all of them note what becomes of calls and channels.
+//! - `notes`: how all of them note what becomes of calls and channels; `digests`: what the state of a channel comes to.
 //! - `properties`: what must hold on top of the generic properties.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: what messages are called.
 //!
@@ -22,6 +22,7 @@ use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, 
 
 mod agent;
 mod archive;
+mod digests;
 mod eyes;
 mod label;
 pub mod limits;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::archive;
-use super::notes::{OfChannel, digest};
+use super::digests::digest;
+use super::notes::OfChannel;
 use crate::protocols::toolcall::host::Census;
 use crate::subject::{Disk, Recorder};
 
