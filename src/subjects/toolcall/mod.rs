@@ -23,7 +23,7 @@ use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, 
 mod agent;
 mod archive;
 mod digests;
-mod eyes;
+pub mod eyes;
 mod label;
 pub mod limits;
 mod notes;
@@ -38,6 +38,9 @@ mod user;
 
 use operations::Operation;
 
+pub use archive::PROVIDER;
+pub use settling::SETTLES;
+
 /// The Agent Host Protocol.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Toolcall;
@@ -46,7 +49,7 @@ pub struct Toolcall;
 const PORT: u16 = 80;
 
 /// The token that a window hands over.
-const TOKEN: &str = "secret";
+pub const TOKEN: &str = "secret";
 
 impl Subject for Toolcall {
     type Operation = Operation;

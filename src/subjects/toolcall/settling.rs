@@ -11,7 +11,7 @@ use crate::protocols::toolcall::host::Census;
 use crate::subject::{Disk, Recorder};
 
 /// For how long nothing must change until a state is weighed.
-pub(super) const SETTLES: Duration = Duration::from_millis(200);
+pub const SETTLES: Duration = Duration::from_millis(200);
 
 /// Watches the channels of a host, until it is dropped.
 pub(super) async fn observe(census: Census, channels: Vec<String>, record: Recorder, disk: Disk) {
