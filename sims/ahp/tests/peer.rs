@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ahp::reducers::{apply_action_to_chat, apply_action_to_session};
 use ahp::{Client, ClientConfig, SubscriptionEvent};
-use ahp::{Transport, TransportError, TransportMessage};
 
+use ahp_types::StateAction;
 use ahp_types::commands::ReconnectResult;
-use ahp_types::state::{ChatState, SessionState, SnapshotState};
-use ahp_types::{ActionEnvelope, StateAction};
-use futures_util::{SinkExt, StreamExt};
+use ahp_types::state::SnapshotState;
 use reknit::Env;
 use reknit::net::{BoxFuture, Endpoint};
 use reknit::protocols::toolcall::client::{self as ours, Run, Tool, Toolbox};
@@ -23,34 +20,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{WebSocketStream, client_async};
+use toolcall_ahp::known::Known;
+use toolcall_ahp::transport::Ws;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A WebSocket, as the crate wants it.
-struct Ws(WebSocketStream<TcpStream>);
-
-impl Transport for Ws {
-    async fn send(&mut self, message: TransportMessage) -> Result<(), TransportError> {
-        let text = match message {
-            TransportMessage::Text(text) => text,
-            TransportMessage::Parsed(message) => serde_json::to_string(&message).unwrap(),
-            TransportMessage::Binary(bytes) => String::from_utf8(bytes).unwrap(),
-        };
-        self.0.send(Message::text(text)).await.map_err(|error| TransportError::Io(error.to_string()))
-    }
-
-    async fn recv(&mut self) -> Result<Option<TransportMessage>, TransportError> {
-        loop {
-            match self.0.next().await {
-                None | Some(Err(_)) => return Ok(None),
-                Some(Ok(Message::Text(text))) => return Ok(Some(TransportMessage::Text(text.to_string()))),
-                Some(Ok(_)) => {}
-            }
-        }
-    }
-}
 
 /// Says something, has a tool run, and says something more.
 struct Busy;
@@ -95,25 +68,8 @@ async fn host(tasks: &mut JoinSet<()>) -> Endpoint {
 
 async fn theirs(at: &Endpoint) -> Client {
     let stream = TcpStream::connect((at.host(), at.port())).await.unwrap();
-    let (socket, _) = client_async(format!("ws://{at}/"), stream).await.unwrap();
-    Client::connect(Ws(socket), ClientConfig::default()).await.unwrap()
-}
-
-/// What a client that is not ours knows of the session and the chat.
-struct Known {
-    session: SessionState,
-    chat: ChatState,
-    seen: u64,
-}
-
-impl Known {
-    fn apply(&mut self, envelope: &ActionEnvelope) {
-        if envelope.server_seq > self.seen && envelope.rejection_reason.is_none() {
-            self.seen = envelope.server_seq;
-            apply_action_to_session(&mut self.session, &envelope.action);
-            apply_action_to_chat(&mut self.chat, &envelope.action);
-        }
-    }
+    let ws = Ws::open(stream, &format!("ws://{at}/")).await.unwrap();
+    Client::connect(ws, ClientConfig::default()).await.unwrap()
 }
 
 fn action(value: Value) -> StateAction {
@@ -125,9 +81,18 @@ fn started(turn: &str) -> StateAction {
     action(json!({ "type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-01T00:00:00.000Z", "message": message }))
 }
 
+fn is_over(known: &Known, turns: usize) -> bool {
+    match (known.state("s"), known.state("c")) {
+        (Some(SnapshotState::Session(session)), Some(SnapshotState::Chat(chat))) => {
+            chat.turns.len() == turns && session.chats[0].status == 1
+        }
+        _ => panic!("a session and a chat"),
+    }
+}
+
 async fn until_over(known: &mut Known, events: &mut ahp::ClientEventStream, turns: usize) {
     let over = async {
-        while known.chat.turns.len() < turns || known.session.chats[0].status != 1 {
+        while !is_over(known, turns) {
             let event = events.recv().await.expect("the connection lives");
             if let SubscriptionEvent::Action(envelope) = event.event {
                 known.apply(&envelope);
@@ -157,12 +122,8 @@ async fn their_client_and_their_reducers_know_what_our_host_has() {
     let mut events = client.events();
     let (session, _s) = client.subscribe("s".into()).await.unwrap();
     let (chat, _c) = client.subscribe("c".into()).await.unwrap();
-    let (session, chat) = (session.snapshot.unwrap(), chat.snapshot.unwrap());
-    let seen = u64::try_from(chat.from_seq).unwrap();
-    let (SnapshotState::Session(session), SnapshotState::Chat(chat)) = (session.state, chat.state) else {
-        panic!("a session and a chat")
-    };
-    let mut known = Known { session: *session, chat: *chat, seen };
+    let mut known = Known::default();
+    [session, chat].into_iter().for_each(|subscribed| known.reseat(subscribed.snapshot.unwrap()));
     client.dispatch("c".into(), started("t1")).await.unwrap();
     until_over(&mut known, &mut events, 1).await;
     client.shutdown().await;
@@ -177,7 +138,7 @@ async fn their_client_and_their_reducers_know_what_our_host_has() {
 
     let client = theirs(&at).await;
     let mut events = client.events();
-    let seen = i64::try_from(known.seen).unwrap();
+    let seen = i64::try_from(known.seen()).unwrap();
     match client.reconnect("theirs".into(), seen, vec!["s".into(), "c".into()]).await.unwrap() {
         ReconnectResult::Replay(replay) => replay.actions.iter().for_each(|envelope| known.apply(envelope)),
         ReconnectResult::Snapshot(_) => panic!("the log has everything"),
@@ -190,10 +151,8 @@ async fn their_client_and_their_reducers_know_what_our_host_has() {
         _ => None,
     };
     timeout(PATIENCE, runner.until(ended)).await.unwrap().unwrap();
-    assert_eq!(Some(SnapshotState::Chat(Box::new(known.chat))), runner.confirmed("c"));
-    let settled = |client: &ours::Client| {
-        (client.confirmed("s") == Some(SnapshotState::Session(Box::new(known.session.clone())))).then_some(())
-    };
+    assert_eq!(known.state("c"), runner.confirmed("c").as_ref());
+    let settled = |client: &ours::Client| (client.confirmed("s").as_ref() == known.state("s")).then_some(());
     timeout(PATIENCE, runner.until(settled)).await.expect("the session is the same, too");
     client.shutdown().await;
     runner.close().await;

@@ -18,8 +18,8 @@ const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
 /// What is kept of a channel that is gone.
 const FORGOTTEN: &str = "";
 
-/// The name of the host's kind of agent.
-pub(super) const PROVIDER: &str = "agent";
+/// The name of the host's kind of agent, and of the resource for which it wants a token.
+pub const PROVIDER: &str = "agent";
 
 /// The session, its chats, and what was kept of them since.
 pub(super) struct DiskArchive {

@@ -1,21 +1,21 @@
 //! What the user of a window sees of the channels that it looks at: it records what agents say, and notes what becomes of calls and
-//! channels, out of the state that the host confirmed.
+//! channels, out of the state that the host confirmed. Whose client knows that state does not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::agent::OVER;
-use super::notes::{By, OfCall, OfChannel, digest};
+use super::digests::digest;
+use super::notes::{By, OfCall, OfChannel};
 use super::setup::SESSION;
 use crate::history::{Call, Stream};
-use crate::protocols::toolcall::client::Client;
 use crate::protocols::toolcall::state::call;
 use crate::protocols::toolcall::wire::SnapshotState;
 use crate::protocols::toolcall::wire::ahp::state::{ChatState, ResponsePart, SessionState, ToolCallState};
 use crate::subject::Recorder;
 
 /// What a user knows of the channels that it looks at. A window that is loaded again has new eyes.
-pub(super) struct Eyes {
+pub struct Eyes {
     record: Recorder,
     all: Mutex<BTreeMap<String, Seen>>,
 }
@@ -38,16 +38,22 @@ struct Seen {
 }
 
 /// A call that waits for its user's consent.
-pub(super) struct Waits {
-    pub(super) chat: String,
-    pub(super) turn: String,
-    pub(super) call: String,
-    pub(super) tool: String,
-    pub(super) owner: String,
+pub struct Waits {
+    /// The chat.
+    pub chat: String,
+    /// The turn in it.
+    pub turn: String,
+    /// The call in that.
+    pub call: String,
+    /// What it calls.
+    pub tool: String,
+    /// The client that is to run it.
+    pub owner: String,
 }
 
 impl Eyes {
-    pub(super) fn new(record: Recorder) -> Self {
+    /// The eyes of a user, with a pen.
+    pub fn new(record: Recorder) -> Self {
         Self { record, all: Mutex::default() }
     }
 
@@ -61,12 +67,12 @@ impl Eyes {
     }
 
     /// The user looks at a channel from now on.
-    pub(super) fn watch(&self, channel: &str) {
+    pub fn watch(&self, channel: &str) {
         self.all().entry(channel.to_owned()).or_default();
     }
 
     /// The user does not look at a channel any more.
-    pub(super) fn let_go(&self, channel: &str, by: Call) {
+    pub fn let_go(&self, channel: &str, by: Call) {
         let Some(seen) = self.all().remove(channel) else { return };
         self.give_up(&seen, by);
         if seen.state.is_some() {
@@ -82,12 +88,13 @@ impl Eyes {
         }
     }
 
-    /// Looks at all channels. Returns the calls that begin to wait for a consent, and whether anything is to be weighed later.
-    pub(super) fn look(&self, client: &Client) -> (Vec<Waits>, bool) {
+    /// Looks at all channels, as their confirmed states are. Returns the calls that begin to wait for a consent, and whether anything
+    /// is to be weighed later.
+    pub fn look(&self, confirmed: impl Fn(&str) -> Option<SnapshotState>) -> (Vec<Waits>, bool) {
         let (mut waits, mut is_stirred) = (Vec::new(), false);
         let mut gone = Vec::new();
         for (channel, seen) in self.all().iter_mut() {
-            let state = client.confirmed(channel);
+            let state = confirmed(channel);
             if state == seen.state {
                 is_stirred |= seen.is_stirred;
                 continue;
@@ -110,7 +117,7 @@ impl Eyes {
     }
 
     /// Weighs what has changed.
-    pub(super) fn weigh(&self) {
+    pub fn weigh(&self) {
         for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_stirred) {
             seen.is_stirred = false;
             let digest = seen.state.as_ref().map(digest).unwrap_or_default();

@@ -4,7 +4,7 @@
 //! - `agent`, `archive`, `settling`: the world behind the host. They record what is really so.
 //! - `user`: the user of a window; `eyes`: what it sees; `tools`: what its window runs; `second`: a connection more of the same
 //!   client.
-//! - `notes`: how all of them note what becomes of calls and channels.
+//! - `notes`: how all of them note what becomes of calls and channels; `digests`: what the state of a channel comes to.
 //! - `properties`: what must hold on top of the generic properties.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: what messages are called.
 //!
@@ -22,7 +22,8 @@ use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, 
 
 mod agent;
 mod archive;
-mod eyes;
+mod digests;
+pub mod eyes;
 mod label;
 pub mod limits;
 mod notes;
@@ -37,6 +38,9 @@ mod user;
 
 use operations::Operation;
 
+pub use archive::PROVIDER;
+pub use settling::SETTLES;
+
 /// The Agent Host Protocol.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Toolcall;
@@ -45,7 +49,7 @@ pub struct Toolcall;
 const PORT: u16 = 80;
 
 /// The token that a window hands over.
-const TOKEN: &str = "secret";
+pub const TOKEN: &str = "secret";
 
 impl Subject for Toolcall {
     type Operation = Operation;

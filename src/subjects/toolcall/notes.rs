@@ -4,8 +4,7 @@
 
 use std::fmt;
 
-use crate::history::{Digest, Stream};
-use crate::protocols::toolcall::wire::SnapshotState;
+use crate::history::Stream;
 use crate::subject::Recorder;
 
 /// Who notes something of a call.
@@ -134,13 +133,6 @@ impl<'n> OfChannel<'n> {
     pub(super) fn note(&self, record: &Recorder, channel: &str) {
         record.saw(&Stream::from(channel), self.to_string());
     }
-}
-
-/// What a state comes to.
-pub(super) fn digest(state: &SnapshotState) -> String {
-    let mut digest = Digest::default();
-    digest.bytes(&serde_json::to_vec(state).unwrap_or_default());
-    digest.to_string()
 }
 
 #[cfg(test)]

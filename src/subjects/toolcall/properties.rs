@@ -15,13 +15,12 @@
 //! | `rejections_are_heard` | G6 | the milestones of refused actions, here and there |
 //! | `in_order` | G6 | the order in which users see what one window asked for |
 //! | `owner_can_run` | G7 | to whom calls were given, and which windows could have run them |
+//! | `waits_have_causes` | G8 | for whom the host waits, as it says; who was connected and looked, and which calls were open |
 //! | `holds_are_exact` | G9 | the chats that left memory, and who looked at them |
 //! | `requests_settle` | G10 | the questions of agents, and the restores of channels |
 //! | `authority` | G11 | what came of forgeries |
 //! | `client_comes_back` | | connections of clients, and when the network was at fault |
 //! | `healthy_is_kept` | | the same |
-//!
-//! G8, that there is no timer without a cause, shows in `bounded_work` and in the census: what is armed is counted there.
 
 use story::Story;
 
@@ -35,6 +34,7 @@ mod replicas;
 mod story;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 /// Draws the list of properties and the function that checks them all from the same rows.
 macro_rules! own {
@@ -74,6 +74,8 @@ own! {
         "where nothing has happened for a while, every window and every connection knows of a channel what the host has";
     "replay_is_used" as replicas::replay_is_used:
         "a client that comes back is told what it missed, and not everything, where that is kept";
+    "waits_have_causes" as waits::waits_have_causes:
+        "nobody is waited for who is connected and looks, and nobody on whom nothing depends";
     "holds_are_exact" as presence::holds_are_exact:
         "no chat leaves memory that a connected window looks at";
     "actions_once" as actions::actions_once:

@@ -11,8 +11,9 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
+use super::digests::digest;
 use super::eyes;
-use super::notes::{By, OfCall, OfChannel, digest};
+use super::notes::{By, OfCall, OfChannel};
 use super::settling::SETTLES;
 use crate::net::{Endpoint, Stream};
 use crate::protocols::toolcall::state::apply;

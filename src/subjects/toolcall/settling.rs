@@ -5,12 +5,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::archive;
-use super::notes::{OfChannel, digest};
+use super::digests::digest;
+use super::notes::OfChannel;
 use crate::protocols::toolcall::host::Census;
 use crate::subject::{Disk, Recorder};
 
 /// For how long nothing must change until a state is weighed.
-pub(super) const SETTLES: Duration = Duration::from_millis(200);
+pub const SETTLES: Duration = Duration::from_millis(200);
 
 /// Watches the channels of a host, until it is dropped.
 pub(super) async fn observe(census: Census, channels: Vec<String>, record: Recorder, disk: Disk) {

@@ -216,19 +216,19 @@ pub(super) fn chats(plan: &Plan) -> Vec<String> {
 }
 
 /// The turn of this name, as the plan declares it.
-pub(super) fn turn(plan: &Plan, name: &str) -> TurnSetup {
+pub fn turn(plan: &Plan, name: &str) -> TurnSetup {
     plan.entry(TURN, name).unwrap_or_default()
 }
 
 /// The turn that is under way at the start, if there is one.
-pub(super) fn first_turn(plan: &Plan) -> Option<(String, TurnSetup)> {
+pub fn first_turn(plan: &Plan) -> Option<(String, TurnSetup)> {
     let name = plan.entries(TURN).next().map_or("t1", |(name, _)| name).to_owned();
     let setup = turn(plan, &name);
     setup.at_start.then_some((name, setup))
 }
 
 /// The tools that a host's window offers.
-pub(super) fn tools_of(plan: &Plan, host: &str) -> Vec<(String, ToolSetup)> {
+pub fn tools_of(plan: &Plan, host: &str) -> Vec<(String, ToolSetup)> {
     let mut names: Vec<String> = plan.entries(TOOL).map(|(name, _)| name.to_owned()).collect();
     if names.is_empty() {
         names.push("t1".to_owned());

@@ -141,7 +141,7 @@ async fn move_in(client: Arc<Client>, begins: Option<(String, String)>) {
 async fn look(host: HostContext, client: Arc<Client>, eyes: Arc<Eyes>) {
     let (mut changes, mut settles, mut thinking) = (client.changes(), None::<Instant>, JoinSet::new());
     loop {
-        let (waits, is_stirred) = eyes.look(&client);
+        let (waits, is_stirred) = eyes.look(|channel| client.confirmed(channel));
         if is_stirred {
             settles = Some(Instant::now() + SETTLES);
         }

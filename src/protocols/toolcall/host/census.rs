@@ -27,6 +27,8 @@ pub struct Counts {
     pub holds: u64,
     /// Channels in which something depends on a client.
     pub causes: u64,
+    /// Waits for clients, each counted once a channel in which something depends on it.
+    pub waits: u64,
     /// Turns that are under way.
     pub turns: u64,
     /// Questions to clients without an answer.

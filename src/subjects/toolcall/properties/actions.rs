@@ -7,7 +7,6 @@ use crate::history::{Call, Time, What};
 use crate::property::Broken;
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
-use crate::subjects::records;
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::user::FORGED;
 
@@ -165,7 +164,9 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
         }
     }
     let mut found = Vec::new();
-    for (client, refused) in refused.iter().filter(|(client, _)| records::declared(client) == **client) {
+    // What a puppet was told, nobody knows.
+    let windows: Vec<_> = evidence.plan.client_hosts().filter(|host| !evidence.plan.puppets.contains_key(host)).collect();
+    for (client, refused) in refused.iter().filter(|(client, _)| windows.iter().any(|window| window.as_str() == **client)) {
         let heard = heard.get(client).copied().unwrap_or(0);
         let last = refused.values().max().copied().unwrap_or_default();
         let bound = story.calm_since(story.until).max(last) + story.comes_back();

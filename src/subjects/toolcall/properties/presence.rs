@@ -159,7 +159,7 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Broken> {
 
 impl Story<'_> {
     /// Whether a client is the newest one of its window.
-    fn is_newest(&self, client: &str, at: Time) -> bool {
+    pub(super) fn is_newest(&self, client: &str, at: Time) -> bool {
         let same = self.attached.iter().filter(|attached| window(attached.client) == window(client) && attached.at <= at);
         same.max_by_key(|attached| attached.at).is_some_and(|newest| newest.client == client)
     }

@@ -41,6 +41,8 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.host.deactivated", &["session", "client"], "a client is active in a session no more"),
     milestone("toolcall.host.transport-lost", &["client", "conn"], "a connection ended; its client has others"),
     milestone("toolcall.host.away", &["client", "conn"], "the last connection of a client ended"),
+    milestone("toolcall.host.waits", &["client", "channel"], "a client is waited for: something in a channel depends on it, and it does not hold that"),
+    milestone("toolcall.host.waits-no-more", &["client", "channel"], "it is back, or too late, or nothing there depends on it any more"),
     milestone("toolcall.host.forgotten", &["client"], "a client was away for so long that it is not remembered"),
     milestone("toolcall.host.repeated", &["client", "seq"], "an action came that had been done, or refused, before"),
     milestone("toolcall.host.rejected", &["client", "seq", "why"], "an action was refused"),

@@ -20,6 +20,7 @@ pub const CENSUS: &[Gauge<Counts>] = &[
     ("clients", |counts| counts.clients),
     ("holds", |counts| counts.holds),
     ("causes", |counts| counts.causes),
+    ("waits", |counts| counts.waits),
     ("turns", |counts| counts.turns),
     ("questions", |counts| counts.questions),
 ];

@@ -16,6 +16,7 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.list-of-connections", "a client has a list of live connections; the end of one, the newest or another, says nothing about the others", LATER),
     rule("toolcall.grace", "a call whose owner is gone is failed 30 s after the end of the last connection, once", CHANGE),
     rule("toolcall.grace-pinned", "the grace is counted from the last loss: neither a call that begins later nor anything else makes it begin anew", "facts, 42"),
+    rule("toolcall.waits", "a client is waited for only while something depends on it, and nobody who holds the channel is", "facts, 3 and G8"),
     rule("toolcall.return-keeps", "a client that comes back within the grace and names the channel keeps its calls and its place", CHANGE),
     rule("toolcall.rollback", "a handshake that comes to nothing leaves the grace as it was", "facts, 30"),
     rule("toolcall.release", "what a user lets go of is given up at once, or when its client comes back without naming it; nothing else is", LATER),
@@ -52,6 +53,9 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.held", "what is asked for without a connection waits for one", "facts, B.5"),
     rule("toolcall.requests", "a request in flight at a cut fails at once; nobody knows whether the host did it", "facts, B.5"),
     rule("toolcall.questions", "a question to a client is over with the connection over which it was asked, or after 30 s", "facts, 38"),
+    // -- peers that say anything
+    rule("toolcall.hostile-client", "what is no message, or out of place, is answered with an error; who says what is no notification, or too much, loses its connection; nobody else notices", "facts, B.1"),
+    rule("toolcall.hostile-host", "a client gives up a connection over which it is told what is no message, keeps within its limits, and tries again", "facts, B.5"),
     // -- the client
     rule("toolcall.attempts", "attempts back off from 1 s to 30 s, and there is no last one; a loss in the middle of a handshake is one", "facts, 18 and 19"),
     rule("toolcall.tokens", "a host that does not know the client is handed its tokens again, before anything else", "facts, 17"),

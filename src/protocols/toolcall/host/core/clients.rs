@@ -82,6 +82,15 @@ impl Client {
         self.presence.is_here()
     }
 
+    /// The channels in which it is waited for: what depends on it there is given up when it does not come back.
+    fn waited_for(&self) -> Vec<&String> {
+        match &self.stale {
+            _ if !self.arriving.is_empty() || crate::defect!(LeaseNeverEnds) => Vec::new(),
+            Some((_, channels)) => channels.iter().collect(),
+            None => self.unheld.keys().collect(),
+        }
+    }
+
     /// When something is to be done about it.
     pub(super) fn due(&self, limits: &HostLimits) -> Option<Instant> {
         if !self.arriving.is_empty() || crate::defect!(LeaseNeverEnds) {
@@ -262,7 +271,10 @@ impl Core {
         let mut armed = false;
         for (name, client) in &mut self.clients {
             let now_unheld = unheld.remove(name).unwrap_or_default();
-            client.unheld.retain(|channel, _| now_unheld.contains(channel));
+            client.unheld.retain(|channel, _| {
+                let depends = || self.causes.get(channel).is_some_and(|clients| clients.contains(name));
+                now_unheld.contains(channel) || crate::defect!(WaitOutlivesCause) && !depends()
+            });
             for channel in now_unheld {
                 armed |= !client.unheld.contains_key(&channel);
                 client.unheld.entry(channel).or_insert(now);
@@ -271,6 +283,22 @@ impl Core {
         if armed {
             self.changed.notify_one();
         }
+        self.tell_waits();
+    }
+
+    /// Says for whom it begins to wait, and for whom it does so no more.
+    fn tell_waits(&mut self) {
+        let waited = |(name, client): (&String, &'_ Client)| {
+            client.waited_for().into_iter().map(|channel| (name.clone(), channel.clone())).collect::<Vec<_>>()
+        };
+        let waits: BTreeSet<(String, String)> = self.clients.iter().flat_map(waited).collect();
+        for (client, channel) in self.waits.difference(&waits) {
+            crate::milestone!("toolcall.host.waits-no-more", client = client.as_str(), channel = channel.as_str());
+        }
+        for (client, channel) in waits.difference(&self.waits) {
+            crate::milestone!("toolcall.host.waits", client = client.as_str(), channel = channel.as_str());
+        }
+        self.waits = waits;
     }
 
     /// Gives up what depends on clients whose time is over, and forgets clients that nothing depends on.
@@ -281,12 +309,16 @@ impl Core {
             let Some(client) = self.clients.get(&name) else { continue };
             let gone = if client.is_here() { Gone::Released } else { Gone::Away };
             let overdue = client.overdue(&limits, now);
-            let stale = self.clients.get_mut(&name).and_then(|client| client.stale.take());
-            let depends = self.clients.get(&name).is_some_and(|client| !client.unheld.is_empty());
-            if !depends && stale.is_none() {
+            if overdue.is_empty() {
                 crate::milestone!("toolcall.host.forgotten", client = name.as_str());
                 self.clients.remove(&name);
                 continue;
+            }
+            if let Some(client) = self.clients.get_mut(&name) {
+                client.stale = None;
+                if crate::defect!(WaitOutlivesCause) {
+                    client.unheld.retain(|channel, _| !overdue.contains(channel));
+                }
             }
             self.release(&name, &overdue, gone, now);
         }

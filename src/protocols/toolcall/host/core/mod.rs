@@ -99,6 +99,8 @@ pub struct Core {
     transports: BTreeMap<ConnId, Transport>,
     /// What depends on a client: of a session, who is active in it; of a chat, who owns its pending calls.
     causes: BTreeMap<String, BTreeSet<String>>,
+    /// Who is waited for, and in which channels, as was said last.
+    waits: BTreeSet<(String, String)>,
     /// When each turn that is under way began.
     turns: BTreeMap<String, Turn>,
     reverse: BTreeMap<i64, Reverse>,
@@ -133,6 +135,7 @@ impl Core {
             clients: BTreeMap::new(),
             transports: BTreeMap::new(),
             causes: BTreeMap::new(),
+            waits: BTreeSet::new(),
             turns: BTreeMap::new(),
             reverse: BTreeMap::new(),
             effects: VecDeque::new(),
@@ -168,6 +171,7 @@ impl Core {
             chats: count(chats),
             holds: count(self.channels.keys().map(|channel| self.holders(channel).len()).sum()),
             causes: count(self.causes.len()),
+            waits: count(self.waits.len()),
             turns: count(self.turns.len()),
             questions: count(self.reverse.len()),
             actions: count(self.log.len()),

@@ -1,0 +1,155 @@
+//! The subject `ahp`: the agents and the host of `toolcall`, and windows made of the crate `ahp`.
+//!
+//! Limits, agents, tools and the host's bugs are those of `toolcall`; so are the properties, but those that ask for what this client
+//! does not do: say again what was lost, keep what is asked for without a connection, hand tokens over again.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use proptest::strategy::{BoxedStrategy, Just, Strategy};
+use reknit::history::{Class, Side};
+use reknit::property::{Promise, Property};
+use reknit::schedule::{Limit, LimitValue, Limits, Plan};
+use reknit::subject::tables::{limit, milestone, only};
+use reknit::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, Subject};
+use reknit::subjects::Toolcall;
+
+use crate::window::Window;
+
+/// Whether the user of their client mistrusts it; see [`window`](crate::window).
+pub const CAREFUL: &str = "window.careful";
+
+/// What the user of a window can ask for.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Operation {
+    /// Begins a turn of its own, whose agent does what `[turn.NAME]` says, in its chat.
+    StartTurn {
+        /// The entry.
+        turn: String,
+    },
+    /// Gives the session another title, which tells who gave it by which call: `client 7`.
+    Rename {},
+}
+
+impl Operations for Operation {
+    fn class(&self) -> Class {
+        Class::InFlight
+    }
+
+    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
+        let mut turns: Vec<String> = plan.entries("turn").map(|(name, _)| name.to_owned()).collect();
+        turns.push("t1".to_owned());
+        let turn = proptest::sample::select(turns).prop_map(|turn| Self::StartTurn { turn });
+        proptest::prop_oneof![turn, Just(Self::Rename {})].boxed()
+    }
+}
+
+/// What a window says of its client.
+const WINDOW: [MilestoneDoc; 3] = [
+    milestone("toolcall.client.opened", &["generation", "conn"], "a connection is open, and the handshake begins"),
+    milestone("toolcall.client.connected", &["generation"], "their client says that it is connected"),
+    milestone("toolcall.client.lost", &[], "their client says that it is not connected any more"),
+];
+
+static MILESTONES: LazyLock<Vec<MilestoneDoc>> = LazyLock::new(|| {
+    let host = Toolcall.milestones().iter().filter(|known| known.name.starts_with("toolcall.host."));
+    host.map(|known| only("the suite of toolcall", *known)).chain(WINDOW).collect()
+});
+
+static LIMITS: LazyLock<Vec<Limit>> = LazyLock::new(|| {
+    let careful = limit(
+        CAREFUL,
+        LimitValue::Flag(true),
+        LimitValue::Flag(false),
+        "whether a window pings, and asks for every state again when it is back; false: it trusts the crate",
+    );
+    Toolcall.limits().iter().copied().chain([careful]).collect()
+});
+
+/// What of `toolcall` holds for this client, too.
+const PROPERTIES: [&str; 9] = [
+    "no_live_client_failed",
+    "gone_is_failed",
+    "returning_keeps",
+    "one_outcome",
+    "no_work_for_what_is_over",
+    "replicas_converge",
+    "waits_have_causes",
+    "holds_are_exact",
+    "client_comes_back",
+];
+
+static OWN: LazyLock<Vec<Property>> = LazyLock::new(|| {
+    let all: BTreeMap<_, _> = Toolcall.properties().iter().map(|property| (property.name, *property)).collect();
+    PROPERTIES.iter().map(|name| *all.get(name).expect("toolcall has it")).collect()
+});
+
+/// The client of the crate `ahp`, and our host.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Theirs;
+
+impl Subject for Theirs {
+    type Operation = Operation;
+
+    fn name(&self) -> &'static str {
+        "ahp"
+    }
+
+    fn about(&self) -> &'static str {
+        "the client of the crate ahp against our agent host"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        &LIMITS
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        &MILESTONES
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        Toolcall.defects()
+    }
+
+    fn generation_milestone(&self) -> Option<&'static str> {
+        Some("toolcall.client.opened")
+    }
+
+    fn catch_up_milestone(&self) -> Option<&'static str> {
+        Some("toolcall.client.connected")
+    }
+
+    fn swarm(&self) -> Option<&'static str> {
+        Some(include_str!("../scenarios/ahp/swarm-default.toml"))
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        Toolcall.setup()
+    }
+
+    async fn serve(&self, host: HostContext) {
+        Toolcall.serve(host).await;
+    }
+
+    async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
+        Window::open(host).await.run(operations).await;
+    }
+
+    fn promise(&self, limits: &Limits) -> Promise {
+        let ours = Toolcall.promise(limits);
+        // Connecting; then `reconnect`, `initialize` and `listSessions`, each with a deadline of its own; and what a window asks for.
+        let attempt = limits.duration("client.connect-timeout") + limits.duration("client.handshake-timeout") * 4;
+        let recovery = limits.duration("client.back-off-max") + attempt;
+        Promise { attempt, recovery, back_off: recovery, call_wait: Duration::from_secs(60), ..ours }
+    }
+
+    fn properties(&self) -> &'static [Property] {
+        &OWN
+    }
+
+    fn dissector(&self, from: Side) -> Box<dyn Dissector> {
+        Toolcall.dissector(from)
+    }
+}
