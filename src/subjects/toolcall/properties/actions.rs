@@ -165,7 +165,8 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
     }
     let mut found = Vec::new();
     // What a puppet was told, nobody knows.
-    let windows: Vec<_> = evidence.plan.client_hosts().filter(|host| !evidence.plan.puppets.contains_key(host)).collect();
+    let plan = story.evidence.plan;
+    let windows: Vec<_> = plan.client_hosts().filter(|host| !plan.puppets.contains_key(host)).collect();
     for (client, refused) in refused.iter().filter(|(client, _)| windows.iter().any(|window| window.as_str() == **client)) {
         let heard = heard.get(client).copied().unwrap_or(0);
         let last = refused.values().max().copied().unwrap_or_default();
