@@ -78,7 +78,8 @@ pub trait Subject: Send + Sync + 'static {
         &[]
     }
 
-    /// The milestone that says, with a field `generation` and a field `conn`, that a client installed a new generation.
+    /// The milestone that says, with a field `generation` and a field `conn`, that a client installed a new generation. Where one
+    /// host runs several clients, one after the other, a field `client` names which one it is: each counts its own.
     fn generation_milestone(&self) -> Option<&'static str> {
         None
     }

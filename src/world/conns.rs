@@ -144,6 +144,8 @@ pub(super) struct ConnState {
     pub label: Option<&'static str>,
     pub number_of_label: u32,
     pub generation: Option<u64>,
+    /// The client that it was installed by, where that has a name.
+    pub of: Option<String>,
     /// Whether packets of it pass no more (it was cut).
     pub dead: bool,
     /// Whether both ends are sockets of stock turmoil's own, which the world was not asked for: it cannot end them.
@@ -241,6 +243,7 @@ impl Conns {
             label,
             number_of_label,
             generation: None,
+            of: None,
             dead: false,
             foreign: false,
             middleman: false,

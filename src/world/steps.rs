@@ -17,6 +17,9 @@ use super::state::{Phase, World};
 /// The field by which milestones and points name their connection.
 const CONN: &str = "conn";
 
+/// The field by which a client that installs a generation may name itself.
+const CLIENT: &str = "client";
+
 /// The steps of a run, and what each waits for.
 #[derive(Default)]
 pub(super) struct Steps {
@@ -282,7 +285,8 @@ impl World {
         }
     }
 
-    /// A client says which generation a connection carries.
+    /// A client says which generation a connection carries. Where it says its own name, too, the connections of another one on the
+    /// same host, as of the window before it was loaded again, are none of its older generations.
     fn install_generation(&mut self, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) {
         if self.subject.generation_milestone() != Some(name) {
             return;
@@ -294,9 +298,11 @@ impl World {
         self.conns.get(conn).generation = Some(generation);
         self.history.conns[conn.0].generation = Some(generation);
         let label = self.conns.look(conn).label;
+        let named = FieldValue::text(fields, CLIENT).map(str::to_owned);
+        self.conns.get(conn).of.clone_from(&named);
         for older in self.conns.indices().filter(|index| *index < conn) {
             let state = self.conns.get(older);
-            state.stale |= state.client == host && state.label == label;
+            state.stale |= state.client == host && state.label == label && state.of == named;
         }
     }
 }

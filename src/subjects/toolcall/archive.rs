@@ -1,6 +1,7 @@
 //! Where the simulated host keeps its session and chats: on its disk, which outlives it. A restore takes as long as the scenario says.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::sleep;
 
@@ -25,11 +26,13 @@ pub const PROVIDER: &str = "agent";
 pub(super) struct DiskArchive {
     plan: Arc<Plan>,
     disk: Disk,
+    /// How often each channel was restored.
+    restored: Mutex<BTreeMap<String, u64>>,
 }
 
 impl DiskArchive {
     pub(super) fn new(plan: Arc<Plan>, disk: Disk) -> Self {
-        Self { plan, disk }
+        Self { plan, disk, restored: Mutex::default() }
     }
 }
 
@@ -40,8 +43,12 @@ impl Archive for DiskArchive {
             Some(kept) => read(&kept),
             None => at_first(&self.plan, &channel),
         };
+        let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = restored.entry(channel).or_default();
+        let takes = setup.restore(*before);
+        *before += 1;
         Box::pin(async move {
-            sleep(setup.restores.0).await;
+            sleep(takes).await;
             stored
         })
     }
@@ -58,6 +65,11 @@ impl Archive for DiskArchive {
 
 fn read(kept: &str) -> Option<Stored> {
     serde_json::from_str(kept).ok().map(|(session, state)| Stored { session, state })
+}
+
+/// Whether a channel was there, and is not any more.
+pub(super) fn is_gone(disk: &Disk, channel: &str) -> bool {
+    disk.read(channel).is_some_and(|kept| kept == FORGOTTEN)
 }
 
 /// What a disk keeps of a channel, if it was ever saved, and is there.

@@ -36,7 +36,7 @@ pub const LIMITS: &[Limit] = &[
     limit("host.client-retention", secs(300), millis(1), "how long a client that nothing depends on is remembered"),
     limit("host.restore-deadline", secs(10), millis(1), "how long the restore of a channel may take"),
     limit("host.reverse-deadline", secs(30), millis(1), "how long a client may take to answer the host"),
-    limit("host.log-actions", Count(1000), Count(32), "how many actions are kept for clients that come back; its least is more than what comes at once"),
+    limit("host.log-actions", Count(1000), Count(8), "how many actions are kept for clients that come back; its least is what comes at once"),
     limit("host.log-bytes", Bytes(4 << 20), Bytes(4 << 10), "how many bytes these hold; its least is more than what comes at once"),
     limit("host.outcomes", Count(256), Count(1), "how many outcomes of a client's actions are kept, to answer a repetition"),
     limit("host.connections", Count(4096), Count(8), "how many connections there may be"),

@@ -3,7 +3,7 @@
 //! - [`setup`]: what a scenario says of agents, tools and restores; [`operations`]: what the user of a window can ask for.
 //! - `agent`, `archive`, `settling`: the world behind the host. They record what is really so.
 //! - `user`: the user of a window; `eyes`: what it sees; `tools`: what its window runs; `second`: a connection more of the same
-//!   client.
+//!   client; `claim`: somebody who comes back with a lie. `raw`: how these speak.
 //! - `notes`: how all of them note what becomes of calls and channels; `digests`: what the state of a channel comes to.
 //! - `properties`: what must hold on top of the generic properties.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: what messages are called.
@@ -22,6 +22,7 @@ use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, 
 
 mod agent;
 mod archive;
+pub mod claim;
 mod digests;
 pub mod eyes;
 mod label;
@@ -29,6 +30,7 @@ pub mod limits;
 mod notes;
 pub mod operations;
 mod properties;
+mod raw;
 mod second;
 mod settling;
 pub mod setup;
@@ -151,7 +153,7 @@ impl Subject for Toolcall {
             call_wait: Duration::ZERO,
             round_trips: 6, // SYN, upgrade, handshake, tokens, and what is asked for again, twice
             back_off: client.back_off_max + client.connect_timeout / 2,
-            work: Work { attempts: 10, frames: 200, polls: 400 },
+            work: Work { attempts: 20, frames: 200, polls: 400 },
             memory: vec![
                 ("questions", 64),
                 ("unconfirmed", client.unconfirmed as u64 + 64),

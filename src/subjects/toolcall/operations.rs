@@ -7,6 +7,7 @@ use proptest::sample::select;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::claim::Claim;
 use super::setup::{self, SESSION, TURN};
 use crate::history::Class;
 use crate::schedule::Plan;
@@ -36,6 +37,12 @@ pub enum Operation {
         /// The chat.
         chat: String,
     },
+    /// Looks at a chat, looks away, and looks at it again, all at once.
+    #[serde(rename_all = "kebab-case")]
+    WatchTwice {
+        /// The chat.
+        chat: String,
+    },
     /// Wants to know no more of one chat; or of the session, and with it of all its chats.
     #[serde(rename_all = "kebab-case")]
     Unwatch {
@@ -56,6 +63,12 @@ pub enum Operation {
     OpenSecond {},
     /// Closes the newest of those connections.
     CloseSecond {},
+    /// Comes back as somebody else, over connections of its own, and claims what cannot be.
+    #[serde(rename_all = "kebab-case")]
+    Claim {
+        /// What.
+        what: Claim,
+    },
     /// Tries to do what only the host does: to begin a call, in the name of the window.
     #[serde(rename_all = "kebab-case")]
     Forge {
@@ -67,7 +80,12 @@ pub enum Operation {
 impl Operations for Operation {
     fn class(&self) -> Class {
         match self {
-            Self::Watch { .. } | Self::NewChat {} | Self::DisposeChat { .. } | Self::OpenSecond {} => Class::InFlight,
+            Self::Watch { .. }
+            | Self::WatchTwice { .. }
+            | Self::Claim { .. }
+            | Self::NewChat {}
+            | Self::DisposeChat { .. }
+            | Self::OpenSecond {} => Class::InFlight,
             _ => Class::Durable,
         }
     }
@@ -86,12 +104,14 @@ impl Operations for Operation {
             1 => chat.clone().prop_map(|chat| Self::CancelTurn { chat }),
             3 => Just(Self::Rename {}),
             3 => watched.prop_map(|chat| Self::Watch { chat }),
+            2 => chat.clone().prop_map(|chat| Self::WatchTwice { chat }),
             2 => channel.prop_map(|channel| Self::Unwatch { channel }),
             2 => Just(Self::NewChat {}),
             1 => chat.clone().prop_map(|chat| Self::DisposeChat { chat }),
             2 => Just(Self::Reload {}),
             4 => Just(Self::OpenSecond {}),
             3 => Just(Self::CloseSecond {}),
+            1 => select(vec![Claim::AnotherLife, Claim::TheFuture, Claim::AStateItLacks]).prop_map(|what| Self::Claim { what }),
             1 => chat.prop_map(|chat| Self::Forge { chat }),
         ]
         .boxed()
@@ -111,12 +131,14 @@ mod tests {
             json!({ "cancel-turn": { "chat": "c1" } }),
             json!({ "rename": {} }),
             json!({ "watch": { "chat": "c2" } }),
+            json!({ "watch-twice": { "chat": "c2" } }),
             json!({ "unwatch": { "channel": "s1" } }),
             json!({ "new-chat": {} }),
             json!({ "dispose-chat": { "chat": "c2" } }),
             json!({ "reload": {} }),
             json!({ "open-second": {} }),
             json!({ "close-second": {} }),
+            json!({ "claim": { "what": "another-life" } }),
             json!({ "forge": { "chat": "c1" } }),
         ] {
             let operation: Operation = serde_json::from_value(value.clone()).unwrap();

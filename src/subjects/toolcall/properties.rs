@@ -19,6 +19,7 @@
 //! | `holds_are_exact` | G9 | the chats that left memory, and who looked at them |
 //! | `requests_settle` | G10 | the questions of agents, and the restores of channels |
 //! | `authority` | G11 | what came of forgeries |
+//! | `claims_are_checked` | G5 | what came of claims |
 //! | `client_comes_back` | | connections of clients, and when the network was at fault |
 //! | `healthy_is_kept` | | the same |
 
@@ -86,6 +87,8 @@ own! {
         "what one window asks for happens in the order of asking, actions and requests alike";
     "authority" as actions::authority:
         "no window does what only the host does";
+    "claims_are_checked" as actions::claims_are_checked:
+        "who claims what cannot be is not told what it missed, upon a state that it does not have";
     "requests_settle" as line::requests_settle:
         "a question to a window is over with its connection, or at its deadline; so is a restore";
     "client_comes_back" as line::client_comes_back:

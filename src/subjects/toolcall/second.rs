@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 use futures_util::{SinkExt, StreamExt};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Frame;
-use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::digests::digest;
 use super::eyes;
 use super::notes::{By, OfCall, OfChannel};
+use super::raw::{Raw, hello};
 use super::settling::SETTLES;
 use crate::net::{Endpoint, Stream};
 use crate::protocols::toolcall::state::apply;
 use crate::protocols::toolcall::wire::{
-    ActionEnvelope, InitializeParams, InitializeResult, Message, ROOT, RequestId, SnapshotState, StateAction, ahp, method,
-    params, read,
+    ActionEnvelope, InitializeResult, Message, SnapshotState, StateAction, method, params, read,
 };
 use crate::subject::{HostContext, Recorder};
 
@@ -52,8 +52,7 @@ pub(super) async fn live(
     channels: Vec<String>,
     mut close: oneshot::Receiver<()>,
 ) {
-    let server = server.labelled(LABEL);
-    let opening = timeout(PATIENCE, open(&host, &server, client, channels));
+    let opening = timeout(PATIENCE, open(&host, &server, &client, channels));
     let mut second = tokio::select! {
         biased;
         _ = &mut close => return,
@@ -80,34 +79,11 @@ pub(super) async fn live(
     let _ = timeout(Duration::from_secs(1), second.socket.close(None)).await;
 }
 
-async fn open(host: &HostContext, server: &Endpoint, client_id: String, channels: Vec<String>) -> Result<Second, String> {
-    let stream = host.env.net.connect(server).await.map_err(|error| error.to_string())?;
-    let url = format!("ws://{}:{}/", server.host(), server.port());
-    let (mut socket, _) = client_async(url, stream).await.map_err(|error| error.to_string())?;
-    let hello = InitializeParams {
-        channel: ROOT.to_owned(),
-        meta: None,
-        protocol_versions: ahp::SUPPORTED_PROTOCOL_VERSIONS.iter().map(|version| (*version).to_owned()).collect(),
-        client_id,
-        client_info: None,
-        initial_subscriptions: Some(channels),
-        locale: None,
-        capabilities: None,
-    };
-    let text = Message::request(1, method::INITIALIZE, &hello).to_versioned_text();
-    socket.send(Frame::text(text)).await.map_err(|error| error.to_string())?;
-    while let Some(heard) = socket.next().await {
-        let Frame::Text(text) = heard.map_err(|error| error.to_string())? else { continue };
-        match Message::parse(text.as_bytes()) {
-            Ok(Message::Response { id: RequestId::Number(1), result }) => {
-                let result: InitializeResult = read(Some(&result)).map_err(|error| error.to_string())?;
-                return Ok(Second::new(socket, host.record.clone(), result));
-            }
-            Ok(Message::Error { error, .. }) => return Err(format!("refused: {}", error.message)),
-            _ => {}
-        }
-    }
-    Err("the connection was lost before the answer came".to_owned())
+async fn open(host: &HostContext, server: &Endpoint, client: &str, channels: Vec<String>) -> Result<Second, String> {
+    let mut raw = Raw::open(host, server, LABEL).await?;
+    let taken_in = raw.ask(1, method::INITIALIZE, &hello(client, channels)).await?;
+    let taken_in = read(Some(&taken_in)).map_err(|error: serde_json::Error| error.to_string())?;
+    Ok(Second::new(raw.socket, host.record.clone(), taken_in))
 }
 
 impl Second {

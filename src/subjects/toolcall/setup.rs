@@ -192,11 +192,22 @@ pub enum Consent {
 pub struct ChannelSetup {
     /// How long its restore takes.
     pub restores: Span,
+    /// How long each later restore takes, in the same life of the host; as long as the first where nothing is said.
+    pub restores_again: Option<Span>,
+    /// Whether every window looks at it from the start. At the session and at `c1` they always do.
+    pub watched: bool,
 }
 
 impl Default for ChannelSetup {
     fn default() -> Self {
-        Self { restores: ms(5) }
+        Self { restores: ms(5), restores_again: None, watched: false }
+    }
+}
+
+impl ChannelSetup {
+    /// How long a restore takes, where it was restored so often before.
+    pub fn restore(&self, before: u64) -> Duration {
+        self.restores_again.filter(|_| before > 0).unwrap_or(self.restores).0
     }
 }
 
@@ -213,6 +224,13 @@ pub(super) fn tables() -> Vec<(&'static str, schemars::Schema)> {
 pub(super) fn chats(plan: &Plan) -> Vec<String> {
     let declared = plan.entries(CHANNEL).map(|(name, _)| name.to_owned()).filter(|name| name != SESSION && name != CHAT);
     std::iter::once(CHAT.to_owned()).chain(declared).collect()
+}
+
+/// What a window looks at from the start.
+pub(super) fn watched(plan: &Plan) -> Vec<String> {
+    let is_watched = |chat: &String| plan.entry::<ChannelSetup>(CHANNEL, chat).is_some_and(|setup| setup.watched);
+    let chats = chats(plan).into_iter().filter(|chat| chat == CHAT || is_watched(chat));
+    std::iter::once(SESSION.to_owned()).chain(chats).collect()
 }
 
 /// The turn of this name, as the plan declares it.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -16,7 +17,7 @@ use super::eyes::{Eyes, Waits};
 use super::operations::Operation;
 use super::settling::SETTLES;
 use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
-use super::{archive, limits, second, tables, tools};
+use super::{archive, claim, limits, second, tables, tools};
 use crate::history::Call;
 use crate::net::Endpoint;
 use crate::property::GIVEN_UP;
@@ -104,12 +105,13 @@ impl Window {
         };
         let client = Arc::new(Client::new(&host.env, server.clone(), config));
         let eyes = Arc::new(Eyes::new(host.record.clone()));
-        [SESSION, CHAT].iter().for_each(|channel| eyes.watch(channel));
+        let watched = setup::watched(&host.plan);
+        watched.iter().for_each(|channel| eyes.watch(channel));
         let mut looking = JoinSet::new();
         looking.spawn(look(host.clone(), client.clone(), eyes.clone()));
         let begins = (life == 1 && is_first(host)).then(|| setup::first_turn(&host.plan)).flatten();
         let begins = begins.map(|(turn, setup)| (setup.chat, turn)).inspect(|(chat, _)| eyes.watch(chat));
-        looking.spawn(move_in(client.clone(), begins));
+        looking.spawn(move_in(client.clone(), watched, begins));
         Self { client, eyes, _looking: looking, asked: Asked::new(host.record.clone()) }
     }
 }
@@ -120,20 +122,30 @@ fn is_first(host: &HostContext) -> bool {
 }
 
 /// Takes part in the session, and begins a turn in a chat where there is one to begin.
-async fn move_in(client: Arc<Client>, begins: Option<(String, String)>) {
+async fn move_in(client: Arc<Client>, watched: Vec<String>, begins: Option<(String, String)>) {
     while let Err(Failure::Lost | Failure::Late) = client.authenticate(archive::PROVIDER, super::TOKEN).await {
         sleep(AGAIN).await;
     }
     let first = begins.as_ref().map_or(CHAT, |(chat, _)| chat);
     for channel in [SESSION, CHAT, first] {
-        while let Err(Failure::Lost | Failure::Late) = client.subscribe(channel).await {
-            sleep(AGAIN).await;
-        }
+        look_at(&client, channel).await;
     }
     let joined = client.join(SESSION).await;
     if let (Ok(()), Some((chat, turn))) = (joined, begins) {
         // Whether it is under way is seen by whoever looks.
         let _ = client.start_turn(&chat, &turn, "at the start").await;
+    }
+    for channel in watched {
+        look_at(&client, &channel).await;
+    }
+}
+
+/// Wants to know of a channel, unless it is known.
+async fn look_at(client: &Client, channel: &str) {
+    while client.confirmed(channel).is_none()
+        && let Err(Failure::Lost | Failure::Late) = client.subscribe(channel).await
+    {
+        sleep(AGAIN).await;
     }
 }
 
@@ -224,6 +236,13 @@ impl User {
                 self.wait(call, async move { client.dispatch(SESSION, renamed).await.map(|()| format!("named {title}")) });
             }
             Operation::Watch { chat } => self.watch(call, chat),
+            Operation::WatchTwice { chat } => {
+                self.window.eyes.let_go(&chat, call);
+                // It is asked for, and not waited for.
+                let _ = client.subscribe(&chat).now_or_never();
+                client.unsubscribe(&chat);
+                self.watch(call, chat);
+            }
             Operation::Unwatch { channel } => {
                 // Without the session, there is nothing to know of its chats.
                 let all = if channel == SESSION { self.window.eyes.channels() } else { vec![channel] };
@@ -259,6 +278,12 @@ impl User {
                 }
                 None => self.host.record.answered(call, "refused: there is none"),
             },
+            Operation::Claim { what } => {
+                let (host, server) = (self.host.clone(), self.server.clone());
+                let name = records::name(self.host.name.as_str(), "claim", call.0);
+                let record = host.record.clone();
+                self.connected.spawn(async move { record.answered(call, claim::come_back(host, server, name, what).await) });
+            }
             Operation::Forge { chat } => {
                 let forged = self.forged(call, &chat);
                 self.wait(call, async move { client.dispatch(&chat, forged).await.map(|()| FORGED.to_owned()) });

@@ -71,6 +71,8 @@ enum Done {
     Connection,
     /// A restore of a channel is over.
     Restored(String, Option<Stored>),
+    /// A restore took too long. Another one of the same channel may be under way by now: nothing is said of that.
+    Late,
     /// An agent is done with a turn.
     Turn(String, String),
 }
@@ -160,8 +162,10 @@ impl Tasks {
                 let patience =
                     if crate::defect!(RestoreWithoutDeadline) { EVER } else { shared.limits.restore_deadline + A_MOMENT };
                 self.all.spawn(async move {
-                    let stored = timeout(patience, loaded).await;
-                    Done::Restored(channel, stored.ok().flatten())
+                    match timeout(patience, loaded).await {
+                        Ok(stored) => Done::Restored(channel, stored),
+                        Err(_) => Done::Late,
+                    }
                 });
             }
             Effect::Save(channel, stored) => shared.archive.save(&channel, *stored),
@@ -186,7 +190,7 @@ impl Tasks {
     fn done(&mut self, done: Result<Done, JoinError>) {
         let mut core = self.host.shared.core();
         match done {
-            Ok(Done::Connection) => {}
+            Ok(Done::Connection | Done::Late) => {}
             Ok(Done::Restored(channel, stored)) => core.restored(&channel, stored, Instant::now()),
             Ok(Done::Turn(chat, turn)) => {
                 core.end_turn(&chat, &turn, true, Instant::now());

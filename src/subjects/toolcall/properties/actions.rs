@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::story::{Story, Window, text};
+use super::story::{Story, Window, text, window};
 use crate::history::{Call, Time, What};
 use crate::property::Broken;
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
+use crate::subjects::toolcall::claim::BELIEVED;
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::user::FORGED;
 
@@ -21,8 +22,6 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
-    // A host that remembers no outcome can only refuse what it has done before.
-    let forgets = story.host_limits.outcomes < super::story::defaults().outcomes;
     let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &str>) = (BTreeMap::new(), BTreeMap::new());
     let mut titles: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -39,7 +38,7 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
             What::Saw { stream, what } => match OfChannel::read(what) {
                 Some(OfChannel::Title(title)) => {
                     let seen = titles.entry(host(event)).or_default();
-                    if seen.contains(&title) && call_of(title).is_some() {
+                    if seen.contains(&title) && call_of(title).is_some_and(|call| is_remembered(story, call, event.at)) {
                         let sentence = format!("{stream}: {} saw the title `{title}` again (at {})", host(event), event.at);
                         found.push(broken("actions_once", event.at, None, sentence));
                     }
@@ -61,7 +60,7 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
             }
             _ => None,
         };
-        if let Some(call) = did.filter(|_| !forgets)
+        if let Some(call) = did.filter(|call| is_remembered(story, *call, event.at))
             && let (Some(when), Some(why)) = (happened.get(&call), refused.get(&call))
         {
             let sentence =
@@ -73,6 +72,16 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
     found
 }
 
+/// Whether the host has remembered what came of a call since that was asked for. One that has forgotten can only refuse, or do
+/// again, what is said again.
+fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
+    let Some(asked) = story.asked.get(&call) else { return false };
+    let forgotten = story.forgotten.iter().filter(|(client, _)| window(client) == asked.host).map(|(_, at)| *at);
+    let mut forgotten = forgotten.chain(story.deaths.iter().copied());
+    let is_tight = story.host_limits.outcomes < super::story::defaults().outcomes;
+    !is_tight && !forgotten.any(|forgot| forgot >= asked.at && forgot <= at)
+}
+
 /// What one window asks for happens in that order, be it said as an action or as a request. A window that is loaded again is
 /// another one.
 pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
@@ -82,9 +91,14 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
     // What is seen in one look has no order.
     let mut newest: BTreeMap<(&str, Window<'_>), (Call, Time)> = BTreeMap::new();
     let mut seen: BTreeSet<(&str, Call)> = BTreeSet::new();
+    // What was in flight when its connection was lost may happen yet, and nobody knows when.
+    let mut lost: BTreeSet<Call> = BTreeSet::new();
     let mut done: BTreeMap<Window<'_>, Call> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.evidence) {
+        if let What::Failed { call, .. } = &event.what {
+            lost.insert(*call);
+        }
         if let What::Answered { call, result } = &event.what
             && ["named ", "made "].iter().any(|did| result.starts_with(did))
             && let Some(window) = story.window_of(*call)
@@ -110,7 +124,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
         let Some(window) = story.window_of(call) else { continue };
         let user = host(event);
         let died = story.deaths.iter().any(|death| *death <= event.at);
-        if !seen.insert((user, call)) || died {
+        if !seen.insert((user, call)) || died || lost.contains(&call) {
             continue;
         }
         let (newest, when) = newest.entry((user, window)).or_insert((call, event.at));
@@ -138,9 +152,26 @@ pub(super) fn authority(story: &Story<'_>) -> Vec<Broken> {
     forged.collect()
 }
 
+/// G5: what was missed is told upon what is really there.
+pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Broken> {
+    let believed = judged(story.evidence).filter_map(|event| match &event.what {
+        What::Answered { call, result } if result == BELIEVED => {
+            let claimed = story.asked.get(call).and_then(|asked| asked.field("what")).unwrap_or_default();
+            let sentence = format!("{call}: somebody claimed {claimed}, and was {result} (at {})", event.at);
+            Some(broken("claims_are_checked", event.at, None, sentence))
+        }
+        _ => None,
+    });
+    believed.collect()
+}
+
 /// G6: what the host refuses, its client takes back.
 pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
     if has_puppet(story.evidence) || !story.deaths.is_empty() {
+        return Vec::new();
+    }
+    // Who remembers little refuses a repetition of what it has done, over a connection that nobody listens to any more.
+    if story.host_limits.outcomes < super::story::defaults().outcomes {
         return Vec::new();
     }
     let mut refused: BTreeMap<&str, BTreeMap<u64, Time>> = BTreeMap::new();
@@ -170,9 +201,10 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
     for (client, refused) in refused.iter().filter(|(client, _)| windows.iter().any(|window| window.as_str() == **client)) {
         let heard = heard.get(client).copied().unwrap_or(0);
         let last = refused.values().max().copied().unwrap_or_default();
-        let bound = story.calm_since(story.until).max(last) + story.comes_back();
+        let bound = story.calm_since(client, story.until).max(last) + story.comes_back();
         let soon = last + story.moment();
-        let bound = if story.is_calm(last.before(story.moment()), soon) && story.lives(client, last) { soon } else { bound };
+        let bound =
+            if story.is_calm(client, last.before(story.moment()), soon) && story.lives(client, last) { soon } else { bound };
         if heard < refused.len() && bound < story.until && !moved.contains(client) {
             let sentence =
                 format!("{client}: {} actions of it were refused, and it heard of {heard} (by {bound})", refused.len());

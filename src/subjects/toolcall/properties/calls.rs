@@ -1,6 +1,7 @@
 //! Tool calls: who runs them, when, and how they end.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::story::{CallStory, Story, window};
 use crate::history::Time;
@@ -55,6 +56,7 @@ pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Broken> {
             if let Some(wrong) = wrong {
                 let sentence = format!("{}: the tool of {} {what} on {host}, {wrong} (at {at})", call.turn, call.id);
                 found.push(broken("no_work_for_what_is_over", *at, Some(call.turn), sentence));
+                break;
             }
         }
         let early = call
@@ -78,7 +80,7 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
     let (over, _) = call.over.filter(|(over, _)| *over < at)?;
     let since = story.attached.iter().filter(|attached| attached.client == call.owner && !attached.second);
     let knew = since.filter(|attached| attached.at > over && attached.at <= at).map(|attached| attached.at).min();
-    let calm = (over + story.moment() < at && story.is_calm(over.before(story.moment()), at)).then_some(over);
+    let calm = (over + story.moment() < at && story.is_calm(host, over.before(story.moment()), at)).then_some(over);
     knew.or(calm).map(|_| format!("though it was over at {over}"))
 }
 
@@ -103,8 +105,8 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Broken> {
             continue;
         }
         let soon = *at + story.moment() * 2;
-        let at_once = story.is_calm(at.before(story.moment()), soon) && story.lives(call.owner, *at) && soon < story.until;
-        let bound = if at_once { soon } else { story.calm_since(story.until).max(*at) + story.comes_back() };
+        let at_once = story.is_calm(host, at.before(story.moment()), soon) && story.lives(call.owner, *at) && soon < story.until;
+        let bound = if at_once { soon } else { story.calm_since(host, story.until).max(*at) + story.comes_back() };
         if bound < story.until && call.left > bound {
             let sentence = format!("{}: {} was not over at {bound}, though its tool ended on {host} at {at}", call.turn, call.id);
             found.push(broken("results_count", bound, Some(call.turn), sentence));
@@ -119,8 +121,7 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Broken> {
     for call in &story.calls {
         let ready = ready_window(story, call, call.began);
         if call.chosen
-            && !story.lives(call.owner, call.began)
-            && story.is_calm(call.began.before(story.moment() * 2), call.began)
+            && is_absent(story, call)
             && let Some(ready) = ready
         {
             let owner = if call.owner.is_empty() { "nobody" } else { call.owner };
@@ -140,7 +141,14 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Broken> {
     found
 }
 
-/// Another window that has been there for a while, looks at the chat, and offers the tool.
+/// Whether the host must know that nobody is there to run a call: it was told, or had time to hear.
+fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
+    let quiet = call.began.before(story.moment() * 2);
+    !story.is_here(call.owner, call.began.before(Duration::from_millis(1)))
+        || !story.lives(call.owner, call.began) && story.is_calm(window(call.owner), quiet, call.began)
+}
+
+/// Another window that has been there for a while, undisturbed, looks at the chat, and offers the tool.
 fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Option<&'s str> {
     let before = at.before(story.moment() * 2);
     let mut there = story.attached.iter().filter(|attached| attached.at < before && attached.lives(at));
@@ -151,7 +159,8 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
             .attached
             .iter()
             .any(|other| window(other.client) == host && other.at > attached.at && other.client != attached.client);
-        newest && offers(story, host, call) && looks(setup::SESSION) && looks(call.chat)
+        let calm = story.is_calm(host, before, at);
+        newest && calm && offers(story, host, call) && looks(setup::SESSION) && looks(call.chat)
     });
     found.map(|attached| attached.client)
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::story::{Story, text, window};
-use crate::history::{Time, What};
+use crate::history::{Call, Time, What};
 use crate::property::Broken;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::toolcall::notes::{self, By, OfCall};
-use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup};
+use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup, SESSION};
 
 /// A client is connected again when all has been well for long enough, and may do what it might before.
 pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Broken> {
@@ -22,7 +22,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Broken> {
             What::Died { .. } => drop(away.remove(host(event))),
             What::Milestone { name: "toolcall.client.connected", .. } => drop(away.remove(host(event))),
             What::Milestone { name: "toolcall.client.lost", .. } => drop(away.entry(host(event)).or_insert(event.at)),
-            What::Answered { call, result } if result.contains("a token is wanted") => {
+            What::Answered { call, result } if result.contains("a token is wanted") && has_moved_in(story, *call) => {
                 let sentence = format!(
                     "{call}: its window had handed over its token, and the host does not know ({result}; at {})",
                     event.at
@@ -33,13 +33,18 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Broken> {
         }
     }
     for (client, since) in away {
-        let bound = story.calm_since(story.until).max(since) + story.comes_back();
+        let bound = story.calm_since(client, story.until).max(since) + story.comes_back();
         if bound < story.until {
             let sentence = format!("{client}: it was not connected again by {bound}, and had not been since {since}");
             found.push(broken("client_comes_back", bound, None, sentence));
         }
     }
     found
+}
+
+/// Whether a window had moved in when it was asked for something: it hands over its token before it looks at the session.
+fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
+    story.asked.get(&call).is_some_and(|asked| story.looks_at(asked.host, SESSION, asked.at, asked.at))
 }
 
 /// A connection over which both could be heard all the time is not given up.
@@ -58,7 +63,7 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Broken> {
             What::Milestone { name: "toolcall.client.lost", .. } => {
                 let was = connected.remove(host(event));
                 let closes = Time(event.at.0 + 1_000) >= story.until;
-                if was.is_some() && !behind && !closes && story.is_calm(event.at.before(detection), event.at) {
+                if was.is_some() && !behind && !closes && story.is_calm(host(event), event.at.before(detection), event.at) {
                     let sentence =
                         format!("{}: it lost its connection, though nothing was wrong with that (at {})", host(event), event.at);
                     found.push(broken("healthy_is_kept", event.at, None, sentence));
@@ -109,7 +114,8 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Broken> {
     for (channel, at) in restores {
         // One that finds nothing says nothing.
         let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
-        let takes = story.evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default().restores.0;
+        let setup = story.evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
+        let takes = setup.restore(0).max(setup.restore(1));
         let goes = story.asked.values().any(|asked| asked.verb() == "dispose-chat" && asked.field("chat") == Some(channel));
         if bound < story.until && !goes && takes > story.host_limits.restore_deadline {
             let sentence = format!("{channel}: its restore began at {at}, and was not over at {bound}");

@@ -1,5 +1,7 @@
 //! Who is here: what depends on a client is given up when it is gone, in time, and never before.
 
+use std::time::Duration;
+
 use super::story::{CallStory, Story, text, window};
 use crate::history::{Time, What};
 use crate::property::Broken;
@@ -27,7 +29,10 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Broken> {
     found
 }
 
-const MS: std::time::Duration = std::time::Duration::from_millis(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// What a host may take to do what is due.
+const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// G2.
 pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Broken> {
@@ -55,7 +60,9 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
         return None;
     }
     let over = story.later(noticed, story.host_limits.grace).max(call.began);
-    let bound = story.later(over, story.moment());
+    // A host that was told of the end counts from that very moment; one that has to notice it may be late.
+    let was_told = own().map(|attached| attached.over).max() == Some(noticed);
+    let bound = story.later(over, if was_told { AT_ONCE } else { story.moment() });
     // A host that died has forgotten the call.
     let dies = story.deaths.iter().any(|death| (call.began..=bound).contains(death));
     (!dies && story.is_known(call.owner, call.began)).then_some((gone, bound))
@@ -79,7 +86,8 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Broken> {
         let is_here = story.lives(client, event.at.before(MS))
             && story.lives(client, event.at)
             && story.looks_at(window(client), SESSION, event.at, event.at);
-        let why = match too_short(story, client, event.at) {
+        let is_wanted = story.is_newest(client, event.at) && story.looks_at(window(client), SESSION, event.at, event.at);
+        let why = match too_short(story, client, event.at).filter(|_| is_wanted) {
             Some(away) => format!("it was away since {away} only"),
             None if is_here => "it was here, and looked at it".to_owned(),
             None => continue,
@@ -113,7 +121,7 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Broken> {
                 .looks
                 .iter()
                 .any(|look| look.host == asked.host && look.channel == channel && look.from > asked.at && look.from <= bound);
-            if bound < story.until && call.left > bound && story.is_calm(heard, bound) && !looks_again {
+            if bound < story.until && call.left > bound && story.is_calm(asked.host, heard, bound) && !looks_again {
                 let sentence = format!(
                     "{}: {} was not over at {bound}, though the user of its owner {} had let go of {channel} at {}",
                     call.turn, call.id, call.owner, asked.at
@@ -144,8 +152,9 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Broken> {
     for event in judged(story.evidence).filter(|_| !has_puppet(story.evidence)) {
         let What::Milestone { name: "toolcall.host.evicted", fields } = &event.what else { continue };
         let channel = text(fields, "channel");
+        // A second connection may not have been given the channel.
         let mut holders = story.attached.iter().filter(|attached| {
-            let live = attached.at < event.at && attached.lives(event.at);
+            let live = !attached.second && attached.at < event.at && attached.lives(event.at);
             live && story.looks_at(window(attached.client), channel, event.at.before(story.moment()), event.at)
         });
         if let Some(holder) = holders.find(|holder| story.is_newest(holder.client, event.at)) {

@@ -8,10 +8,12 @@ use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
-use crate::subjects::toolcall::setup::CHANNEL;
 
 /// What is known of a channel somewhere: what it settled on, and since when.
 type Settled<'a> = Option<(&'a str, Time)>;
+
+/// What a channel settles on that is not there any more.
+const GONE: &str = "";
 
 /// Where both have been at rest for a while, they are the same.
 pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Broken> {
@@ -20,9 +22,14 @@ pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Broken> {
     }
     let mut at_rest = AtRest { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
     for event in judged(story.evidence) {
-        let What::Saw { stream, what } = &event.what else { continue };
-        let Some(note) = OfChannel::read(what) else { continue };
-        at_rest.pass(event.at, host(event), &stream.0, &note);
+        match &event.what {
+            What::Saw { stream, what } => {
+                let note = OfChannel::read(what);
+                note.iter().for_each(|note| at_rest.pass(event.at, host(event), &stream.0, note));
+            }
+            What::Died { .. } => at_rest.died(event.at, host(event)),
+            _ => {}
+        }
     }
     at_rest.compare_all(story.until);
     at_rest.found.truncate(5);
@@ -46,6 +53,7 @@ impl<'a> AtRest<'_, 'a> {
                 self.compare_all(at);
                 self.truth.insert(channel, None);
             }
+            OfChannel::Gone if is_server => drop(self.truth.insert(channel, Some((GONE, at)))),
             OfChannel::Settles { digest, .. } if is_server => drop(self.truth.insert(channel, Some((digest, at)))),
             OfChannel::Stirs | OfChannel::Known => self.rests(host, channel, false, None, at),
             OfChannel::Settles { digest, second } => self.rests(host, channel, *second, Some((digest, at)), at),
@@ -54,6 +62,16 @@ impl<'a> AtRest<'_, 'a> {
                 self.known.remove(&(host, channel, false));
             }
             _ => {}
+        }
+    }
+
+    /// Whoever died knows nothing any more; what a host kept is weighed again when it is there again.
+    fn died(&mut self, at: Time, host: &str) {
+        self.compare_all(at);
+        if self.story.evidence.servers.contains(&host) {
+            self.truth.clear();
+        } else {
+            self.known.retain(|(of, ..), _| *of != host);
         }
     }
 
@@ -71,14 +89,14 @@ impl<'a> AtRest<'_, 'a> {
     fn compare(&mut self, host: &'a str, channel: &'a str, second: bool, at: Time) {
         let Some(Some((known, here))) = self.known.get(&(host, channel, second)).copied() else { return };
         let Some(Some((truth, there))) = self.truth.get(channel).copied() else { return };
-        if known == truth || known.is_empty() {
+        if known == truth || known == GONE {
             return;
         }
         if second && !self.is_of_the_only_second(host, here, at) {
             return;
         }
         let since = here.max(there).max(self.connected_since(host, second, at).unwrap_or(at));
-        let calm = self.story.calm_since(at).max(since);
+        let calm = self.story.calm_since(host, at).max(since);
         if at.since(calm) >= self.story.moment() * 2 && at <= self.story.until {
             let whose = if second { "a second connection" } else { "the window" };
             let sentence = format!(
@@ -108,10 +126,8 @@ impl<'a> AtRest<'_, 'a> {
 pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Broken> {
     let defaults = super::story::defaults();
     let is_small = story.host_limits.log_actions < defaults.log_actions || story.host_limits.log_bytes < defaults.log_bytes;
-    // Where a channel comes late, or more was said than is kept, there may be no other way.
-    let is_slow =
-        story.evidence.plan.entries(CHANNEL).count() > 0 && story.host_limits.restore_deadline < defaults.restore_deadline;
-    if is_small || is_slow || has_puppet(story.evidence) || said_much(story.evidence) {
+    // Where more was said than is kept, there is no other way.
+    if is_small || has_puppet(story.evidence) || said_much(story.evidence) {
         return Vec::new();
     }
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

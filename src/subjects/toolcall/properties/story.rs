@@ -35,6 +35,8 @@ pub(super) struct Story<'a> {
     troubles: Vec<Trouble<'a>>,
     /// When the host died.
     pub(super) deaths: Vec<Time>,
+    /// The clients that the host forgot, and when.
+    pub(super) forgotten: Vec<(&'a str, Time)>,
 }
 
 /// A connection that the host took in.
@@ -73,7 +75,7 @@ pub(super) struct CallStory<'a> {
     pub(super) over: Option<(Time, &'a str)>,
     /// When its agent stopped to wait, for whatever reason.
     pub(super) left: Time,
-    /// What its tool noted, on which host.
+    /// What its tool noted, or its client said of it, on which host.
     pub(super) tools: Vec<(Time, &'a str, &'a str)>,
     /// What users saw of it.
     pub(super) users: Vec<(Time, &'a str, &'a str)>,
@@ -125,8 +127,10 @@ struct Trouble<'a> {
     number: usize,
     from: Time,
     to: Time,
-    /// The host of which it held a task.
+    /// The host of which it held a task, or that was down.
     holds: Option<&'a str>,
+    /// The window that alone it concerns; it may concern all where none is named.
+    only: Option<&'a str>,
 }
 
 /// A field of a milestone that is a text.
@@ -148,6 +152,7 @@ impl<'a> Story<'a> {
             looks: Vec::new(),
             troubles: Vec::new(),
             deaths: Vec::new(),
+            forgotten: Vec::new(),
         };
         let mut owners = BTreeMap::new();
         for event in judged(evidence) {
@@ -159,7 +164,7 @@ impl<'a> Story<'a> {
     fn read(&mut self, event: &'a Event, owners: &mut BTreeMap<&'a str, (&'a str, &'a str)>) {
         let (at, host) = (event.at, host(event));
         match &event.what {
-            What::Milestone { name, fields } => self.milestone(name, fields, at, owners),
+            What::Milestone { name, fields } => self.milestone(name, fields, (at, host), owners),
             What::Saw { stream, what } => match (OfCall::read(what), OfChannel::read(what)) {
                 (Some(note), _) => self.call_noted(stream, note, at, host, owners),
                 (_, Some(OfChannel::Known)) => {
@@ -183,7 +188,8 @@ impl<'a> Story<'a> {
             }
             What::FaultBegan { fault, nature, what, scope, .. } if *nature != Nature::Harmless => {
                 let holds = matches!(what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
-                self.troubles.push(Trouble { number: *fault, from: at, to: self.dies_with(scope), holds });
+                let (to, only) = (self.dies_with(scope), self.only(scope));
+                self.troubles.push(Trouble { number: *fault, from: at, to, holds, only });
             }
             What::FaultEnded { fault } => {
                 let ended = self.troubles.iter_mut().find(|trouble| trouble.number == *fault);
@@ -209,11 +215,25 @@ impl<'a> Story<'a> {
         conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max().unwrap_or(NEVER)
     }
 
+    /// The one window that a fault concerns, if it concerns one only.
+    fn only(&self, scope: &'a Scope) -> Option<&'a str> {
+        let servers = self.evidence.servers;
+        let of_links = scope.links.iter().flat_map(|(one, other)| {
+            let end = if servers.contains(&one.as_str()) { other } else { one };
+            [end.as_str()]
+        });
+        let conns = scope.conns.iter().filter_map(|ConnIndex(index)| self.evidence.history.conns.get(*index));
+        let of_conns = conns.map(|conn| conn.client.as_str());
+        let mut all = scope.hosts.iter().map(|host| host.as_str()).chain(of_links).chain(of_conns);
+        let first = all.next().filter(|first| !servers.contains(first))?;
+        all.all(|other| other == first).then_some(first)
+    }
+
     fn milestone(
         &mut self,
         name: &str,
         fields: &'a [(&'static str, FieldValue)],
-        at: Time,
+        (at, host): (Time, &'a str),
         owners: &mut BTreeMap<&'a str, (&'a str, &'a str)>,
     ) {
         match name {
@@ -221,18 +241,24 @@ impl<'a> Story<'a> {
                 let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
                 let Some(conn) = self.evidence.history.conns.get(index) else { return };
                 let (gone, over) = (conn.over.0.unwrap_or(NEVER), conn.over.1.unwrap_or(NEVER));
-                // A connection attempt may outlive the host that it was first made to.
-                let over = if over < at { gone } else { over };
+                // A connection attempt may outlive the host that it was first made to; then the host says when it is over.
+                let over = if over < at { NEVER } else { over };
                 let second = conn.name.contains("/second");
                 self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
             }
-            // The host closes it, after its last words.
-            "toolcall.host.cut" => {
+            // Where the host closes it, it has last words yet.
+            "toolcall.host.cut" | "toolcall.host.lost" => {
                 let cut = ConnIndex::told(fields).map(|ConnIndex(index)| index);
                 let own = self.attached.iter_mut().filter(|attached| Some(attached.conn) == cut);
                 own.for_each(|attached| attached.over = attached.over.min(at));
             }
             "toolcall.host.call" => drop(owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat")))),
+            "toolcall.host.forgotten" => self.forgotten.push((text(fields, "client"), at)),
+            // Its tool may be stopped before it does anything.
+            "toolcall.client.runs" => {
+                let begun = self.calls.iter_mut().rev().find(|call| call.id == text(fields, "call"));
+                begun.into_iter().for_each(|call| call.tools.push((at, host, notes::BEGINS)));
+            }
             "toolcall.host.call-failed" => {
                 let [chat, call, owner] = ["chat", "call", "owner"].map(|name| text(fields, name));
                 let away = FieldValue::number(fields, "away") == Some(1);
@@ -293,8 +319,10 @@ impl<'a> Story<'a> {
     }
 
     fn died(&mut self, host: &'a str, at: Time) {
-        self.troubles.push(Trouble { number: DOWN, from: at, to: NEVER, holds: Some(host) });
-        if self.evidence.servers.contains(&host) {
+        let is_server = self.evidence.servers.contains(&host);
+        let only = (!is_server).then_some(host);
+        self.troubles.push(Trouble { number: DOWN, from: at, to: NEVER, holds: Some(host), only });
+        if is_server {
             self.deaths.push(at);
             self.calls.iter_mut().filter(|call| call.left == NEVER).for_each(|call| call.left = at);
         }
@@ -335,10 +363,11 @@ impl<'a> Story<'a> {
         self.of_client(client, at).map(|attached| attached.over).max()
     }
 
-    /// Whether a client was ever here, in this life of the host.
+    /// Whether a client was here since the host began to live, or forgot it last.
     pub(super) fn is_known(&self, client: &str, at: Time) -> bool {
-        let born = self.deaths.iter().copied().filter(|death| *death <= at).max().unwrap_or(Time::ZERO);
-        self.of_client(client, at).any(|attached| attached.at >= born)
+        let forgotten = self.forgotten.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
+        let since = self.deaths.iter().copied().chain(forgotten).filter(|end| *end <= at).max().unwrap_or(Time::ZERO);
+        self.of_client(client, at).any(|attached| attached.at >= since)
     }
 
     /// Whether the user of a window has been looking at a channel, and knew it, from one moment to another.
@@ -346,14 +375,19 @@ impl<'a> Story<'a> {
         self.looks.iter().any(|look| look.host == host && look.channel == channel && look.from <= from && look.to > to)
     }
 
-    /// Whether nothing was wrong with the network or a host from one moment to another.
-    pub(super) fn is_calm(&self, from: Time, to: Time) -> bool {
-        !self.troubles.iter().any(|trouble| trouble.from <= to && trouble.to >= from)
+    /// What was wrong with a window, the host, or the network between them.
+    fn troubles_of(&self, window: &str) -> impl Iterator<Item = &Trouble<'a>> {
+        self.troubles.iter().filter(move |trouble| trouble.only.is_none_or(|only| only == window))
     }
 
-    /// When the last trouble before a moment was over; the moment itself where there is one.
-    pub(super) fn calm_since(&self, at: Time) -> Time {
-        let before = self.troubles.iter().filter(|trouble| trouble.from <= at);
+    /// Whether nothing was wrong with a window, the host, and the network between them, from one moment to another.
+    pub(super) fn is_calm(&self, window: &str, from: Time, to: Time) -> bool {
+        !self.troubles_of(window).any(|trouble| trouble.from <= to && trouble.to >= from)
+    }
+
+    /// When the last such trouble before a moment was over; the moment itself where there is one.
+    pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {
+        let before = self.troubles_of(window).filter(|trouble| trouble.from <= at);
         before.map(|trouble| trouble.to.min(at)).max().unwrap_or(Time::ZERO)
     }
 

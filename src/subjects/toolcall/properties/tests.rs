@@ -5,7 +5,7 @@ use crate::property::Broken;
 use crate::property::told::{Told, history};
 use crate::schedule::FieldValue;
 
-use super::actions::{actions_once, authority, in_order, rejections_are_heard};
+use super::actions::{actions_once, authority, claims_are_checked, in_order, rejections_are_heard};
 use super::calls::{no_work_for_what_is_over, one_outcome, owner_can_run, results_count};
 use super::line::{client_comes_back, healthy_is_kept, requests_settle};
 use super::presence::{gone_is_failed, holds_are_exact, no_live_client_failed, released_at_once, returning_keeps};
@@ -19,6 +19,8 @@ const GRACE: u64 = 30_000;
 const DETECTION: u64 = 25_000;
 /// What passing the network and being taken up may take.
 const MOMENT: u64 = 620;
+/// What a host that knows when may take.
+const AT_ONCE: u64 = 100;
 /// When a client is back: detection, recovery and an attempt under the promise of these runs.
 const BACK: u64 = 16_000 + 25_000 + 5_000 + MOMENT;
 
@@ -105,14 +107,25 @@ fn of_a_stranger_nothing_is_known() {
 #[test]
 fn who_is_gone_is_failed_after_the_grace() {
     let told = || calls(here_until(Some(10_000)), 1_000, "call-1", "client");
-    let bound = 10_000 + GRACE + MOMENT;
+    let bound = 10_000 + GRACE + AT_ONCE;
     holds(&over(told(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(
         breaks(&over(told(), bound + 1, "failed (gone)"), gone_is_failed),
-        ["t1: call-1 was not over at 40.620 s, though its owner client was gone since 10.000 s"]
+        ["t1: call-1 was not over at 40.100 s, though its owner client was gone since 10.000 s"]
     );
     holds(&told().ended("t1", 20_000, "over"), gone_is_failed);
     holds(&told().died("server", 20_000), gone_is_failed);
+}
+
+#[test]
+fn of_a_client_that_the_host_forgot_nothing_is_known() {
+    let told = |forgotten| {
+        let told = here_until(Some(10_000));
+        let told = milestone(told, forgotten, "server", "toolcall.host.forgotten", &[("client", "client")]);
+        calls(told, 60_000, "call-1", "client").horizon(90_000)
+    };
+    holds(&told(59_000), gone_is_failed);
+    assert_eq!(breaks(&told(61_000), gone_is_failed).len(), 1);
 }
 
 #[test]
@@ -127,7 +140,7 @@ fn a_half_open_connection_is_noticed_first() {
 #[test]
 fn a_call_that_begins_later_waits_no_longer() {
     let told = calls(here_until(Some(10_000)), 35_000, "call-1", "client");
-    assert_eq!(breaks(&over(told, 10_001 + GRACE + MOMENT, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(breaks(&over(told, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
 #[test]
@@ -153,6 +166,9 @@ fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
         ["client: it lost its place in the session at 5.000 s, though it was here, and looked at it"]
     );
     holds(&placed(Some(10_000), 10_000 + GRACE), returning_keeps);
+    let let_go = saw(here_until(Some(10_000)), 9_999, "client", "s1", "let go");
+    let released = milestone(let_go, 10_001, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")]);
+    holds(&released, returning_keeps);
 }
 
 #[test]
@@ -255,6 +271,17 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
     let late = |ms| begins(over(ready(call("client")), 2_000, "failed (gone)"), ms);
     holds(&late(2_010), no_work_for_what_is_over);
     assert_eq!(breaks(&late(2_001 + MOMENT), no_work_for_what_is_over).len(), 1);
+    let flash = |ms| {
+        milestone(
+            over(ready(call("client")), 2_000, "failed (gone)"),
+            ms,
+            "client",
+            "toolcall.client.runs",
+            &[("call", "call-1")],
+        )
+    };
+    holds(&flash(2_010), no_work_for_what_is_over);
+    assert_eq!(breaks(&flash(2_001 + MOMENT), no_work_for_what_is_over).len(), 1, "though no tool did anything");
     let early = saw(call("client"), 1_200, "client2", "t1", "user: call-1 is running");
     assert_eq!(breaks(&early, no_work_for_what_is_over).len(), 1);
     let flash = saw(call("client"), 1_200, "client2", "t1", "second: call-1 is running");
@@ -286,7 +313,10 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
         ["t1: call-1 was given to client, though client2 was there and could run it (at 9.000 s)"]
     );
     holds(&calls(two.clone(), 9_000, "call-1", "client2"), owner_can_run);
-    holds(&calls(two, 1_100, "call-1", "client"), owner_can_run);
+    holds(&calls(two.clone(), 1_100, "call-1", "client"), owner_can_run);
+    let given = |told: Told| breaks(&calls(told, 9_000, "call-1", "client"), owner_can_run).len();
+    assert_eq!(given(two.clone().by("client").kills(8_000, 9_500)), 1, "what keeps the one away does not disturb the other");
+    assert_eq!(given(two.kills(8_000, 9_500)), 0);
     let hint = over(calls(here_until(None), 1_000, "call-1", "client"), 2_000, "failed (another one offers it: try again)");
     assert_eq!(breaks(&hint, owner_can_run).len(), 1);
 }
@@ -303,7 +333,25 @@ fn where_all_is_at_rest_all_know_the_same() {
         ["c1: what the window of client has known since 1.210 s is not what the host has had since 1.200 s (at 20.000 s)"]
     );
     holds(&told("bb").kills(1_300, 19_500), replicas_converge);
+    let gone = saw(saw(told("aa"), 5_000, "server", "c1", "stirs"), 5_200, "server", "c1", "gone");
+    assert_eq!(breaks(&gone, replicas_converge).len(), 1);
+    holds(&saw(gone, 5_100, "client", "c1", "gone"), replicas_converge);
     assert_eq!(breaks(&saw(told("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge).len(), 1);
+}
+
+#[test]
+fn whoever_dies_knows_nothing_any_more() {
+    let told = || {
+        let told = saw(saw(here_until(None), 1_000, "server", "c1", "stirs"), 1_200, "server", "c1", "settles aa");
+        saw(told, 1_210, "client", "c1", "settles aa").horizon(20_000)
+    };
+    let truth =
+        |told, digest: &str| saw(saw(told, 3_000, "server", "c1", "stirs"), 3_200, "server", "c1", &format!("settles {digest}"));
+    assert_eq!(breaks(&truth(told(), "bb"), replicas_converge).len(), 1);
+    holds(&truth(told().died("client", 2_000).started("client", 2_500), "bb"), replicas_converge);
+    let known = |told| saw(told, 4_000, "client", "c1", "settles bb");
+    assert_eq!(breaks(&known(told()), replicas_converge).len(), 1);
+    holds(&known(told().died("server", 2_000).started("server", 2_500)), replicas_converge);
 }
 
 #[test]
@@ -335,17 +383,23 @@ fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
     let told = history().asked_as(7, 100, Class::Durable, "start-turn", "{}").effect(7, 200, "c1");
     holds(&told.clone().answered(7, 300, "began t1"), actions_once);
     assert_eq!(
-        breaks(&told.answered(7, 300, "refused: there was a turn of that id"), actions_once),
+        breaks(&told.clone().answered(7, 300, "refused: there was a turn of that id"), actions_once),
         [
             "call 7: it happened at 0.200 s, and its user was told that it did not (refused: there was a turn of that id; at 0.300 s)"
         ]
     );
     let titles = |third: &str| {
-        let told = saw(saw(history(), 1_000, "client", "s1", "title client 7"), 2_000, "client", "s1", "title client2 8");
+        let asked = told.clone().by("client2").asked_as(8, 100, Class::Durable, "rename", "{}");
+        let told = saw(saw(asked, 1_000, "client", "s1", "title client 7"), 2_000, "client", "s1", "title client2 8");
         saw(told, 3_000, "client", "s1", &format!("title {third}"))
     };
     assert_eq!(breaks(&titles("client 7"), actions_once), ["s1: client saw the title `client 7` again (at 3.000 s)"]);
     holds(&titles("client 9"), actions_once);
+    // Of what a host has forgotten it can only say that it cannot be done twice.
+    let forgotten = || milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client")]);
+    holds(&forgotten().answered(7, 300, "refused: there was a turn of that id"), actions_once);
+    let another = milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client2")]);
+    assert_eq!(breaks(&another.answered(7, 300, "refused: there was a turn of that id"), actions_once).len(), 1);
 }
 
 #[test]
@@ -359,9 +413,12 @@ fn what_one_window_asks_for_happens_in_that_order() {
     );
     holds(&asked.clone().answered(1, 500, "named client 1").answered(2, 500, "made n2"), in_order);
     assert_eq!(
-        breaks(&asked.answered(2, 500, "made n2").answered(1, 500, "named client 1"), in_order),
+        breaks(&asked.clone().answered(2, 500, "made n2").answered(1, 500, "named client 1"), in_order),
         ["call 1: it was done after call 2, which was asked for later (at 0.500 s)"]
     );
+    // What was in flight when its connection was lost may happen at any time.
+    let lost = asked.clone().failed(1, 300, "lost");
+    holds(&saw(saw(lost, 1_000, "client2", "s1", "lists n2"), 1_010, "client2", "s1", "title client 1"), in_order);
     // What was asked for in the window of before has an order of its own.
     let reloaded = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(2, 150, Class::Durable, "reload", "{}");
     let reloaded = reloaded.asked_as(3, 200, Class::InFlight, "new-chat", "{}");
@@ -373,6 +430,16 @@ fn a_forgery_that_counts_is_told() {
     let told = history().asked_as(1, 100, Class::Durable, "forge", "{}");
     holds(&told.clone().answered(1, 200, "refused: only the host does that"), authority);
     assert_eq!(breaks(&told.answered(1, 200, "forged"), authority).len(), 1);
+}
+
+#[test]
+fn a_claim_that_is_believed_is_told() {
+    let told = history().asked_as(1, 100, Class::InFlight, "claim", r#"{"what":"the-future"}"#);
+    holds(&told.clone().answered(1, 200, "told how things are"), claims_are_checked);
+    assert_eq!(
+        breaks(&told.answered(1, 200, "told what it had missed"), claims_are_checked),
+        ["call 1: somebody claimed the-future, and was told what it had missed (at 0.200 s)"]
+    );
 }
 
 #[test]
@@ -396,8 +463,10 @@ fn a_client_comes_back() {
         ["client: it was not connected again by 55.620 s, and had not been since 1.000 s"]
     );
     holds(&lost(1_000).horizon(9_000 + BACK), client_comes_back);
-    let told = history().asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(1, 200, "refused: a token is wanted");
-    assert_eq!(breaks(&told, client_comes_back).len(), 1);
+    let told =
+        |told: Told| told.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(1, 200, "refused: a token is wanted");
+    assert_eq!(breaks(&told(looks(history(), 50, "client")), client_comes_back).len(), 1);
+    holds(&told(history()), client_comes_back); // it was asked before it had moved in
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::subject::{MilestoneDoc, PointDoc};
 /// What product code says.
 #[rustfmt::skip]
 pub const MILESTONES: &[MilestoneDoc] = &[
-    milestone("toolcall.client.opened", &["generation", "conn"], "a connection is open, and the handshake begins"),
+    milestone("toolcall.client.opened", &["generation", "conn", "client"], "a connection is open, and the handshake begins"),
     milestone("toolcall.client.initialized", &["generation"], "the host took a client in, anew"),
     milestone("toolcall.client.replayed", &["generation", "actions"], "a client was told what it had missed"),
     milestone("toolcall.client.reseated", &["generation"], "a client that had missed too much was told how things are"),

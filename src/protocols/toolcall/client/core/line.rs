@@ -81,7 +81,7 @@ impl Core {
         if generation != self.generation || !matches!(self.line, Line::Opening) {
             return;
         }
-        crate::milestone!("toolcall.client.opened", generation, conn);
+        crate::milestone!("toolcall.client.opened", generation, conn, client = self.identity.client.as_str());
         self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
         match self.epoch.clone() {
             Some(epoch) => self.say_reconnect(&epoch, now),

@@ -230,14 +230,15 @@ impl Core {
         self.save(name);
     }
 
-    /// A channel is gone, and so is every subscription to it.
-    pub(super) fn remove_channel(&mut self, channel: &str) {
+    /// A channel is gone, and so is every subscription to it. Who waits for one hears that there is none.
+    pub(super) fn remove_channel(&mut self, channel: &str, now: Instant) {
         self.channels.remove(channel);
         self.causes.remove(channel);
         self.ask_outside(Effect::Forget(channel.to_owned()));
         if let Some(turn) = self.turns.remove(channel) {
             self.ask_outside(Effect::Stop { chat: channel.to_owned(), turn: turn.id });
         }
+        self.settle(channel, now);
         for transport in self.transports.values_mut() {
             transport.forget(channel);
         }

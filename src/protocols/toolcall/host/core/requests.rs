@@ -289,9 +289,9 @@ impl Core {
             return refused(code::SESSION_NOT_FOUND, "there is no such session");
         }
         for chat in self.chats_of(&name) {
-            self.remove_channel(&chat);
+            self.remove_channel(&chat, now);
         }
-        self.remove_channel(&name);
+        self.remove_channel(&name, now);
         self.tell_sessions(now);
         self.say_to_all(method::SESSION_REMOVED, &SessionRemovedParams { channel: ROOT.to_owned(), session: name });
         self.changes.send_modify(|version| *version += 1);
@@ -337,7 +337,7 @@ impl Core {
         let Some(session) = self.channels.get(&chat).and_then(|known| known.session.clone()) else {
             return refused(code::NOT_FOUND, "there is no such chat");
         };
-        self.remove_channel(&chat);
+        self.remove_channel(&chat, now);
         let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat });
         self.apply(&session, removed, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
         self.save(&session);

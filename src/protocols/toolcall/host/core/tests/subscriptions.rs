@@ -86,6 +86,23 @@ fn a_connection_that_closes_while_it_waits_leaves_nothing() {
 }
 
 #[test]
+fn who_waits_for_a_chat_that_goes_hears_that_there_is_none() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
+    host.restores = Some(Vec::new());
+    let waits = host.request(conn, "subscribe", json!({ "channel": "c" }));
+    let late = host.open();
+    let arrives = host.initialize_on(late, "b", &["s", "c"]);
+    assert_eq!((host.answer(conn, waits), host.answer(late, arrives)), (None, None));
+    host.ask(conn, "disposeChat", json!({ "channel": "c" }));
+    assert_eq!(host.answer(conn, waits).unwrap()["error"]["code"], -32008);
+    let snapshots = host.answer(late, arrives).unwrap()["result"]["snapshots"].clone();
+    assert_eq!(snapshots.as_array().map(Vec::len), Some(1), "it is here, with the session alone");
+    host.restored("c");
+    assert!(!host.core.channels.contains_key("c"));
+}
+
+#[test]
 fn who_subscribes_again_is_given_the_state_and_goes_on_being_told() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 1, "s", title("x"));

@@ -1,0 +1,57 @@
+//! A connection that a window's program opens by itself, beside its client: it says what nobody but a user in the world outside
+//! would, and hears everything.
+
+use futures_util::{SinkExt, StreamExt};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio_tungstenite::tungstenite::Message as Frame;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use crate::net::{Endpoint, Stream};
+use crate::protocols::toolcall::wire::{InitializeParams, Message, ROOT, RequestId, ahp};
+use crate::subject::HostContext;
+
+/// An open connection.
+pub(super) struct Raw {
+    pub(super) socket: WebSocketStream<Stream>,
+}
+
+impl Raw {
+    /// Opens one; those of one label have numbers of their own: `client/second#1`.
+    pub(super) async fn open(host: &HostContext, server: &Endpoint, label: &'static str) -> Result<Self, String> {
+        let server = server.clone().labelled(label);
+        let stream = host.env.net.connect(&server).await.map_err(|error| error.to_string())?;
+        let url = format!("ws://{}:{}/", server.host(), server.port());
+        let (socket, _) = client_async(url, stream).await.map_err(|error| error.to_string())?;
+        Ok(Self { socket })
+    }
+
+    /// Asks the host for something. What it says before it answers is not heard.
+    pub(super) async fn ask(&mut self, id: i64, method: &str, params: &impl Serialize) -> Result<Box<RawValue>, String> {
+        let text = Message::request(id, method, params).to_versioned_text();
+        self.socket.send(Frame::text(text)).await.map_err(|error| error.to_string())?;
+        while let Some(heard) = self.socket.next().await {
+            let Frame::Text(text) = heard.map_err(|error| error.to_string())? else { continue };
+            match Message::parse(text.as_bytes()) {
+                Ok(Message::Response { id: RequestId::Number(of), result }) if of == id => return Ok(result),
+                Ok(Message::Error { error, .. }) => return Err(format!("refused: {}", error.message)),
+                _ => {}
+            }
+        }
+        Err("the connection was lost before the answer came".to_owned())
+    }
+}
+
+/// How a client says who it is, and what it wants to be told of.
+pub(super) fn hello(client_id: &str, channels: Vec<String>) -> InitializeParams {
+    InitializeParams {
+        channel: ROOT.to_owned(),
+        meta: None,
+        protocol_versions: ahp::SUPPORTED_PROTOCOL_VERSIONS.iter().map(|version| (*version).to_owned()).collect(),
+        client_id: client_id.to_owned(),
+        client_info: None,
+        initial_subscriptions: Some(channels),
+        locale: None,
+        capabilities: None,
+    }
+}
