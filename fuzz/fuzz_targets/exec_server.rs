@@ -1,4 +1,4 @@
-//! A real server, and a peer that says anything: `exec_fuzz::server`.
+//! A real server of exec, and a peer that says anything: `peers_fuzz::exec::server`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|script: exec_fuzz::server::Script| exec_fuzz::server::holds(&script));
+libfuzzer_sys::fuzz_target!(|script: peers_fuzz::exec::server::Script| peers_fuzz::exec::server::holds(&script));

@@ -59,6 +59,11 @@ enum OddName {
 }
 
 impl Name {
+    /// The first of those that are known.
+    pub fn first() -> Self {
+        Self { known: 0, odd: Rarely(None) }
+    }
+
     /// As it stands on the wire.
     pub fn text(&self) -> String {
         match &self.odd.0 {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};
-use exec_fuzz::{client, server};
+use peers_fuzz::{exec, toolcall};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -35,22 +35,34 @@ fn kept(target: &str) -> Vec<Vec<u8>> {
     scripts
 }
 
-#[test]
-fn a_server_holds_under_drawn_scripts() {
-    (0..DRAWN).for_each(|seed| server::holds(&script(&drawn(seed))));
+fn holds_under_drawn_scripts<T: for<'a> Arbitrary<'a>>(holds: fn(&T)) {
+    (0..DRAWN).for_each(|seed| holds(&script(&drawn(seed))));
+}
+
+fn holds_under_kept_scripts<T: for<'a> Arbitrary<'a>>(target: &str, holds: fn(&T)) {
+    kept(target).iter().for_each(|bytes| holds(&script(bytes)));
 }
 
 #[test]
-fn a_client_holds_under_drawn_scripts() {
-    (0..DRAWN).for_each(|seed| client::holds(&script(&drawn(seed))));
+fn a_server_of_exec_holds() {
+    holds_under_drawn_scripts(exec::server::holds);
+    holds_under_kept_scripts("exec_server", exec::server::holds);
 }
 
 #[test]
-fn a_server_holds_under_kept_scripts() {
-    kept("exec_server").iter().for_each(|bytes| server::holds(&script(bytes)));
+fn a_client_of_exec_holds() {
+    holds_under_drawn_scripts(exec::client::holds);
+    holds_under_kept_scripts("exec_client", exec::client::holds);
 }
 
 #[test]
-fn a_client_holds_under_kept_scripts() {
-    kept("exec_client").iter().for_each(|bytes| client::holds(&script(bytes)));
+fn a_host_of_toolcall_holds() {
+    holds_under_drawn_scripts(toolcall::host::holds);
+    holds_under_kept_scripts("toolcall_host", toolcall::host::holds);
+}
+
+#[test]
+fn a_client_of_toolcall_holds() {
+    holds_under_drawn_scripts(toolcall::client::holds);
+    holds_under_kept_scripts("toolcall_client", toolcall::client::holds);
 }

@@ -324,11 +324,13 @@ impl Core {
         let added = StateAction::SessionChatAdded(SessionChatAddedAction { summary });
         self.apply(&session, added, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
         if first {
-            let default = SessionDefaultChatChangedAction { default_chat: Some(name) };
+            let default = SessionDefaultChatChangedAction { default_chat: Some(name.clone()) };
             let changed = StateAction::SessionDefaultChatChanged(default);
             self.apply(&session, changed, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
         }
         self.save(&session);
+        // Nobody holds it yet.
+        self.let_go(&name);
         answered(&())
     }
 

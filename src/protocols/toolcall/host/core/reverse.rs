@@ -82,8 +82,9 @@ impl Core {
         }
     }
 
+    /// What took too long, or nobody waits for any more: the turn that asked was stopped.
     pub(super) fn give_up_asking(&mut self, now: Instant) {
-        self.give_up(|asked| asked.until <= now, &Unanswered::Late);
+        self.give_up(|asked| asked.until <= now || asked.answer.is_closed(), &Unanswered::Late);
     }
 
     fn give_up(&mut self, over: impl Fn(&Reverse) -> bool, why: &Unanswered) {

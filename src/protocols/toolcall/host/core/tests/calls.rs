@@ -157,3 +157,13 @@ fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
     host.wait(30 * S);
     assert_eq!(late.try_recv().unwrap().unwrap_err(), Unanswered::Late);
 }
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_asked_for_any_longer() {
+    let (mut host, conn) = Host::with_chat("window", &[]);
+    let raw = || serde_json::value::to_raw_value(&json!({})).unwrap();
+    drop(host.core.ask("window", "resourceRead", raw(), host.now));
+    assert_eq!(host.core.counts().questions, 1);
+    host.ask(conn, "ping", json!({}));
+    assert_eq!(host.core.counts().questions, 0, "the turn that asked was stopped");
+}

@@ -156,3 +156,12 @@ fn a_session_and_a_chat_are_made_once() {
     assert_eq!(host.ask(conn, "disposeChat", json!({ "channel": "c" }))["result"], Value::Null);
     assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["result"], Value::Null);
 }
+
+#[test]
+fn a_chat_at_which_nobody_looked_yet_is_not_in_memory() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "d" }))["result"], Value::Null);
+    assert!(host.core.state("d").is_none());
+    assert!(host.ask(conn, "subscribe", json!({ "channel": "d" }))["result"]["snapshot"].is_object());
+    assert!(host.core.state("d").is_some());
+}

@@ -1,9 +1,10 @@
-//! One connection of the hostile server.
+//! One connection of a hostile server.
 
 use std::time::Duration;
 
+use arbitrary::Arbitrary;
 use reknit::net::Stream;
-use reknit::protocols::exec::wire::Message;
+use reknit::protocols::rpc::Message;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::{mpsc, oneshot};
@@ -11,15 +12,25 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::Disturbance;
 use crate::frames::{self, Reader};
-use crate::script::Manner;
+use crate::script::{Manner, Name, Noise};
 
 /// What the client asked for.
 pub struct Question {
     pub id: Value,
     pub method: String,
     pub params: Value,
+}
+
+/// What no server does.
+#[derive(Arbitrary, Debug)]
+pub enum Disturbance {
+    /// It asks for something, as only clients do.
+    Asks(Name, Manner),
+    /// It tells of something else.
+    Tells(Name, Manner),
+    /// It sends what is no message.
+    Noise(Noise),
 }
 
 /// One connection of the hostile server. Dropping it ends the connection.

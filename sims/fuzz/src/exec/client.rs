@@ -18,13 +18,12 @@ use reknit::protocols::exec::limits::{ClientLimits, WireLimits};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::script::{Bytes, Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
+use crate::peer::callee::{Disturbance, Peer, Question};
+use crate::script::{Bytes, Manner, Name, Number, Pause, Rarely, Steps, Times};
 use crate::stage::{Arrivals, Memory, env, must, run};
 
-mod peer;
 mod user;
 
-use peer::{Peer, Question};
 use user::{Act, User};
 
 /// What a hostile server does, and the user of the client meanwhile.
@@ -55,17 +54,6 @@ enum Step {
     Drops(Rarely<Entrance>),
     /// It does what no server does.
     Disturbs(Rarely<Disturbance>),
-}
-
-/// What no server does.
-#[derive(Arbitrary, Debug)]
-enum Disturbance {
-    /// It asks for something, as only clients do.
-    Asks(Name, Manner),
-    /// It tells of something else.
-    Tells(Name, Manner),
-    /// It sends what is no message.
-    Noise(Noise),
 }
 
 /// How a connection begins, in the place of a WebSocket and the session that was asked for.

@@ -22,13 +22,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::machine::{Machine, PROGRAMS};
+use super::machine::{Machine, PROGRAMS};
+use crate::peer::caller::{LAST, Peer};
 use crate::script::{Bytes, Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
 use crate::stage::{Arrivals, Memory, env, must, run};
-
-mod peer;
-
-use peer::Peer;
 
 /// What a hostile client does.
 #[derive(Arbitrary, Debug)]
@@ -187,7 +184,8 @@ pub fn holds(script: &Script) {
             house.is_within_limits();
             house.innocent.echoes().await;
         }
-        peer.is_answered_or_over(MINUTE).await;
+        let question = json!({"id": LAST, "method": "process/terminate", "params": {"processId": "nobody"}});
+        peer.is_answered_or_over(question, MINUTE).await;
         drop(peer);
         house.innocent.echoes().await;
         sleep(FORGOTTEN).await;
@@ -255,7 +253,7 @@ impl House {
             Step::Pauses(pause) => sleep(pause.duration()).await,
             Step::Reads(reads) => peer.read(*reads),
             Step::ComesAgain(resumes, odd) => {
-                let session = peer.session();
+                let session = peer.told();
                 drop(peer);
                 let usual = if *resumes { Entrance::Resumes } else { Entrance::Anew };
                 peer = self.enter(session, odd.0.unwrap_or(usual)).await;
@@ -269,7 +267,7 @@ impl House {
             Disturbance::Answers(id, manner) => peer.say(manner, json!({"id": id.value(), "result": {}})).await,
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Asks(ask, manner) => {
-                let message = ask.message(self.next_id(), peer.session());
+                let message = ask.message(self.next_id(), peer.told());
                 peer.say(manner, message).await;
             }
         }
@@ -283,7 +281,7 @@ impl House {
     /// A new connection, as far as it comes.
     async fn enter(&mut self, session: Option<String>, entrance: Entrance) -> Peer {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
-        let mut peer = Peer::new(stream, session.clone());
+        let mut peer = Peer::new(stream, "/result/sessionId", session.clone());
         match entrance {
             Entrance::Anew | Entrance::Resumes => {
                 peer.asks_for_websocket().await;

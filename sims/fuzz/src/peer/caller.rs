@@ -1,9 +1,9 @@
-//! One connection of the hostile client: it writes anything, and reads what the server says, or does not.
+//! One connection of a hostile client: it writes anything, and reads what the tested end says, or does not.
 
 use std::time::Duration;
 
-use reknit::protocols::exec::wire::Message;
-use serde_json::{Value, json};
+use reknit::protocols::rpc::Message;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, split};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -14,13 +14,13 @@ use crate::script::Manner;
 use crate::stage::must;
 
 /// The id of the last question.
-const LAST: &str = "the last question";
+pub const LAST: &str = "the last question";
 
 /// What the server has said so far.
 #[derive(Default)]
 struct Heard {
-    /// The session that it named last.
-    session: Option<String>,
+    /// What it said last where this client looks.
+    told: Option<String>,
     /// Whether the last question was answered.
     answered: bool,
     /// Whether the connection is over.
@@ -36,19 +36,19 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Somebody who knows of a `session`.
-    pub fn new(stream: DuplexStream, session: Option<String>) -> Self {
+    /// Somebody who remembers what the server says in this place of a message, a JSON pointer; and what it said before.
+    pub fn new(stream: DuplexStream, place: &'static str, told: Option<String>) -> Self {
         let (reader, writer) = split(stream);
-        let (told, heard) = watch::channel(Heard { session, ..Heard::default() });
+        let (told, heard) = watch::channel(Heard { told, ..Heard::default() });
         let (reads, may_read) = watch::channel(true);
         let mut tasks = JoinSet::new();
-        tasks.spawn(listen(reader, told, may_read));
+        tasks.spawn(listen(reader, place, told, may_read));
         Self { writer, heard, reads, _reader: tasks }
     }
 
-    /// The session that the server named last.
-    pub fn session(&self) -> Option<String> {
-        self.heard.borrow().session.clone()
+    /// What the server said last in that place.
+    pub fn told(&self) -> Option<String> {
+        self.heard.borrow().told.clone()
     }
 
     /// It reads nothing any more, or reads on.
@@ -82,10 +82,10 @@ impl Peer {
         self.write(HEAD).await;
     }
 
-    /// Asks a last question. Whoever left a frame unfinished, ends it thereby; so there may be no answer, but an end.
-    pub async fn is_answered_or_over(&mut self, within: Duration) {
+    /// Asks a last question, whose id is [`LAST`]. Whoever left a frame unfinished, ends it thereby; so there may be no answer, but
+    /// an end.
+    pub async fn is_answered_or_over(&mut self, question: Value, within: Duration) {
         self.read(true);
-        let question = json!({"id": LAST, "method": "process/terminate", "params": {"processId": "nobody"}});
         let done = |heard: &Heard| heard.answered || heard.over;
         for _ in 0..40 {
             self.say_rightly(&question).await;
@@ -99,7 +99,12 @@ impl Peer {
 }
 
 /// Reads what the server says, while it may.
-async fn listen(mut stream: ReadHalf<DuplexStream>, told: watch::Sender<Heard>, mut may_read: watch::Receiver<bool>) {
+async fn listen(
+    mut stream: ReadHalf<DuplexStream>,
+    place: &'static str,
+    told: watch::Sender<Heard>,
+    mut may_read: watch::Receiver<bool>,
+) {
     let mut reader = Reader::default();
     let mut is_websocket = false;
     let mut bytes = [0; 4096];
@@ -113,20 +118,20 @@ async fn listen(mut stream: ReadHalf<DuplexStream>, told: watch::Sender<Heard>, 
             is_websocket = head.starts_with("HTTP/1.1 101 ");
         }
         while is_websocket && let Some(message) = reader.message() {
-            hear(&message, &told);
+            hear(&message, place, &told);
         }
     }
     told.send_modify(|heard| heard.over = true);
 }
 
-fn hear(message: &[u8], told: &watch::Sender<Heard>) {
+fn hear(message: &[u8], place: &str, told: &watch::Sender<Heard>) {
     Message::parse(message).expect("the server says messages");
     let message: Value = serde_json::from_slice(message).expect("a message is JSON");
-    let session = message.pointer("/result/sessionId").and_then(Value::as_str);
+    let news = message.pointer(place).and_then(Value::as_str);
     let answered = message["id"] == LAST;
-    if session.is_some() || answered {
+    if news.is_some() || answered {
         told.send_modify(|heard| {
-            heard.session = session.map(str::to_owned).or(heard.session.take());
+            heard.told = news.map(str::to_owned).or(heard.told.take());
             heard.answered |= answered;
         });
     }

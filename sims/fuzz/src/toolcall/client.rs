@@ -1,0 +1,292 @@
+//! A real client, its user, and a hostile host.
+//!
+//! What must hold, whatever the hostile host says:
+//! - nothing panics; and what the client says are messages;
+//! - the client holds no more than its limits allow, at every step;
+//! - no call is begun twice, as far as its limits let it remember;
+//! - when nobody is there any more to connect to, all that its user asked for ends within [`PATIENCE`], but what is done to channels,
+//!   which waits for a host; and that ends when the client is closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use reknit::net::Endpoint;
+use reknit::process::Unsupported;
+use reknit::protocols::toolcall::limits::ClientLimits;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::action::{Action, text};
+use crate::peer::callee::{Disturbance, Peer, Question};
+use crate::script::{Bytes, Manner, Name, Number, Pause, Rarely, Steps, Times};
+use crate::stage::{Arrivals, Memory, env, must, run};
+
+mod user;
+
+use user::{Act, OWN, User};
+
+/// What a hostile host does, and the user of the client meanwhile.
+#[derive(Arbitrary, Debug)]
+pub struct Script {
+    /// Whether the client's limits are tight.
+    tight: bool,
+    /// How the first connection begins.
+    entrance: Rarely<Entrance>,
+    /// What happens, in order.
+    steps: Steps<Step>,
+}
+
+/// Something that happens.
+#[derive(Arbitrary, Debug)]
+enum Step {
+    /// The user does something.
+    Acts(Act),
+    /// The host answers one of the questions that are open: which one, and how; mostly as it should.
+    Answers(Rarely<u8>, Option<Answer>, Manner),
+    /// It tells of something that happened, so often, with rising numbers.
+    Tells(Tale, Manner, Times),
+    /// It asks for something, so often.
+    Asks(Name, Manner, Times),
+    /// It says nothing for a while.
+    Pauses(Pause),
+    /// The connection is over. How the next one begins, where not as it should.
+    Drops(Rarely<Entrance>),
+    /// It does what no host does.
+    Disturbs(Rarely<Disturbance>),
+}
+
+/// How a connection begins, in the place of a WebSocket and a welcome.
+#[derive(Arbitrary, Clone, Debug)]
+enum Entrance {
+    /// With a WebSocket; what answers the first question stands in the script.
+    Bare,
+    /// With something else than a WebSocket.
+    Head(Bytes),
+    /// Not at all: it is refused.
+    Refused,
+}
+
+/// How a question is answered, in the place of what a host would say.
+#[derive(Arbitrary, Debug)]
+enum Answer {
+    /// With the state of a channel, as of a number.
+    State(Name, Number),
+    /// With the states of several, as after `reconnect`.
+    States(Vec<Name>, Number),
+    /// With what was missed, as after `reconnect`.
+    Replay(Vec<Tale>, Vec<Name>),
+    /// With an error of this code.
+    Error(u8, Name),
+    /// As the right one, to a question that nobody asked.
+    Unasked(Number),
+}
+
+/// Something that happened, as a host tells it.
+#[derive(Arbitrary, Debug)]
+struct Tale {
+    channel: Name,
+    seq: Number,
+    /// Whose action it was: of this client, under this number.
+    own: Option<Number>,
+    /// Why it was refused.
+    refused: Rarely<Name>,
+    action: Action,
+}
+
+/// The codes of errors that mean something, and one that does not.
+const CODES: [i64; 7] = [-32005, -32007, -32008, -32001, -32601, -32602, 7];
+
+impl Answer {
+    fn message(&self, question: &Question) -> Value {
+        let id = &question.id;
+        match self {
+            Self::State(channel, from) => json!({"id": id, "result": {"snapshot": snapshot(&text(channel), from.value())}}),
+            Self::States(channels, from) => {
+                let snapshots: Vec<_> = channels.iter().map(|channel| snapshot(&text(channel), from.value())).collect();
+                json!({"id": id, "result": {"type": "snapshot", "snapshots": snapshots}})
+            }
+            Self::Replay(tales, missing) => {
+                let actions: Vec<_> = tales.iter().map(|tale| tale.envelope(0)).collect();
+                let missing: Vec<_> = missing.iter().map(text).collect();
+                json!({"id": id, "result": {"type": "replay", "actions": actions, "missing": missing}})
+            }
+            Self::Error(n, why) => {
+                json!({"id": id, "error": {"code": CODES[usize::from(*n) % CODES.len()], "message": text(why)}})
+            }
+            Self::Unasked(id) => json!({"id": id.value(), "result": right(question)}),
+        }
+    }
+}
+
+/// What a good host answers.
+fn right(question: &Question) -> Value {
+    let channel = || question.params["channel"].as_str().unwrap_or_default().to_owned();
+    match question.method.as_str() {
+        "initialize" => {
+            let asked = question.params["initialSubscriptions"].as_array().cloned().unwrap_or_default();
+            let snapshots: Vec<_> = asked.iter().filter_map(Value::as_str).map(|channel| snapshot(channel, 1)).collect();
+            json!({"protocolVersion": "1.0.0", "serverSeq": 1, "snapshots": snapshots, "_meta": {"reknit.epoch": "e"}})
+        }
+        "reconnect" => json!({"type": "replay", "actions": [], "missing": []}),
+        "subscribe" => json!({"snapshot": snapshot(&channel(), 1)}),
+        _ => Value::Null,
+    }
+}
+
+/// A session under an even name, and a chat in which a turn is under way under an odd one.
+fn snapshot(channel: &str, from: u64) -> Value {
+    let chat = json!({
+        "resource": channel, "title": "", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": [],
+        "activeTurn": {
+            "id": "p1", "startedAt": "2026-01-01T00:00:00.000Z", "responseParts": [],
+            "message": {"text": "go", "origin": {"kind": "user"}},
+        },
+    });
+    let session = json!({"provider": "p", "title": "", "status": 1, "lifecycle": "ready", "activeClients": [], "chats": []});
+    let is_chat = channel.bytes().last().is_some_and(|last| last % 2 == 1);
+    json!({"resource": channel, "fromSeq": from, "state": if is_chat { chat } else { session }})
+}
+
+impl Tale {
+    fn envelope(&self, n: u64) -> Value {
+        let origin = self.own.map(|seq| json!({"clientId": OWN, "clientSeq": seq.value()}));
+        json!({
+            "channel": text(&self.channel), "serverSeq": self.seq.value().saturating_add(n), "origin": origin,
+            "rejectionReason": self.refused.0.as_ref().map(text), "action": self.action.value(OWN),
+        })
+    }
+}
+
+/// When all requests have ended to which nobody answers: they wait for 60 s.
+const PATIENCE: Duration = Duration::from_secs(62);
+
+/// When a loss is noticed.
+const SOON: Duration = Duration::from_secs(1);
+
+/// How long a host waits for the client to come; after what it was told, its pause may be one of many seconds.
+const COMING: Duration = Duration::from_secs(31);
+
+/// Has the script carried out, and everything checked that must hold.
+pub fn holds(script: &Script) {
+    run(async {
+        let net = Memory::new();
+        let arrivals = net.arrivals();
+        let limits = limits(script.tight);
+        let user = User::of(&env(net.clone(), Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
+        let mut house = House { net, arrivals, limits, user, peer: None, entrance: script.entrance.0.clone() };
+        for step in &script.steps.0 {
+            house.step(step).await;
+            house.is_within_limits();
+        }
+        house.ends_alone().await;
+    });
+}
+
+fn limits(tight: bool) -> ClientLimits {
+    let mut limits = ClientLimits::default();
+    limits.wire.message_bytes = 32 << 10;
+    limits.wire.outbox_bytes = 64 << 10;
+    if !tight {
+        return limits;
+    }
+    ClientLimits { held: 2, unconfirmed: 2, subscriptions: 2, channel_bytes: 600, begun_calls: 2, running_tools: 1, ..limits }
+}
+
+/// The client, and the host that it connects to.
+struct House {
+    net: Memory,
+    arrivals: Arrivals,
+    limits: ClientLimits,
+    user: User,
+    /// The connection that there is.
+    peer: Option<Peer>,
+    /// How the next one begins, where not as it should.
+    entrance: Option<Entrance>,
+}
+
+impl House {
+    async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Acts(act) => self.user.does(act),
+            Step::Answers(n, answer, manner) => {
+                if let Some(peer) = self.peer().await
+                    && let Some(question) = peer.question(n.0.unwrap_or(0))
+                {
+                    let answer = answer.as_ref().map(|answer| answer.message(&question));
+                    let answer = answer.unwrap_or_else(|| json!({"id": question.id, "result": right(&question)}));
+                    peer.say(manner, answer).await;
+                }
+            }
+            Step::Tells(tale, manner, times) => {
+                for n in 0..times.count() {
+                    if let Some(peer) = self.peer().await {
+                        peer.say(manner, json!({"method": "action", "params": tale.envelope(n)})).await;
+                    }
+                }
+            }
+            Step::Asks(method, manner, times) => {
+                for n in 0..times.count() {
+                    if let Some(peer) = self.peer().await {
+                        peer.say(manner, json!({"id": n, "method": text(method), "params": {"uri": "file:///x"}})).await;
+                    }
+                }
+            }
+            Step::Pauses(pause) => sleep(pause.duration()).await,
+            Step::Drops(entrance) => {
+                self.peer = None;
+                self.entrance = entrance.0.clone();
+                self.net.refuse(matches!(self.entrance, Some(Entrance::Refused)));
+            }
+            Step::Disturbs(Rarely(Some(disturbance))) => {
+                if let Some(peer) = self.peer().await {
+                    peer.disturb(disturbance).await;
+                }
+            }
+            Step::Disturbs(Rarely(None)) => {}
+        }
+        // Both ends have done what they can at once.
+        sleep(Duration::from_millis(1)).await;
+    }
+
+    /// The connection, if there is one soon.
+    async fn peer(&mut self) -> Option<&mut Peer> {
+        if self.peer.as_ref().is_none_or(Peer::is_over) {
+            self.peer = None;
+            let (_, stream) = timeout(COMING, self.arrivals.recv()).await.ok()??;
+            let mut peer = Peer::new(stream);
+            match &self.entrance {
+                None => {
+                    peer.opens_websocket().await;
+                    if let Some(question) = peer.question_soon().await {
+                        peer.say_rightly(json!({"id": question.id, "result": right(&question)})).await;
+                    }
+                }
+                Some(Entrance::Bare | Entrance::Refused) => peer.opens_websocket().await,
+                Some(Entrance::Head(bytes)) => peer.write(&bytes.bytes()).await,
+            }
+            self.peer = Some(peer);
+        }
+        self.peer.as_mut()
+    }
+
+    fn is_within_limits(&self) {
+        let (census, limits) = (self.user.client().census(), &self.limits);
+        let at_most = |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
+        at_most("channels", census.channels, limits.subscriptions);
+        at_most("unconfirmed actions", census.unconfirmed, limits.unconfirmed + 16 * limits.running_tools);
+        at_most("held requests", census.held, limits.held);
+    }
+
+    /// Nobody is there any more.
+    async fn ends_alone(mut self) {
+        self.peer = None;
+        self.net.refuse(true);
+        self.arrivals.close();
+        while self.arrivals.try_recv().is_ok() {}
+        must("the end of all that was asked for", PATIENCE, self.user.is_answered()).await;
+        sleep(SOON).await;
+        assert_eq!(self.user.client().census().in_flight, 0);
+        self.user.closes().await;
+    }
+}

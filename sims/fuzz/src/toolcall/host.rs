@@ -1,0 +1,408 @@
+//! A real host, a hostile client, and an innocent one beside it.
+//!
+//! What must hold, whatever the hostile client says:
+//! - nothing panics; and what the host says are messages;
+//! - the host holds no more than its limits allow, at every step;
+//! - at the end the hostile client is answered, or its connection is over, within a minute;
+//! - when it has gone, nothing of it is left after [`FORGOTTEN`] but the sessions and chats that it made, and they are not in use;
+//! - the innocent client gives its session a title each time at once, over its first connection; and in the end its tool runs in a
+//!   turn that it begins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use reknit::net::{BoxFuture, Endpoint};
+use reknit::process::Unsupported;
+use reknit::protocols::toolcall::client::{Client, Config, Run, Tool, Toolbox, done, named};
+use reknit::protocols::toolcall::host::{self, Agent, Census, Host, MemoryArchive, Turn};
+use reknit::protocols::toolcall::limits::{ClientLimits, HostLimits};
+use reknit::protocols::toolcall::wire::SnapshotState;
+use reknit::protocols::toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::action::{Action, INNOCENT, text};
+use crate::peer::caller::{LAST, Peer};
+use crate::script::{Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
+use crate::stage::{Memory, env, must, run};
+
+/// What a hostile client does.
+#[derive(Arbitrary, Debug)]
+pub struct Script {
+    /// Whether the host's limits are tight.
+    tight: bool,
+    /// What it does, in order.
+    steps: Steps<Step>,
+}
+
+/// Something that a hostile client does.
+#[derive(Arbitrary, Debug)]
+enum Step {
+    /// It does something to a channel, so often, with rising numbers or not.
+    Acts { channel: Name, seq: Number, rises: bool, action: Action, manner: Manner, times: Times },
+    /// It asks for something, so often.
+    Asks(Ask, Manner, Times),
+    /// It says nothing for a while.
+    Pauses(Pause),
+    /// It reads nothing any more, or reads on.
+    Reads(bool),
+    /// It opens another connection, and lets the one before go, or not; mostly with a handshake, as somebody new or somebody who
+    /// comes back.
+    ComesAgain { keeps: bool, entrance: Entrance },
+    /// It does what no client does.
+    Disturbs(Rarely<Disturbance>),
+}
+
+/// What no client does.
+#[derive(Arbitrary, Debug)]
+enum Disturbance {
+    /// It answers something that it may not have been asked.
+    Answers(Number, Manner),
+    /// It sends what is no message.
+    Noise(Noise),
+    /// It says who it is, again.
+    Enters(Entrance, Manner),
+    /// It asks for something else.
+    Other(Name, Manner),
+}
+
+/// How a connection begins.
+#[derive(Arbitrary, Clone, Debug)]
+enum Entrance {
+    /// With `initialize`, and these channels.
+    Anew { client: Name, channels: Vec<Name> },
+    /// With `reconnect`, and what it says to have seen; whether it knows the host's life.
+    Returns { client: Name, channels: Vec<Name>, seen: Number, knows: bool },
+    /// With a WebSocket, and nothing else.
+    Bare,
+    /// With nothing.
+    Silent,
+}
+
+/// What a client asks for when its handshake is over.
+#[derive(Arbitrary, Debug)]
+enum Ask {
+    /// `subscribe`.
+    Subscribe(Name),
+    /// `unsubscribe`, a notification.
+    Unsubscribe(Name),
+    /// `createSession`.
+    CreateSession(Name),
+    /// `disposeSession`.
+    DisposeSession(Name),
+    /// `createChat`.
+    CreateChat(Name, Name),
+    /// `disposeChat`.
+    DisposeChat(Name),
+    /// `authenticate`.
+    Authenticate(Name, Name),
+    /// `ping`.
+    Ping,
+}
+
+/// Who the hostile client is where it names nobody.
+const HOSTILE: &str = "p0";
+
+impl Ask {
+    fn message(&self, id: u64) -> Value {
+        let (method, params) = match self {
+            Self::Subscribe(channel) => ("subscribe", json!({"channel": text(channel)})),
+            Self::Unsubscribe(channel) => return json!({"method": "unsubscribe", "params": {"channel": text(channel)}}),
+            Self::CreateSession(session) => ("createSession", json!({"channel": text(session)})),
+            Self::DisposeSession(session) => ("disposeSession", json!({"channel": text(session)})),
+            Self::CreateChat(session, chat) => ("createChat", json!({"channel": text(session), "chat": text(chat)})),
+            Self::DisposeChat(chat) => ("disposeChat", json!({"channel": text(chat)})),
+            Self::Authenticate(resource, token) => {
+                ("authenticate", json!({"channel": "ahp-root://", "resource": text(resource), "token": text(token)}))
+            }
+            Self::Ping => ("ping", Value::Null),
+        };
+        json!({"id": id, "method": method, "params": params})
+    }
+}
+
+impl Entrance {
+    /// What says who it is; nothing where it does not say.
+    fn message(&self, id: u64, epoch: Option<String>) -> Option<Value> {
+        let channels = |names: &[Name]| names.iter().map(text).collect::<Vec<_>>();
+        let (method, params) = match self {
+            Self::Anew { client, channels: names } => {
+                let params = json!({
+                    "channel": "ahp-root://", "clientId": text(client), "protocolVersions": ["1.0.0"],
+                    "initialSubscriptions": channels(names),
+                });
+                ("initialize", params)
+            }
+            Self::Returns { client, channels: names, seen, knows } => {
+                let meta = epoch.filter(|_| *knows).map(|epoch| json!({"reknit.epoch": epoch}));
+                let params = json!({
+                    "channel": "ahp-root://", "clientId": text(client), "lastSeenServerSeq": seen.value(),
+                    "subscriptions": channels(names), "_meta": meta,
+                });
+                ("reconnect", params)
+            }
+            Self::Bare | Self::Silent => return None,
+        };
+        Some(json!({"id": id, "method": method, "params": params}))
+    }
+}
+
+/// How long something can take that is not to be waited for.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A minute.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// When nothing is left of somebody who has gone: calls are kept for 30 s, clients for 300 s more.
+const FORGOTTEN: Duration = Duration::from_secs(400);
+
+/// Has the script carried out, and everything checked that must hold.
+pub fn holds(script: &Script) {
+    run(async {
+        let mut house = House::open(script).await;
+        let first = Entrance::Anew { client: Name::first(), channels: Vec::new() };
+        let mut peers = vec![house.enter(None, &first).await];
+        for step in &script.steps.0 {
+            house.step(&mut peers, step).await;
+            house.innocent.titles().await;
+            house.is_within_limits();
+        }
+        for peer in &mut peers {
+            peer.is_answered_or_over(json!({"id": LAST, "method": "ping"}), MINUTE).await;
+        }
+        drop(peers);
+        house.innocent.titles().await;
+        sleep(FORGOTTEN).await;
+        house.innocent.titles().await;
+        house.innocent.is_served().await;
+        sleep(SOON).await;
+        house.has_forgotten();
+    });
+}
+
+fn limits(tight: bool) -> HostLimits {
+    let mut limits = HostLimits::default();
+    limits.wire.message_bytes = 32 << 10;
+    limits.wire.outbox_bytes = 64 << 10;
+    limits.channel_bytes = 8 << 10;
+    if !tight {
+        return limits;
+    }
+    HostLimits {
+        outcomes: 2,
+        connections: 4,
+        clients: 3,
+        sessions: 3,
+        chats: 2,
+        subscriptions: 3,
+        active_clients: 2,
+        tools: 2,
+        parts: 6,
+        turns: 3,
+        replies: 16,
+        ..limits
+    }
+}
+
+/// The host, the innocent client, and what the hostile one knows.
+struct House {
+    limits: HostLimits,
+    census: Census,
+    door: Memory,
+    innocent: Innocent,
+    asked: u64,
+    _tasks: JoinSet<()>,
+}
+
+impl House {
+    async fn open(script: &Script) -> Self {
+        let door = Memory::new();
+        let limits = limits(script.tight);
+        let config = host::Config {
+            provider: "busy".into(),
+            tokens: BTreeMap::new(),
+            agent: Arc::new(Busy),
+            archive: Arc::new(MemoryArchive::default()),
+            limits,
+        };
+        let host = Host::new(&env(Memory::new(), Arc::new(Unsupported)), config);
+        let census = host.census();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(host.serve(door.listener()));
+        let innocent = Innocent::enter(door.clone()).await;
+        Self { limits, census, door, innocent, asked: 0, _tasks: tasks }
+    }
+
+    /// The newest of its connections is the one that it uses; there is always one.
+    async fn step(&mut self, peers: &mut Vec<Peer>, step: &Step) {
+        let peer = peers.last_mut().expect("there is one");
+        match step {
+            Step::Acts { channel, seq, rises, action, manner, times } => {
+                for n in 0..times.count() {
+                    let seq = seq.value().saturating_add(if *rises { n } else { 0 });
+                    let params = json!({"channel": text(channel), "clientSeq": seq, "action": action.value(HOSTILE)});
+                    peer.say(manner, json!({"method": "dispatchAction", "params": params})).await;
+                }
+            }
+            Step::Asks(ask, manner, times) => {
+                for _ in 0..times.count() {
+                    peer.say(manner, ask.message(self.next_id())).await;
+                }
+            }
+            Step::Pauses(pause) => sleep(pause.duration()).await,
+            Step::Reads(reads) => peer.read(*reads),
+            Step::ComesAgain { keeps, entrance } => {
+                let epoch = peer.told();
+                if !keeps || peers.len() > 2 {
+                    peers.clear();
+                }
+                peers.push(self.enter(epoch, entrance).await);
+            }
+            Step::Disturbs(Rarely(Some(disturbance))) => self.disturb(peer, disturbance).await,
+            Step::Disturbs(Rarely(None)) => {}
+        }
+    }
+
+    async fn disturb(&mut self, peer: &mut Peer, disturbance: &Disturbance) {
+        match disturbance {
+            Disturbance::Answers(id, manner) => peer.say(manner, json!({"id": id.value(), "result": {}})).await,
+            Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
+            Disturbance::Enters(entrance, manner) => {
+                if let Some(message) = entrance.message(self.next_id(), peer.told()) {
+                    peer.say(manner, message).await;
+                }
+            }
+            Disturbance::Other(method, manner) => {
+                peer.say(manner, json!({"id": self.next_id(), "method": text(method), "params": {}})).await;
+            }
+        }
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
+    }
+
+    /// A new connection, as far as it comes.
+    async fn enter(&mut self, epoch: Option<String>, entrance: &Entrance) -> Peer {
+        let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
+        let mut peer = Peer::new(stream, "/result/_meta/reknit.epoch", epoch.clone());
+        if !matches!(entrance, Entrance::Silent) {
+            peer.asks_for_websocket().await;
+        }
+        if let Some(message) = entrance.message(self.next_id(), epoch) {
+            peer.say_rightly(&message).await;
+        }
+        peer
+    }
+
+    fn is_within_limits(&self) {
+        let (counts, limits) = (self.census.counts(), &self.limits);
+        let at_most = |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
+        at_most("connections", counts.connections, limits.connections);
+        at_most("clients", counts.clients, limits.clients);
+        at_most("sessions", counts.sessions, limits.sessions);
+        at_most("chats", counts.chats, limits.sessions * limits.chats);
+        at_most("holds", counts.holds, limits.clients * limits.connections * limits.subscriptions);
+        at_most("turns", counts.turns, limits.sessions * limits.chats);
+        at_most("questions", counts.questions, counts.turns as usize);
+        at_most("actions", counts.actions, limits.log_actions);
+    }
+
+    /// Only the innocent is left, with its session and its chat.
+    fn has_forgotten(&self) {
+        let counts = self.census.counts();
+        let left = [
+            counts.connections,
+            counts.clients,
+            counts.chats,
+            counts.holds,
+            counts.causes,
+            counts.turns,
+            counts.questions,
+            counts.waits,
+        ];
+        assert_eq!(left, [1, 1, 1, 2, 1, 0, 0, 0], "connections, clients, chats, holds, causes, turns, questions, waits");
+    }
+}
+
+/// Says something, asks whoever began the turn, has a tool run, and says something more.
+struct Busy;
+
+impl Agent for Busy {
+    fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // What does not work does not: the turn may be over.
+            let Ok(part) = turn.say("well, ") else { return };
+            let _ = turn.continue_saying(&part, "let us see");
+            if let Some(client) = turn.client.clone().filter(|client| client != INNOCENT) {
+                let _ = turn.ask(&client, "resourceRead", &json!({"uri": "file:///x"})).await;
+            }
+            let tool = if turn.chat.starts_with(INNOCENT) { INNOCENT } else { "p0" };
+            let _ = turn.call(tool, &json!({}), false).await;
+            let _ = turn.say("done");
+        })
+    }
+}
+
+struct Quick;
+
+impl Tool for Quick {
+    fn definition(&self) -> ToolDefinition {
+        named(INNOCENT)
+    }
+
+    fn run(&self, _: Run) -> BoxFuture<'static, ToolCallResult> {
+        Box::pin(std::future::ready(done("1")))
+    }
+}
+
+/// Somebody who uses the host as it is meant.
+struct Innocent {
+    client: Client,
+    titles: u64,
+}
+
+/// The chat of the innocent.
+const CHAT: &str = "innocent/c";
+
+impl Innocent {
+    async fn enter(door: Memory) -> Self {
+        let tools = Toolbox::of([Arc::new(Quick) as Arc<dyn Tool>]);
+        let config = Config { id: Some(INNOCENT.into()), tools, limits: ClientLimits::default(), ..Config::default() };
+        let client = Client::new(&env(door, Arc::new(Unsupported)), Endpoint::tcp("server", 80), config);
+        must("the innocent's session", SOON, client.create_session(INNOCENT)).await.expect("there is room");
+        must("the innocent's chat", SOON, client.create_chat(INNOCENT, CHAT)).await.expect("there is room");
+        for channel in [INNOCENT, CHAT] {
+            must("the innocent's subscription", SOON, client.subscribe(channel)).await.expect("it is there");
+        }
+        must("the innocent's place", SOON, client.join(INNOCENT)).await.expect("there is room");
+        Self { client, titles: 0 }
+    }
+
+    /// The title that it gives is there at once, over the connection that it has had from the beginning.
+    async fn titles(&mut self) {
+        self.titles += 1;
+        let title = format!("title {}", self.titles);
+        let named = serde_json::from_value(json!({"type": "session/titleChanged", "title": title})).expect("an action");
+        must("the innocent's title", SOON, self.client.dispatch(INNOCENT, named)).await.expect("nobody else has a say");
+        match self.client.confirmed(INNOCENT) {
+            Some(SnapshotState::Session(session)) => assert_eq!(session.title, title),
+            other => panic!("in the place of a session: {other:?}"),
+        }
+        assert_eq!(self.client.generation(), 1);
+    }
+
+    /// A turn that it begins is carried out, its tool included.
+    async fn is_served(&self) {
+        must("the innocent's turn", SOON, self.client.start_turn(CHAT, "turn", "go")).await.expect("there is room for one");
+        let over = self.client.until(|client| match client.confirmed(CHAT) {
+            Some(SnapshotState::Chat(chat)) => (chat.turns.len() == 1).then(|| chat.turns[0].response_parts.len()),
+            _ => None,
+        });
+        assert_eq!(timeout(SOON, over).await, Ok(Some(3)), "it was said, done, and said");
+    }
+}
