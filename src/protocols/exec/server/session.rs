@@ -24,7 +24,8 @@
 //! and then the clock stands still. Where a start would find the session full, those go first whose retention, counted from
 //! their close alone, is over: a client that comes and goes for hours does not fill its session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -63,6 +64,8 @@ struct Outgoing {
     wake: Arc<Notify>,
     /// Of each process whose events are being sent: the number that comes next.
     cursors: BTreeMap<ProcessId, u64>,
+    /// The processes that may have told something since they were looked at: whoever has an event to be sent is among them.
+    news: BTreeSet<ProcessId>,
     /// Whose event was sent last.
     turn: Option<ProcessId>,
     /// Of each process that was there before: the number from which on nothing was read yet.
@@ -80,12 +83,19 @@ impl Outgoing {
         Self {
             wake,
             cursors: BTreeMap::new(),
+            news: BTreeSet::new(),
             turn: None,
             unread: BTreeMap::new(),
             grace: now,
             starts: BTreeMap::new(),
             deaf: false,
         }
+    }
+
+    /// Whose turn it is of those that may have told something: of each process one event in turn.
+    fn next(&self) -> Option<&ProcessId> {
+        let behind = self.turn.as_ref().map_or(Unbounded, Excluded);
+        self.news.range((behind, Unbounded)).next().or_else(|| self.news.first())
     }
 
     /// The number from which on nothing may go.
@@ -190,6 +200,14 @@ impl Session {
     /// Has the attached connection look what there is for it.
     fn wake(&self) {
         if let Some(owed) = self.attachment.owed() {
+            owed.wake.notify_one();
+        }
+    }
+
+    /// A process has told something: it is to be sent.
+    fn tells(&mut self, id: &ProcessId) {
+        if let Some(owed) = self.attachment.owed_mut() {
+            owed.news.insert(id.clone());
             owed.wake.notify_one();
         }
     }

@@ -32,8 +32,7 @@ impl Process {
     /// When a read is to be sent, or an answer is overdue.
     fn due(&self, gap_wait: std::time::Duration) -> Option<Instant> {
         match self.reading {
-            Reading::Idle if crate::defect!(LiveGapUnrepaired) => None,
-            Reading::Idle => self.behind_since.map(|since| since + gap_wait),
+            Reading::Idle => self.behind_since.filter(|_| !crate::defect!(LiveGapUnrepaired)).map(|since| since + gap_wait),
             Reading::Asked { until } => Some(until),
             Reading::Again { at } => Some(at),
         }

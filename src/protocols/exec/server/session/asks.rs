@@ -1,7 +1,6 @@
 //! What clients ask a session for, and what it sends them.
 
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -119,19 +118,21 @@ impl Session {
         self.check(by)?;
         let own = self.attached_by() == Some(by);
         let Some(owed) = self.attachment.owed_mut().filter(|owed| own && !owed.deaf) else { return Ok(None) };
-        let processes = &self.processes;
-        let mut find = |(id, cursor): (&ProcessId, &u64)| Some((id.clone(), processes.get(id)?.log.event(*cursor)?));
-        let behind = owed.turn.as_ref().map_or(Unbounded, Excluded);
-        let found = owed.cursors.range((behind, Unbounded)).find_map(&mut find);
-        let Some((id, event)) = found.or_else(|| owed.cursors.iter().find_map(find)) else { return Ok(None) };
-        owed.turn = Some(id.clone());
-        let process = self.processes.get(&id).expect("it was found there");
-        owed.cursors.insert(id.clone(), event.seq + 1);
-        process.resume();
-        if process.closed() && event.seq + 1 == process.log.next() {
-            owed.cursors.remove(&id);
+        while let Some(id) = owed.next().cloned() {
+            let sent = owed.cursors.get(&id).zip(self.processes.get(&id));
+            let Some((event, process)) = sent.and_then(|(cursor, process)| Some((process.log.event(*cursor)?, process))) else {
+                owed.news.remove(&id);
+                continue;
+            };
+            owed.cursors.insert(id.clone(), event.seq + 1);
+            process.resume();
+            if process.closed() && event.seq + 1 == process.log.next() {
+                owed.cursors.remove(&id);
+            }
+            owed.turn = Some(id.clone());
+            return Ok(Some((id, event)));
         }
-        Ok(Some((id, event)))
+        Ok(None)
     }
 }
 

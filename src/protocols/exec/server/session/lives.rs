@@ -81,7 +81,7 @@ impl Session {
         if let (Some(gone), false) = (process.produced(stream, bytes), attached) {
             crate::milestone!("exec.process.evicted", process = run.id.as_str(), seq = gone);
         }
-        self.wake();
+        self.tells(&run.id);
     }
 
     /// An output stream of a process ended.
@@ -107,7 +107,7 @@ impl Session {
         if process.closed() {
             crate::milestone!("exec.process.closed", process = run.id.as_str(), seq = process.log.next() - 1);
         }
-        self.wake();
+        self.tells(&run.id);
     }
 
     /// What the standard input of a process is to be given next.
