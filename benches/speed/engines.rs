@@ -61,7 +61,7 @@ fn compare(meter: &mut Meter, row: &str, what: &str, subject: &Arc<dyn Erased>, 
         let options = Options { engine, ..Options::default() };
         Side::new(move || run(subject, plan, &options).expect("it can be carried out"))
     };
-    let Some([event, ticks]) = meter.turns(row, [on(Engine::Event).times(100), on(Engine::Turmoil)]) else { return };
+    let Some([event, ticks]) = meter.turns(row, [on(Engine::Event).times(100), on(Engine::TURMOIL)]) else { return };
     let figure =
         format!("{:.0} times faster than on stock turmoil, {:.2} ms and {:.0} ms", ticks / event, event * 1e3, ticks * 1e3);
     tell(what, figure, held_to);
