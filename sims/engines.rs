@@ -65,7 +65,7 @@ impl Both {
     }
 
     fn compared(&self) -> Compared {
-        let ticks = match self.on(Engine::Turmoil) {
+        let ticks = match self.on(Engine::TURMOIL) {
             Ok(ticks) => ticks,
             Err(RunError::Plan(_)) => return Compared::Beyond,
             Err(error) => return Compared::Differs(format!("{}, seed {}: {error}\n", self.name, self.plan.seed)),
@@ -147,7 +147,7 @@ fn name(scenario: &Scenario) -> String {
 
 /// Whether a file is for the event engine only.
 fn is_exempt(scenario: &Scenario) -> bool {
-    scenario.not_on(Engine::Turmoil).is_some()
+    scenario.not_on(Engine::TURMOIL).is_some()
 }
 
 /// The runs of the files that are for both engines.
@@ -251,7 +251,7 @@ fn the_page_lists_what_stock_turmoil_cannot_show() {
     let mut table =
         format!("{} of {} files are for the event engine only:\n\n| file | why |\n|---|---|\n", exempt.len(), files.len());
     for (scenario, _) in exempt {
-        let why = scenario.not_on(Engine::Turmoil).unwrap();
+        let why = scenario.not_on(Engine::TURMOIL).unwrap();
         writeln!(table, "| `{}` | {why} |", name(scenario)).expect("a string takes all");
     }
     let path = root().join("docs/engines.md");

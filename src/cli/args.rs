@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::hunt::Pool;
 use crate::schedule::Order;
 use crate::schedule::units::read_duration;
-use crate::world;
+
+use super::carrier::Carrier;
 
 /// Deterministic simulation of protocols that must survive a dropped connection.
 #[derive(Debug, Parser)]
@@ -72,9 +73,8 @@ pub struct Run {
     /// How many seeds of each file, instead of what it says
     #[arg(long, value_name = "N", value_parser = positive)]
     pub seeds: Option<u64>,
-    /// What carries the segments
-    #[arg(long, value_enum, default_value_t)]
-    pub engine: Engine,
+    #[command(flatten)]
+    pub carrier: Carrier,
     /// Repeat every run, and compare digest and verdict
     #[arg(long)]
     pub check: bool,
@@ -229,9 +229,8 @@ pub struct Replay {
     /// Draw the run, too: a page to look at, also over one that is there
     #[arg(long, value_name = "OUT")]
     pub html: Option<PathBuf>,
-    /// What carries the segments
-    #[arg(long, value_enum, default_value_t)]
-    pub engine: Engine,
+    #[command(flatten)]
+    pub carrier: Carrier,
 }
 
 #[derive(Debug, Args)]
@@ -302,24 +301,6 @@ pub struct Select {
     /// The order of packets and timers within a millisecond, instead of what the file says
     #[arg(long, value_enum)]
     pub order: Option<WhichOrder>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// Event-driven: virtual time jumps to the next thing that happens
-    #[default]
-    Event,
-    /// Stock turmoil, in ticks of a millisecond
-    Turmoil,
-}
-
-impl From<Engine> for world::Engine {
-    fn from(engine: Engine) -> Self {
-        match engine {
-            Engine::Event => world::Engine::Event,
-            Engine::Turmoil => world::Engine::Turmoil,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

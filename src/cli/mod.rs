@@ -23,6 +23,7 @@ use crate::hunt::fresh::{self, Fresh};
 use crate::subject::Erased;
 
 mod args;
+mod carrier;
 mod check;
 mod ci;
 mod defects;
@@ -45,6 +46,7 @@ mod select;
 mod shrink;
 mod sweep;
 
+pub(crate) use carrier::words_for;
 pub(crate) use ci::{place, plain};
 pub(crate) use github::Github;
 pub(crate) use picture::{Drawn, FOLDER as PICTURES, file as picture_file};

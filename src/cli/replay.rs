@@ -13,7 +13,8 @@ use crate::schedule::units::read_duration;
 use crate::subject::Erased;
 use crate::world::{Detail, Options};
 
-use super::args::{Engine, Replay};
+use super::args::Replay;
+use super::carrier::words_for;
 use super::outputs::Output;
 use super::page::{Page, Stop};
 use super::{files, hunt, picture};
@@ -24,7 +25,7 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let (scenario, subject) = wanted(args, subjects, page)?;
     let output = Output::wanted(args.html.as_ref(), "--html")?;
     let (subject, plan) = (&subject, args.select.plan(&scenario, &subject)?);
-    let options = Options { detail: Detail::Full, engine: args.engine.into(), log: args.log, ..Options::default() };
+    let options = Options { detail: Detail::Full, engine: args.carrier.0, log: args.log, ..Options::default() };
     let case = Case { subject, plan: &plan, expect: &expected(&scenario) };
     let judged = judge(case, &options, |_| true)?;
     let shown = until.map(|until| picture::until(&judged.history, &judged.broken, until)).unwrap_or_default();
@@ -48,8 +49,7 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
 
 /// The command that shows this run again.
 fn again(args: &Replay, program: &str) -> String {
-    let engine = if args.engine == Engine::default() { "" } else { " --engine turmoil" };
-    args.select.command(program, "replay", &args.file) + engine
+    args.select.command(program, "replay", &args.file) + &words_for(args.carrier.0)
 }
 
 /// The scenario that is meant: a file, or what a hunt drew from a seed.

@@ -47,7 +47,7 @@ fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
     let Ran { scenario, tally, .. } = ran;
     let failed = tally.failed.first().filter(|_| scenario.expect.breaks.is_none());
     let broken = failed.map_or(&[][..], |failed| &failed.broken);
-    let replay = failed.map(|it| replay_command(&page.program, scenario, &it.plan, args.engine.into(), &args.select));
+    let replay = failed.map(|it| replay_command(&page.program, scenario, &it.plan, args.carrier.0, &args.select));
     let (property, sentence) = tally.main_sentence(scenario.expect.breaks.as_deref());
     let place = place(&scenario.path, broken, &sentence);
     Break { property, sentence, story: plain(story), replay: replay.unwrap_or_default(), place }
@@ -59,7 +59,7 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     let mut told = match tally.failed.first().filter(|_| scenario.expect.breaks.is_none()) {
         None => format!("{}\n", scenario.path.display()),
         Some(failed) => {
-            let replay = replay_command(&page.program, scenario, &failed.plan, args.engine.into(), &args.select);
+            let replay = replay_command(&page.program, scenario, &failed.plan, args.carrier.0, &args.select);
             first(ran, failed, &replay, args, page)
         }
     };
@@ -78,7 +78,7 @@ fn first(ran: &Ran, failed: &Failed, replay: &str, args: &Run, page: &Page<'_>) 
     let nothing = History::default();
     // A run that got stuck has no record, and would get stuck again.
     let folder = page.pictures.as_deref().filter(|_| history.is_some());
-    let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.engine.into(), replay };
+    let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.carrier.0, replay };
     let picture = folder.map(|folder| drawn.told(&picture::file(folder, plan, broken, &ran.scenario.path)));
     let history = history.as_ref().unwrap_or(&nothing);
     story::failure(&Failure { plan, history, broken, origin: None, replay, picture: picture.as_deref() }, page.width)

@@ -10,9 +10,9 @@ use crate::scenario::Scenario;
 use crate::schedule::words::Fidelity;
 use crate::schedule::{Action, Plan};
 use crate::subject::Erased;
-use crate::world::RunError;
+use crate::world::{Engine, RunError};
 
-use super::args::{Engine, Format, Run};
+use super::args::{Format, Run};
 use super::ci::Ci;
 use super::files::{self, Found};
 use super::page::{Page, Stop};
@@ -80,8 +80,8 @@ fn job(found: Found, args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'
 fn carry_out(job: Job, args: &Run, (before, doing): (u64, &str), page: &mut Page<'_>) -> Result<Ran, Stop> {
     let Job { found, scenario, subject, plans } = job;
     let of = plans.len() as u64;
-    if let Some(why) = scenario.not_on(args.engine.into()) {
-        let engine = if args.engine == Engine::Turmoil { "turmoil" } else { "the event engine" };
+    if let Some(why) = scenario.not_on(args.carrier.0) {
+        let engine = if args.carrier.0.is_like(Engine::TURMOIL) { "turmoil" } else { "the event engine" };
         let verdict = Verdict::NotRun(format!("not on {engine}: {why}"));
         let tally = Tally::default();
         let row = row(&scenario, &subject, &tally, verdict);
@@ -99,7 +99,7 @@ fn carry_out(job: Job, args: &Run, (before, doing): (u64, &str), page: &mut Page
             let verdict = tally.verdict(scenario.expect.breaks.as_deref());
             (tally, verdict)
         }
-        Err(Trouble::Run(RunError::Plan(why))) => match word.filter(|_| args.engine == Engine::Turmoil) {
+        Err(Trouble::Run(RunError::Plan(why))) => match word.filter(|_| args.carrier.0.is_like(Engine::TURMOIL)) {
             Some(word) => (Tally::default(), not_on_turmoil(word, &why)),
             None => return Err(Stop(why)),
         },
@@ -143,7 +143,7 @@ impl Ran {
 
 fn checks(args: &Run, fresh: Option<hunt::Fresh>) -> Checks {
     let check = if args.check { Check::All } else { Check::Share };
-    Checks { check, engine: args.engine.into(), fresh }
+    Checks { check, engine: args.carrier.0, fresh }
 }
 
 fn row(scenario: &Scenario, subject: &Arc<dyn Erased>, tally: &Tally, verdict: Verdict) -> Row {

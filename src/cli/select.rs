@@ -13,6 +13,7 @@ use crate::subject::{Erased, VariantDoc};
 use crate::world::Engine;
 
 use super::args::Select;
+use super::carrier::words_for;
 use super::page::Stop;
 
 impl Select {
@@ -131,10 +132,7 @@ pub fn replay_command(program: &str, scenario: &Scenario, plan: &Plan, engine: E
     if let Some(order) = order.filter(|_| scenario.both_orders || select.order.is_some()) {
         command += &format!(" --order {order}");
     }
-    if engine == Engine::Turmoil {
-        command += " --engine turmoil";
-    }
-    command + &changes(select)
+    command + &words_for(engine) + &changes(select)
 }
 
 /// The defects and limits that the command line changes, as it says them.

@@ -119,6 +119,10 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
         "run --seeds 0",
         "run --seeds many",
         "run --engine steam",
+        "run --engine turmoil --tick 0ms",
+        "run --engine turmoil --tick 5",
+        "run --tick 5ms",
+        "replay a.toml --engine event --tick 5ms",
         "replay",
         "replay a.toml b.toml",
         "diff",
@@ -139,6 +143,10 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
     run --seeds 0                            reknit: invalid value '0' for '--seeds <N>': write a whole number from 1 up
     run --seeds many                         reknit: invalid value 'many' for '--seeds <N>': write a whole number from 1 up
     run --engine steam                       reknit: invalid value 'steam' for '--engine <ENGINE>' [possible values: event, turmoil]
+    run --engine turmoil --tick 0ms          reknit: invalid value '0ms' for '--tick <TIME>': a tick is from `1ms` to `1s` long
+    run --engine turmoil --tick 5            reknit: invalid value '5' for '--tick <TIME>': `5` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
+    run --tick 5ms                           reknit: the event engine has no ticks; `--tick` goes with `--engine turmoil`
+    replay a.toml --engine event --tick 5ms  reknit: the event engine has no ticks; `--tick` goes with `--engine turmoil`
     replay                                   reknit: the following required arguments were not provided: <FILE>
     replay a.toml b.toml                     reknit: unexpected argument 'b.toml' found
     diff                                     reknit: the following required arguments were not provided: <A>

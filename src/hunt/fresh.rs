@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::scenario::{Expect, Scenario};
 use crate::schedule::Plan;
 use crate::subject::Erased;
-use crate::world::{Engine, Options};
+use crate::world::{Engine, Options, Tick};
 
 use super::judge::{Case, judge};
 use super::pool::pulse;
@@ -23,8 +23,8 @@ use super::pool::pulse;
 /// The first argument by which a program is asked.
 pub const ASK: &str = "__digest";
 
-/// A later argument: the run is on stock turmoil.
-const TURMOIL: &str = "turmoil";
+/// How a later argument begins that says that the run is on stock turmoil: the milliseconds of a tick follow.
+const TURMOIL: &str = "turmoil:";
 
 /// A later argument: the run has a twin.
 const TWIN: &str = "twin";
@@ -57,7 +57,10 @@ impl Fresh {
     pub fn ask(&self, plan: &Plan, expect: &Expect, engine: Engine, twin: bool) -> Result<String, String> {
         let mut command = Command::new(&self.program);
         command.arg(ASK).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        command.args((engine == Engine::Turmoil).then_some(TURMOIL)).args(twin.then_some(TWIN));
+        if let Engine::Turmoil(tick) = engine {
+            command.arg(format!("{TURMOIL}{}", tick.length().as_millis()));
+        }
+        command.args(twin.then_some(TWIN));
         let file = Scenario { expect: expect.clone(), ..Scenario::of_plan(plan.clone(), "asked") }.to_toml();
         let mut child = command.spawn().map_err(|error| format!("a fresh process did not start: {error}"))?;
         let said = converse(&mut child, file);
@@ -101,8 +104,15 @@ pub fn answer(file: &str, how: &[&str], subjects: &[Arc<dyn Erased>]) -> Result<
     let scenario = Scenario::parse(file, "-", subjects).map_err(|mistake| mistake.to_string())?;
     let plan = scenario.plans().into_iter().next().ok_or("the file has no plan")?;
     let subject = subjects.iter().find(|subject| subject.name() == plan.subject).ok_or("there is no such subject")?;
-    let engine = if how.contains(&TURMOIL) { Engine::Turmoil } else { Engine::Event };
+    let engine = match how.iter().find_map(|word| word.strip_prefix(TURMOIL)) {
+        Some(millis) => Engine::Turmoil(tick(millis).ok_or("there is no such tick")?),
+        None => Engine::Event,
+    };
     let case = Case { subject, plan: &plan, expect: &scenario.expect };
     let judged = judge(case, &Options { engine, ..Options::default() }, |_| how.contains(&TWIN));
     judged.map(|judged| judged.statement()).map_err(|error| error.to_string())
+}
+
+fn tick(millis: &str) -> Option<Tick> {
+    Tick::of(Duration::from_millis(millis.parse().ok()?))
 }

@@ -93,7 +93,7 @@ const ORDERS: [(&str, Option<Order>); 4] = [
 ];
 
 /// The engines by their names in files.
-const ENGINES: [(&str, Engine); 2] = [("event", Engine::Event), ("turmoil", Engine::Turmoil)];
+const ENGINES: [(&str, Engine); 2] = [("event", Engine::Event), ("turmoil", Engine::TURMOIL)];
 
 /// The directions that a swarm draws from, by their names in files.
 const TOWARD: [(&str, Option<Side>); 3] = [("client", Some(Side::Client)), ("server", Some(Side::Server)), ("both", None)];
@@ -154,7 +154,7 @@ impl Scenario {
 
     /// Why it cannot be shown on an engine, if it says so: it names others, and why.
     pub fn not_on(&self, engine: Engine) -> Option<&str> {
-        self.engines_because.as_deref().filter(|_| !self.engines.contains(&engine))
+        self.engines_because.as_deref().filter(|_| !self.engines.iter().any(|known| known.is_like(engine)))
     }
 
     /// The plans of a schedule: one for each seed, or two where both orders are run. A swarm has none before they are

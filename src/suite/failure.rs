@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cli::{Drawn, PICTURES, colours, picture_file, place, plain, quoted, width};
+use crate::cli::{Drawn, PICTURES, colours, picture_file, place, plain, quoted, width, words_for};
 use crate::history::History;
 use crate::hunt::{Failed, Tally};
 use crate::report::account::{Break, Place};
@@ -111,7 +111,7 @@ fn first(scenario: &Scenario, failed: &Failed, manner: &Manner<'_>) -> String {
 /// The file of a scenario as the command knows it, and the command that shows a run of it again.
 fn replay(scenario: &Scenario, failed: &Failed, engine: Engine) -> (String, String) {
     let file = if scenario.path.as_os_str().is_empty() { "-".into() } else { scenario.path.display().to_string() };
-    let engine = if engine == Engine::Turmoil { " --engine turmoil" } else { "" };
+    let engine = words_for(engine);
     let order = match failed.plan.order {
         Order::PacketsFirst if scenario.both_orders => " --order packets-first",
         Order::TimersFirst if scenario.both_orders => " --order timers-first",

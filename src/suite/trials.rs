@@ -28,7 +28,7 @@ pub fn of(suite: &Arc<Suite>) -> Vec<Trial> {
             let name = format!("{}::kills::{defect}", file.name);
             trials.push(test(suite, name, move |suite| kills(suite, &suite.files[n], &defect)));
         }
-        if scenario.engines.contains(&Engine::Turmoil) {
+        if scenario.engines.contains(&Engine::TURMOIL) {
             let name = format!("{}::turmoil", file.name);
             trials.push(test(suite, name, move |suite| holds_on_turmoil(suite, &suite.files[n])));
         }
@@ -63,11 +63,11 @@ const ON_TURMOIL: usize = 1;
 /// The same on stock turmoil.
 fn holds_on_turmoil(suite: &Suite, file: &File) -> Tested {
     let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
-    let checks = Checks { engine: Engine::Turmoil, ..suite.checks(scenario) };
+    let checks = Checks { engine: Engine::TURMOIL, ..suite.checks(scenario) };
     let mut plans = plans::of(scenario, &suite.subject);
     plans.truncate(ON_TURMOIL);
     let tally = suite.run(scenario, plans, checks)?;
-    failure::unless_good(&suite.subject, scenario, &tally, Engine::Turmoil)
+    failure::unless_good(&suite.subject, scenario, &tally, Engine::TURMOIL)
 }
 
 /// The properties that no single run shows.

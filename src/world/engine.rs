@@ -39,7 +39,7 @@ pub(super) trait Machine {
 pub(super) fn machine(engine: Engine, seed: u64) -> Result<Box<dyn Machine>, RunError> {
     Ok(match engine {
         Engine::Event => Box::new(event::EventMachine::new(seed).map_err(|error| RunError::Runtime(error.to_string()))?),
-        Engine::Turmoil => Box::new(turmoil::TickMachine::new(seed)),
+        Engine::Turmoil(tick) => Box::new(turmoil::TickMachine::new(seed, tick)),
     })
 }
 

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::history::{History, Side, Time, What};
 use crate::probe;
@@ -86,8 +87,38 @@ pub enum Engine {
     /// Event-driven, on `turmoil-net`: virtual time jumps to the next thing that happens.
     #[default]
     Event,
-    /// Stock `turmoil`, in ticks of a millisecond.
-    Turmoil,
+    /// Stock `turmoil`, in ticks.
+    Turmoil(Tick),
+}
+
+impl Engine {
+    /// Stock `turmoil` in its usual ticks, of a millisecond.
+    pub const TURMOIL: Self = Self::Turmoil(Tick::LEAST);
+
+    /// Whether both are the same, whatever their ticks.
+    pub fn is_like(self, other: Self) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+}
+
+/// How far the clock of stock `turmoil` moves at once: whole milliseconds, up to a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick(u16);
+
+impl Tick {
+    /// A millisecond.
+    pub const LEAST: Self = Self(1);
+
+    /// The tick of this length; `None` where it is shorter than a millisecond, longer than a second, or none of whole milliseconds.
+    pub fn of(length: Duration) -> Option<Self> {
+        let millis = u16::try_from(length.as_millis()).ok().filter(|millis| (1..=1_000).contains(millis))?;
+        (Duration::from_millis(millis.into()) == length).then_some(Self(millis))
+    }
+
+    /// How long it is.
+    pub fn length(self) -> Duration {
+        Duration::from_millis(self.0.into())
+    }
 }
 
 /// What a run left behind.
@@ -174,7 +205,7 @@ fn check(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<(), R
         if let Action::Operation(operation) = &step.action {
             subject.check(operation).map_err(|error| RunError::Plan(format!("`{}`: {error}", operation.verb)))?;
         }
-        if let (Action::Fault(fault), Engine::Turmoil) = (&step.action, engine)
+        if let (Action::Fault(fault), Engine::Turmoil(_)) = (&step.action, engine)
             && let Some(why) = turmoil::cannot(fault)
         {
             return Err(RunError::Plan(why.into()));

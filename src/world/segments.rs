@@ -84,7 +84,7 @@ impl World {
     /// A client's kernel sent a SYN: a connection is opened.
     fn opened(&mut self, from: (HostIx, u16), to: (HostIx, u16)) -> Option<(ConnIndex, Side)> {
         let asked = self.opening.iter().position(|(host, opening)| *host == from.0 && opening.to == to);
-        let foreign = asked.is_none() && self.options.engine == Engine::Turmoil;
+        let foreign = asked.is_none() && self.options.engine.is_like(Engine::TURMOIL);
         let opening = match asked {
             Some(at) => self.opening.remove(at).1,
             None if foreign => super::state::Opening { to, label: None, end: SharedEnd::new() },

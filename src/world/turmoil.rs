@@ -1,4 +1,4 @@
-//! The second engine: the same world on stock `turmoil`, in ticks of a millisecond. It is slow; it checks the first one, and shows
+//! The second engine: the same world on stock `turmoil`, in ticks. It is slow; it checks the first one, and shows
 //! that a protocol which lives in turmoil sees the same.
 //!
 //! All of turmoil's links are held, so that turmoil decides nothing. After each tick the world looks at the segments that wait on
@@ -10,8 +10,9 @@
 //! an end that was killed gets its error there, whatever turmoil's own socket still believes, and what that socket says afterwards
 //! is dropped.
 //!
-//! A turn is a tick. In it run the timers of its millisecond first, then what arrived in it, in the order of the hosts; what a
-//! milestone triggers acts at its end. Every host has a runtime of its own, by whose number the world tells whose task speaks.
+//! A turn is a tick. In it run its timers first, then what arrived in it, in the order of the hosts; what a
+//! milestone triggers acts at its end. What happens in a tick is told with its beginning: where ticks are longer than a
+//! millisecond, the world is coarser, and quicker. Every host has a runtime of its own, by whose number the world tells whose task speaks.
 //!
 //! What differs from the event engine, because stock turmoil has no words for it:
 //! - a connection is up when the server's user accepts it, and its client knows at once: a SYN-ACK takes no time, cannot be lost,
@@ -42,7 +43,7 @@ use crate::subject::Root;
 use super::engine::{Machine, Stack};
 use super::local::{self, HostIx};
 use super::state::World;
-use super::{RunError, census};
+use super::{RunError, Tick, census};
 
 mod links;
 mod socket;
@@ -73,6 +74,7 @@ pub(super) struct TickMachine {
     sim: Sim<'static>,
     hosts: Vec<SimHost>,
     shared: Rc<RefCell<Shared>>,
+    tick: Tick,
 }
 
 /// A host of the simulation.
@@ -86,14 +88,14 @@ struct SimHost {
 
 impl TickMachine {
     /// A machine whose `select!` is drawn from `seed`.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, tick: Tick) -> Self {
         let sim = Builder::new()
-            .tick_duration(Duration::from_millis(1))
+            .tick_duration(tick.length())
             .simulation_duration(Duration::MAX)
             .tcp_capacity(SEGMENTS)
             .rng_seed(seed)
             .build();
-        Self { sim, hosts: Vec::new(), shared: Rc::default() }
+        Self { sim, hosts: Vec::new(), shared: Rc::default(), tick }
     }
 
     /// Does what is due, and what the world has ordered. Returns whether there was anything.
@@ -142,7 +144,7 @@ impl TickMachine {
         self.hosts[index.0].known = true;
     }
 
-    /// A millisecond in which all hosts run; `acted` is whether the world did anything before it.
+    /// A tick in which all hosts run; `acted` is whether the world did anything before it.
     fn tick(&mut self, acted: bool) -> Result<(), Stop> {
         self.shared.borrow_mut().links.hand_over(&self.sim);
         let stepped = match catch_unwind(AssertUnwindSafe(|| self.sim.step())) {
@@ -152,7 +154,7 @@ impl TickMachine {
         if local::count_polls() || acted || stepped.is_err() {
             self.end_turn();
         }
-        self.shared.borrow_mut().ticks += 1;
+        self.shared.borrow_mut().passed += self.tick.length();
         local::with(|world| world.forget_time());
         local::progress(TURNS_A_TICK);
         stepped
@@ -237,13 +239,13 @@ mod tests {
 
     #[test]
     fn when_turmoil_gives_up_the_run_is_an_error() {
-        let mut machine = TickMachine::new(1);
+        let mut machine = TickMachine::new(1, Tick::LEAST);
         machine.sim.client("saboteur", async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             Err("of turmoil's own".into())
         });
         let subject = bare(|_| std::future::pending(), |_| std::future::pending());
-        let options = Options { engine: Engine::Turmoil, ..Options::default() };
+        let options = Options { engine: Engine::TURMOIL, ..Options::default() };
         let error = carry_out(&subject, &Plan::new("bare"), &options, None, Box::new(machine)).unwrap_err();
         assert_eq!(error.to_string(), "the engine stopped the run at 0.101 s: of turmoil's own");
     }

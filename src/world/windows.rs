@@ -22,7 +22,7 @@ const SEND_BUFFER: u64 = 64 * 1024;
 impl World {
     /// Whether the windows are the world's to keep.
     pub(super) fn keeps_windows(&self) -> bool {
-        self.options.engine == Engine::Turmoil
+        self.options.engine.is_like(Engine::TURMOIL)
     }
 
     /// How much the user of an end may write now.

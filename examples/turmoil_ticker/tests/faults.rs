@@ -15,7 +15,7 @@ fn ticker(hasty: bool) -> Arc<dyn Erased> {
 
 /// The properties that a run breaks, each with its sentence; nothing where stock turmoil has no word for something in the plan.
 fn broken(subject: &Arc<dyn Erased>, plan: &Plan, expect: &Expect) -> Option<Vec<String>> {
-    let options = Options { engine: Engine::Turmoil, ..Options::default() };
+    let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     match judge(Case { subject, plan, expect }, &options, |_| false) {
         Ok(judged) => Some(judged.broken.iter().map(|broken| format!("{}: {}", broken.property, broken.sentence)).collect()),
         Err(RunError::Plan(_)) => None,

@@ -216,7 +216,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 kills: vec!["stale-close-detaches".into()],
                 seeds,
                 both_orders: both,
-                engines: vec![Engine::Event, Engine::Turmoil],
+                engines: vec![Engine::Event, Engine::TURMOIL],
                 engines_because: Some("both \"carry\" it".into()),
                 expect,
                 ..Scenario::of_plan(plan, title)

@@ -1,5 +1,6 @@
 //! What the world can ask of `turmoil-net`: its sockets, and the kernels of all hosts.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -53,6 +54,8 @@ pub(super) struct EventStack {
     /// The hosts' roots, while they run.
     roots: Vec<Option<JoinHandle<()>>>,
     started: Instant,
+    /// Whether any socket was used, or given anything, since the kernels were asked last what they send.
+    touched: Cell<bool>,
 }
 
 impl EventStack {
@@ -62,7 +65,8 @@ impl EventStack {
         let mut net = Net::with_config(KernelConfig::default().retx_threshold(u32::MAX));
         let (ids, ips): (_, Vec<_>) = hosts.iter().map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str()))).unzip();
         let roots = hosts.iter().map(|_| None).collect();
-        (Self { net: net.enter(), ids, nobody: ips[NOBODY.0], roots, started: Instant::now() }, ips)
+        let touched = Cell::default();
+        (Self { net: net.enter(), ids, nobody: ips[NOBODY.0], roots, started: Instant::now(), touched }, ips)
     }
 }
 
@@ -72,19 +76,25 @@ impl Stack for EventStack {
     }
 
     fn set_current(&self, host: HostIx) {
+        self.touched.set(true);
         turmoil_net::set_current(self.ids[host.0]);
     }
 
+    /// `turmoil-net` looks at every socket of every host each time. Where none was touched, none has anything to send.
     fn egress(&mut self, packets: &mut Vec<Packet>) {
-        self.net.egress_all(packets);
+        if self.touched.take() {
+            self.net.egress_all(packets);
+        }
     }
 
     fn deliver(&mut self, packet: Packet, _: bool) -> Handed {
+        self.touched.set(true);
         self.net.deliver(packet);
         Handed::Taken
     }
 
     fn reset(&mut self, rst: Packet) {
+        self.touched.set(true);
         self.net.deliver(rst);
     }
 

@@ -16,7 +16,7 @@ use crate::schedule::Plan;
 use crate::subject::{Erased, HostContext};
 use crate::world::{Detail, Engine, Options, run};
 
-const ENGINES: [Engine; 2] = [Engine::Event, Engine::Turmoil];
+const ENGINES: [Engine; 2] = [Engine::Event, Engine::TURMOIL];
 
 fn short() -> Plan {
     Plan { horizon: Duration::from_secs(5), ..plan([]) }

@@ -11,7 +11,7 @@ use crate::history::{ConnEnd, History, What};
 use crate::net::Stream;
 use crate::schedule::{Conn, Count, Fault, Host, Learns, Place, Plan};
 use crate::subject::{Erased, HostContext};
-use crate::world::{Engine, Options, RunError, run};
+use crate::world::{Engine, Options, RunError, Tick, run};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -35,7 +35,7 @@ fn by_host(history: &History) -> Vec<String> {
 /// What was said on the second engine, and its history: every host said the same on the first.
 fn on_both(subject: &std::sync::Arc<dyn Erased>, faults: impl IntoIterator<Item = (u64, Fault)>) -> (Vec<String>, History) {
     let plan = short_plan(faults);
-    let [event, ticks] = [Engine::Event, Engine::Turmoil].map(|engine| on(engine, subject, &plan));
+    let [event, ticks] = [Engine::Event, Engine::TURMOIL].map(|engine| on(engine, subject, &plan));
     assert_eq!(by_host(&event), by_host(&ticks));
     assert_eq!(ends(&event), ends(&ticks), "how each end of each connection was over");
     assert_eq!(event.end, ticks.end);
@@ -263,7 +263,7 @@ fn a_connection_that_is_given_up_while_it_opens_is_none() {
     });
     let hang = Fault::Hang { host: "server".into(), lasts: Some(ms(2_500)) };
     let wanted = ["client: given up", "client: given up", "client: hello", "client: hello", "client: hello"];
-    for engine in [Engine::Event, Engine::Turmoil] {
+    for engine in [Engine::Event, Engine::TURMOIL] {
         let said = by_host(&on(engine, &subject, &short_plan([(0, hang.clone())])));
         assert_eq!(said[..5], wanted, "{engine:?}");
         assert_eq!(said[5..].len(), 3, "the server has seen three connections: {said:?}");
@@ -276,10 +276,30 @@ fn the_same_plan_twice_is_the_same_on_turmoil() {
     let digest = |seed| {
         let mut plan = short_plan([(4_500, crash("server", Some(secs(3))))]);
         plan.seed = seed;
-        on(Engine::Turmoil, &subject, &plan).digest
+        on(Engine::TURMOIL, &subject, &plan).digest
     };
     assert_eq!(digest(1), digest(1));
     assert_ne!(digest(1), digest(2));
+}
+
+/// With longer ticks the same is said, and all that happens is told with the beginning of a tick.
+#[test]
+fn longer_ticks_are_a_coarser_clock() {
+    let subject = bare(echo, ask_ten_times);
+    let [fine, coarse] = [1, 20].map(|length| {
+        let tick = Tick::of(ms(length)).unwrap();
+        on(Engine::Turmoil(tick), &subject, &short_plan([]))
+    });
+    assert_eq!(by_host(&fine), by_host(&coarse));
+    assert!(fine.events.iter().any(|event| event.at.0 % 20 != 0));
+    assert!(coarse.events.iter().all(|event| event.at.0 % 20 == 0));
+}
+
+#[test]
+fn a_tick_is_of_whole_milliseconds_and_no_longer_than_a_second() {
+    let lengths = [Duration::ZERO, Duration::from_micros(999), Duration::from_micros(1_500), ms(1_001), secs(u64::MAX / 2)];
+    assert_eq!(lengths.map(Tick::of), [None; 5]);
+    assert_eq!([1, 1_000].map(|length| Tick::of(ms(length)).unwrap().length()), [ms(1), secs(1)]);
 }
 
 #[test]
@@ -290,7 +310,7 @@ fn a_panic_of_a_root_is_an_entry_and_another_one_ends_the_run() {
         history.events.iter().any(says)
     };
     let root = bare(|_| async { panic!("of the root") }, |_| std::future::pending());
-    let history = on(Engine::Turmoil, &root, &short_plan([]));
+    let history = on(Engine::TURMOIL, &root, &short_plan([]));
     assert!(panicked(&history, "of the root (") && history.end.0 > 30_000, "{:?}", history.end);
     let task = bare(
         |_| async {
@@ -299,14 +319,14 @@ fn a_panic_of_a_root_is_an_entry_and_another_one_ends_the_run() {
         },
         |_| std::future::pending(),
     );
-    let history = on(Engine::Turmoil, &task, &short_plan([]));
+    let history = on(Engine::TURMOIL, &task, &short_plan([]));
     assert!(panicked(&history, "of a task (") && history.end.0 < 30_000, "{:?}", history.end);
 }
 
 #[test]
 fn what_turmoil_cannot_express_is_refused() {
     let plan = plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]);
-    let options = Options { engine: Engine::Turmoil, ..Options::default() };
+    let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     let refused = run(&bare(echo, ask_ten_times), &plan, &options).unwrap_err();
     assert!(matches!(refused, RunError::Plan(why) if why.starts_with("accept-then-close")));
 }

@@ -15,7 +15,7 @@ use crate::schedule::{Fault, Orphans, Plan};
 use crate::subject::{Erased, HostContext};
 use crate::world::{Engine, Options, RunError, process, run};
 
-const ENGINES: [Engine; 2] = [Engine::Event, Engine::Turmoil];
+const ENGINES: [Engine; 2] = [Engine::Event, Engine::TURMOIL];
 
 fn secs(n: u64) -> Duration {
     Duration::from_secs(n)

@@ -20,8 +20,8 @@ use super::socket;
 /// What the machine and the stack share.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// Milliseconds that are over.
-    pub ticks: u64,
+    /// The time of the ticks that are over.
+    pub passed: Duration,
     pub orders: Vec<Order>,
     pub links: Links,
     /// The hosts that run, by number and by address.
@@ -40,7 +40,7 @@ pub(super) struct TickStack(pub Rc<RefCell<Shared>>);
 
 impl Stack for TickStack {
     fn passed(&self) -> Duration {
-        Duration::from_millis(self.0.borrow().ticks)
+        self.0.borrow().passed
     }
 
     /// turmoil knows whose runtime it runs.

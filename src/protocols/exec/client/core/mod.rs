@@ -313,13 +313,15 @@ impl Core {
             _ => 0,
         };
         let held_back = self.processes.values().map(Process::held_back);
+        let (held_back_events, held_back_bytes) =
+            held_back.fold((0, 0), |(most_events, most_bytes), (events, bytes)| (events.max(most_events), bytes.max(most_bytes)));
         super::Census {
             calls: self.calls.len() + in_flight,
             processes: self.processes.len(),
             endings: self.endings.len(),
             bodies: self.bodies.len(),
-            held_back_events: held_back.clone().map(|(events, _)| events).max().unwrap_or(0),
-            held_back_bytes: held_back.map(|(_, bytes)| bytes).max().unwrap_or(0),
+            held_back_events,
+            held_back_bytes,
         }
     }
 }

@@ -1,0 +1,62 @@
+//! Random schedules of `exec`, as `reknit hunt exec` runs them: how many a second, how many more on two threads, and how much of
+//! the time goes into what is checked besides the properties.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use reknit::history::History;
+use reknit::hunt::random::{Ground, hunt};
+use reknit::hunt::{Case, Checks, Pool, examine, judge};
+use reknit::scenario::Expect;
+use reknit::world::{Options, RunError};
+
+use super::plans::{default_profile, subject};
+use super::turns::{Meter, Side, tell};
+
+/// What `reknit hunt exec` draws from.
+pub fn ground() -> Ground {
+    let subject = subject("exec");
+    let profile = Arc::new(default_profile(&subject));
+    Ground { subject, profile }
+}
+
+pub fn measure(meter: &mut Meter) {
+    let ground = ground();
+    threads(meter, &ground);
+    checks(meter, &ground);
+}
+
+/// Prints how many schedules a second there are, on one thread and on two.
+fn threads(meter: &mut Meter, ground: &Ground) {
+    let runs = meter.size(500, 10);
+    let on = |jobs| {
+        Side::new(move || {
+            let pool = Pool { jobs, ..Pool::default() };
+            let hunted = hunt(ground, 1..runs + 1, &Checks::default(), &pool, |_, _| ControlFlow::Continue(()));
+            assert_eq!(hunted.expect("they can be run").tally.runs, runs);
+        })
+    };
+    let Some([one, two]) = meter.turns("hunts/threads", [on(1), on(2)]) else { return };
+    tell("hunt exec", format!("{:.0} schedules a second and core", runs as f64 / one), "500, aim 1,000");
+    tell("hunt exec --jobs 2", format!("{:.2} times as many", one / two), "1.8 times as many");
+}
+
+/// Prints how much of the time goes into repeating runs, and how much into twins.
+fn checks(meter: &mut Meter, ground: &Ground) {
+    let (seeds, expect) = (meter.size(300, 5), Expect::default());
+    let all = |work: &dyn Fn(Case<'_>) -> Result<(), RunError>| {
+        for seed in 1..seeds + 1 {
+            work(Case { subject: &ground.subject, plan: &ground.plan(seed), expect: &expect }).expect("it can be run");
+        }
+    };
+    let judged = |has_twin: fn(&History) -> bool| all(&|case| judge(case, &Options::default(), has_twin).map(drop));
+    let sides = [
+        Side::new(|| all(&|case| examine(case, &Checks::default()).map(drop))),
+        Side::new(|| judged(|history| history.stale > 0)),
+        Side::new(|| judged(|_| false)),
+    ];
+    let Some([checked, with_twins, bare]) = meter.turns("hunts/checks", sides) else { return };
+    let share = |of: f64| format!("{:.1} % of the time", of / checked * 100.0);
+    tell("the self-check of hunt exec, which repeats runs", share(checked - with_twins), "5 %");
+    tell("the twins of hunt exec", share(with_twins - bare), "nothing");
+}

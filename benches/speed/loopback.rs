@@ -1,0 +1,203 @@
+//! The product as it is deployed: an exec server and its client over real sockets on 127.0.0.1, with real processes, beside a plain
+//! TCP copy of what the same command prints.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use reknit::Env;
+use reknit::net::Endpoint;
+use reknit::process::Command;
+use reknit::protocols::exec::Server;
+use reknit::protocols::exec::client::{Client, Event, Process};
+use reknit::protocols::exec::limits::{ClientLimits, ServerLimits};
+use reknit::protocols::exec::wire::process::StartParams;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, sink};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use super::turns::{Meter, Side, tell};
+
+/// How many calls are timed in a turn.
+const CALLS: u32 = 100;
+
+/// Prints more than anybody reads.
+const FLOOD: &str = "cat /dev/zero";
+
+pub fn measure(meter: &mut Meter) {
+    let runtime = Runtime::new().expect("the system gives threads");
+    let stage = runtime.block_on(Stage::new());
+    let (bytes, lines) = (meter.size(64_000_000, 1_000_000), meter.size(100_000, 1_000));
+    let blocks = format!("head -c {bytes} /dev/zero");
+    throughput(meter, &runtime, &stage, "blocks", &blocks);
+    let counts = format!("i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); done");
+    throughput(meter, &runtime, &stage, "lines", &counts);
+    latency(meter, &runtime, &stage);
+}
+
+/// Prints how fast the output of a command comes, and how much faster a plain copy of it does.
+fn throughput(meter: &mut Meter, runtime: &Runtime, stage: &Stage, what: &str, script: &str) {
+    let (bytes, events) = (Cell::new(0), Cell::new(0));
+    let sides = [
+        Side::new(|| {
+            let heard = runtime.block_on(async { listen(&stage.start(script).await).await });
+            bytes.set(heard.bytes);
+            events.set(heard.events);
+        }),
+        Side::new(|| assert_eq!(runtime.block_on(plain_copy(script)), bytes.get(), "the same bytes")),
+    ];
+    let Some([exec, plain]) = meter.turns(&format!("loopback/{what}"), sides) else { return };
+    let [rate, plain_rate] = [exec, plain].map(|seconds| bytes.get() as f64 / seconds / 1e6);
+    let (events, times) = (events.get() as f64 / exec, exec / plain);
+    let figure = format!("{rate:.0} MB/s, {events:.0} events/s; a plain TCP copy {plain_rate:.0} MB/s, {times:.1} times as fast");
+    tell(&format!("exec over loopback, output in {what}"), figure, "nothing");
+}
+
+/// Prints how long a call takes beside a flood, and on a quiet connection.
+fn latency(meter: &mut Meter, runtime: &Runtime, stage: &Stage) {
+    let quiet = runtime.block_on(stage.start("cat"));
+    let mut slow = Vec::new();
+    let sides = [
+        Side::clocked(|| runtime.block_on(calls_beside_a_flood(stage, &quiet, &mut slow))),
+        Side::clocked(|| mean(&runtime.block_on(calls(&quiet)))),
+        Side::clocked(|| runtime.block_on(plain_echo())),
+    ];
+    let Some([beside, alone, plain]) = meter.turns("loopback/calls", sides) else { return };
+    slow.sort();
+    let [beside, alone, plain] = [beside, alone, plain].map(|seconds| format!("{:.0} µs", seconds * 1e6));
+    let slowest = slow[slow.len() * 99 / 100].as_micros();
+    let figure = format!("{beside}, 99 of 100 within {slowest} µs; without the flood {alone}; a plain TCP echo {plain}");
+    tell("a call over loopback while a process floods", figure, "nothing");
+}
+
+/// A client and its server, as they are deployed.
+struct Stage {
+    client: Client,
+    /// How many processes were started: each has a name of its own.
+    started: Cell<u64>,
+    _server: JoinSet<()>,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let env = Env::real();
+        let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.expect("there is a free port");
+        let at = listener.endpoint();
+        let mut serving = JoinSet::new();
+        serving.spawn(Server::new(&env, ServerLimits::default()).serve(listener));
+        Self { client: Client::start(&env, at, ClientLimits::default()), started: Cell::default(), _server: serving }
+    }
+
+    async fn start(&self, script: &str) -> Process {
+        self.started.set(self.started.get() + 1);
+        let Command { argv, env, .. } = shell(script);
+        let spec = StartParams {
+            process_id: self.started.get().to_string(),
+            argv,
+            cwd: "/".into(),
+            env: BTreeMap::from_iter(env),
+            pipe_stdin: true,
+            ..StartParams::default()
+        };
+        self.client.launch(spec).await.expect("it can be started")
+    }
+}
+
+/// What is heard of a process.
+struct Heard {
+    bytes: u64,
+    events: u64,
+}
+
+/// Listens to a process to its end.
+async fn listen(process: &Process) -> Heard {
+    let (mut heard, mut events) = (Heard { bytes: 0, events: 0 }, process.events());
+    while let Some(event) = events.next().await {
+        match event {
+            Event::Output { bytes, .. } => {
+                heard.bytes += bytes.len() as u64;
+                heard.events += 1;
+            }
+            Event::Failed(failure) => panic!("{failure}"),
+            Event::Exited { .. } | Event::Closed { .. } => {}
+        }
+    }
+    heard
+}
+
+/// How long each of some calls takes, one after another.
+async fn calls(process: &Process) -> Vec<Duration> {
+    let mut took = Vec::new();
+    for _ in 0..CALLS {
+        let start = Instant::now();
+        process.read(0, None, Duration::ZERO).await.expect("it is answered");
+        took.push(start.elapsed());
+    }
+    took
+}
+
+/// The same, while another process floods the connection; its mean, and all of them into `slow`.
+async fn calls_beside_a_flood(stage: &Stage, quiet: &Process, slow: &mut Vec<Duration>) -> Duration {
+    let flood = stage.start(FLOOD).await;
+    let mut listening = JoinSet::new();
+    let listener = flood.clone();
+    listening.spawn(async move { listen(&listener).await });
+    flood.wake().changed().await.expect("it floods");
+    let took = calls(quiet).await;
+    flood.terminate().await.expect("it is ended");
+    let heard = listening.join_next().await.expect("somebody listens").expect("nothing was lost");
+    assert!(heard.events > 0);
+    slow.extend(&took);
+    mean(&took)
+}
+
+/// Copies what a command prints over a TCP connection; how many bytes came.
+async fn plain_copy(script: &str) -> u64 {
+    let (mut near, mut far) = connection().await;
+    let mut child = Env::real().launch.launch(&shell(script)).await.expect("it can be started");
+    let mut stdout = child.stdout().expect("it has a pipe");
+    let mut copying = JoinSet::new();
+    copying.spawn(async move {
+        copy(&mut stdout, &mut far).await.expect("somebody reads");
+    });
+    copy(&mut near, &mut sink()).await.expect("it is read to its end")
+}
+
+/// How long an echo over a TCP connection takes, on average.
+async fn plain_echo() -> Duration {
+    let (mut near, mut far) = connection().await;
+    let mut echoing = JoinSet::new();
+    echoing.spawn(async move {
+        let (mut reads, mut writes) = far.split();
+        copy(&mut reads, &mut writes).await
+    });
+    let (start, mut heard) = (Instant::now(), [0; 5]);
+    for _ in 0..CALLS {
+        near.write_all(b"hello").await.expect("somebody reads");
+        near.read_exact(&mut heard).await.expect("somebody answers");
+    }
+    start.elapsed() / CALLS
+}
+
+/// Both ends of a connection.
+async fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+    let at = listener.local_addr().expect("it has an address");
+    let near = TcpStream::connect(at).await.expect("somebody listens");
+    let (far, _) = listener.accept().await.expect("somebody connects");
+    for end in [&near, &far] {
+        end.set_nodelay(true).expect("it is open");
+    }
+    (near, far)
+}
+
+/// A shell that runs `script`.
+fn shell(script: &str) -> Command {
+    let argv = ["/bin/sh", "-c", script].map(str::to_owned).into();
+    Command { argv, env: vec![("PATH".into(), "/usr/bin:/bin".into())], ..Command::default() }
+}
+
+fn mean(times: &[Duration]) -> Duration {
+    times.iter().sum::<Duration>() / times.len() as u32
+}

@@ -1,0 +1,67 @@
+//! What is run: subjects, and plans made by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reknit::hunt::{Case, Check, Checks, Examined, examine};
+use reknit::scenario::{Body, Expect, Scenario};
+use reknit::schedule::{Action, Host, Operation, Plan, Profile, Step, When};
+use reknit::subject::Erased;
+use reknit::world::{Options, Outcome, run};
+use serde_json::{Map, Value, json};
+
+/// A subject that is built in.
+pub fn subject(name: &str) -> Arc<dyn Erased> {
+    reknit::subjects::built_in().into_iter().find(|subject| subject.name() == name).expect("it is built in")
+}
+
+/// The profile from which a hunt draws by default.
+pub fn default_profile(subject: &Arc<dyn Erased>) -> Profile {
+    let text = subject.swarm().expect("it has a swarm of its own");
+    let scenario = Scenario::parse(text, "default", std::slice::from_ref(subject)).expect("it is well-formed");
+    match scenario.body {
+        Body::Swarm(profile) => *profile,
+        Body::Schedule(_) => panic!("a swarm has no steps"),
+    }
+}
+
+/// A plan of `subject` in which nothing happens.
+pub fn nothing(subject: &str, horizon: Duration) -> Plan {
+    Plan { horizon, ..Plan::new(subject) }
+}
+
+/// An operation of the n-th client at a time.
+pub fn ask(client: u32, at: Duration, verb: &str, field: &str, value: &str) -> Step {
+    let fields = Map::from_iter([(field.to_owned(), Value::from(value))]);
+    let operation = Operation { verb: verb.to_owned(), client: Host::client(client), fields };
+    Step { when: When::At(at), action: Action::Operation(operation) }
+}
+
+/// `processes` processes of each of `clients` clients, which print a line a second each, one after another; and how many lines
+/// there are in all.
+pub fn lines(clients: u32, processes: u32, lines: u32) -> (Plan, u32) {
+    let mut plan = Plan { clients, ..nothing("exec", Duration::from_secs(u64::from(lines) + 3)) };
+    let all = clients * processes;
+    let mut table = Map::new();
+    for n in 0..all {
+        let name = format!("p{}", n + 1);
+        let at = Duration::from_secs(1) + Duration::from_secs(1) * n / all;
+        plan.steps.push(ask(n % clients + 1, at, "start", "process", &name));
+        table.insert(name, json!({ "print": { "lines": lines, "every": "1s" } }));
+    }
+    plan.setup.insert("process".to_owned(), table.into());
+    (plan, all * lines)
+}
+
+/// Carries a plan out.
+pub fn carry_out(subject: &Arc<dyn Erased>, plan: &Plan) -> Outcome {
+    run(subject, plan, &Options::default()).expect("it can be carried out")
+}
+
+/// The same, judged, and not repeated.
+pub fn judged(subject: &Arc<dyn Erased>, plan: &Plan) -> Examined {
+    let checks = Checks { check: Check::None, ..Checks::default() };
+    let examined = examine(Case { subject, plan, expect: &Expect::default() }, &checks).expect("it can be carried out");
+    assert!(examined.broken.is_empty(), "{:?}", examined.broken);
+    examined
+}

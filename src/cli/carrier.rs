@@ -1,0 +1,76 @@
+//! What carries the segments, as the command line says it: `--engine turmoil --tick 5ms`.
+
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
+
+use crate::schedule::units::{duration, read_duration};
+use crate::world::{Engine, Tick};
+
+/// The engine that is meant, with its ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Carrier(pub Engine);
+
+/// The same, word by word.
+#[derive(Debug, Args)]
+struct Words {
+    /// What carries the segments
+    #[arg(long, value_enum, default_value_t)]
+    engine: Name,
+    /// How far the clock of stock turmoil moves at once: the longer, the coarser and quicker [default: 1ms]
+    #[arg(long, value_name = "TIME", value_parser = tick)]
+    tick: Option<Tick>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// Event-driven: virtual time jumps to the next thing that happens
+    #[default]
+    Event,
+    /// Stock turmoil, in ticks
+    Turmoil,
+}
+
+/// Reads a tick.
+fn tick(text: &str) -> Result<Tick, String> {
+    let length: Duration = read_duration(text).map_err(|error| error.to_string())?;
+    Tick::of(length).ok_or_else(|| "a tick is from `1ms` to `1s` long".into())
+}
+
+impl FromArgMatches for Carrier {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        match Words::from_arg_matches(matches)? {
+            Words { engine: Name::Event, tick: None } => Ok(Self(Engine::Event)),
+            Words { engine: Name::Event, tick: Some(_) } => Err(Error::raw(
+                ErrorKind::ArgumentConflict,
+                "the event engine has no ticks; `--tick` goes with `--engine turmoil`",
+            )),
+            Words { engine: Name::Turmoil, tick } => Ok(Self(tick.map_or(Engine::TURMOIL, Engine::Turmoil))),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Carrier {
+    fn augment_args(command: Command) -> Command {
+        Words::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Words::augment_args_for_update(command)
+    }
+}
+
+/// How a command line asks for an engine, with a space before it; nothing for the one that needs no asking.
+pub(crate) fn words_for(engine: Engine) -> String {
+    match engine {
+        Engine::Event => String::new(),
+        Engine::TURMOIL => " --engine turmoil".to_owned(),
+        Engine::Turmoil(tick) => format!(" --engine turmoil --tick {}", duration(tick.length())),
+    }
+}
