@@ -288,10 +288,10 @@ impl Core {
 
     /// Says for whom it begins to wait, and for whom it does so no more.
     fn tell_waits(&mut self) {
-        let waited = |(name, client): (&String, &'_ Client)| {
-            client.waited_for().into_iter().map(|channel| (name.clone(), channel.clone())).collect::<Vec<_>>()
-        };
-        let waits: BTreeSet<(String, String)> = self.clients.iter().flat_map(waited).collect();
+        let mut waits = BTreeSet::new();
+        for (name, client) in &self.clients {
+            waits.extend(client.waited_for().into_iter().map(|channel| (name.clone(), channel.clone())));
+        }
         for (client, channel) in self.waits.difference(&waits) {
             crate::milestone!("toolcall.host.waits-no-more", client = client.as_str(), channel = channel.as_str());
         }
