@@ -2,8 +2,9 @@
 //!
 //! What it says is the stream of the turn. That a turn of a call's has begun is the effect of that call.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -15,7 +16,7 @@ use crate::history::{Call, Stream};
 use crate::net::BoxFuture;
 use crate::protocols::toolcall::host::{self, CallId, Ended, Owner, Turn};
 use crate::schedule::Plan;
-use crate::subject::Recorder;
+use crate::subject::{Disk, Recorder};
 use crate::subjects::records;
 
 /// How a turn that is over ends for whoever reads it, be it that it was cancelled.
@@ -27,11 +28,24 @@ pub(super) struct Player {
     plan: Arc<Plan>,
     record: Recorder,
     questions: Arc<AtomicU64>,
+    /// The calls whose turns began in this life of the host; its disk knows those of all lives.
+    begun: Arc<Mutex<BTreeSet<Call>>>,
+    disk: Disk,
 }
 
 impl Player {
-    pub(super) fn new(plan: Arc<Plan>, record: Recorder) -> Self {
-        Self { plan, record, questions: Arc::default() }
+    pub(super) fn new(plan: Arc<Plan>, record: Recorder, disk: Disk) -> Self {
+        Self { plan, record, questions: Arc::default(), begun: Arc::default(), disk }
+    }
+
+    /// A turn of a call's begins. One that began in an earlier life of the host died with that: it is the same effect.
+    fn begins(&self, call: Call, chat: &str) {
+        let key = format!("began {call}");
+        let is_new = self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(call);
+        if !is_new || self.disk.read(&key).is_none() {
+            self.record.effect(call, chat);
+        }
+        self.disk.write(&key, "");
     }
 }
 
@@ -41,7 +55,7 @@ impl host::Agent for Player {
         Box::pin(async move {
             let stream = Stream::from(turn.id.as_str());
             if let Ok(call) = turn.text.parse() {
-                player.record.effect(Call(call), turn.chat.as_str());
+                player.begins(Call(call), &turn.chat);
             }
             let script = setup::turn(&player.plan, records::declared(&turn.id)).script;
             let _ends = Ends { record: player.record.clone(), stream: stream.clone() };

@@ -117,7 +117,7 @@ impl Subject for Toolcall {
         let config = host::Config {
             provider: archive::PROVIDER.to_owned(),
             tokens: [(archive::PROVIDER.to_owned(), TOKEN.to_owned())].into_iter().collect(),
-            agent: std::sync::Arc::new(agent::Player::new(host.plan.clone(), host.record.clone())),
+            agent: std::sync::Arc::new(agent::Player::new(host.plan.clone(), host.record.clone(), host.disk.clone())),
             archive: std::sync::Arc::new(archive::DiskArchive::new(host.plan.clone(), host.disk.clone())),
             limits: limits::host_limits(&host.limits),
         };

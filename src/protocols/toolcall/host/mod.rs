@@ -70,9 +70,7 @@ pub struct Config {
 enum Done {
     Connection,
     /// A restore of a channel is over.
-    Restored(String, Option<Stored>),
-    /// A restore took too long. Another one of the same channel may be under way by now: nothing is said of that.
-    Late,
+    Restored(String, u64, Option<Stored>),
     /// An agent is done with a turn.
     Turn(String, String),
 }
@@ -156,16 +154,14 @@ impl Tasks {
     fn start(&mut self, effect: Effect) {
         let shared = &self.host.shared;
         match effect {
-            Effect::Restore(channel) => {
+            Effect::Restore(channel, number) => {
                 let loaded = shared.archive.load(channel.clone());
                 // By then the core has given it up: nobody waits, and nothing is left.
                 let patience =
                     if crate::defect!(RestoreWithoutDeadline) { EVER } else { shared.limits.restore_deadline + A_MOMENT };
                 self.all.spawn(async move {
-                    match timeout(patience, loaded).await {
-                        Ok(stored) => Done::Restored(channel, stored),
-                        Err(_) => Done::Late,
-                    }
+                    let stored = timeout(patience, loaded).await;
+                    Done::Restored(channel, number, stored.ok().flatten())
                 });
             }
             Effect::Save(channel, stored) => shared.archive.save(&channel, *stored),
@@ -190,8 +186,8 @@ impl Tasks {
     fn done(&mut self, done: Result<Done, JoinError>) {
         let mut core = self.host.shared.core();
         match done {
-            Ok(Done::Connection | Done::Late) => {}
-            Ok(Done::Restored(channel, stored)) => core.restored(&channel, stored, Instant::now()),
+            Ok(Done::Connection) => {}
+            Ok(Done::Restored(channel, number, stored)) => core.restored(&channel, number, stored, Instant::now()),
             Ok(Done::Turn(chat, turn)) => {
                 core.end_turn(&chat, &turn, true, Instant::now());
                 self.turns.remove(&(chat, turn));

@@ -53,7 +53,7 @@ struct Walk {
     now: Instant,
     host: Core,
     archive: BTreeMap<String, Stored>,
-    restoring: Vec<String>,
+    restoring: Vec<(String, u64)>,
     windows: Vec<Window>,
     ways: BTreeMap<ConnId, Way>,
     connections: u64,
@@ -139,7 +139,7 @@ impl Walk {
     fn settle(&mut self) {
         while let Some(effect) = self.host.effect() {
             match effect {
-                Effect::Restore(channel) => self.restoring.push(channel),
+                Effect::Restore(channel, number) => self.restoring.push((channel, number)),
                 Effect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
                 Effect::Forget(channel) => drop(self.archive.remove(&channel)),
                 Effect::Begin { .. } | Effect::Stop { .. } => {}
@@ -365,9 +365,9 @@ impl Walk {
     }
 
     fn restore(&mut self) {
-        if let Some(channel) = self.restoring.pop() {
+        if let Some((channel, number)) = self.restoring.pop() {
             let stored = self.archive.get(&channel).cloned();
-            self.host.restored(&channel, stored, self.now);
+            self.host.restored(&channel, number, stored, self.now);
         }
     }
 

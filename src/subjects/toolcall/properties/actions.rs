@@ -31,7 +31,8 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
                 happened.entry(*call).or_insert(event.at);
                 Some(*call)
             }
-            What::Answered { call, result } if result.starts_with("refused") => {
+            // That there is no such channel any more says nothing of what happened there before.
+            What::Answered { call, result } if result.starts_with("refused") && !result.ends_with("no such channel") => {
                 refused.insert(*call, result);
                 Some(*call)
             }

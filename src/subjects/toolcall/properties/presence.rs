@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::story::{CallStory, Story, text, window};
+use super::story::{CallStory, FailedCall, Story, text, window};
 use crate::history::{Time, What};
 use crate::property::Broken;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
@@ -16,7 +16,7 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Broken> {
         let looks = |channel| story.looks_at(window(owner), channel, at, at);
         let sentence = if owner == STRANGER {
             format!("{}: it was failed, though nothing is known of its owner's absence (at {at})", failed.call)
-        } else if story.lives(owner, at.before(MS)) && story.lives(owner, at) && looks(failed.chat) && looks(SESSION) {
+        } else if lives(story, failed, at.before(MS)) && lives(story, failed, at) && looks(failed.chat) && looks(SESSION) {
             format!(
                 "{}: it was failed, though its owner {owner} was connected, and looked at {} (at {at})",
                 failed.call, failed.chat
@@ -27,6 +27,12 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Broken> {
         found.push(broken("no_live_client_failed", at, None, sentence));
     }
     found
+}
+
+/// Whether the owner of a call that was failed had a connection then that counts: a second one may not have been given the chat,
+/// and says nothing against a release.
+fn lives(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
+    story.of_client(failed.owner, at).any(|attached| attached.lives(at) && (failed.away || !attached.second))
 }
 
 const MS: Duration = Duration::from_millis(1);

@@ -1,6 +1,7 @@
 //! G5: what a window knows of a channel is what the host has, and what it missed is said again where that can be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::story::{Story, text, window};
 use crate::history::{Time, What};
@@ -8,6 +9,7 @@ use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
+use crate::subjects::toolcall::setup::SESSION;
 
 /// What is known of a channel somewhere: what it settled on, and since when.
 type Settled<'a> = Option<(&'a str, Time)>;
@@ -90,6 +92,10 @@ impl<'a> AtRest<'_, 'a> {
         let Some(Some((known, here))) = self.known.get(&(host, channel, second)).copied() else { return };
         let Some(Some((truth, there))) = self.truth.get(channel).copied() else { return };
         if known == truth || known == GONE {
+            return;
+        }
+        // That a chat is gone is said in its session.
+        if truth == GONE && !self.story.looks_at(host, SESSION, there, at.before(Duration::from_millis(1))) {
             return;
         }
         if second && !self.is_of_the_only_second(host, here, at) {

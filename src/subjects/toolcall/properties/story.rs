@@ -341,7 +341,7 @@ pub(super) fn window(client: &str) -> &str {
 
 impl<'a> Story<'a> {
     /// The connections of a client that were taken in by a moment.
-    fn of_client<'s>(&'s self, client: &'s str, by: Time) -> impl Iterator<Item = &'s Attached<'a>> {
+    pub(super) fn of_client<'s>(&'s self, client: &'s str, by: Time) -> impl Iterator<Item = &'s Attached<'a>> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
     }
 

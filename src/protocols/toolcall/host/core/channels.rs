@@ -32,10 +32,19 @@ pub(super) struct Channel {
     pub(super) session: Option<String>,
     /// `None` while it is not in memory.
     pub(super) state: Option<SnapshotState>,
-    /// Until when a restore may take, where one is under way.
-    pub(super) restoring: Option<Instant>,
+    /// The restore that is under way.
+    pub(super) restoring: Option<Restoring>,
     /// How many bytes its state has, at most and about.
     pub(super) weight: usize,
+}
+
+/// A restore that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Restoring {
+    /// What tells it from others of the same channel, which came to nothing.
+    number: u64,
+    /// How long it may take.
+    pub(super) until: Instant,
 }
 
 impl Channel {
@@ -99,6 +108,7 @@ impl Core {
 
     /// Makes sure that a channel is in memory, or will be: returns whether it is.
     pub(super) fn load(&mut self, channel: &str, now: Instant) -> bool {
+        let number = self.serial + 1;
         let until = now + self.limits.restore_deadline;
         let known = self.channels.entry(channel.to_owned());
         let known = known.or_insert_with(|| Channel::absent(None));
@@ -106,17 +116,19 @@ impl Core {
             return true;
         }
         if known.restoring.is_none() {
-            known.restoring = Some(until);
+            known.restoring = Some(Restoring { number, until });
+            self.serial = number;
             crate::milestone!("toolcall.host.restoring", channel);
-            self.ask_outside(Effect::Restore(channel.to_owned()));
+            self.ask_outside(Effect::Restore(channel.to_owned(), number));
         }
         false
     }
 
-    /// A restore is over.
-    pub fn restored(&mut self, channel: &str, stored: Option<Stored>, now: Instant) {
+    /// The restore of this number is over. One that was given up, or whose channel has gone since, says nothing of another.
+    pub fn restored(&mut self, channel: &str, number: u64, stored: Option<Stored>, now: Instant) {
         self.catch_up(now);
-        let Some(known) = self.channels.get_mut(channel).filter(|known| known.restoring.is_some()) else { return };
+        let is_it = |known: &&mut Channel| known.restoring.is_some_and(|restoring| restoring.number == number);
+        let Some(known) = self.channels.get_mut(channel).filter(is_it) else { return };
         known.restoring = None;
         if let Some(stored) = stored
             && known.state.is_none()
@@ -141,7 +153,7 @@ impl Core {
         if crate::defect!(RestoreWithoutDeadline) {
             return;
         }
-        let late = self.channels.iter().filter(|(_, channel)| channel.restoring.is_some_and(|until| until <= now));
+        let late = self.channels.iter().filter(|(_, channel)| channel.restoring.is_some_and(|restoring| restoring.until <= now));
         for channel in late.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             if let Some(known) = self.channels.get_mut(&channel) {
                 known.restoring = None;

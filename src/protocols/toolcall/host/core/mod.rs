@@ -60,8 +60,8 @@ pub struct Identity {
 /// What is to be done outside.
 #[derive(Debug)]
 pub enum Effect {
-    /// A channel is to be restored; [`Core::restored`] wants to hear of it.
-    Restore(String),
+    /// A channel is to be restored; [`Core::restored`] wants to hear of it, with this number.
+    Restore(String, u64),
     /// A channel is to be kept, for a restore.
     Save(String, Box<Stored>),
     /// A channel is gone, and nothing of it is to be kept.
@@ -206,7 +206,7 @@ impl Core {
     /// When something is due though nothing comes.
     pub fn due(&self) -> Option<Instant> {
         let leases = self.clients.values().filter_map(|client| client.due(&self.limits));
-        let restores = self.channels.values().filter_map(|channel| channel.restoring);
+        let restores = self.channels.values().filter_map(|channel| channel.restoring.map(|restoring| restoring.until));
         let restores = restores.filter(|_| !crate::defect!(RestoreWithoutDeadline));
         let handshakes = self.transports.values().filter_map(Transport::handshake_until);
         let asked = self.reverse.values().map(|asked| asked.until);

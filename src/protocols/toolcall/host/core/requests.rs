@@ -339,6 +339,11 @@ impl Core {
         let Some(session) = self.channels.get(&chat).and_then(|known| known.session.clone()) else {
             return refused(code::NOT_FOUND, "there is no such chat");
         };
+        // Whoever looks at the session hears of it by what happens there.
+        let lists = |session: &SessionState| session.chats.iter().any(|known| known.resource == chat);
+        if !matches!(self.state(&session), Some(SnapshotState::Session(state)) if lists(state)) {
+            return refused(code::SESSION_NOT_FOUND, "its session is not here");
+        }
         self.remove_channel(&chat, now);
         let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat });
         self.apply(&session, removed, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;

@@ -33,6 +33,8 @@ struct Host {
     archive: BTreeMap<String, Stored>,
     /// Restores that wait for the test; `None` where they are answered at once.
     restores: Option<Vec<String>>,
+    /// The number of the newest restore of each channel.
+    numbers: BTreeMap<String, u64>,
     told: Vec<String>,
     /// What was pulled, and not looked at.
     inbox: BTreeMap<ConnId, Vec<Value>>,
@@ -51,7 +53,17 @@ impl Host {
         let identity = Identity { epoch: epoch.into(), provider: "agent".into(), tokens };
         let core = Core::new(limits, identity, Env::real().clock);
         let (told, inbox, archive) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Self { core, now: Instant::now(), connections: 0, requests: 0, archive, restores: None, told, inbox }
+        Self {
+            core,
+            now: Instant::now(),
+            connections: 0,
+            requests: 0,
+            archive,
+            restores: None,
+            numbers: BTreeMap::new(),
+            told,
+            inbox,
+        }
     }
 
     /// Lets time pass, and the host do what is due in it.
@@ -69,10 +81,13 @@ impl Host {
     fn carry_out(&mut self) {
         while let Some(effect) = self.core.effect() {
             match effect {
-                Effect::Restore(channel) => match &mut self.restores {
-                    Some(restores) => restores.push(channel),
-                    None => self.restored(&channel),
-                },
+                Effect::Restore(channel, number) => {
+                    self.numbers.insert(channel.clone(), number);
+                    match &mut self.restores {
+                        Some(restores) => restores.push(channel),
+                        None => self.restored(&channel),
+                    }
+                }
                 Effect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
                 Effect::Forget(channel) => drop(self.archive.remove(&channel)),
                 Effect::Begin { chat, turn, .. } => self.told.push(format!("begin {chat} {turn}")),
@@ -81,10 +96,10 @@ impl Host {
         }
     }
 
-    /// A restore is over, with what the archive has.
+    /// The newest restore of a channel is over, with what the archive has.
     fn restored(&mut self, channel: &str) {
         let stored = self.archive.get(channel).cloned();
-        self.core.restored(channel, stored, self.now);
+        self.core.restored(channel, self.numbers[channel], stored, self.now);
         self.carry_out();
     }
 

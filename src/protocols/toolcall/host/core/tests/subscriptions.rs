@@ -103,6 +103,30 @@ fn who_waits_for_a_chat_that_goes_hears_that_there_is_none() {
 }
 
 #[test]
+fn a_chat_that_was_disposed_of_while_it_was_restored_does_not_come_back() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
+    host.restores = Some(Vec::new());
+    host.request(conn, "subscribe", json!({ "channel": "c" }));
+    let (number, stored) = (host.numbers["c"], host.archive.get("c").cloned());
+    host.ask(conn, "disposeChat", json!({ "channel": "c" }));
+    let again = host.request(conn, "subscribe", json!({ "channel": "c" }));
+    host.core.restored("c", number, stored, host.now);
+    assert_eq!(host.answer(conn, again), None, "what was read before says nothing");
+    assert_eq!(host.core.state("c"), None);
+    host.restored("c");
+    assert_eq!(host.answer(conn, again).unwrap()["error"]["code"], -32008);
+}
+
+#[test]
+fn a_chat_whose_session_is_not_here_is_not_disposed_of() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.core.channels.get_mut("s").unwrap().state = None;
+    assert_eq!(host.ask(conn, "disposeChat", json!({ "channel": "c" }))["error"]["code"], -32001);
+    assert!(host.core.state("c").is_some());
+}
+
+#[test]
 fn who_subscribes_again_is_given_the_state_and_goes_on_being_told() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 1, "s", title("x"));
