@@ -166,7 +166,9 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
 }
 
 fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
-    setup::tools_of(story.evidence.plan, host).iter().any(|(name, _)| Some(name.as_str()) == call.tool)
+    let tools = setup::tools_of(story.evidence.plan, host);
+    // Who offers more than the host takes is not let in.
+    tools.len() <= story.host_limits.tools && tools.iter().any(|(name, _)| Some(name.as_str()) == call.tool)
 }
 
 fn offers_another(story: &Story<'_>, call: &CallStory<'_>, at: Time) -> bool {

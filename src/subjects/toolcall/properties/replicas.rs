@@ -9,6 +9,7 @@ use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
+use crate::subjects::toolcall::settling::SETTLES;
 use crate::subjects::toolcall::setup::SESSION;
 
 /// What is known of a channel somewhere: what it settled on, and since when.
@@ -94,8 +95,9 @@ impl<'a> AtRest<'_, 'a> {
         if known == truth || known == GONE {
             return;
         }
-        // That a chat is gone is said in its session.
-        if truth == GONE && !self.story.looks_at(host, SESSION, there, at.before(Duration::from_millis(1))) {
+        // That a chat is gone is said in its session, to whoever looked at that before.
+        let before = there.before(SETTLES + self.story.moment());
+        if truth == GONE && !self.story.looks_at(host, SESSION, before, at.before(Duration::from_millis(1))) {
             return;
         }
         if second && !self.is_of_the_only_second(host, here, at) {

@@ -188,7 +188,7 @@ impl<'a> Story<'a> {
             }
             What::FaultBegan { fault, nature, what, scope, .. } if *nature != Nature::Harmless => {
                 let holds = matches!(what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
-                let (to, only) = (self.dies_with(scope), self.only(scope));
+                let (to, only) = (self.dies_with(scope, at), self.only(scope));
                 self.troubles.push(Trouble { number: *fault, from: at, to, holds, only });
             }
             What::FaultEnded { fault } => {
@@ -207,12 +207,14 @@ impl<'a> Story<'a> {
     }
 
     /// When a fault can do nothing any more, for the connections that it is in force on are over at both ends.
-    fn dies_with(&self, scope: &Scope) -> Time {
+    fn dies_with(&self, scope: &Scope, at: Time) -> Time {
         if scope.conns.is_empty() || !scope.hosts.is_empty() || !scope.links.is_empty() {
             return NEVER;
         }
         let conns = scope.conns.iter().filter_map(|ConnIndex(index)| self.evidence.history.conns.get(*index));
-        conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max().unwrap_or(NEVER)
+        let over = conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max();
+        // A fault that waits for a connection has another one than it found at first.
+        over.filter(|over| *over > at).unwrap_or(NEVER)
     }
 
     /// The one window that a fault concerns, if it concerns one only.

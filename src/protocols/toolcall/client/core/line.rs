@@ -16,8 +16,8 @@ use super::{Core, Effect, answer};
 use crate::protocols::toolcall::client::Failure;
 use crate::protocols::toolcall::wire::ahp::commands::Implementation;
 use crate::protocols::toolcall::wire::{
-    AuthenticateParams, InitializeParams, InitializeResult, Message, ROOT, ReconnectParams, ReconnectResult, Snapshot, ahp, code,
-    epoch_of, meta_with, method,
+    AuthenticateParams, InitializeParams, InitializeResult, Message, ROOT, ReconnectParams, ReconnectResult, Snapshot,
+    UnsubscribeParams, ahp, code, epoch_of, meta_with, method,
 };
 use crate::resume::EVER;
 
@@ -137,6 +137,7 @@ impl Core {
             waiting.insert(self.request_now(method::AUTHENTICATE, &params, Purpose::Token, now));
         }
         self.line = Line::Settling { waiting, until };
+        self.take_back(asked);
         self.settled(None, now);
     }
 
@@ -162,7 +163,15 @@ impl Core {
                 self.reseat(snapshot.snapshots, asked);
             }
         }
+        self.take_back(asked);
         self.connected(now);
+    }
+
+    /// What the handshake asked for, and its user let go of since, is not wanted any more.
+    fn take_back(&mut self, asked: &[String]) {
+        for channel in asked.iter().filter(|channel| !self.replicas.contains_key(*channel)).cloned().collect::<Vec<_>>() {
+            self.send(Message::notification(method::UNSUBSCRIBE, &UnsubscribeParams { channel }));
+        }
     }
 
     /// Things are as the host says; a channel of which it says nothing is gone.

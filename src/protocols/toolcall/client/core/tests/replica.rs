@@ -139,3 +139,20 @@ fn who_was_forgotten_before_it_heard_that_it_had_joined_joins_again() {
     let last = &window.said.last().unwrap()["params"];
     assert_eq!((&last["clientSeq"], &last["action"]["type"]), (&json!(2), &json!("session/activeClientSet")));
 }
+
+#[test]
+fn what_is_let_go_of_during_the_handshake_is_taken_back_after_it() {
+    for answer in [
+        json!({ "type": "replay", "actions": [], "missing": [] }),
+        json!({ "type": "snapshot", "snapshots": [session(10, "title"), chat(10, Value::Null)] }),
+    ] {
+        let mut window = Window::connected();
+        window.comes_back();
+        window.core.unsubscribe("c");
+        window.carry_out();
+        window.answer("reconnect", answer);
+        let last = window.said.last().unwrap();
+        assert_eq!((&last["method"], &last["params"]["channel"]), (&json!("unsubscribe"), &json!("c")));
+        assert_eq!(window.core.view("c"), None);
+    }
+}
