@@ -7,10 +7,11 @@ use reknit::hunt::random::hunt;
 use reknit::hunt::{Checks, Pool};
 
 use super::hunts::ground;
-use super::turns::{Meter, has_arg, tell};
+use super::turns::{Meter, has_arg, is_named, tell};
 
 pub fn measure(meter: &mut Meter) {
-    if meter.is_timed() && !has_arg("memory") {
+    let wanted = if meter.is_timed() { has_arg("memory") } else { is_named("memory") };
+    if !wanted {
         return;
     }
     let runs = meter.size(100_000, 20);

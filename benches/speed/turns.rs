@@ -45,42 +45,47 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What measures.
+/// What measures; without criterion, all is carried out once, to see that it can be.
 pub struct Meter {
-    criterion: Criterion,
-    timed: bool,
+    criterion: Option<Criterion>,
 }
 
 impl Meter {
-    /// One that does what the command line wants.
+    /// One that does what the command line wants: `cargo bench` adds `--bench`, and `cargo test` what belongs to other suites.
     pub fn from_args() -> Self {
-        let criterion = Criterion::default()
-            .sample_size(ROUNDS)
-            .warm_up_time(Duration::from_millis(500))
-            .measurement_time(Duration::from_secs(5))
-            .nresamples(10_000)
-            .configure_from_args();
-        Self { criterion, timed: has_arg("--bench") && !has_arg("--test") }
+        let timed = has_arg("--bench") && !has_arg("--test");
+        let criterion = || {
+            Criterion::default()
+                .sample_size(ROUNDS)
+                .warm_up_time(Duration::from_millis(500))
+                .measurement_time(Duration::from_secs(5))
+                .nresamples(10_000)
+                .configure_from_args()
+        };
+        Self { criterion: timed.then(criterion) }
     }
 
-    /// Whether anything is timed; else all is carried out once, to see that it can be.
+    /// Whether anything is timed.
     pub fn is_timed(&self) -> bool {
-        self.timed
+        self.criterion.is_some()
     }
 
     /// The first where times are measured, the second where not: what is carried out once may be small.
     pub fn size<T>(&self, timed: T, once: T) -> T {
-        if self.timed { timed } else { once }
+        if self.is_timed() { timed } else { once }
     }
 
     /// How long each side takes, in seconds; `None` where nobody wants to know.
     pub fn turns<const N: usize>(&mut self, name: &str, mut sides: [Side<'_>; N]) -> Option<[f64; N]> {
-        if !self.timed {
-            sides.iter_mut().for_each(|side| side.times = 1);
-        }
+        let Some(criterion) = &mut self.criterion else {
+            if is_named(name) {
+                sides.iter_mut().for_each(|side| _ = (side.once)());
+            }
+            return None;
+        };
         let mut rounds: Vec<[Duration; N]> = Vec::new();
         let (group, row) = name.split_once('/').expect("a name has a group and a row");
-        let mut group = self.criterion.benchmark_group(group);
+        let mut group = criterion.benchmark_group(group);
         group.sampling_mode(SamplingMode::Flat).bench_function(row, |bencher| {
             bencher.iter_custom(|repetitions| {
                 let repetitions = u32::try_from(repetitions).expect("a round is short");
@@ -91,9 +96,15 @@ impl Meter {
         });
         group.finish();
         // What came before the last rounds was to get warm.
-        let measured = rounds.len().checked_sub(ROUNDS).filter(|_| self.timed)?;
+        let measured = rounds.len().checked_sub(ROUNDS)?;
         Some(std::array::from_fn(|side| median(rounds[measured..].iter().map(|round| round[side]))))
     }
+}
+
+/// Whether the command line names this row, or none.
+pub fn is_named(name: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
 }
 
 /// Whether the command line has this word.
