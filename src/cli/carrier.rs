@@ -74,3 +74,22 @@ pub(crate) fn words_for(engine: Engine) -> String {
         Engine::Turmoil(tick) => format!(" --engine turmoil --tick {}", duration(tick.length())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::args::{Cli, Command};
+    use super::*;
+
+    #[test]
+    fn an_engine_is_asked_for_as_it_is_read() {
+        let ticks = [1, 5, 1_000].map(|millis| Engine::Turmoil(Tick::of(Duration::from_millis(millis)).unwrap()));
+        for engine in [Engine::Event].into_iter().chain(ticks) {
+            let line = format!("reknit run{}", words_for(engine));
+            let Command::Run(args) = Cli::parse_from(line.split(' ')).command else { panic!("{line}") };
+            assert_eq!(args.carrier.0, engine, "{line}");
+        }
+        assert_eq!([Engine::TURMOIL, ticks[1]].map(words_for), [" --engine turmoil", " --engine turmoil --tick 5ms"]);
+    }
+}

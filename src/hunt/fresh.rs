@@ -57,10 +57,7 @@ impl Fresh {
     pub fn ask(&self, plan: &Plan, expect: &Expect, engine: Engine, twin: bool) -> Result<String, String> {
         let mut command = Command::new(&self.program);
         command.arg(ASK).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        if let Engine::Turmoil(tick) = engine {
-            command.arg(format!("{TURMOIL}{}", tick.length().as_millis()));
-        }
-        command.args(twin.then_some(TWIN));
+        command.args(how(engine, twin));
         let file = Scenario { expect: expect.clone(), ..Scenario::of_plan(plan.clone(), "asked") }.to_toml();
         let mut child = command.spawn().map_err(|error| format!("a fresh process did not start: {error}"))?;
         let said = converse(&mut child, file);
@@ -70,6 +67,15 @@ impl Fresh {
         child.wait().ok();
         said
     }
+}
+
+/// The later arguments: how a run is carried out.
+pub(super) fn how(engine: Engine, twin: bool) -> Vec<String> {
+    let turmoil = match engine {
+        Engine::Event => None,
+        Engine::Turmoil(tick) => Some(format!("{TURMOIL}{}", tick.length().as_millis())),
+    };
+    turmoil.into_iter().chain(twin.then(|| TWIN.to_owned())).collect()
 }
 
 /// Gives the child its file, and reads what it says, with patience.

@@ -10,7 +10,7 @@ use crate::scenario::{Expect, Scenario};
 use crate::schedule::{Action, Limits, Operation, Plan, When};
 use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Subject};
 
-use crate::world::{Options, RunError};
+use crate::world::{Engine, Options, RunError, Tick};
 
 use super::{Case, Check, Checks, Examined, Fresh, Pool, Trouble, examine, fresh, judge, tally};
 
@@ -173,13 +173,28 @@ fn half_open() -> (Arc<dyn Erased>, Plan, Expect) {
 
 /// What is judged here, and what a fresh process would answer.
 fn here_and_there(twin: bool, expect: Expect) -> (Vec<&'static str>, String, String) {
+    on_an_engine(Engine::Event, twin, expect)
+}
+
+/// The same on any engine.
+fn on_an_engine(engine: Engine, twin: bool, expect: Expect) -> (Vec<&'static str>, String, String) {
     let (subject, plan, _) = half_open();
-    let here = judge(Case { subject: &subject, plan: &plan, expect: &expect }, &Options::default(), |_| twin).unwrap();
+    let options = Options { engine, ..Options::default() };
+    let here = judge(Case { subject: &subject, plan: &plan, expect: &expect }, &options, |_| twin).unwrap();
     let file = Scenario { expect, ..Scenario::of_plan(plan, "asked") }.to_toml();
-    let how: &[_] = if twin { &["twin"] } else { &[] };
+    let how = fresh::how(engine, twin);
+    let how: Vec<_> = how.iter().map(String::as_str).collect();
     let mut broken: Vec<_> = here.broken.iter().map(|broken| broken.property).collect();
     broken.dedup();
-    (broken, here.statement(), fresh::answer(&file, how, &[subject]).unwrap())
+    (broken, here.statement(), fresh::answer(&file, &how, &[subject]).unwrap())
+}
+
+#[test]
+fn a_fresh_process_has_the_same_ticks() {
+    let [fine, coarse] = [Engine::TURMOIL, Engine::Turmoil(Tick::of(Duration::from_millis(50)).unwrap())]
+        .map(|engine| on_an_engine(engine, false, Expect::default()));
+    assert_eq!((&fine.1, &coarse.1), (&fine.2, &coarse.2));
+    assert_ne!(fine.1, coarse.1);
 }
 
 #[test]

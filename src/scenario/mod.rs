@@ -104,6 +104,11 @@ fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str
     row.expect("every value has its row").0
 }
 
+/// The name of an engine; a file says nothing of its ticks.
+fn engine_name(engine: Engine) -> &'static str {
+    ENGINES.iter().find(|(_, known)| known.is_like(engine)).expect("every engine has its row").0
+}
+
 impl Scenario {
     /// Reads a file. `subjects` are those that it may be about.
     ///

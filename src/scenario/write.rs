@@ -6,7 +6,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::expect::{CALL_ENDS, EXITS, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, PROCESS_ENDS, STREAM_ENDS};
-use super::{Body, ENGINES, Expect, FORMAT, ORDERS, ProcessExit, Scenario, name_of};
+use super::{Body, Expect, FORMAT, ORDERS, ProcessExit, Scenario, engine_name, name_of};
 use crate::schedule::puppet::SPEAKS;
 use crate::schedule::words::Value;
 use crate::schedule::{
@@ -71,7 +71,7 @@ impl File {
             schedule_head(&mut head, scenario, plan);
         }
         if scenario.engines != [Engine::Event] || scenario.engines_because.is_some() {
-            put(&mut head, "engines", Inline::list(scenario.engines.iter().map(|engine| text(name_of(&ENGINES, engine)))));
+            put(&mut head, "engines", Inline::list(scenario.engines.iter().map(|engine| text(engine_name(*engine)))));
         }
         put_some(&mut head, "engines-because", scenario.engines_because.as_deref().map(text));
         self.section("", head);

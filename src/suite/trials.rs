@@ -28,7 +28,7 @@ pub fn of(suite: &Arc<Suite>) -> Vec<Trial> {
             let name = format!("{}::kills::{defect}", file.name);
             trials.push(test(suite, name, move |suite| kills(suite, &suite.files[n], &defect)));
         }
-        if scenario.engines.contains(&Engine::TURMOIL) {
+        if scenario.engines.iter().any(|engine| engine.is_like(Engine::TURMOIL)) {
             let name = format!("{}::turmoil", file.name);
             trials.push(test(suite, name, move |suite| holds_on_turmoil(suite, &suite.files[n])));
         }
