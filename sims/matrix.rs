@@ -17,6 +17,12 @@ const EXEC: &[BySweep] = &[
 
 const COUNTER: &[BySweep] = &[("stale-close-disconnects", "scenarios/counter/half-open-toward-the-client.toml")];
 
+#[rustfmt::skip]
+const TOOLCALL: &[BySweep] = &[
+    ("rollback-loses-lease", "scenarios/toolcall/a-handshake-that-comes-to-nothing.toml"),
+    ("answers-overtake", "scenarios/toolcall/asked-for-in-a-busy-chat.toml"),
+];
+
 /// What the command printed, and whether all was found.
 fn reknit(args: &[&str]) -> (String, bool) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
@@ -90,6 +96,12 @@ fn steady(table: &str) -> Vec<&str> {
 #[ignore = "it takes minutes, in a release"]
 fn every_defect_of_exec_is_found() {
     holds("exec", EXEC);
+}
+
+#[test]
+#[ignore = "it takes minutes, in a release"]
+fn every_defect_of_toolcall_is_found() {
+    holds("toolcall", TOOLCALL);
 }
 
 #[test]
