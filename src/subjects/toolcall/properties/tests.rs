@@ -235,6 +235,14 @@ fn nobody_is_waited_for_on_whom_nothing_depends() {
 }
 
 #[test]
+fn who_died_waits_for_nobody() {
+    let over = || over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 5_000, "cancelled");
+    let told = |lives: fn(Told) -> Told| waits(lives(over()), "c1", 5_000, 50_000).horizon(60_000);
+    holds(&told(|told| told.died("server", 5_000)), waits_have_causes);
+    assert_eq!(breaks(&told(|told| told.died("server", 4_000).started("server", 4_500)), waits_have_causes).len(), 1);
+}
+
+#[test]
 fn a_chat_that_somebody_looks_at_stays_in_memory() {
     let evicted = |over| milestone(here_until(over), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")]);
     assert_eq!(

@@ -29,13 +29,14 @@ pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Broken> {
     found.collect()
 }
 
-/// All waits, as the host says.
+/// All waits, as the host says. What it said last before it died may stand behind its death.
 fn waits<'a>(evidence: &Evidence<'a>) -> Vec<Wait<'a>> {
     let mut all: Vec<Wait<'a>> = Vec::new();
     let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut is_dead = false;
     for event in judged(evidence) {
         match &event.what {
-            What::Milestone { name: "toolcall.host.waits", fields } => {
+            What::Milestone { name: "toolcall.host.waits", fields } if !is_dead => {
                 let (client, channel) = (text(fields, "client"), text(fields, "channel"));
                 open.insert((client, channel), all.len());
                 all.push(Wait { client, channel, from: event.at, to: NEVER });
@@ -45,8 +46,10 @@ fn waits<'a>(evidence: &Evidence<'a>) -> Vec<Wait<'a>> {
                 ended.into_iter().for_each(|n| all[n].to = event.at);
             }
             What::Died { .. } if evidence.servers.contains(&host(event)) => {
+                is_dead = true;
                 std::mem::take(&mut open).into_values().for_each(|n| all[n].to = event.at);
             }
+            What::Started if evidence.servers.contains(&host(event)) => is_dead = false,
             _ => {}
         }
     }
