@@ -17,8 +17,9 @@ use reknit::subjects::Toolcall;
 
 use crate::window::Window;
 
-/// Whether the user of their client mistrusts it; see [`window`](crate::window).
-pub const CAREFUL: &str = "window.careful";
+/// Whether the user of their client takes it at its word; see [`window`](crate::window). A count, so that no random schedule draws
+/// what is known not to hold.
+pub const TRUST: &str = "window.trust";
 
 /// What the user of a window can ask for.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -59,13 +60,13 @@ static MILESTONES: LazyLock<Vec<MilestoneDoc>> = LazyLock::new(|| {
 });
 
 static LIMITS: LazyLock<Vec<Limit>> = LazyLock::new(|| {
-    let careful = limit(
-        CAREFUL,
-        LimitValue::Flag(true),
-        LimitValue::Flag(false),
-        "whether a window pings, and asks for every state again when it is back; false: it trusts the crate",
+    let trust = limit(
+        TRUST,
+        LimitValue::Count(0),
+        LimitValue::Count(0),
+        "0: a window pings, and asks for every state again when it is back; more: it takes the crate at its word",
     );
-    Toolcall.limits().iter().copied().chain([careful]).collect()
+    Toolcall.limits().iter().copied().chain([trust]).collect()
 });
 
 /// What of `toolcall` holds for this client, too.

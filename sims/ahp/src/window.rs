@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use crate::known::Known;
-use crate::subject::{CAREFUL, Operation};
+use crate::subject::{Operation, TRUST};
 use crate::transport::Ws;
 
 /// What the client calls the host.
@@ -133,7 +133,7 @@ impl Window {
     }
 
     fn is_careful(&self) -> bool {
-        self.host.limits.flag(CAREFUL)
+        self.host.limits.count(TRUST) == 0
     }
 
     /// Looks at what is known, and begins the calls that are this window's to run; returns whether anything changed.
