@@ -16,11 +16,12 @@ use reknit::process::Unsupported;
 use reknit::protocols::exec::client::{Census, Client, State};
 use reknit::protocols::exec::limits::{ClientLimits, WireLimits};
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use crate::peer::callee::{Disturbance, Peer, Question};
+use crate::peer::callee::{Disturbance, Question};
+use crate::peer::place::{Entrance, Place};
 use crate::script::{Bytes, Manner, Name, Number, Pause, Rarely, Steps, Times};
-use crate::stage::{Arrivals, Memory, env, must, run};
+use crate::stage::{Memory, env, must, run};
 
 mod user;
 
@@ -54,17 +55,6 @@ enum Step {
     Drops(Rarely<Entrance>),
     /// It does what no server does.
     Disturbs(Rarely<Disturbance>),
-}
-
-/// How a connection begins, in the place of a WebSocket and the session that was asked for.
-#[derive(Arbitrary, Clone, Debug)]
-enum Entrance {
-    /// With a WebSocket; what answers `initialize` stands in the script.
-    Bare,
-    /// With something else than a WebSocket.
-    Head(Bytes),
-    /// Not at all: it is refused.
-    Refused,
 }
 
 /// How a question is answered, in the place of what a server would say that has not much to say.
@@ -178,11 +168,11 @@ const COMING: Duration = Duration::from_secs(2);
 pub fn holds(script: &Script) {
     run(async {
         let net = Memory::new();
-        let arrivals = net.arrivals();
+        let place = Place::new(net.clone(), right, COMING, script.entrance.0.clone());
         let limits = limits(script);
-        let client = Client::start(&env(net.clone(), Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
+        let client = Client::start(&env(net, Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
         let user = User::of(client);
-        let mut house = House { net, arrivals, limits, user, peer: None, entrance: script.entrance.0.clone() };
+        let mut house = House { limits, user, place };
         for step in &script.steps.0 {
             house.step(step).await;
             house.is_within_limits();
@@ -212,14 +202,9 @@ fn limits(script: &Script) -> ClientLimits {
 
 /// The client, and the server that it connects to.
 struct House {
-    net: Memory,
-    arrivals: Arrivals,
     limits: ClientLimits,
     user: User,
-    /// The connection that there is.
-    peer: Option<Peer>,
-    /// How the next one begins, where not as it should.
-    entrance: Option<Entrance>,
+    place: Place,
 }
 
 impl House {
@@ -227,57 +212,21 @@ impl House {
         match step {
             Step::Acts(act) => self.user.does(act),
             Step::Answers(n, answer, manner) => {
-                if let Some(peer) = self.peer().await
-                    && let Some(question) = peer.question(n.0.unwrap_or(0))
-                {
-                    let answer = answer.as_ref().map(|answer| answer.message(&question));
-                    let answer = answer.unwrap_or_else(|| json!({"id": question.id, "result": right(&question)}));
-                    peer.say(manner, answer).await;
-                }
+                let answer = |question: &Question| answer.as_ref().map(|answer| answer.message(question));
+                self.place.answer(n.0.unwrap_or(0), manner, answer).await;
             }
             Step::Tells(tale, manner, times) => {
                 for n in 0..times.count() {
-                    if let Some(peer) = self.peer().await {
-                        peer.say(manner, tale.message(n)).await;
-                    }
+                    self.place.say(manner, tale.message(n)).await;
                 }
             }
             Step::Pauses(pause) => sleep(pause.duration()).await,
-            Step::Drops(entrance) => {
-                self.peer = None;
-                self.entrance = entrance.0.clone();
-                self.net.refuse(matches!(self.entrance, Some(Entrance::Refused)));
-            }
-            Step::Disturbs(Rarely(Some(disturbance))) => {
-                if let Some(peer) = self.peer().await {
-                    peer.disturb(disturbance).await;
-                }
-            }
+            Step::Drops(entrance) => self.place.end(entrance.0.clone()),
+            Step::Disturbs(Rarely(Some(disturbance))) => self.place.disturb(disturbance).await,
             Step::Disturbs(Rarely(None)) => {}
         }
         // Both ends have done what they can at once.
         sleep(Duration::from_millis(1)).await;
-    }
-
-    /// The connection, if there is one soon.
-    async fn peer(&mut self) -> Option<&mut Peer> {
-        if self.peer.as_ref().is_none_or(Peer::is_over) {
-            self.peer = None;
-            let (_, stream) = timeout(COMING, self.arrivals.recv()).await.ok()??;
-            let mut peer = Peer::new(stream);
-            match &self.entrance {
-                None => {
-                    peer.opens_websocket().await;
-                    if let Some(question) = peer.question_soon().await {
-                        peer.say_rightly(json!({"id": question.id, "result": right(&question)})).await;
-                    }
-                }
-                Some(Entrance::Bare | Entrance::Refused) => peer.opens_websocket().await,
-                Some(Entrance::Head(bytes)) => peer.write(&bytes.bytes()).await,
-            }
-            self.peer = Some(peer);
-        }
-        self.peer.as_mut()
     }
 
     fn is_within_limits(&self) {
@@ -289,9 +238,7 @@ impl House {
 
     /// Nobody is there any more.
     async fn is_left_alone(&mut self) {
-        self.peer = None;
-        self.net.refuse(true);
-        self.arrivals.close();
+        self.place.close();
         let mut state = self.user.client().watch_state();
         must("the client's end", PATIENCE, state.wait_for(|state| *state == State::Failed)).await.expect("or it was closed");
         must("the end of all that was waited for", Duration::from_secs(1), self.user.is_done()).await;
