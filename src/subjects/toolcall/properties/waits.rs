@@ -19,41 +19,57 @@ struct Wait<'a> {
 
 /// G8.
 pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Broken> {
-    let waits = waits(story.evidence);
-    let found = waits.iter().filter_map(|wait| {
+    let told = Told::of(story.evidence);
+    let found = told.waits.iter().filter_map(|wait| {
         let Wait { client, channel, .. } = wait;
-        let (at, why) = story.is_here_all_along(wait).or_else(|| story.nothing_depends(wait))?;
+        let (at, why) = story.is_here_all_along(wait).or_else(|| story.nothing_depends(wait, &told))?;
         let sentence = format!("{client}: it was waited for in {channel} from {} on, though {why} (at {at})", wait.from);
         (at < story.until).then(|| broken("waits_have_causes", at, None, sentence))
     });
     found.collect()
 }
 
-/// All waits, as the host says. What it said last before it died may stand behind its death.
-fn waits<'a>(evidence: &Evidence<'a>) -> Vec<Wait<'a>> {
-    let mut all: Vec<Wait<'a>> = Vec::new();
-    let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let mut is_dead = false;
-    for event in judged(evidence) {
-        match &event.what {
-            What::Milestone { name: "toolcall.host.waits", fields } if !is_dead => {
-                let (client, channel) = (text(fields, "client"), text(fields, "channel"));
-                open.insert((client, channel), all.len());
-                all.push(Wait { client, channel, from: event.at, to: NEVER });
+/// What is told of waits, and of places in the session.
+struct Told<'a> {
+    /// All waits, as the host says.
+    waits: Vec<Wait<'a>>,
+    /// When windows joined the session again, by host.
+    joined: Vec<(&'a str, Time)>,
+    /// When clients lost their places in it.
+    lost: Vec<(&'a str, Time)>,
+}
+
+impl<'a> Told<'a> {
+    /// What a host said last before it died may stand behind its death.
+    fn of(evidence: &Evidence<'a>) -> Self {
+        let mut told = Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new() };
+        let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let mut is_dead = false;
+        for event in judged(evidence) {
+            match &event.what {
+                What::Milestone { name: "toolcall.host.waits", fields } if !is_dead => {
+                    let (client, channel) = (text(fields, "client"), text(fields, "channel"));
+                    open.insert((client, channel), told.waits.len());
+                    told.waits.push(Wait { client, channel, from: event.at, to: NEVER });
+                }
+                What::Milestone { name: "toolcall.host.waits-no-more", fields } => {
+                    let ended = open.remove(&(text(fields, "client"), text(fields, "channel")));
+                    ended.into_iter().for_each(|n| told.waits[n].to = event.at);
+                }
+                What::Milestone { name: "toolcall.client.joins-again", .. } => told.joined.push((host(event), event.at)),
+                What::Milestone { name: "toolcall.host.deactivated", fields } => {
+                    told.lost.push((text(fields, "client"), event.at));
+                }
+                What::Died { .. } if evidence.servers.contains(&host(event)) => {
+                    is_dead = true;
+                    std::mem::take(&mut open).into_values().for_each(|n| told.waits[n].to = event.at);
+                }
+                What::Started if evidence.servers.contains(&host(event)) => is_dead = false,
+                _ => {}
             }
-            What::Milestone { name: "toolcall.host.waits-no-more", fields } => {
-                let ended = open.remove(&(text(fields, "client"), text(fields, "channel")));
-                ended.into_iter().for_each(|n| all[n].to = event.at);
-            }
-            What::Died { .. } if evidence.servers.contains(&host(event)) => {
-                is_dead = true;
-                std::mem::take(&mut open).into_values().for_each(|n| all[n].to = event.at);
-            }
-            What::Started if evidence.servers.contains(&host(event)) => is_dead = false,
-            _ => {}
         }
+        told
     }
-    all
 }
 
 impl Story<'_> {
@@ -70,9 +86,9 @@ impl Story<'_> {
     }
 
     /// When a wait began, or went on for a moment, with nothing that depended on the client.
-    fn nothing_depends(&self, wait: &Wait<'_>) -> Option<(Time, String)> {
+    fn nothing_depends(&self, wait: &Wait<'_>, told: &Told<'_>) -> Option<(Time, String)> {
         let causes: Vec<(Time, Time)> = match wait.channel == SESSION {
-            true => self.places(wait.client),
+            true => self.places(wait.client, told),
             false => {
                 let own = self.calls.iter().filter(|call| call.owner == wait.client && call.chat == wait.channel);
                 own.map(|call| (call.began, call.left)).collect()
@@ -95,21 +111,9 @@ impl Story<'_> {
 
     /// From when to when a client may have been active in the session: since it was taken in, or joined again, until it lost its
     /// place.
-    fn places(&self, client: &str) -> Vec<(Time, Time)> {
-        let milestones = judged(self.evidence).filter_map(|event| match &event.what {
-            What::Milestone { name, fields } => Some((event, *name, fields)),
-            _ => None,
-        });
-        let milestones: Vec<_> = milestones.collect();
-        let joined =
-            milestones.iter().filter(|(event, name, _)| *name == "toolcall.client.joins-again" && host(event) == window(client));
-        let joined = joined.map(|(event, ..)| event.at);
-        let lost = |from: Time| {
-            let lost = milestones
-                .iter()
-                .filter(|(_, name, fields)| *name == "toolcall.host.deactivated" && text(fields, "client") == client);
-            lost.map(|(event, ..)| event.at).filter(|at| *at > from).min()
-        };
+    fn places(&self, client: &str, told: &Told<'_>) -> Vec<(Time, Time)> {
+        let joined = told.joined.iter().filter(|(host, _)| *host == window(client)).map(|(_, at)| *at);
+        let lost = |from: Time| told.lost.iter().filter(|(of, at)| *of == client && *at > from).map(|(_, at)| *at).min();
         let taken_in = self.attached.iter().filter(|attached| attached.client == client).map(|attached| attached.at);
         taken_in.chain(joined).map(|from| (from, lost(from).unwrap_or(NEVER))).collect()
     }
