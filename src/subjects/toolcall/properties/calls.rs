@@ -1,9 +1,8 @@
 //! Tool calls: who runs them, when, and how they end.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use super::story::{CallStory, Story, window};
+use super::story::{CallStory, MS, Story, window};
 use crate::history::Time;
 use crate::property::Broken;
 use crate::subjects::judging::broken;
@@ -144,7 +143,7 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Broken> {
 /// Whether the host must know that nobody is there to run a call: it was told, or had time to hear.
 fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     let quiet = call.began.before(story.moment() * 2);
-    !story.is_here(call.owner, call.began.before(Duration::from_millis(1)))
+    !story.is_here(call.owner, call.began.before(MS))
         || !story.lives(call.owner, call.began) && story.is_calm(window(call.owner), quiet, call.began)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::story::{CallStory, FailedCall, Story, text, window};
+use super::story::{CallStory, FailedCall, MS, Story, text, window};
 use crate::history::{Time, What};
 use crate::property::Broken;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
@@ -34,8 +34,6 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Broken> {
 fn lives(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
     story.of_client(failed.owner, at).any(|attached| attached.lives(at) && (failed.away || !attached.second))
 }
-
-const MS: Duration = Duration::from_millis(1);
 
 /// What a host may take to do what is due.
 const AT_ONCE: Duration = Duration::from_millis(100);

@@ -1,9 +1,8 @@
 //! G5: what a window knows of a channel is what the host has, and what it missed is said again where that can be.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use super::story::{Story, text, window};
+use super::story::{MS, Story, text, window};
 use crate::history::{Time, What};
 use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
@@ -97,7 +96,7 @@ impl<'a> AtRest<'_, 'a> {
         }
         // That a chat is gone is said in its session, to whoever looked at that before.
         let before = there.before(SETTLES + self.story.moment());
-        if truth == GONE && !self.story.looks_at(host, SESSION, before, at.before(Duration::from_millis(1))) {
+        if truth == GONE && !self.story.looks_at(host, SESSION, before, at.before(MS)) {
             return;
         }
         if second && !self.is_of_the_only_second(host, here, at) {

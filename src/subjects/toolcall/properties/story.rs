@@ -336,6 +336,9 @@ impl<'a> Story<'a> {
 /// The number of what is no fault of the schedule's: a host that is down.
 const DOWN: usize = usize::MAX;
 
+/// The grain of time: what was so just before something.
+pub(super) const MS: Duration = Duration::from_millis(1);
+
 /// The window of a client: the host that it runs on.
 pub(super) fn window(client: &str) -> &str {
     records::declared(client)
