@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reknit::hunt::{Case, Check, Checks, Examined, examine};
-use reknit::scenario::{Body, Expect, Scenario};
+use reknit::scenario::{Expect, Scenario};
 use reknit::schedule::{Action, Host, Operation, Plan, Profile, Step, When};
 use reknit::subject::Erased;
 use reknit::world::{Options, Outcome, run};
@@ -19,10 +19,7 @@ pub fn subject(name: &str) -> Arc<dyn Erased> {
 pub fn default_profile(subject: &Arc<dyn Erased>) -> Profile {
     let text = subject.swarm().expect("it has a swarm of its own");
     let scenario = Scenario::parse(text, "default", std::slice::from_ref(subject)).expect("it is well-formed");
-    match scenario.body {
-        Body::Swarm(profile) => *profile,
-        Body::Schedule(_) => panic!("a swarm has no steps"),
-    }
+    scenario.into_profile().expect("a swarm has a profile")
 }
 
 /// A plan of `subject` in which nothing happens.

@@ -9,7 +9,7 @@ use crate::hunt::random::{Ground, Hunted, hunt as run};
 use crate::hunt::seed::{DEFAULT, Seed};
 use crate::hunt::{Checks, Failed};
 use crate::report::say;
-use crate::scenario::{Body, Scenario};
+use crate::scenario::Scenario;
 use crate::schedule::draw::GENERATOR;
 use crate::schedule::profile::Choice;
 use crate::schedule::{Plan, Profile};
@@ -102,12 +102,11 @@ fn profile_of(subject: &Arc<dyn Erased>, name: &str, subjects: &[Arc<dyn Erased>
         (DEFAULT, Some(text)) => Scenario::parse(text, DEFAULT, subjects)?,
         (path, _) => Scenario::load(Path::new(path), subjects)?,
     };
-    match scenario.body {
-        Body::Swarm(_) if scenario.subject != subject.name() => {
-            Err(Stop(format!("{name}: this profile is of {}, and not of {}", scenario.subject, subject.name())))
-        }
-        Body::Swarm(profile) => Ok(Profile { defects: scenario.defects, ..*profile }),
-        Body::Schedule(_) => Err(Stop(format!("{name}: this file has steps; a profile is a file with a `[swarm]`"))),
+    let of = scenario.subject.clone();
+    match scenario.into_profile() {
+        Some(_) if of != subject.name() => Err(Stop(format!("{name}: this profile is of {of}, and not of {}", subject.name()))),
+        Some(profile) => Ok(profile),
+        None => Err(Stop(format!("{name}: this file has steps; a profile is a file with a `[swarm]`"))),
     }
 }
 

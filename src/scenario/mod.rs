@@ -180,6 +180,14 @@ impl Scenario {
         profile.into_iter().flat_map(move |profile| profile.seeds().map(move |seed| draw::plan(profile, subject, seed)))
     }
 
+    /// What the schedules of a swarm are drawn from. A schedule has nothing like that.
+    pub fn into_profile(self) -> Option<Profile> {
+        match self.body {
+            Body::Swarm(profile) => Some(Profile { defects: self.defects, ..*profile }),
+            Body::Schedule(_) => None,
+        }
+    }
+
     fn plan(&self, plan: &Plan, seed: u64, order: Order) -> Plan {
         Plan { seed, order, defects: self.defects.clone(), ..plan.clone() }
     }
