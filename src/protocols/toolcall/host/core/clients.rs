@@ -290,15 +290,20 @@ impl Core {
     fn tell_waits(&mut self) {
         let mut waits = BTreeSet::new();
         for (name, client) in &self.clients {
-            waits.extend(client.waited_for().into_iter().map(|channel| (name.clone(), channel.clone())));
+            waits.extend(client.waited_for().into_iter().map(|channel| (name.as_str(), channel.as_str())));
         }
-        for (client, channel) in self.waits.difference(&waits) {
-            crate::milestone!("toolcall.host.waits-no-more", client = client.as_str(), channel = channel.as_str());
+        let said: BTreeSet<_> = self.waits.iter().map(|(client, channel)| (client.as_str(), channel.as_str())).collect();
+        // It is asked with every action, and mostly there is nothing new.
+        if waits == said {
+            return;
         }
-        for (client, channel) in waits.difference(&self.waits) {
-            crate::milestone!("toolcall.host.waits", client = client.as_str(), channel = channel.as_str());
+        for (client, channel) in said.difference(&waits) {
+            crate::milestone!("toolcall.host.waits-no-more", client = *client, channel = *channel);
         }
-        self.waits = waits;
+        for (client, channel) in waits.difference(&said) {
+            crate::milestone!("toolcall.host.waits", client = *client, channel = *channel);
+        }
+        self.waits = waits.into_iter().map(|(client, channel)| (client.to_owned(), channel.to_owned())).collect();
     }
 
     /// Gives up what depends on clients whose time is over, and forgets clients that nothing depends on.
