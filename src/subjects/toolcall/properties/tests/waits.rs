@@ -1,0 +1,62 @@
+//! G8.
+
+use super::super::waits::waits_have_causes;
+use super::*;
+
+/// The host waits for the client in a channel.
+fn waits(told: Told, channel: &str, from: u64, to: u64) -> Told {
+    let fields = [("client", "client"), ("channel", channel)];
+    milestone(
+        milestone(told, from, "server", "toolcall.host.waits", &fields),
+        to,
+        "server",
+        "toolcall.host.waits-no-more",
+        &fields,
+    )
+}
+
+#[test]
+fn nobody_is_waited_for_who_is_connected_and_looks() {
+    let back = || calls(here_until(Some(5_000)).conn(2, 9_000, None), 1_000, "call-1", "client");
+    let told = |to| waits(taken_in(back(), 10_000, "2"), "c1", 5_000, to).horizon(60_000);
+    holds(&told(10_000 + MOMENT), waits_have_causes);
+    assert_eq!(
+        breaks(&told(10_001 + MOMENT), waits_have_causes),
+        ["client: it was waited for in c1 from 5.000 s on, though it was connected, and looked at that (at 10.620 s)"]
+    );
+    let older = || calls(taken_in(here_until(None).conn(2, 40, Some(5_000)), 50, "2"), 1_000, "call-1", "client");
+    assert_eq!(breaks(&waits(older(), "c1", 5_000, 9_000), waits_have_causes).len(), 1, "an older connection is one");
+    let let_go = saw(taken_in(back(), 10_000, "2"), 10_100, "client", "c1", "let go");
+    holds(&waits(let_go, "c1", 5_000, 30_000), waits_have_causes);
+}
+
+#[test]
+fn nobody_is_waited_for_on_whom_nothing_depends() {
+    let told = |to| {
+        let told = over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 9_000, "cancelled");
+        waits(told, "c1", 5_000, to).horizon(60_000)
+    };
+    holds(&told(9_000 + MOMENT), waits_have_causes);
+    assert_eq!(
+        breaks(&told(9_001 + MOMENT), waits_have_causes),
+        ["client: it was waited for in c1 from 5.000 s on, though no call of its was open there since 9.000 s (at 9.620 s)"]
+    );
+    assert_eq!(breaks(&waits(here_until(Some(5_000)), "c1", 5_000, 9_000), waits_have_causes).len(), 1, "there never was one");
+    let placed = |to| {
+        let fields = [("session", "s1"), ("client", "client")];
+        waits(milestone(here_until(Some(5_000)), 35_000, "server", "toolcall.host.deactivated", &fields), "s1", 5_000, to)
+    };
+    holds(&placed(35_000).horizon(60_000), waits_have_causes);
+    assert_eq!(
+        breaks(&placed(40_000).horizon(60_000), waits_have_causes),
+        ["client: it was waited for in s1 from 5.000 s on, though it had no place there since 35.000 s (at 35.620 s)"]
+    );
+}
+
+#[test]
+fn who_died_waits_for_nobody() {
+    let over = || over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 5_000, "cancelled");
+    let told = |lives: fn(Told) -> Told| waits(lives(over()), "c1", 5_000, 50_000).horizon(60_000);
+    holds(&told(|told| told.died("server", 5_000)), waits_have_causes);
+    assert_eq!(breaks(&told(|told| told.died("server", 4_000).started("server", 4_500)), waits_have_causes).len(), 1);
+}
