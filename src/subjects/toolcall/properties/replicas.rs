@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::story::{MS, Story, text, window};
+use super::story::{Story, text, window};
 use crate::history::{Time, What};
 use crate::property::{Broken, Evidence};
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
-use crate::subjects::toolcall::settling::SETTLES;
-use crate::subjects::toolcall::setup::SESSION;
 
 /// What is known of a channel somewhere: what it settled on, and since when.
 type Settled<'a> = Option<(&'a str, Time)>;
@@ -92,11 +90,6 @@ impl<'a> AtRest<'_, 'a> {
         let Some(Some((known, here))) = self.known.get(&(host, channel, second)).copied() else { return };
         let Some(Some((truth, there))) = self.truth.get(channel).copied() else { return };
         if known == truth || known == GONE {
-            return;
-        }
-        // That a chat is gone is said in its session, to whoever looked at that before.
-        let before = there.before(SETTLES + self.story.moment());
-        if truth == GONE && !self.story.looks_at(host, SESSION, before, at.before(MS)) {
             return;
         }
         if second && !self.is_of_the_only_second(host, here, at) {

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::outbound::{Asked, Purpose};
 use super::{Core, Effect, answer};
 use crate::protocols::toolcall::client::Failure;
+use crate::protocols::toolcall::wire::ahp::notifications::SessionRemovedParams;
 use crate::protocols::toolcall::wire::{
     ActionEnvelope, ErrorBody, Message, RequestId, StateAction, SubscribeResult, code, method, read,
 };
@@ -57,6 +58,12 @@ impl Core {
             self.happened(envelope);
             self.look_for_calls();
             self.tell();
+        }
+        if name == method::SESSION_REMOVED {
+            let removed: SessionRemovedParams = read(params).map_err(drop)?;
+            if self.replicas.contains_key(&removed.session) {
+                self.gone(&removed.session);
+            }
         }
         Ok(())
     }

@@ -92,6 +92,11 @@ impl Transport {
         self.subscriptions.contains_key(channel) || matches!(&self.stage, Stage::Arriving(handshake) if handshake.wants(channel))
     }
 
+    /// Whether it is told what happens to a channel.
+    pub(super) fn is_active(&self, channel: &str) -> bool {
+        matches!(self.stage, Stage::Live(_)) && matches!(self.subscriptions.get(channel), Some(Subscription::Active(_)))
+    }
+
     /// Whether it waits for a restore of this channel.
     pub(super) fn waits_for(&self, channel: &str) -> bool {
         matches!(self.subscriptions.get(channel), Some(Subscription::Pending(_)))

@@ -13,7 +13,7 @@ use super::Core;
 use super::channels::Channel;
 use super::clients::Gone;
 use super::handshake::prune;
-use super::outbound::{Over, Stage, Subscription};
+use super::outbound::{Over, Stage, Subscription, Transport};
 use crate::net::ConnId;
 use crate::protocols::toolcall::state::session;
 use crate::protocols::toolcall::wire::ahp::actions::{
@@ -23,9 +23,9 @@ use crate::protocols::toolcall::wire::ahp::actions::{
 use crate::protocols::toolcall::wire::ahp::notifications::{SessionAddedParams, SessionRemovedParams};
 use crate::protocols::toolcall::wire::ahp::state::{SessionActiveClient, SessionState, SessionSummary};
 use crate::protocols::toolcall::wire::{
-    AuthenticateParams, CreateChatParams, CreateSessionParams, DispatchActionParams, DisposeChatParams, DisposeSessionParams,
-    Message, ROOT, RequestId, SnapshotState, StateAction, SubscribeParams, SubscribeResult, UnsubscribeParams, code, is_name,
-    method, params,
+    ActionEnvelope, AuthenticateParams, CreateChatParams, CreateSessionParams, DispatchActionParams, DisposeChatParams,
+    DisposeSessionParams, Message, ROOT, RequestId, SnapshotState, StateAction, SubscribeParams, SubscribeResult,
+    UnsubscribeParams, code, is_name, method, params,
 };
 
 /// How long the id of a request may be, where it is a text.
@@ -179,8 +179,12 @@ impl Core {
             self.review_all(now);
             return self.say(conn, Message::error(id, code::NOT_FOUND, "there is no such channel"));
         }
-        transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
-        if let Some(client) = client.and_then(|client| self.clients.get_mut(&client)) {
+        // Who asks again is told everything from the first time on, whether the second answer comes or not.
+        let is_new = !transport.is_active(channel);
+        if is_new {
+            transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
+        }
+        if let Some(client) = client.filter(|_| is_new).and_then(|client| self.clients.get_mut(&client)) {
             client.baselines.insert(channel.to_owned(), seq);
             prune(&mut client.baselines, most);
         }
@@ -289,7 +293,7 @@ impl Core {
             return refused(code::SESSION_NOT_FOUND, "there is no such session");
         }
         for chat in self.chats_of(&name) {
-            self.remove_channel(&chat, now);
+            self.remove_chat(&chat, &name, now);
         }
         self.remove_channel(&name, now);
         self.tell_sessions(now);
@@ -339,16 +343,36 @@ impl Core {
         let Some(session) = self.channels.get(&chat).and_then(|known| known.session.clone()) else {
             return refused(code::NOT_FOUND, "there is no such chat");
         };
-        // Whoever looks at the session hears of it by what happens there.
         let lists = |session: &SessionState| session.chats.iter().any(|known| known.resource == chat);
         if !matches!(self.state(&session), Some(SnapshotState::Session(state)) if lists(state)) {
             return refused(code::SESSION_NOT_FOUND, "its session is not here");
         }
-        self.remove_channel(&chat, now);
-        let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat });
-        self.apply(&session, removed, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
+        self.remove_chat(&chat, &session, now);
         self.save(&session);
         answered(&())
+    }
+
+    /// A chat is gone. Whoever looks at its session hears of it by what happens there; whoever looks at the chat alone is told the
+    /// same.
+    fn remove_chat(&mut self, chat: &str, session: &str, now: Instant) {
+        let looks = |transport: &Transport| transport.is_active(chat) && !transport.is_active(session);
+        let lookers = self.transports.iter().filter(|(_, transport)| looks(transport)).map(|(conn, _)| *conn).collect::<Vec<_>>();
+        self.remove_channel(chat, now);
+        let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat: chat.to_owned() });
+        if self.apply(session, removed.clone(), None, now).is_err() {
+            return; // its session never knew it
+        }
+        let envelope = ActionEnvelope {
+            channel: session.to_owned(),
+            action: removed,
+            server_seq: self.seq,
+            origin: None,
+            rejection_reason: None,
+        };
+        for conn in lookers {
+            crate::milestone!("toolcall.host.told-of-removal", conn = conn.0, chat);
+            self.say(conn, Message::notification(method::ACTION, &envelope));
+        }
     }
 
     fn authenticate(&mut self, client: &str, params: AuthenticateParams) -> Answered {

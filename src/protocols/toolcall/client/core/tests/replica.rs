@@ -45,6 +45,28 @@ fn what_does_not_fit_what_is_known_is_not_even_said() {
 }
 
 #[test]
+fn a_session_that_is_gone_is_let_go() {
+    let mut window = Window::connected();
+    let mut done = window.dispatch("s", title("mine"));
+    let removed = |session: &str| json!({ "jsonrpc": "2.0", "method": "root/sessionRemoved", "params": { "channel": ROOT, "session": session } });
+    window.hear(&removed("elsewhere"));
+    assert!(window.core.confirmed("s").is_some());
+    window.hear(&removed("s"));
+    assert!(window.core.confirmed("s").is_none() && window.core.confirmed("c").is_some());
+    assert_eq!(done.try_recv(), Ok(Err(Failure::Gone)));
+}
+
+/// A window that never looked at the session hears of the chat at which it looks.
+#[test]
+fn a_chat_that_its_session_lets_go_is_let_go_whoever_looks_at_the_session() {
+    let mut window = Window::connected();
+    window.core.unsubscribe("s");
+    window.happens(11, "s", &json!({ "type": "session/chatRemoved", "chat": "c" }));
+    assert!(window.core.confirmed("c").is_none());
+    assert_eq!(window.core.seen(), 11);
+}
+
+#[test]
 fn an_action_that_is_known_already_is_not_applied_again() {
     let mut window = Window::connected();
     window.happens(11, "s", &title("eleven"));

@@ -52,6 +52,21 @@ fn who_has_seen_everything_is_told_nothing() {
     assert_eq!((&answer["result"]["type"], &answer["result"]["actions"]), (&json!("replay"), &json!([])));
 }
 
+/// The second answer is lost, and what happened before it, too: the first one counts.
+#[test]
+fn who_asked_twice_for_a_channel_is_told_everything_since_the_first_answer() {
+    let (mut host, busy) = Host::with_chat("busy", &[]);
+    let watcher = host.second("watcher", &[]);
+    host.pull(watcher);
+    let seen = host.core.seq();
+    host.dispatch(busy, 1, "s", title("missed"));
+    host.request(watcher, "subscribe", json!({ "channel": "s" }));
+    host.pull(watcher);
+    host.close(watcher);
+    let (_, answer) = host.reconnect("watcher", seen, &["s"]);
+    assert_eq!((&answer["result"]["type"], seqs(&answer["result"]["actions"])), (&json!("replay"), vec![seen + 1]));
+}
+
 #[test]
 fn the_oldest_action_that_is_kept_is_the_last_that_may_have_been_missed() {
     for (more, kind) in [(0, "replay"), (1, "snapshot")] {

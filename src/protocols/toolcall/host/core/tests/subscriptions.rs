@@ -102,6 +102,19 @@ fn who_waits_for_a_chat_that_goes_hears_that_there_is_none() {
     assert!(!host.core.channels.contains_key("c"));
 }
 
+/// The protocol says that a chat is gone in its session; who looks at the chat alone is told all the same, once.
+#[test]
+fn who_looks_at_a_chat_alone_hears_that_it_is_gone() {
+    let (mut host, both) = Host::with_chat("both", &[]);
+    let (chat, session) = (host.initialize("chat", &["c"]), host.initialize("session", &["s"]));
+    host.dispatch(both, 1, "s", title("before"));
+    host.ask(both, "disposeChat", json!({ "channel": "c" }));
+    let mut removals = |conn| host.heard(conn).iter().filter(|action| *action == "session/chatRemoved").count();
+    assert_eq!((removals(both), removals(chat), removals(session)), (1, 1, 1));
+    assert_eq!(host.heard(chat), ["session/chatRemoved"], "nothing else of the session");
+    assert_eq!(host.actions(chat)[0]["serverSeq"], host.core.seq());
+}
+
 #[test]
 fn a_chat_that_was_disposed_of_while_it_was_restored_does_not_come_back() {
     let (mut host, conn) = Host::with_chat("a", &[]);
@@ -132,6 +145,7 @@ fn who_subscribes_again_is_given_the_state_and_goes_on_being_told() {
     host.dispatch(conn, 1, "s", title("x"));
     let answer = host.ask(conn, "subscribe", json!({ "channel": "s" }));
     assert_eq!(answer["result"]["snapshot"]["state"]["title"], "x");
+    assert_eq!(host.actions(conn).last().unwrap()["action"]["title"], "x", "what the state has was said before it");
     host.dispatch(conn, 2, "s", title("y"));
     assert_eq!(host.actions(conn).last().unwrap()["action"]["title"], "y");
 }
@@ -163,11 +177,13 @@ fn a_host_that_was_restarted_restores_a_session_with_its_chats_and_nobody_active
 #[test]
 fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
     let (mut host, conn) = Host::with_chat("a", &[]);
+    let watcher = host.initialize("b", &["c"]);
     host.starts_turn(conn, 1, "t1");
     assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["result"], Value::Null);
     assert_eq!(host.told, ["begin c t1", "stop c t1"]);
     assert_eq!(host.core.channels.keys().collect::<Vec<_>>(), [ROOT]);
     assert!(host.inbox[&conn].iter().any(|said| said["method"] == "root/sessionRemoved"));
+    assert_eq!(host.heard(watcher), ["chat/turnStarted", "session/chatRemoved"]);
     assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["error"]["code"], -32001);
 }
 
