@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, RngSeed, Runtime, RuntimeMetrics};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use crate::history::Time;
 use crate::schedule::Host;
@@ -31,8 +31,11 @@ use super::local;
 use super::state::World;
 use super::{RunError, census};
 
+mod alarm;
+mod quiet;
 mod stack;
 
+use alarm::Alarm;
 use stack::EventStack;
 
 /// A paused runtime of one thread, with the hooks of a world.
@@ -50,6 +53,7 @@ impl EventMachine {
             .on_thread_park(park)
             .on_task_spawn(|task| local::spawned(task.id()))
             .on_before_task_poll(|task| {
+                quiet::before_poll();
                 if local::before_poll(task.id()) == MOST_POLLS {
                     stop_spinning();
                 }
@@ -100,10 +104,11 @@ fn park() {
         census::look();
     }
     let (stops, moves_on) = local::with(|world| {
+        let now = world.now();
         if ran {
             world.end_turn();
-        } else {
-            world.plan_wake(world.now());
+        } else if world.turns.moment != Moment::Open || world.turns.look <= Time(now.0 + 1) {
+            world.plan_wake(now);
         }
         world.forget_time();
         (world.livelock.is_some(), world.turns.moment == Moment::MovesOn)
@@ -128,7 +133,7 @@ pub(super) struct Turns {
     /// tokio's moment at which the run began.
     origin: Option<Instant>,
     /// What the director sleeps with, and until when.
-    sleep: Option<Pin<Box<Sleep>>>,
+    alarm: Option<Alarm>,
     look: Time,
     /// When the run is over, as far as is known.
     until: Time,
@@ -234,7 +239,7 @@ impl World {
 
     /// The next millisecond, where something is due in it that comes before its timers.
     fn packets_are_next(&self, now: Time) -> Option<Time> {
-        let next = self.queue.next().filter(|next| *next == Time(now.0 + 1))?;
+        let next = self.next_noticed().filter(|next| *next == Time(now.0 + 1))?;
         (self.is_whole() && packets_first(self.seed(), self.plan.order, next)).then_some(next)
     }
 
@@ -254,11 +259,13 @@ impl World {
 
     /// Has the director sleep until a virtual time, without waking it to be told.
     fn sleep_until(&mut self, look: Time) {
-        if self.turns.look != look
-            && let (Some(sleep), Some(origin)) = (&mut self.turns.sleep, self.turns.origin)
-        {
-            sleep.as_mut().reset(origin + Duration::from_millis(look.0));
-            self.turns.look = look;
+        let Turns { alarm: Some(alarm), origin: Some(origin), look: before, .. } = &mut self.turns else { return };
+        if std::mem::replace(before, look) != look {
+            alarm.set(*origin + Duration::from_millis(look.0), MILLISECOND);
+        }
+        // Polling a timer runs no product code. A director that is awake already comes here by itself.
+        if self.director.as_ref().is_some_and(|director| !alarm.is_set(&mut Context::from_waker(director))) {
+            self.wake_director();
         }
     }
 
@@ -288,7 +295,7 @@ impl Director {
         local::with(|world| {
             world.turns.until = until;
             world.turns.origin = Some(Instant::now() - world.stack.passed());
-            world.turns.sleep = Some(Box::pin(tokio::time::sleep(Duration::MAX)));
+            world.turns.alarm = Some(Alarm::new());
             world.turns.runtime = Some(Handle::current().metrics());
         });
         Self(())
@@ -297,7 +304,7 @@ impl Director {
     /// Does all that is due; returns whether the run is over.
     fn act(cx: &Context<'_>) -> bool {
         let moment = local::with(|world| {
-            world.director = Some(cx.waker().clone());
+            world.director.get_or_insert_with(|| cx.waker().clone());
             if let Some(next) = world.packets_are_all() {
                 world.turns.moment = Moment::Before(next);
             }
@@ -321,6 +328,7 @@ impl Director {
             if world.livelock.is_some() {
                 return true;
             }
+            world.deliver_passed();
             if now >= world.turns.until && moment == Moment::Open {
                 world.turns.acted = true;
                 match world.at_end() {
@@ -335,16 +343,19 @@ impl Director {
             };
             if waits {
                 world.turns.moment = Moment::Timers;
-            } else {
-                while let Some(due) = world.queue.pop(now) {
-                    world.turns.acted = true;
-                    world.act(due);
-                }
-                if moment == Moment::TimersDone {
-                    world.turns.moment = Moment::Open;
-                }
+                return false;
             }
-            world.sleep_until(world.next_look(now));
+            while let Some(due) = world.queue.pop(now) {
+                world.turns.acted = true;
+                world.act(due);
+            }
+            if moment == Moment::TimersDone {
+                world.turns.moment = Moment::Open;
+            }
+            // Where something was done, the end of this turn says when the director looks again.
+            if !world.turns.acted {
+                world.sleep_until(world.next_look(now));
+            }
             false
         })
     }
@@ -359,7 +370,7 @@ impl World {
     /// When the director looks again: when the next thing is due, or a millisecond before if it comes before the timers.
     fn next_look(&self, now: Time) -> Time {
         let until = self.turns.until;
-        let next = self.queue.next().filter(|next| *next > now).map_or(until, |next| next.min(until));
+        let next = self.next_noticed().filter(|next| *next > now).map_or(until, |next| next.min(until));
         let early = next > Time(now.0 + 1) && packets_first(self.seed(), self.plan.order, next);
         if early { Time(next.0 - 1) } else { next }
     }
@@ -369,16 +380,6 @@ impl Future for Director {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            if Self::act(cx) {
-                return Poll::Ready(());
-            }
-            // Polling a sleep runs no product code.
-            let pending =
-                local::with(|world| world.turns.sleep.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_pending()));
-            if pending {
-                return Poll::Pending;
-            }
-        }
+        if Self::act(cx) { Poll::Ready(()) } else { Poll::Pending }
     }
 }

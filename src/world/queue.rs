@@ -68,6 +68,11 @@ impl Queue {
         taken.collect()
     }
 
+    /// All that is due, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Time, &Due)> {
+        self.due.iter().map(|(key, due)| (key.0, due))
+    }
+
     /// When the next thing is due.
     pub fn next(&self) -> Option<Time> {
         self.due.first_key_value().map(|(key, _)| key.0)

@@ -121,7 +121,7 @@ impl World {
     }
 
     /// What the link model is told of a segment.
-    fn facts(&self, conn: ConnIndex, from: Side, tcp: &TcpSegment) -> Segment {
+    pub(super) fn facts(&self, conn: ConnIndex, from: Side, tcp: &TcpSegment) -> Segment {
         let flags = flags_of(tcp);
         let state = self.conns.look(conn);
         let completes = bare(tcp) && from == Side::Client && !state.is_up(Side::Server) && tcp.seq == state.directions[0].base;

@@ -1,0 +1,88 @@
+//! Packets that nobody could notice: nothing is woken for them.
+//!
+//! Every segment with data is answered by a bare acknowledgement, and most of these change nothing that a task could see: nobody
+//! waits for room, and nothing waits to be sent. The director sleeps past them. They are delivered in their place all the same: before
+//! a task is polled after their time, and before anything that is due later.
+
+use std::cell::Cell;
+
+use crate::history::{ConnIndex, Side, Time};
+use crate::world::link::packets_first;
+use crate::world::local;
+use crate::world::queue::Due;
+use crate::world::segments::segment_of;
+use crate::world::state::World;
+
+/// With fewer bytes than this on their way, the sender's buffer has room left: it is four times as large.
+const FEW: u32 = 16 * 1024;
+
+/// How many packets the director sleeps past at most: each is looked at whenever it goes to sleep.
+const MOST: usize = 16;
+
+thread_local! {
+    /// Whether there may be packets that the director has slept past.
+    static SLEEPS_PAST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A task is about to be polled: what has come in the meantime is there.
+pub(super) fn before_poll() {
+    if SLEEPS_PAST.replace(false) {
+        local::try_with(World::deliver_passed);
+    }
+}
+
+impl World {
+    /// When the next thing is due that somebody could notice.
+    pub(super) fn next_noticed(&self) -> Option<Time> {
+        for (n, (at, due)) in self.queue.iter().enumerate() {
+            if n == MOST || !self.is_quiet(due) {
+                return Some(at);
+            }
+            SLEEPS_PAST.set(true);
+        }
+        None
+    }
+
+    /// Delivers what the director has slept past.
+    pub(super) fn deliver_passed(&mut self) {
+        let now = self.now();
+        while self.has_passed(now) {
+            self.queue.pop(now).into_iter().for_each(|due| self.act(due));
+        }
+    }
+
+    /// Whether the next thing was due before this moment, or in it and before its timers.
+    fn has_passed(&self, now: Time) -> bool {
+        self.queue.iter().next().is_some_and(|(at, due)| {
+            at < now || at == now && self.is_quiet(due) && packets_first(self.seed(), self.plan.order, now)
+        })
+    }
+
+    fn is_quiet(&self, due: &Due) -> bool {
+        match due {
+            Due::Packet { conn, from, packet, .. } => {
+                segment_of(packet).is_some_and(|tcp| !self.facts(*conn, *from, tcp).in_order()) && self.is_at_ease(*conn, *from)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an acknowledgement from an end changes nothing at the other: no fault has to do with the connection, which is open,
+    /// and all that was written there has left, and has room.
+    fn is_at_ease(&self, conn: ConnIndex, from: Side) -> bool {
+        let (state, to) = (self.conns.look(conn), from.other());
+        let [behind, ahead] = [from, to].map(|side| &state.directions[side as usize]);
+        let touched = || self.faults.active.iter().any(|fault| fault.target.holds(&self.conns, conn));
+        if state.dead || state.foreign || ahead.closed || ahead.forgotten || !state.is_up(to) || touched() {
+            return false;
+        }
+        let Some((_, acknowledged, window)) = behind.seen_ack else { return false };
+        let on_the_way = ahead.next.wrapping_sub(acknowledged);
+        let all_left = ahead.next.wrapping_sub(ahead.base) == ahead.written as u32;
+        if !all_left || on_the_way >= FEW.min(window.into()) || self.hosts.get(state.host(to)).dark {
+            return false;
+        }
+        let end = state.end(to).lock();
+        end.socket.is_some() && end.error.is_none() && !end.dropped
+    }
+}
