@@ -5,7 +5,7 @@
 //! - [`plans`]: which plans a scenario stands for.
 //! - [`pool`]: runs on several threads, results in order, with a watchdog outside the worlds.
 //! - [`shrink`](mod@shrink): a run that broke, made small.
-//! - [`tally`](mod@tally): all runs of one scenario, summed up.
+//! - [`summary`]: what is left of a run. [`tally`](mod@tally): all runs of one scenario, summed up.
 //! - [`sweep`](mod@sweep): every position of one schedule, and every fault that makes sense there.
 //! - [`random`]: a hunt through random schedules. [`hits`]: what their faults hit. [`seed`]: a seed as a person is told it.
 //! - [`kept`]: finds as files of a folder. [`matrix`]: which defects hunts find, and how soon.
@@ -23,6 +23,7 @@ pub mod pool;
 pub mod random;
 pub mod seed;
 pub mod shrink;
+pub mod summary;
 pub mod sweep;
 pub mod tally;
 
@@ -31,6 +32,7 @@ pub use fresh::Fresh;
 pub use judge::{Case, Judged, judge};
 pub use pool::{Lost, Pool};
 pub use shrink::{Budget, NotShrunk, Progress, Shrunk, main_thing, shrink};
+pub use summary::Summary;
 pub use sweep::{Swept, sweep};
 pub use tally::{Failed, Tally, Trouble, tally};
 

@@ -43,7 +43,7 @@ pub enum Lost {
     Panicked(String),
 }
 
-/// So many results wait for whoever collects them; then the workers do. Looking at one result may take long, and each holds a history.
+/// So many results wait for whoever collects them; then the workers do. Looking at one may take long, and each may hold a history.
 const IN_HAND: usize = 64;
 
 impl Pool {

@@ -11,10 +11,11 @@ use crate::schedule::{Plan, Profile, draw};
 use crate::subject::Erased;
 use crate::world::RunError;
 
-use super::examine::{Checks, Examined, examine};
+use super::examine::{Checks, examine};
 use super::hits::Hits;
 use super::judge::Case;
 use super::pool::Pool;
+use super::summary::Summary;
 use super::tally::{Failed, Tally, Trouble};
 
 /// What a hunt draws from.
@@ -55,15 +56,14 @@ pub fn hunt(
     let work = move |seed| worker.examine(seed, &checks);
     pool.run(seeds, work, |result| {
         let seed = order.next().expect("there is a result for each seed");
-        let (mut plan, Hunted { hits, tally, .. }) = (None, &mut hunted);
-        let result = result.map(|(drawn, ran)| {
-            plan = Some(drawn);
-            ran.map(|(examined, its)| {
+        let Hunted { hits, tally, .. } = &mut hunted;
+        let result = result.map(|ran| {
+            ran.map(|(summary, its)| {
                 hits.add(&its);
-                examined
+                summary
             })
         });
-        trouble = tally.take(seed, || plan.unwrap_or_else(|| ground.plan(seed)), result).err();
+        trouble = tally.take(seed, || ground.plan(seed), result).err();
         if trouble.is_some() {
             return ControlFlow::Break(());
         }
@@ -80,13 +80,11 @@ impl Ground {
         draw::plan(&self.profile, &self.subject, seed)
     }
 
-    fn examine(&self, seed: u64, checks: &Checks) -> (Plan, Result<(Examined, Hits), RunError>) {
+    /// The plan is not handed on with what it came to: where it is asked for, it is drawn again.
+    fn examine(&self, seed: u64, checks: &Checks) -> Result<(Summary, Hits), RunError> {
         let plan = self.plan(seed);
-        let examined = examine(Case { subject: &self.subject, plan: &plan, expect: &Expect::default() }, checks);
-        let seen = examined.map(|examined| {
-            let hits = Hits::of(&*self.subject, &plan, &examined.history);
-            (examined, hits)
-        });
-        (plan, seen)
+        let examined = examine(Case { subject: &self.subject, plan: &plan, expect: &Expect::default() }, checks)?;
+        let hits = Hits::of(&*self.subject, &plan, &examined.history);
+        Ok((examined.into(), hits))
     }
 }

@@ -25,6 +25,7 @@ use crate::world::{Detail, Options, RunError};
 use super::examine::{Checks, Examined, examine};
 use super::judge::{Case, Judged, judge};
 use super::pool::{Lost, Pool};
+use super::summary::Summary;
 use super::tally::{Failed, Tally, Trouble};
 
 pub mod faults;
@@ -184,7 +185,7 @@ fn run_plain(subject: &Arc<dyn Erased>, swept: &mut Swept, pool: &Pool) -> Resul
     let result = result.expect("there is a result for each plan").map(|ran| {
         ran.map(|Judged { history, broken, grey, .. }| {
             plain = broken.is_empty().then(|| history.clone());
-            Examined { history, broken, grey, repeated: false }
+            Examined { history, broken, grey, repeated: false }.into()
         })
     });
     swept.tally.take(seed, || swept.plan.clone(), result)?;
@@ -202,7 +203,7 @@ struct Worker {
 
 /// A trial that was run.
 struct Tried {
-    examined: Examined,
+    summary: Summary,
     outcome: Outcome,
     idle: Option<String>,
 }
@@ -212,7 +213,7 @@ impl Worker {
         let plan = with(&self.plan, step);
         let examined = examine(Case { subject: &self.subject, plan: &plan, expect: &Expect::default() }, &self.checks)?;
         let (outcome, idle) = (self.outcome(&examined), idle(&examined.history, self.plan.steps.len()));
-        Ok(Tried { examined, outcome, idle })
+        Ok(Tried { summary: examined.into(), outcome, idle })
     }
 
     fn outcome(&self, examined: &Examined) -> Outcome {
@@ -263,9 +264,9 @@ impl Swept {
         let trial = &mut self.trials[number];
         trial.outcome = Some(Outcome::Broken); // where it got stuck
         let result = result.map(|ran| {
-            ran.map(|Tried { examined, outcome, idle }| {
+            ran.map(|Tried { summary, outcome, idle }| {
                 (trial.outcome, trial.idle) = (Some(outcome), idle);
-                examined
+                summary
             })
         });
         self.tally.take(plan.seed, || plan, result)?;

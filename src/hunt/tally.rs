@@ -20,6 +20,7 @@ use super::judge::Case;
 use super::plans::{expected, is_swarm};
 use super::pool::{Lost, Pool};
 use super::shrink::main_thing;
+use super::summary::Summary;
 
 /// All runs of one scenario.
 #[derive(Debug, Default)]
@@ -99,7 +100,7 @@ pub fn tally(
             over_all.iter_mut().for_each(|over_all| over_all.add(history));
             idle.iter_mut().for_each(|idle| idle.add(history));
         }
-        trouble = tally.take(plan.seed, || plan, result).err();
+        trouble = tally.take(plan.seed, || plan, result.map(|ran| ran.map(Summary::from))).err();
         progress(tally.runs);
         if trouble.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -116,10 +117,10 @@ impl Tally {
         &mut self,
         seed: u64,
         plan: impl FnOnce() -> Plan,
-        result: Result<Result<Examined, RunError>, Lost>,
+        result: Result<Result<Summary, RunError>, Lost>,
     ) -> Result<(), Trouble> {
         match result {
-            Ok(Ok(examined)) => self.add(plan(), examined),
+            Ok(Ok(summary)) => self.add(plan, summary),
             Ok(Err(error)) => return Err(Trouble::Run(error)),
             Err(Lost::Panicked(message)) => return Err(Trouble::Harness { seed, message }),
             Err(stuck @ Lost::Stuck(_)) => self.add_stuck(plan(), stuck.to_string()),
@@ -127,18 +128,18 @@ impl Tally {
         Ok(())
     }
 
-    fn add(&mut self, plan: Plan, examined: Examined) {
-        let Examined { history, broken, grey, repeated } = examined;
+    fn add(&mut self, plan: impl FnOnce() -> Plan, summary: Summary) {
+        let Summary { lasted, digest, milestones, points, repeated, grey, broke } = summary;
         self.runs += 1;
-        self.virtual_time += history.end.since(Time::ZERO);
-        self.digest.number(history.digest.value());
+        self.virtual_time += lasted;
+        self.digest.number(digest.value());
         self.repeated += u64::from(repeated);
         self.grey += u64::from(grey);
-        history.milestones.keys().for_each(|name| *self.milestones.entry(name).or_default() += 1);
-        history.points.keys().for_each(|name| *self.points.entry(name).or_default() += 1);
-        if !broken.is_empty() {
+        milestones.into_iter().for_each(|name| *self.milestones.entry(name).or_default() += 1);
+        points.into_iter().for_each(|name| *self.points.entry(name).or_default() += 1);
+        if let Some((broken, history)) = broke {
             let history = (self.failed.len() < KEPT).then_some(history);
-            self.failed.push(Failed { plan, broken, history });
+            self.failed.push(Failed { plan: plan(), broken, history });
         }
     }
 

@@ -15,8 +15,8 @@ use super::state::World;
 pub(super) enum Due {
     /// A step of the schedule.
     Step(usize),
-    /// A segment arrives: the n-th of its direction.
-    Packet { conn: ConnIndex, from: Side, n: u64, packet: Packet },
+    /// A segment arrives: the n-th of its direction. Tens of thousands may be on their way: their room in the queue is small.
+    Packet { conn: ConnIndex, from: Side, n: u64, packet: Box<Packet> },
     /// An end of a connection that was cut learns of it.
     Learn { conn: ConnIndex, side: Side },
     /// The healed tail begins.
@@ -50,7 +50,7 @@ impl Queue {
     /// The segments that are on their way.
     pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &Packet)> {
         self.due.values().filter_map(|due| match due {
-            Due::Packet { conn, packet, .. } => Some((*conn, packet)),
+            Due::Packet { conn, packet, .. } => Some((*conn, &**packet)),
             _ => None,
         })
     }
@@ -62,7 +62,7 @@ impl Queue {
             _ => false,
         };
         let taken = self.due.extract_if(.., chosen).filter_map(|(_, due)| match due {
-            Due::Packet { n, packet, .. } => Some((n, packet)),
+            Due::Packet { n, packet, .. } => Some((n, *packet)),
             _ => None,
         });
         taken.collect()
@@ -89,7 +89,7 @@ impl World {
     pub(super) fn act(&mut self, due: Due) {
         match due {
             Due::Step(step) => self.step(step),
-            Due::Packet { conn, from, n, packet } => self.arrive(conn, from, n, packet),
+            Due::Packet { conn, from, n, packet } => self.arrive(conn, from, n, *packet),
             Due::Learn { conn, side } => self.kill(conn, side, ErrorKind::ConnectionReset),
             Due::Heal => self.heal(),
             Due::Expire(fault) => self.expire(fault),

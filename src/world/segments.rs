@@ -36,13 +36,21 @@ fn flags_of(segment: &TcpSegment) -> Flags {
     Flags { syn, ack, fin, rst }
 }
 
+/// Above so many segments that leave at once, their room is given back as they go: over a slow link it may be tens of thousands.
+const MANY: usize = 1024;
+
 impl World {
     /// Takes what the hosts' kernels send, and puts it on its way.
     pub(super) fn egress(&mut self) {
         let mut packets = std::mem::take(&mut self.outbound);
         self.stack.egress(&mut packets);
-        for packet in packets.drain(..) {
+        packets.reverse();
+        while let Some(packet) = packets.pop() {
             self.sent(packet);
+            if packets.len() >= MANY && packets.len() * 2 < packets.capacity() {
+                // To a power of two: from there it doubles to no more than is needed the next time.
+                packets.shrink_to(packets.len().next_power_of_two());
+            }
         }
         self.outbound = packets;
         self.send_what_waits();
@@ -221,7 +229,7 @@ impl World {
     fn schedule_nth_arrival(&mut self, segment: Segment, n: u64, arrival: Time, packet: Packet) {
         let (conn, from) = (segment.conn, segment.from);
         let rank = link::rank(self.seed(), conn, from, arrival);
-        self.schedule(arrival, rank, Due::Packet { conn, from, n, packet });
+        self.schedule(arrival, rank, Due::Packet { conn, from, n, packet: Box::new(packet) });
     }
 
     /// A slow link has the sender of this segment advertise a small window.

@@ -67,6 +67,9 @@ pub struct ErrorBody {
 #[error("malformed message: {0}")]
 pub struct Malformed(pub String);
 
+/// So many bytes are enough for most of what a message is wrapped in.
+const ENVELOPE: usize = 128;
+
 /// How many JSON values one message may hold: as many as a codex exec-server reads.
 const MOST_VALUES: usize = 262_144;
 
@@ -186,7 +189,9 @@ impl Message {
             Self::Response { id, result } => Outgoing { id: Some(id), result: Some(result), ..empty },
             Self::Error { id, error } => Outgoing { id: Some(id), error: Some(error), ..empty },
         };
-        serde_json::to_string(&outgoing).expect("an envelope is plain data")
+        let mut text = Vec::with_capacity(self.weight() + ENVELOPE);
+        serde_json::to_writer(&mut text, &outgoing).expect("an envelope is plain data");
+        String::from_utf8(text).expect("JSON is text")
     }
 }
 

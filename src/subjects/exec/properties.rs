@@ -197,11 +197,11 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
     if has_puppet(evidence) {
         return Vec::new();
     }
-    let mut truth: BTreeMap<&Stream, Vec<u8>> = BTreeMap::new();
+    let mut truth: Truth<'_> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         match &event.what {
-            What::Produced { stream, bytes } => truth.entry(stream).or_default().extend_from_slice(bytes),
+            What::Produced { stream, bytes } => truth.entry(stream).or_default().push(bytes),
             What::Answered { call, result } => {
                 let wrong = match (result.strip_prefix("wrong: "), result.strip_prefix("closed: ")) {
                     (Some(wrong), _) => Some(wrong.to_owned()),
@@ -217,11 +217,14 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
+/// What processes really printed so far, in pieces.
+type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a [u8]>>;
+
 /// The first sum of a read that is not the truth's: `p1/stdout 340 bytes 0f3a…, …`.
-fn untrue(sums: &str, truth: &BTreeMap<&Stream, Vec<u8>>) -> Option<String> {
+fn untrue(sums: &str, truth: &Truth<'_>) -> Option<String> {
     sums.split(", ").filter(|told| !told.is_empty()).find_map(|told| {
         let stream = Stream::from(told.split(' ').next()?);
-        let really = sum(&stream, truth.get(&stream).map_or(&[], Vec::as_slice));
+        let really = sum(&stream, &truth.get(&stream).map(|pieces| pieces.concat()).unwrap_or_default());
         (told != really).then(|| format!("it read {told}, and really there was {really}"))
     })
 }

@@ -77,6 +77,8 @@ impl Print {
         let mut line = text.into_bytes();
         if bytes >= line.len() {
             line.pop();
+            // The history keeps it: it has no room to spare.
+            line.reserve_exact(bytes - line.len());
             line.resize(bytes - 1, b'.');
             line.push(b'\n');
             return line.into();

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -26,7 +27,8 @@ impl From<Bytes> for Base64 {
 
 impl Serialize for Base64 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(&self.0))
+        // Written as it is encoded: it may be megabytes.
+        serializer.collect_str(&Base64Display::new(&self.0, &STANDARD))
     }
 }
 

@@ -1,0 +1,63 @@
+//! What is left of a run once it is examined: what all runs are summed up by, and its record only where something broke in it.
+//!
+//! Whoever ran it makes this before handing it on. Results wait for those before them, and for whoever collects them; a record may
+//! have megabytes, and this has none of them.
+
+use std::time::Duration;
+
+use crate::history::{Digest, History, Time};
+use crate::property::Broken;
+
+use super::examine::Examined;
+
+/// A run in short.
+#[derive(Debug)]
+pub struct Summary {
+    /// How long it was, in virtual time.
+    pub lasted: Duration,
+    /// Its digest.
+    pub digest: Digest,
+    /// The milestones that were reached.
+    pub milestones: Vec<&'static str>,
+    /// The points that were reached.
+    pub points: Vec<&'static str>,
+    /// Whether it was repeated.
+    pub repeated: bool,
+    /// Whether a failure in it is neither surely justified nor surely not.
+    pub grey: bool,
+    /// What broke in it, and its record; `None` where nothing did.
+    pub broke: Option<(Vec<Broken>, History)>,
+}
+
+impl From<Examined> for Summary {
+    fn from(examined: Examined) -> Self {
+        let Examined { history, broken, grey, repeated } = examined;
+        Self {
+            lasted: history.end.since(Time::ZERO),
+            digest: history.digest,
+            milestones: history.milestones.keys().copied().collect(),
+            points: history.points.keys().copied().collect(),
+            repeated,
+            grey,
+            broke: (!broken.is_empty()).then_some((broken, history)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(broken: Vec<Broken>) -> Summary {
+        let history = History { end: Time(7), ..History::default() };
+        Examined { history, broken, grey: false, repeated: false }.into()
+    }
+
+    #[test]
+    fn only_a_run_that_broke_keeps_its_record() {
+        assert!(summary(Vec::new()).broke.is_none());
+        let broken = Broken { property: "gap_free", at: Time(1), stream: None, sentence: "it broke".into() };
+        let (broken, history) = summary(vec![broken]).broke.unwrap();
+        assert_eq!((broken[0].property, history.end), ("gap_free", Time(7)));
+    }
+}
