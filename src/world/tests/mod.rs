@@ -8,5 +8,6 @@ mod faults;
 mod hosts;
 mod mended;
 mod processes;
+mod quiet;
 
 pub(super) use bare::*;

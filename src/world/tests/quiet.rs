@@ -1,0 +1,57 @@
+//! Acknowledgements that the engine sleeps past: their receivers cannot tell.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep_until};
+
+use super::*;
+use crate::schedule::Plan;
+use crate::subject::HostContext;
+
+const KIB: usize = 1024;
+
+/// A buffer of 64 KiB on the side of the sender, and 10 ms from one host to the other.
+fn with_latency() -> Plan {
+    let mut plan = plan([]);
+    plan.latency = (Duration::from_millis(10), Duration::from_millis(10));
+    plan
+}
+
+async fn read_all(host: HostContext) {
+    let mut listener = host.env.net.listen(&server()).await.unwrap();
+    let mut stream = listener.accept().await.unwrap();
+    let mut buffer = vec![0; 64 * KIB];
+    while let Ok(1..) = stream.read(&mut buffer).await {}
+}
+
+/// Nobody waits for the acknowledgement of the first 10 KiB, after 20 ms: from then on their room is there.
+#[test]
+fn room_is_there_from_the_acknowledgement_on_and_not_before() {
+    for (after, room) in [(19, 54), (21, 64)] {
+        let subject = bare(read_all, move |host| async move {
+            let mut stream = connect(&host).await;
+            let start = Instant::now();
+            stream.write_all(&[0; 10 * KIB]).await.unwrap();
+            sleep_until(start + Duration::from_millis(after)).await;
+            let written = stream.write(&[0; 80 * KIB]).await.unwrap();
+            say(&host, format!("{} KiB", written / KIB));
+            std::future::pending::<()>().await;
+        });
+        let said = said(&history(&subject, &with_latency()), false);
+        assert_eq!(said, [format!("client: {room} KiB")], "after {after} ms");
+    }
+}
+
+/// Who waits for room goes on when it comes, though nothing else happens then.
+#[test]
+fn a_writer_that_waits_is_woken_by_the_acknowledgement_itself() {
+    let subject = bare(read_all, |host| async move {
+        let mut stream = connect(&host).await;
+        let start = Instant::now();
+        stream.write_all(&[0; 64 * KIB + 1]).await.unwrap();
+        say(&host, format!("after {:?}", start.elapsed()));
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(said(&history(&subject, &with_latency()), false), ["client: after 20ms"]);
+}
