@@ -10,7 +10,8 @@
 //! turn in which the timers fire, where any did; they come before by stopping the clock a nanosecond short of the millisecond.
 //!
 //! Each time that tokio parks costs about as much as a poll, so what nobody could notice is done without it: the director goes on
-//! at once where no task is ready, and the clock takes its last nanosecond at the end of the turn.
+//! at once where no task is ready, the clock takes its last nanosecond at the end of the turn, packets that change nothing wait for
+//! the next thing that happens ([`quiet`]), and the director's own timer is set so that tokio parks once for it ([`alarm`]).
 
 use std::future::Future;
 use std::io;
@@ -239,8 +240,9 @@ impl World {
 
     /// The next millisecond, where something is due in it that comes before its timers.
     fn packets_are_next(&self, now: Time) -> Option<Time> {
-        let next = self.next_noticed().filter(|next| *next == Time(now.0 + 1))?;
-        (self.is_whole() && packets_first(self.seed(), self.plan.order, next)).then_some(next)
+        let next = Time(now.0 + 1);
+        let is_next = self.queue.next()? <= next && self.next_noticed()? == next;
+        (is_next && self.is_whole() && packets_first(self.seed(), self.plan.order, next)).then_some(next)
     }
 
     /// The next millisecond, where nothing at all comes before its packets: no end of a turn has to be waited for.

@@ -17,7 +17,7 @@ use crate::world::state::World;
 const FEW: u32 = 16 * 1024;
 
 /// How many packets the director sleeps past at most: each is looked at whenever it goes to sleep.
-const MOST: usize = 16;
+const MOST: usize = 4;
 
 thread_local! {
     /// Whether there may be packets that the director has slept past.
