@@ -22,7 +22,7 @@ use spell::Spell;
 pub const NEVER: Time = Time(u64::MAX);
 
 /// The bytes that pass within one way there and back, at least.
-const WINDOW: u64 = 32 << 10;
+pub const WINDOW: u64 = 32 << 10;
 
 /// A fault that was in force, as its entries tell.
 #[derive(Clone, Copy, Debug)]

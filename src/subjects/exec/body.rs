@@ -1,11 +1,12 @@
 //! Has the server send HTTP requests, and records what comes of them.
 //!
 //! A body that the user watches is a stream of the history, named after its call: `h7`. It is complete; or broken off, where that
-//! is what its server does; or it failed.
+//! is what its server does; or it failed. Where it failed for the user's own doing, the user has given it up as well: it read too slowly, or
+//! gave it less time than the link takes for all that is asked for over it.
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::reading::sum;
 use super::web::{self, WebSetup};
@@ -22,6 +23,8 @@ pub(super) struct Wanted {
     pub(super) url: String,
     /// What it really is.
     pub(super) setup: WebSetup,
+    /// How long the link takes for all that its user asks for.
+    pub(super) takes: Duration,
     pub(super) record: Recorder,
 }
 
@@ -44,17 +47,22 @@ pub(super) struct Manner {
 /// has a deadline for a body only where its user gives one.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// What a server says of a body whose deadline has passed.
+const TOO_LATE: &str = "it took too long";
+
 /// Asks for it, and records it piece by piece, to its end.
 pub(super) async fn watch(client: &Client, wanted: &Wanted, manner: Manner) -> Result<(), Failure> {
-    let timeout = Some(wanted.setup.lasts() + PATIENCE);
-    let streaming = client.http_stream(HttpRequest { timeout, ..HttpRequest::get(&wanted.url) }).await?;
+    let timeout = wanted.setup.lasts() + PATIENCE;
+    let deadline = Instant::now() + timeout;
+    let request = HttpRequest { timeout: Some(timeout), ..HttpRequest::get(&wanted.url) };
+    let streaming = client.http_stream(request).await?;
     wanted.record.opened(&wanted.stream, wanted.call);
-    wanted.follow(streaming.body, manner).await;
+    wanted.follow(streaming.body, manner, deadline).await;
     Ok(())
 }
 
 impl Wanted {
-    async fn follow(&self, mut body: Body, manner: Manner) {
+    async fn follow(&self, mut body: Body, manner: Manner, deadline: Instant) {
         let (mut pieces, mut bytes) = (0, 0);
         loop {
             match body.next().await {
@@ -67,7 +75,7 @@ impl Wanted {
                     sleep(manner.pause).await;
                 }
                 Some(Err(failure)) => {
-                    self.failed(&failure, bytes, manner);
+                    self.failed(&failure, bytes, manner, deadline);
                     break;
                 }
                 None => {
@@ -81,16 +89,50 @@ impl Wanted {
         }
     }
 
-    /// That a body is broken off is what it really is, or a failure. Whoever reads slowly may be told so: that is its own doing.
-    fn failed(&self, failure: &Failure, bytes: u64, manner: Manner) {
-        let is_true = self.setup.breaks_off && bytes == self.setup.length();
-        match failure {
-            Failure::BodyBroken(_) if is_true => self.record.completed(&self.stream, web::BROKEN_OFF),
-            Failure::BodyOverrun if !manner.pause.is_zero() => {
-                self.record.gave_up(Some(&self.stream), self.call);
-                self.record.broke(&self.stream, failure.to_string());
-            }
-            failure => self.record.broke(&self.stream, failure.to_string()),
+    /// That a body is broken off is what it really is, or a failure, which may be the user's own doing.
+    fn failed(&self, failure: &Failure, bytes: u64, manner: Manner, deadline: Instant) {
+        if matches!(failure, Failure::BodyBroken(_)) && self.setup.breaks_off && bytes == self.setup.length() {
+            return self.record.completed(&self.stream, web::BROKEN_OFF);
         }
+        if is_own_doing(failure, manner, self.takes, Instant::now() >= deadline) {
+            self.record.gave_up(Some(&self.stream), self.call);
+        }
+        self.record.broke(&self.stream, failure.to_string());
+    }
+}
+
+/// Whoever reads slowly may be told so. Whoever gave a deadline may be told that it has passed, where it has, and where the link takes longer
+/// than his patience for all that he asks for.
+fn is_own_doing(failure: &Failure, manner: Manner, takes: Duration, is_late: bool) -> bool {
+    match failure {
+        Failure::BodyOverrun => !manner.pause.is_zero(),
+        Failure::BodyBroken(why) => why == TOO_LATE && is_late && takes > PATIENCE,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EAGER: Manner = Manner { pause: Duration::ZERO, drops_after: None };
+
+    #[test]
+    fn a_slow_reader_does_itself_what_others_suffer() {
+        let slow = Manner { pause: Duration::from_millis(20), ..EAGER };
+        assert!(is_own_doing(&Failure::BodyOverrun, slow, Duration::ZERO, false));
+        assert!(!is_own_doing(&Failure::BodyOverrun, EAGER, Duration::ZERO, false));
+    }
+
+    #[test]
+    fn a_deadline_is_the_users_own_doing_where_it_has_passed_and_the_link_is_too_slow() {
+        let late = Failure::BodyBroken(TOO_LATE.into());
+        let more = PATIENCE + Duration::from_millis(1);
+        assert!(is_own_doing(&late, EAGER, more, true));
+        assert!(!is_own_doing(&late, EAGER, PATIENCE, true), "the link was not too slow");
+        assert!(!is_own_doing(&late, EAGER, more, false), "the deadline has not passed");
+        let other = Failure::BodyBroken("connection reset".into());
+        assert!(!is_own_doing(&other, EAGER, more, true), "it is not what was told");
+        assert!(!is_own_doing(&Failure::ConnectionLost, EAGER, more, true));
     }
 }

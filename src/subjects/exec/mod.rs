@@ -3,7 +3,8 @@
 //! - [`operations`]: what a user can ask for. What processes really do stands in `[process.NAME]`
 //!   ([`world::process`](crate::world::process)).
 //! - `user`: the user of a client, who records what came of it; `follow`, `reading`: what it hears and reads of a process.
-//! - `web`: the HTTP server behind the exec server, on a host of its own; `body`: what a user hears of it.
+//! - `web`: the HTTP server behind the exec server, on a host of its own; `body`: what a user hears of it; `burden`: how long
+//!   its link takes for that.
 //! - `properties`: what must hold on top of the generic properties.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, rules. `label`: what messages are called.
 //!
@@ -24,6 +25,7 @@ use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, 
 use crate::world::process;
 
 mod body;
+mod burden;
 mod follow;
 mod label;
 pub mod limits;

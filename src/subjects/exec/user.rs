@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::body::{self, Manner, Wanted};
+use super::burden;
 use super::follow::{self, Parts};
 use super::operations::{After, Operation};
 use super::web::{self, WebSetup};
@@ -169,7 +170,8 @@ impl User {
         let stream = Stream::from(records::name(self.host.name.as_str(), &format!("h{}", call.0), 1).as_str());
         let url = web::url(super::PORT, body, &stream, call);
         let setup = WebSetup::declared(&self.host.plan, body);
-        Wanted { call, stream, url, setup, record: self.host.record.clone() }
+        let takes = burden::takes(&self.host.plan, self.host.name.as_str());
+        Wanted { call, stream, url, setup, takes, record: self.host.record.clone() }
     }
 
     /// Does something with the newest handle of a process.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{broken, host, judged};
-use crate::history::{Call, Ending, Time, What};
+use crate::history::{Call, Ending, Event, Time, What};
 use crate::property::{Broken, Evidence, GIVEN_UP};
 use crate::protocols::exec::client::Failure;
 use crate::protocols::exec::limits::ClientLimits;
@@ -87,14 +87,15 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
-/// asks by itself, and while a start is in flight: it may be about an older process of that id, and the start be refused; nor what its user may have given up. Where there
-/// was no room for all of it, it is asked for in that moment.
+/// asks by itself, and while a start is in flight: it may be about an older process of that id, and the start be refused; nor what its user
+/// may have given up, then or at the end of the last call on it. Where there was no room for all of it, it is asked for in that moment.
 pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
     let wait = limits(evidence).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut starting: BTreeMap<Call, &str> = BTreeMap::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
     let mut open: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut dropped = Dropped::default();
     let mut found = Vec::new();
     let late = |since: Time, at: Time| at > since + wait + MOMENT;
     let mut tell = |host: &str, since: Time| {
@@ -106,6 +107,9 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
         if let Some(since) = open.get(host).copied().filter(|since| late(*since, event.at)) {
             open.remove(host);
             tell(host, since);
+        }
+        if dropped.is_last_end(event) {
+            open.remove(host);
         }
         match &event.what {
             What::Milestone { name: "exec.client.connected", .. } => drop(connected.insert(host)),
@@ -134,6 +138,43 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
     }
     open.into_iter().filter(|(_, since)| late(*since, evidence.plan.horizon.into())).for_each(|(host, since)| tell(host, since));
     found
+}
+
+/// The processes whose handles were dropped while calls on them went on: a client follows them until the last of these is over.
+#[derive(Default)]
+struct Dropped<'a> {
+    /// The calls on processes that are not over, each with its host and the process.
+    calls: BTreeMap<Call, (&'a str, &'a str)>,
+    /// Of each call that dropped a handle, those that still hold the process.
+    holders: BTreeMap<Call, BTreeSet<Call>>,
+}
+
+impl<'a> Dropped<'a> {
+    /// Whether this entry is the end of the last call on a process whose handle was dropped before.
+    fn is_last_end(&mut self, event: &'a Event) -> bool {
+        match &event.what {
+            What::Asked { call, operation, .. } if operation.verb != "start" => {
+                let process = operation.fields.get("process").and_then(|process| process.as_str());
+                self.calls.extend(process.map(|process| (*call, (host(event), process))));
+                false
+            }
+            What::GaveUp { call, .. } => {
+                if let Some(process) = self.calls.get(call) {
+                    let holders = self.calls.range(..*call).filter(|(_, on)| *on == process).map(|(holder, _)| *holder);
+                    let holders = holders.collect();
+                    self.holders.insert(*call, holders);
+                }
+                false
+            }
+            What::Answered { call, .. } | What::Failed { call, .. } => {
+                self.calls.remove(call);
+                let ended: Vec<bool> = self.holders.values_mut().map(|held| held.remove(call) && held.is_empty()).collect();
+                self.holders.retain(|_, held| !held.is_empty());
+                ended.contains(&true)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The id of a write is that of one client, in one of its lives: servers take a second write of an id for a repetition.

@@ -44,6 +44,11 @@ impl<'a> Asked<'a> {
         self.operation.fields.get("process")?.as_str()
     }
 
+    /// Whether its answer has output in it.
+    fn is_read(&self) -> bool {
+        matches!(self.verb(), "read" | "read-all")
+    }
+
     fn wait(&self) -> Duration {
         self.operation.wait()
     }
@@ -63,6 +68,8 @@ impl<'a> Asked<'a> {
 #[derive(Default)]
 struct Known<'a> {
     asked: BTreeMap<Call, Asked<'a>>,
+    /// When each call was over.
+    over: BTreeMap<Call, Time>,
     /// The newest start that came to something, by host and process, with the name of its record.
     newest: BTreeMap<(&'a str, &'a str), &'a str>,
     /// When each first printed something.
@@ -89,6 +96,7 @@ impl<'a> Known<'a> {
                 let bytes = operation.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
                 self.output += bytes.unwrap_or_default() as usize;
             }
+            What::Answered { call, .. } | What::Failed { call, .. } => drop(self.over.insert(*call, event.at)),
             What::Opened { stream, call } => {
                 if let Some(start) = self.asked.get(call)
                     && let Some(process) = start.process()
@@ -110,6 +118,14 @@ impl<'a> Known<'a> {
             What::Started => self.started = event.at,
             _ => {}
         }
+    }
+
+    /// Whether so little is under way to a host since a moment that nothing waits for room: all that there is, once as it comes, and once
+    /// in the answer to each read that was not over before that.
+    fn is_little(&self, host: &str, since: Time) -> bool {
+        let is_over = |call: &Call| self.over.get(call).is_some_and(|over| *over < since);
+        let reads = self.asked.iter().filter(|(call, asked)| asked.host == host && asked.is_read() && !is_over(call)).count();
+        self.output.saturating_mul(reads.max(1)) <= LITTLE
     }
 
     /// Since when a read has an answer for certain.
@@ -155,20 +171,20 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
             continue;
         }
         let calm = known.trouble.last.max(Some(known.started)).unwrap_or_default();
-        if let Some((told, connected)) =
-            known.told(read, after).zip(known.connected.get(read.host)).filter(|_| known.output <= LITTLE)
-            && event.at > told.max(calm).max(*connected) + together
-        {
-            let sentence = format!("{call}: it was answered at {} only, though its user was told at {told}", event.at);
-            found.push(broken("reads_wait", event.at, None, sentence));
-            continue;
+        let connected = known.connected.get(read.host).copied();
+        if let Some((told, connected)) = known.told(read, after).zip(connected) {
+            let since = told.max(calm).max(connected);
+            if event.at > since + together && known.is_little(read.host, since) {
+                let sentence = format!("{call}: it was answered at {} only, though its user was told at {told}", event.at);
+                found.push(broken("reads_wait", event.at, None, sentence));
+                continue;
+            }
         }
         let Some(due) = known.due(read, after) else { continue };
         // Whoever has a connection all the time has nothing to recover; but much output is longer on its way. And an end that a read was
         // told before is no news to it.
-        let is_news = after == 0 && known.output <= LITTLE;
-        let connected = known.connected.get(read.host).copied().filter(|_| is_news);
-        let soon = connected.map_or(NEVER, |connected| due.max(calm).max(connected) + crosses);
+        let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));
+        let soon = since.filter(|since| known.is_little(read.host, *since)).map_or(NEVER, |since| since + crosses);
         if event.at > soon.min(due.max(calm) + recovers) {
             let sentence =
                 format!("{call}: it was answered at {} only, though there had been something new since {due}", event.at);

@@ -101,6 +101,27 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
 }
 
 #[test]
+fn a_read_may_wait_for_the_answers_to_others_where_these_are_long() {
+    let output = "x".repeat(15 << 10);
+    let told = || {
+        let told = start(1, 100).user(120, What::Opened { stream: "p1".into(), call: Call(1) });
+        let told = milestone(told, 600, "exec.client.connected", &[]);
+        let told = told.produced("p1/stdout", 1_000, &output).delivered("p1/stdout", 1_020, &output);
+        told.asked_as(3, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#)
+    };
+    let chunks = "chunks 1 to 1, next 2";
+    let late = |told: Told| read(told, 1_200, 0).answered(2, 1_400, chunks);
+    let wrong = ["call 2: it was answered at 1.400 s only, though its user was told at 1.200 s"];
+    assert_eq!(breaks(&late(told()), reads_wait), wrong, "both together are little");
+    let third = |told: Told| told.asked_as(4, 1_100, Class::Durable, "read-all", r#"{"process":"p1"}"#);
+    assert!(breaks(&late(third(told())), reads_wait).is_empty(), "all three are not");
+    assert_eq!(breaks(&late(third(told()).answered(4, 1_199, chunks)), reads_wait), wrong, "one was over before");
+    assert!(breaks(&late(third(told()).answered(4, 1_300, chunks)), reads_wait).is_empty(), "one was over since");
+    let another = told().by("client2").asked_as(4, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#).by("client");
+    assert_eq!(breaks(&late(another), reads_wait), wrong, "what others are answered comes over their connections");
+}
+
+#[test]
 fn a_closed_process_is_forgotten_only_when_its_user_was_there_for_long_enough() {
     let attached = |told: Told, ms, conn| {
         let fields = [("conn", FieldValue::Number(conn))].into();
@@ -222,6 +243,17 @@ fn a_connected_client_asks_for_what_is_missing() {
     assert!(breaks(&lost, holes_are_asked_for).is_empty());
     let dropped = held().gave_up(1, Some("p1"), 2_000);
     assert!(breaks(&dropped, holes_are_asked_for).is_empty(), "nobody wants it any more");
+    let on_p1 = |told: Told, call, verb| told.asked_as(call, 900, Class::Durable, verb, r#"{"process":"p1"}"#);
+    let reading = on_p1(on_p1(on_p1(connected(), 2, "read"), 3, "read"), 4, "drop-handle").gave_up(4, Some("p1"), 950);
+    let reading = reading.answered(4, 950, "dropped").gauge("client", 1_000, "held-back-events", 1);
+    let once = reading.answered(2, 1_500, "refused: too busy");
+    assert_eq!(breaks(&once, holes_are_asked_for), late, "a call on it goes on");
+    let another = once.clone().asked_as(5, 1_600, Class::Durable, "read", r#"{"process":"p2"}"#).answered(5, 1_700, "refused");
+    assert_eq!(breaks(&another, holes_are_asked_for), late, "a call on another one was over");
+    assert!(
+        breaks(&once.answered(3, 2_000, "refused: too busy"), holes_are_asked_for).is_empty(),
+        "nobody waits for it any more"
+    );
     let starting = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p1"}"#);
     let starting = starting.gauge("client", 1_000, "held-back-events", 1).answered(1, 1_200, "refused: its id is taken");
     assert!(breaks(&starting, holes_are_asked_for).is_empty(), "it was about an older process");

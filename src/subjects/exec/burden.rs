@@ -1,0 +1,83 @@
+//! How much the user of a client asks for in all, and how long its one connection takes to bring that.
+//!
+//! An HTTP body shares the connection with every other one, and with the output of processes. Over a slow link a deadline may pass before
+//! all of it has come, and nobody is to blame but who gave it.
+
+use std::time::Duration;
+
+use super::operations::Operation;
+use super::web::WebSetup;
+use crate::property::path::WINDOW;
+use crate::schedule::{self, Action, Plan};
+use crate::world::process::{Lines, Setup, TABLE};
+
+/// The length of a line that is as long as its text needs, at most.
+const LINE: u64 = 40;
+
+/// How long everything may take that the user of this host asks for in a run: a way there and back for each window of it.
+pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
+    let asked = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Operation(operation) if operation.client.as_str() == host => Some(bytes(plan, operation)),
+        _ => None,
+    });
+    let windows = asked.fold(0, u64::saturating_add) / WINDOW;
+    (plan.latency.1 * 2).saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX))
+}
+
+/// How many bytes an operation brings at most. A write may come back as an echo.
+fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
+    let written = serde_json::json!({ operation.verb.as_str(): operation.fields });
+    match serde_json::from_value(written).expect("operations are checked before a run") {
+        Operation::Http { body } | Operation::HttpStream { body, .. } => WebSetup::declared(plan, &body).length(),
+        Operation::Start { process, .. } | Operation::Read { process, .. } | Operation::ReadAll { process, .. } => {
+            let setup: Setup = plan.entry(TABLE, &process).unwrap_or_default();
+            [setup.print, setup.stderr].into_iter().flatten().map(printed).fold(0, u64::saturating_add)
+        }
+        Operation::Write { bytes, .. } => bytes.map_or(0, |bytes| bytes.0),
+        Operation::Interrupt { .. } | Operation::Terminate { .. } | Operation::DropHandle { .. } => 0,
+    }
+}
+
+fn printed(lines: Lines) -> u64 {
+    lines.lines.saturating_mul(lines.bytes.map_or(LINE, |bytes| bytes.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::schedule::When;
+
+    fn asks(plan: Plan, client: &str, verb: &str, fields: serde_json::Value) -> Plan {
+        let fields = fields.as_object().expect("fields").clone();
+        let operation = schedule::Operation { verb: verb.into(), client: client.into(), fields };
+        plan.step(When::At(Duration::ZERO), Action::Operation(operation))
+    }
+
+    fn plan() -> Plan {
+        let mut plan = Plan::new("exec");
+        plan.latency = (Duration::from_millis(100), Duration::from_millis(120));
+        plan.setup.insert("web".into(), json!({ "w1": { "pieces": 16, "bytes": "4KiB" } }));
+        plan.setup.insert("process".into(), json!({ "p1": { "print": { "lines": 1024, "bytes": "16B" } } }));
+        plan
+    }
+
+    #[test]
+    fn a_window_takes_a_way_there_and_back() {
+        let round_trip = Duration::from_millis(240);
+        assert_eq!(takes(&plan(), "client"), Duration::ZERO);
+        let body = || asks(plan(), "client", "http-stream", json!({ "body": "w1" }));
+        assert_eq!(takes(&body(), "client"), round_trip * 2);
+        let others = asks(body(), "client2", "http-stream", json!({ "body": "w1" }));
+        assert_eq!(takes(&others, "client"), round_trip * 2, "others have connections of their own");
+        let both = asks(body(), "client", "http", json!({ "body": "w1" }));
+        assert_eq!(takes(&both, "client"), round_trip * 4);
+        let started = asks(body(), "client", "start", json!({ "process": "p1" }));
+        assert_eq!(takes(&started, "client"), round_trip * 2, "half a window is none");
+        let read = asks(started, "client", "read", json!({ "process": "p1" }));
+        assert_eq!(takes(&read, "client"), round_trip * 3, "output comes as it is printed, and to whoever reads it");
+        let written = asks(body(), "client", "write", json!({ "process": "p1", "bytes": "32KiB" }));
+        assert_eq!(takes(&written, "client"), round_trip * 3);
+    }
+}
