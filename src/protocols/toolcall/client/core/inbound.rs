@@ -139,9 +139,10 @@ impl Core {
 
     /// A channel is as the host says, from now on.
     fn subscribed(&mut self, channel: &str, result: SubscribeResult) {
-        let (Some(snapshot), Some(replica)) = (result.snapshot, self.replicas.get_mut(channel)) else { return };
+        let Some(snapshot) = result.snapshot else { return };
         self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
-        replica.reseat(snapshot);
+        // One of that name may have gone since it was asked for; who wants none any more has no request here.
+        self.replicas.entry(channel.to_owned()).or_default().reseat(snapshot);
         if self.joined.contains(channel) {
             self.join_again();
         }

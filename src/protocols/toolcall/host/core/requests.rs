@@ -292,8 +292,10 @@ impl Core {
         if !matches!(self.state(&name), Some(SnapshotState::Session(_))) {
             return refused(code::SESSION_NOT_FOUND, "there is no such session");
         }
+        // Nobody will be told what happens in the session: it is forgotten before anybody pulls.
         for chat in self.chats_of(&name) {
-            self.remove_chat(&chat, &name, now);
+            let lookers = self.who(|transport| transport.is_active(&chat));
+            self.remove_chat(&chat, &name, &lookers, now);
         }
         self.remove_channel(&name, now);
         self.tell_sessions(now);
@@ -347,16 +349,20 @@ impl Core {
         if !matches!(self.state(&session), Some(SnapshotState::Session(state)) if lists(state)) {
             return refused(code::SESSION_NOT_FOUND, "its session is not here");
         }
-        self.remove_chat(&chat, &session, now);
+        // Whoever looks at the session hears of it by what happens there.
+        let lookers = self.who(|transport| transport.is_active(&chat) && !transport.is_active(&session));
+        self.remove_chat(&chat, &session, &lookers, now);
         self.save(&session);
         answered(&())
     }
 
-    /// A chat is gone. Whoever looks at its session hears of it by what happens there; whoever looks at the chat alone is told the
-    /// same.
-    fn remove_chat(&mut self, chat: &str, session: &str, now: Instant) {
-        let looks = |transport: &Transport| transport.is_active(chat) && !transport.is_active(session);
-        let lookers = self.transports.iter().filter(|(_, transport)| looks(transport)).map(|(conn, _)| *conn).collect::<Vec<_>>();
+    /// The connections of which something is so.
+    fn who(&self, is_one: impl Fn(&Transport) -> bool) -> Vec<ConnId> {
+        self.transports.iter().filter(|(_, transport)| is_one(transport)).map(|(conn, _)| *conn).collect()
+    }
+
+    /// A chat is gone: its session says so, and these connections are told the same.
+    fn remove_chat(&mut self, chat: &str, session: &str, lookers: &[ConnId], now: Instant) {
         self.remove_channel(chat, now);
         let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat: chat.to_owned() });
         if self.apply(session, removed.clone(), None, now).is_err() {
@@ -369,7 +375,7 @@ impl Core {
             origin: None,
             rejection_reason: None,
         };
-        for conn in lookers {
+        for &conn in lookers {
             crate::milestone!("toolcall.host.told-of-removal", conn = conn.0, chat);
             self.say(conn, Message::notification(method::ACTION, &envelope));
         }

@@ -56,6 +56,18 @@ fn a_session_that_is_gone_is_let_go() {
     assert_eq!(done.try_recv(), Ok(Err(Failure::Gone)));
 }
 
+/// It was asked for again before it was heard that the older one of that name is gone.
+#[test]
+fn a_session_that_is_made_anew_is_known_once_the_host_says_how_it_is() {
+    let mut window = Window::connected();
+    let (to, mut answered) = oneshot::channel();
+    window.core.subscribe("s", to, window.now);
+    window.carry_out();
+    window.hear(&json!({ "jsonrpc": "2.0", "method": "root/sessionRemoved", "params": { "channel": ROOT, "session": "s" } }));
+    window.answer("subscribe", json!({ "snapshot": session(12, "anew") }));
+    assert_eq!((answered.try_recv(), window.title().0.as_str()), (Ok(Ok(())), "anew"));
+}
+
 /// A window that never looked at the session hears of the chat at which it looks.
 #[test]
 fn a_chat_that_its_session_lets_go_is_let_go_whoever_looks_at_the_session() {

@@ -187,6 +187,8 @@ fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
     assert_eq!(host.core.channels.keys().collect::<Vec<_>>(), [ROOT]);
     assert!(host.inbox[&conn].iter().any(|said| said["method"] == "root/sessionRemoved"));
     assert_eq!(host.heard(watcher), ["session/chatRemoved"], "it looks at the chat alone");
+    let told = host.heard(conn);
+    assert_eq!(told.iter().filter(|action| *action == "session/chatRemoved").count(), 1, "it looks at both: {told:?}");
     assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["error"]["code"], -32001);
 }
 
