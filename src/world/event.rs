@@ -263,7 +263,7 @@ impl World {
     fn sleep_until(&mut self, look: Time) {
         let Turns { alarm: Some(alarm), origin: Some(origin), look: before, .. } = &mut self.turns else { return };
         if std::mem::replace(before, look) != look {
-            alarm.set(*origin + Duration::from_millis(look.0), MILLISECOND);
+            alarm.set(*origin + Duration::from_millis(look.0));
         }
         // Polling a timer runs no product code. A director that is awake already comes here by itself.
         if self.director.as_ref().is_some_and(|director| !alarm.is_set(&mut Context::from_waker(director))) {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Two timers, of which the second is a grain of virtual time later, and wakes nobody.
+use super::MILLISECOND;
+
+/// Two timers, of which the second is a millisecond later, and wakes nobody.
 ///
 /// tokio does not go to sleep at once where a timer was set that is due before all that it knew of: it parks twice. When the first of
 /// these two has fired, the second is what it knows of, and whatever is set then is due no sooner.
@@ -24,9 +26,9 @@ impl Alarm {
     }
 
     /// Has it ring at this moment instead.
-    pub fn set(&mut self, at: Instant, grain: Duration) {
+    pub fn set(&mut self, at: Instant) {
         self.first.as_mut().reset(at);
-        self.second.as_mut().reset(at + grain);
+        self.second.as_mut().reset(at + MILLISECOND);
     }
 
     /// Whether it is still to ring, and whoever asks will be woken by it.

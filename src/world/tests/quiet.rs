@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until};
 
 use super::*;
-use crate::schedule::Plan;
+use crate::schedule::{Order, Plan};
 use crate::subject::HostContext;
 
 const KIB: usize = 1024;
@@ -28,7 +28,14 @@ async fn read_all(host: HostContext) {
 /// Nobody waits for the acknowledgement of the first 1 KiB, after 20 ms: from then on its room is there.
 #[test]
 fn room_is_there_from_the_acknowledgement_on_and_not_before() {
-    for (after, room) in [(19, 63), (21, 64)] {
+    let same = 20;
+    let cases = [
+        (same - 1, Order::Drawn, 63),
+        (same, Order::TimersFirst, 63),
+        (same, Order::PacketsFirst, 64),
+        (same + 1, Order::Drawn, 64),
+    ];
+    for (after, order, room) in cases {
         let subject = bare(read_all, move |host| async move {
             let mut stream = connect(&host).await;
             let start = Instant::now();
@@ -38,8 +45,9 @@ fn room_is_there_from_the_acknowledgement_on_and_not_before() {
             say(&host, format!("{} KiB", written / KIB));
             std::future::pending::<()>().await;
         });
-        let said = said(&history(&subject, &with_latency()), false);
-        assert_eq!(said, [format!("client: {room} KiB")], "after {after} ms");
+        let plan = Plan { order, ..with_latency() };
+        let said = said(&history(&subject, &plan), false);
+        assert_eq!(said, [format!("client: {room} KiB")], "after {after} ms, {order:?}");
     }
 }
 
