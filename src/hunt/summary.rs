@@ -1,7 +1,8 @@
 //! What is left of a run once it is examined: what all runs are summed up by, and its record only where something broke in it.
 //!
-//! Whoever ran it makes this before handing it on. Results wait for those before them, and for whoever collects them; a record may
-//! have megabytes, and this has none of them.
+//! In hunts and sweeps, whoever ran it makes this before handing it on: results wait for those before them, and for whoever collects
+//! them. A record may have megabytes, and this has none of them. The runs of one scenario come with their records, for what their file
+//! expects of all of them is read there.
 
 use std::time::Duration;
 

@@ -22,7 +22,13 @@ use spell::Spell;
 pub const NEVER: Time = Time(u64::MAX);
 
 /// The bytes that pass within one way there and back, at least.
-pub const WINDOW: u64 = 32 << 10;
+const WINDOW: u64 = 32 << 10;
+
+/// How long so many bytes take at most, over a link with this latency, besides their latency itself: a way there and back for each
+/// window of them.
+pub fn through(bytes: u64, latency: Duration) -> Duration {
+    latency.saturating_mul(2).saturating_mul(u32::try_from(bytes / WINDOW).unwrap_or(u32::MAX))
+}
 
 /// A fault that was in force, as its entries tell.
 #[derive(Clone, Copy, Debug)]
@@ -167,8 +173,7 @@ impl<'a> Path<'a> {
     /// in force.
     pub fn chance(&self, promise: &Promise, from: Time, to: Time) -> Duration {
         let latency = self.worst_latency(from, to);
-        let windows = u32::try_from(self.load / WINDOW).unwrap_or(u32::MAX);
-        promise.chance(latency).saturating_add(latency.saturating_mul(2).saturating_mul(windows))
+        promise.chance(latency).saturating_add(through(self.load, latency))
     }
 
     fn allowance(&self, promise: &Promise) -> Duration {

@@ -55,7 +55,11 @@ fn value(operation: &Operation) -> serde_json::Value {
     serde_json::json!({ operation.verb.as_str(): operation.fields })
 }
 
-fn read<S: Subject>(operation: &Operation) -> Result<S::Operation, OperationError> {
+/// An operation as the subject has it.
+///
+/// # Errors
+/// If it is none of the subject's.
+pub(crate) fn read<S: Subject>(operation: &Operation) -> Result<S::Operation, OperationError> {
     serde_path_to_error::deserialize(value(operation)).map_err(|error| OperationError {
         path: error.path().iter().map(ToString::to_string).collect(),
         message: error.into_inner().to_string(),

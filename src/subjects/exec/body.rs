@@ -12,6 +12,7 @@ use super::reading::sum;
 use super::web::{self, WebSetup};
 use crate::history::{Call, Stream};
 use crate::protocols::exec::client::{Body, Client, Failure, HttpRequest};
+use crate::protocols::exec::wire::http::TOO_LATE;
 use crate::subject::Recorder;
 
 /// One request of the user's.
@@ -46,9 +47,6 @@ pub(super) struct Manner {
 /// How much longer than it takes to be made a body may take. Nobody else notices where its server has lost its power: the protocol
 /// has a deadline for a body only where its user gives one.
 const PATIENCE: Duration = Duration::from_secs(8);
-
-/// What a server says of a body whose deadline has passed.
-const TOO_LATE: &str = "it took too long";
 
 /// Asks for it, and records it piece by piece, to its end.
 pub(super) async fn watch(client: &Client, wanted: &Wanted, manner: Manner) -> Result<(), Failure> {

@@ -5,29 +5,29 @@
 
 use std::time::Duration;
 
+use super::Exec;
 use super::operations::Operation;
 use super::web::WebSetup;
-use crate::property::path::WINDOW;
+use crate::property::path::through;
 use crate::schedule::{self, Action, Plan};
+use crate::subject::erased::read;
 use crate::world::process::{Lines, Setup, TABLE};
 
 /// The length of a line that is as long as its text needs, at most.
 const LINE: u64 = 40;
 
-/// How long everything may take that the user of this host asks for in a run: a way there and back for each window of it.
+/// How long everything may take that the user of this host asks for in a run.
 pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
     let asked = plan.steps.iter().filter_map(|step| match &step.action {
         Action::Operation(operation) if operation.client.as_str() == host => Some(bytes(plan, operation)),
         _ => None,
     });
-    let windows = asked.fold(0, u64::saturating_add) / WINDOW;
-    (plan.latency.1 * 2).saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX))
+    through(asked.fold(0, u64::saturating_add), plan.latency.1)
 }
 
 /// How many bytes an operation brings at most. A write may come back as an echo.
 fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
-    let written = serde_json::json!({ operation.verb.as_str(): operation.fields });
-    match serde_json::from_value(written).expect("operations are checked before a run") {
+    match read::<Exec>(operation).expect("operations are checked before a run") {
         Operation::Http { body } | Operation::HttpStream { body, .. } => WebSetup::declared(plan, &body).length(),
         Operation::Start { process, .. } | Operation::Read { process, .. } | Operation::ReadAll { process, .. } => {
             let setup: Setup = plan.entry(TABLE, &process).unwrap_or_default();

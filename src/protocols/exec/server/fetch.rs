@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 use super::refusal::Refusal;
 use crate::net::{Endpoint, Net};
 use crate::protocols::counted::Counted;
-use crate::protocols::exec::wire::http::{BodyDelta, Header, HttpParams, HttpResult};
+use crate::protocols::exec::wire::http::{BodyDelta, Header, HttpParams, HttpResult, TOO_LATE};
 use crate::protocols::exec::wire::{Message, RequestId, method};
 use crate::resume::EVER;
 
@@ -137,7 +137,7 @@ enum Failed {
     Connect(Endpoint, std::io::Error),
     #[error("{0}")]
     Http(#[from] hyper::Error),
-    #[error("it took too long")]
+    #[error("{}", TOO_LATE)]
     Late,
     #[error("the body has more than {0} bytes")]
     Long(usize),

@@ -50,6 +50,9 @@ pub struct HttpResult {
     pub body_base64: Base64,
 }
 
+/// What a server says of a request whose deadline has passed.
+pub const TOO_LATE: &str = "it took too long";
+
 /// What `http/request/bodyDelta` says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -120,8 +120,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Whether so little is under way to a host since a moment that nothing waits for room: all that there is, once as it comes, and once
-    /// in the answer to each read that was not over before that.
+    /// Whether so little is under way to a host since a moment that nothing waits for room: all that there is, in the answer to each
+    /// read that was not over before that, or once as it comes.
     fn is_little(&self, host: &str, since: Time) -> bool {
         let is_over = |call: &Call| self.over.get(call).is_some_and(|over| *over < since);
         let reads = self.asked.iter().filter(|(call, asked)| asked.host == host && asked.is_read() && !is_over(call)).count();
