@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use bytes::BytesMut;
-use turmoil_net::Packet;
+use turmoil_net::TcpSegment;
 
 use crate::history::{ConnEnd, ConnIndex, Connection, Side, Time};
 use crate::schedule::{Conn, Which};
@@ -100,14 +100,14 @@ pub(super) struct Direction {
     /// Until when a slow link is busy with what was sent before, in microseconds.
     pub busy_until: u64,
     /// Segments that faults hold, in order, and when the first of them was lost.
-    pub held: Vec<Packet>,
+    pub held: Vec<TcpSegment>,
     pub lost_since: Option<Time>,
     /// Payload bytes written by the user, and given to the receiver.
     pub written: u64,
     pub delivered: u64,
     /// Where the world keeps the windows: what waits for room, the payload bytes that have left and that were acknowledged, and the
     /// receiver's window as the sender was told it; a SYN tells the largest.
-    pub unsent: VecDeque<Packet>,
+    pub unsent: VecDeque<TcpSegment>,
     pub left: u64,
     pub acked: u64,
     pub room: Option<u64>,

@@ -15,7 +15,6 @@ use crate::history::{ConnEnd, ConnIndex, Side, What};
 use crate::net::Stream;
 
 use super::local::{self, HostIx, NOBODY};
-use super::segments::segment_of;
 use super::state::World;
 
 impl World {
@@ -121,8 +120,9 @@ impl World {
         if side == Side::Server && !self.conns.look(conn).is_up(Side::Server) {
             return;
         }
-        let packet = self.make(conn, side.other(), |_| TcpFlags { rst: true, ..TcpFlags::default() });
-        self.stack.reset(packet);
+        let rst = self.make(conn, side.other(), |_| TcpFlags { rst: true, ..TcpFlags::default() });
+        let rst = self.packet(conn, side.other(), rst);
+        self.stack.reset(rst);
     }
 
     /// The address and port of an end.
@@ -134,17 +134,23 @@ impl World {
     /// Sends an RST from an end, after what it sent before.
     pub(super) fn send_reset(&mut self, conn: ConnIndex, from: Side) {
         self.conns.get(conn).from(from).unsent.clear();
-        let packet = self.make(conn, from, |_| TcpFlags { rst: true, ack: true, ..TcpFlags::default() });
-        self.send(conn, from, packet);
+        let rst = self.make(conn, from, |_| TcpFlags { rst: true, ack: true, ..TcpFlags::default() });
+        self.send(conn, from, rst);
+    }
+
+    /// A segment of an end, as kernels hand it on.
+    pub(super) fn packet(&self, conn: ConnIndex, from: Side, tcp: TcpSegment) -> Packet {
+        let [src, dst] = [from, from.other()].map(|side| self.hosts.get(self.conns.look(conn).host(side)).ip);
+        Packet { src, dst, ttl: 64, payload: Transport::Tcp(tcp) }
     }
 
     /// Makes a segment without payload, as the kernel of `from` would.
-    pub(super) fn make(&mut self, conn: ConnIndex, from: Side, flags: impl FnOnce(&mut TcpSegment) -> TcpFlags) -> Packet {
-        let (src, dst) = (self.address(conn, from), self.address(conn, from.other()));
-        let direction = &self.conns.look(conn).directions[from as usize];
+    pub(super) fn make(&mut self, conn: ConnIndex, from: Side, flags: impl FnOnce(&mut TcpSegment) -> TcpFlags) -> TcpSegment {
+        let state = self.conns.look(conn);
+        let direction = &state.directions[from as usize];
         let mut segment = TcpSegment {
-            src_port: src.port(),
-            dst_port: dst.port(),
+            src_port: state.port(from),
+            dst_port: state.port(from.other()),
             seq: direction.next,
             ack: direction.ack,
             flags: TcpFlags::default(),
@@ -152,49 +158,47 @@ impl World {
             payload: Bytes::new(),
         };
         segment.flags = flags(&mut segment);
-        Packet { src: src.ip(), dst: dst.ip(), ttl: 64, payload: Transport::Tcp(segment) }
+        segment
     }
 
     /// A middleman answers a SYN with an RST.
-    pub(super) fn refuse(&mut self, conn: ConnIndex, syn: &Packet) {
-        let seq = segment_of(syn).map_or(0, |tcp| tcp.seq);
-        let packet = self.make(conn, Side::Server, |segment| {
-            segment.ack = seq.wrapping_add(1);
+    pub(super) fn refuse(&mut self, conn: ConnIndex, syn: &TcpSegment) {
+        let rst = self.make(conn, Side::Server, |segment| {
+            segment.ack = syn.seq.wrapping_add(1);
             TcpFlags { rst: true, ack: true, ..TcpFlags::default() }
         });
         self.over(conn, Side::Server, ConnEnd::Closed);
-        self.send(conn, Side::Server, packet);
+        self.send(conn, Side::Server, rst);
     }
 
     /// A middleman accepts a connection, and closes it at once.
-    pub(super) fn accept_and_close(&mut self, conn: ConnIndex, syn: &Packet) {
-        let ack = segment_of(syn).map_or(0, |tcp| tcp.seq).wrapping_add(1);
+    pub(super) fn accept_and_close(&mut self, conn: ConnIndex, syn: &TcpSegment) {
+        let ack = syn.seq.wrapping_add(1);
         self.conns.get(conn).middleman = true;
         self.over(conn, Side::Server, ConnEnd::Closed);
         for (seq, flags) in
             [(0, TcpFlags { syn: true, ..TcpFlags::default() }), (1, TcpFlags { fin: true, ..TcpFlags::default() })]
         {
-            let packet = self.make(conn, Side::Server, |segment| {
+            let answer = self.make(conn, Side::Server, |segment| {
                 (segment.seq, segment.ack, segment.window) = (seq, ack, u16::MAX);
                 TcpFlags { ack: true, ..flags }
             });
-            self.send(conn, Side::Server, packet);
+            self.send(conn, Side::Server, answer);
         }
         self.conns.get(conn).from(Side::Server).next = 2;
     }
 
     /// Answers what comes on a connection in the place of an end that has closed it: a FIN with its acknowledgement, data with an RST.
-    pub(super) fn answer_in_place(&mut self, conn: ConnIndex, of: Side, packet: &Packet) {
-        let Some(tcp) = segment_of(packet) else { return };
+    pub(super) fn answer_in_place(&mut self, conn: ConnIndex, of: Side, tcp: &TcpSegment) {
         let after = tcp.seq.wrapping_add(tcp.payload.len() as u32);
         if !tcp.payload.is_empty() {
             self.send_reset(conn, of);
         } else if tcp.flags.fin {
-            let packet = self.make(conn, of, |segment| {
+            let ack = self.make(conn, of, |segment| {
                 (segment.ack, segment.window) = (after.wrapping_add(1), u16::MAX);
                 TcpFlags { ack: true, ..TcpFlags::default() }
             });
-            self.send(conn, of, packet);
+            self.send(conn, of, ack);
         }
     }
 

@@ -11,7 +11,7 @@
 //!
 //! Each time that tokio parks costs about as much as a poll, so what nobody could notice is done without it: the director goes on
 //! at once where no task is ready, the clock takes its last nanosecond at the end of the turn, packets that change nothing wait for
-//! the next thing that happens ([`quiet`]), and the director's own timer is set so that tokio parks once for it ([`alarm`]).
+//! the next thing that happens ([`quiet`]), and the director's own timer is set once a turn.
 
 use std::future::Future;
 use std::io;
@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, RngSeed, Runtime, RuntimeMetrics};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::history::Time;
 use crate::schedule::Host;
@@ -32,11 +32,9 @@ use super::local;
 use super::state::World;
 use super::{RunError, census};
 
-mod alarm;
 mod quiet;
 mod stack;
 
-use alarm::Alarm;
 use stack::EventStack;
 
 /// A paused runtime of one thread, with the hooks of a world.
@@ -134,7 +132,7 @@ pub(super) struct Turns {
     /// tokio's moment at which the run began.
     origin: Option<Instant>,
     /// What the director sleeps with, and until when.
-    alarm: Option<Alarm>,
+    alarm: Option<Pin<Box<Sleep>>>,
     look: Time,
     /// When the run is over, as far as is known.
     until: Time,
@@ -263,10 +261,10 @@ impl World {
     fn sleep_until(&mut self, look: Time) {
         let Turns { alarm: Some(alarm), origin: Some(origin), look: before, .. } = &mut self.turns else { return };
         if std::mem::replace(before, look) != look {
-            alarm.set(*origin + Duration::from_millis(look.0));
+            alarm.as_mut().reset(*origin + Duration::from_millis(look.0));
         }
         // Polling a timer runs no product code. A director that is awake already comes here by itself.
-        if self.director.as_ref().is_some_and(|director| !alarm.is_set(&mut Context::from_waker(director))) {
+        if self.director.as_ref().is_some_and(|director| alarm.as_mut().poll(&mut Context::from_waker(director)).is_ready()) {
             self.wake_director();
         }
     }
@@ -297,7 +295,7 @@ impl Director {
         local::with(|world| {
             world.turns.until = until;
             world.turns.origin = Some(Instant::now() - world.stack.passed());
-            world.turns.alarm = Some(Alarm::new());
+            world.turns.alarm = Some(Box::pin(sleep(Duration::ZERO)));
             world.turns.runtime = Some(Handle::current().metrics());
         });
         Self(())

@@ -14,7 +14,6 @@ use super::link::{self, same_link};
 use super::lives::Death;
 use super::local::HostIx;
 use super::queue::Due;
-use super::segments::segment_of;
 use super::state::World;
 
 /// A fault in force.
@@ -232,16 +231,10 @@ impl World {
 
     /// How many bytes of payload are on their way where this target is.
     fn in_flight(&self, target: &Target) -> u32 {
-        let on_the_way = self.queue.packets().filter(|(conn, _)| target.holds(&self.conns, *conn)).map(|(_, packet)| packet);
+        let on_the_way = self.queue.packets().filter(|(conn, _)| target.holds(&self.conns, *conn)).map(|(_, tcp)| tcp);
         let conns = self.conns.iter().filter(|(conn, _)| target.holds(&self.conns, *conn));
         let held = conns.flat_map(|(_, conn)| conn.directions.iter().flat_map(|direction| &direction.held));
-        on_the_way
-            .chain(held)
-            .filter_map(segment_of)
-            .map(|segment| segment.payload.len())
-            .sum::<usize>()
-            .try_into()
-            .unwrap_or(u32::MAX)
+        on_the_way.chain(held).map(|tcp| tcp.payload.len()).sum::<usize>().try_into().unwrap_or(u32::MAX)
     }
 
     fn scope(&self, target: &Target) -> Scope {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
-use turmoil_net::Packet;
+use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Side, Time};
 
@@ -15,8 +15,8 @@ use super::state::World;
 pub(super) enum Due {
     /// A step of the schedule.
     Step(usize),
-    /// A segment arrives: the n-th of its direction. Tens of thousands may be on their way: their room in the queue is small.
-    Packet { conn: ConnIndex, from: Side, n: u64, packet: Box<Packet> },
+    /// A segment arrives: the n-th of its direction.
+    Packet { conn: ConnIndex, from: Side, n: u64, tcp: TcpSegment },
     /// An end of a connection that was cut learns of it.
     Learn { conn: ConnIndex, side: Side },
     /// The healed tail begins.
@@ -48,21 +48,21 @@ impl Queue {
     }
 
     /// The segments that are on their way.
-    pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &Packet)> {
+    pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &TcpSegment)> {
         self.due.values().filter_map(|due| match due {
-            Due::Packet { conn, packet, .. } => Some((*conn, &**packet)),
+            Due::Packet { conn, tcp, .. } => Some((*conn, tcp)),
             _ => None,
         })
     }
 
     /// Takes segments off their way, with their numbers.
-    pub fn take_packets(&mut self, which: impl Fn(ConnIndex, Side, &Packet) -> bool) -> Vec<(u64, Packet)> {
+    pub fn take_packets(&mut self, which: impl Fn(ConnIndex, Side, &TcpSegment) -> bool) -> Vec<(u64, TcpSegment)> {
         let chosen = |_: &(Time, u32, u64), due: &mut Due| match due {
-            Due::Packet { conn, from, packet, .. } => which(*conn, *from, packet),
+            Due::Packet { conn, from, tcp, .. } => which(*conn, *from, tcp),
             _ => false,
         };
         let taken = self.due.extract_if(.., chosen).filter_map(|(_, due)| match due {
-            Due::Packet { n, packet, .. } => Some((n, *packet)),
+            Due::Packet { n, tcp, .. } => Some((n, tcp)),
             _ => None,
         });
         taken.collect()
@@ -89,7 +89,7 @@ impl World {
     pub(super) fn act(&mut self, due: Due) {
         match due {
             Due::Step(step) => self.step(step),
-            Due::Packet { conn, from, n, packet } => self.arrive(conn, from, n, *packet),
+            Due::Packet { conn, from, n, tcp } => self.arrive(conn, from, n, tcp),
             Due::Learn { conn, side } => self.kill(conn, side, ErrorKind::ConnectionReset),
             Due::Heal => self.heal(),
             Due::Expire(fault) => self.expire(fault),

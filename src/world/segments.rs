@@ -1,5 +1,8 @@
 //! A segment's journey: out of a host's kernel, through the link model, into the other host's kernel.
 //!
+//! Kernels hand packets out, and are handed packets. In between, what there is of one is its segment, and of which connection it is:
+//! over a slow link, tens of thousands may be on their way at once.
+//!
 //! On its way the world mends what `turmoil-net` does otherwise than Linux (more of that stands in `ends`):
 //! - a write to a peer that has closed is not answered there; here it is, with an RST ([`World::arrive`]);
 //! - no window update comes when a slow reader makes room in small steps; here it does ([`World::update_windows`]);
@@ -23,13 +26,6 @@ use super::state::World;
 /// The receive buffer of the simulated kernel, and the largest segment that it sends.
 pub(super) const RECEIVE_BUFFER: u64 = 64 * 1024;
 pub(super) const SEGMENT: u16 = 1_460;
-
-pub(super) fn segment_of(packet: &Packet) -> Option<&TcpSegment> {
-    match &packet.payload {
-        Transport::Tcp(segment) => Some(segment),
-        Transport::Udp(_) => None,
-    }
-}
 
 fn flags_of(segment: &TcpSegment) -> Flags {
     let TcpFlags { syn, ack, fin, rst, .. } = segment.flags;
@@ -60,33 +56,33 @@ impl World {
 
     /// A kernel sent a segment.
     fn sent(&mut self, packet: Packet) {
-        let Some(segment) = segment_of(&packet) else { return };
-        let (Some(src), Some(dst)) = (self.hosts.at(packet.src), self.hosts.at(packet.dst)) else {
-            let from_nobody = packet.src == self.hosts.get(NOBODY).ip;
+        let Packet { src, dst, payload: Transport::Tcp(tcp), .. } = packet else { return };
+        let (Some(from), Some(to)) = (self.hosts.at(src), self.hosts.at(dst)) else {
+            let from_nobody = src == self.hosts.get(NOBODY).ip;
             return if from_nobody {
-                stray(&packet, segment)
+                local::note_stray(format!("a socket, {src}:{} to {dst}:{}", tcp.src_port, tcp.dst_port));
             };
         };
-        let (from, to) = ((src, segment.src_port), (dst, segment.dst_port));
-        let opens = segment.flags.syn && !segment.flags.ack;
+        let (from, to) = ((from, tcp.src_port), (to, tcp.dst_port));
+        let opens = tcp.flags.syn && !tcp.flags.ack;
         let found = if opens { self.opened(from, to) } else { self.conns.of_segment(from, to) };
         let Some((conn, from)) = found else { return };
         if self.conns.look(conn).end(from).lock().error.is_some() {
             // Its kernel was to forget the connection.
             return;
         }
-        if segment.flags.fin && self.conns.get(conn).from(from).aborts {
+        if tcp.flags.fin && self.conns.get(conn).from(from).aborts {
             return;
         }
-        self.note_sequence(conn, from, segment);
-        if self.conns.look(conn).foreign && (segment.flags.fin || segment.flags.rst) {
+        self.note_sequence(conn, from, &tcp);
+        if self.conns.look(conn).foreign && (tcp.flags.fin || tcp.flags.rst) {
             self.over(conn, from, ConnEnd::Closed);
         }
         if self.conns.look(conn).middleman {
-            return self.answer_in_place(conn, Side::Server, &packet);
+            return self.answer_in_place(conn, Side::Server, &tcp);
         }
-        let waits = self.keeps_windows() && segment_of(&packet).is_some_and(|tcp| !tcp.flags.syn && !tcp.flags.rst);
-        if waits { self.leave_in_turn(conn, from, packet) } else { self.transmit(conn, from, packet) }
+        let waits = self.keeps_windows() && !tcp.flags.syn && !tcp.flags.rst;
+        if waits { self.leave_in_turn(conn, from, tcp) } else { self.transmit(conn, from, tcp) }
     }
 
     /// A client's kernel sent a SYN: a connection is opened.
@@ -137,28 +133,25 @@ impl World {
     }
 
     /// Puts a segment on its way, in pieces where a slow link wants them small.
-    pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, packet: Packet) {
-        let Some(segment) = segment_of(&packet) else { return };
-        let most = self.effects(self.facts(conn, from, segment)).segment.filter(|_| !self.keeps_windows());
-        let Some(most) = most.map(|most| most.max(1) as usize).filter(|most| *most < segment.payload.len()) else {
-            return self.send(conn, from, packet);
+    pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, whole: TcpSegment) {
+        let most = self.effects(self.facts(conn, from, &whole)).segment.filter(|_| !self.keeps_windows());
+        let Some(most) = most.map(|most| most.max(1) as usize).filter(|most| *most < whole.payload.len()) else {
+            return self.send(conn, from, whole);
         };
-        let whole = segment.clone();
         for start in (0..whole.payload.len()).step_by(most) {
             let end = (start + most).min(whole.payload.len());
             let mut piece = whole.clone();
             piece.payload = whole.payload.slice(start..end);
             piece.seq = whole.seq.wrapping_add(start as u32);
             piece.flags.fin &= end == whole.payload.len();
-            self.send(conn, from, Packet { payload: Transport::Tcp(piece), ..packet.clone() });
+            self.send(conn, from, piece);
         }
     }
 
     /// The link model decides a segment's fate, and it is carried out.
-    pub(super) fn send(&mut self, conn: ConnIndex, from: Side, mut packet: Packet) {
+    pub(super) fn send(&mut self, conn: ConnIndex, from: Side, mut tcp: TcpSegment) {
         let now = self.now();
-        let Some(tcp) = segment_of(&packet) else { return };
-        let segment = self.facts(conn, from, tcp);
+        let segment = self.facts(conn, from, &tcp);
         let seq = tcp.seq;
         self.digest_packet(now, segment, seq);
         let lost = self.conns.look(conn).dead || self.is_dropped(conn) || self.hosts.get(self.conns.look(conn).host(from)).dark;
@@ -166,30 +159,29 @@ impl World {
             return self.record_packet(segment, seq, Fate::Lost);
         }
         let effects = self.effects(segment);
-        if !effects.blocked && self.turned_away(segment, effects.opening, &packet) {
+        if !effects.blocked && self.turned_away(segment, effects.opening, &tcp) {
             return;
         }
-        self.narrow_window(segment, &mut packet);
+        self.narrow_window(segment, &mut tcp);
         let waits = segment.in_order() && self.conns.get(conn).from(from).lost_since.is_some();
         if effects.blocked || waits {
             self.record_packet(segment, seq, Fate::Held);
-            return self.hold_back(segment, packet);
+            return self.hold_back(segment, tcp);
         }
         let arrival = self.arrival(segment, effects, now);
         self.record_packet(segment, seq, Fate::Arrives(arrival));
-        self.schedule_arrival(segment, arrival, packet);
+        self.schedule_arrival(segment, arrival, tcp);
     }
 
     /// A SYN that arrives at a door which a fault has closed is answered there. Returns whether it was.
-    fn turned_away(&mut self, segment: Segment, opening: Opening, packet: &Packet) -> bool {
+    fn turned_away(&mut self, segment: Segment, opening: Opening, syn: &TcpSegment) -> bool {
         let answer = match opening {
             Opening::Passes => return false,
             Opening::Refused => Self::refuse,
             Opening::AcceptedThenClosed => Self::accept_and_close,
         };
-        let seq = segment_of(packet).map_or(0, |tcp| tcp.seq);
-        self.record_packet(segment, seq, Fate::Lost);
-        answer(self, segment.conn, packet);
+        self.record_packet(segment, syn.seq, Fate::Lost);
+        answer(self, segment.conn, syn);
         true
     }
 
@@ -220,79 +212,76 @@ impl World {
     }
 
     /// The newest segment of its direction is on its way.
-    fn schedule_arrival(&mut self, segment: Segment, arrival: Time, packet: Packet) {
+    fn schedule_arrival(&mut self, segment: Segment, arrival: Time, tcp: TcpSegment) {
         let n = self.conns.get(segment.conn).from(segment.from).sent;
-        self.schedule_nth_arrival(segment, n, arrival, packet);
+        self.schedule_nth_arrival(segment, n, arrival, tcp);
     }
 
     /// The same of the `n`-th segment of its direction.
-    fn schedule_nth_arrival(&mut self, segment: Segment, n: u64, arrival: Time, packet: Packet) {
+    fn schedule_nth_arrival(&mut self, segment: Segment, n: u64, arrival: Time, tcp: TcpSegment) {
         let (conn, from) = (segment.conn, segment.from);
         let rank = link::rank(self.seed(), conn, from, arrival);
-        self.schedule(arrival, rank, Due::Packet { conn, from, n, packet: Box::new(packet) });
+        self.schedule(arrival, rank, Due::Packet { conn, from, n, tcp });
     }
 
     /// A slow link has the sender of this segment advertise a small window.
-    fn narrow_window(&self, segment: Segment, packet: &mut Packet) {
+    fn narrow_window(&self, segment: Segment, tcp: &mut TcpSegment) {
         let reverse = Segment { from: segment.from.other(), ..segment };
-        if let (Some(most), Transport::Tcp(tcp)) = (self.effects(reverse).window, &mut packet.payload) {
+        if let Some(most) = self.effects(reverse).window {
             tcp.window = tcp.window.min(u16::try_from(most.max(1)).unwrap_or(u16::MAX));
         }
     }
 
     /// A segment cannot pass now. Of bare acknowledgements only the newest is kept: they are not retransmitted.
-    fn hold_back(&mut self, segment: Segment, packet: Packet) {
+    fn hold_back(&mut self, segment: Segment, tcp: TcpSegment) {
         let now = self.now();
         let direction = self.conns.get(segment.conn).from(segment.from);
         if !segment.in_order() {
-            direction.held.retain(|held| !is_bare(held));
+            direction.held.retain(|held| !bare(held));
         } else if direction.lost_since.is_none() {
             direction.lost_since = Some(now);
             let due = Due::GiveUp { conn: segment.conn, side: segment.from, since: now };
             self.schedule(now + link::patience(segment.opens()), 0, due);
         }
-        self.conns.get(segment.conn).from(segment.from).held.push(packet);
+        self.conns.get(segment.conn).from(segment.from).held.push(tcp);
     }
 
     /// What faults held in a direction goes out with the next retransmission, if the way is free now. What is behind it on the way already,
     /// its receiver keeps until it has what is missing. Returns when the last of it arrives.
     pub(super) fn retransmit(&mut self, conn: ConnIndex, from: Side) -> Option<Time> {
         let now = self.now();
-        let first = self.conns.get(conn).from(from).held.first().and_then(segment_of)?.clone();
+        let first = self.conns.get(conn).from(from).held.first()?.clone();
         if self.effects(self.facts(conn, from, &first)).blocked {
             return None;
         }
         let direction = self.conns.get(conn).from(from);
         let base = direction.base;
         let held = std::mem::take(&mut direction.held);
-        let mut packets: Vec<_> = held.into_iter().map(|packet| (None, packet)).collect();
+        let mut packets: Vec<_> = held.into_iter().map(|tcp| (None, tcp)).collect();
         let leaves = match direction.lost_since.take() {
             Some(lost) => {
-                packets.extend(self.take_behind(conn, from, first.seq).into_iter().map(|(n, packet)| (Some(n), packet)));
+                packets.extend(self.take_behind(conn, from, first.seq).into_iter().map(|(n, tcp)| (Some(n), tcp)));
                 link::next_try(lost, now, first.flags.syn && !first.flags.ack)
             }
             None => now,
         };
-        packets.sort_by_key(|(_, packet)| {
-            segment_of(packet).map_or((0, false), |tcp| (tcp.seq.wrapping_sub(base).wrapping_add(1), !bare(tcp)))
-        });
+        packets.sort_by_key(|(_, tcp)| (tcp.seq.wrapping_sub(base).wrapping_add(1), !bare(tcp)));
         let mut last = leaves;
-        for (on_its_way, packet) in packets {
-            let Some(tcp) = segment_of(&packet) else { continue };
-            let (segment, seq) = (self.facts(conn, from, tcp), tcp.seq);
+        for (on_its_way, tcp) in packets {
+            let (segment, seq) = (self.facts(conn, from, &tcp), tcp.seq);
             match on_its_way {
                 Some(n) => {
                     let arrival = self.conns.get(conn).from(from).last_arrival;
-                    self.schedule_nth_arrival(segment, n, arrival, packet);
+                    self.schedule_nth_arrival(segment, n, arrival, tcp);
                 }
                 None => {
                     let effects = self.effects(segment);
-                    if self.turned_away(segment, effects.opening, &packet) {
+                    if self.turned_away(segment, effects.opening, &tcp) {
                         continue;
                     }
                     let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { now });
                     self.record_packet(segment, seq, Fate::Arrives(arrival));
-                    self.schedule_arrival(segment, arrival, packet);
+                    self.schedule_arrival(segment, arrival, tcp);
                     last = last.max(arrival);
                 }
             }
@@ -301,11 +290,11 @@ impl World {
     }
 
     /// Takes back what is on its way in a direction and must stay in order behind this sequence number.
-    fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, Packet)> {
+    fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, TcpSegment)> {
         let mut queue = std::mem::take(&mut self.queue);
-        let behind = queue.take_packets(|of, side, packet| {
-            let is_behind = |tcp: &TcpSegment| tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order();
-            (of, side) == (conn, from) && segment_of(packet).is_some_and(is_behind)
+        let behind = queue.take_packets(|of, side, tcp| {
+            let is_behind = || tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order();
+            (of, side) == (conn, from) && is_behind()
         });
         self.queue = queue;
         behind
@@ -322,24 +311,23 @@ impl World {
     }
 
     /// A segment arrives.
-    pub(super) fn arrive(&mut self, conn: ConnIndex, from: Side, n: u64, mut packet: Packet) {
-        let Some(tcp) = segment_of(&packet) else { return };
-        let segment = self.facts(conn, from, tcp);
+    pub(super) fn arrive(&mut self, conn: ConnIndex, from: Side, n: u64, mut tcp: TcpSegment) {
+        let segment = self.facts(conn, from, &tcp);
         let to = from.other();
         if self.conns.look(conn).dead || self.is_dropped(conn) {
             return;
         }
         self.history.stale += u64::from(self.conns.look(conn).stale && segment.in_order());
         if self.effects(segment).blocked {
-            return self.hold_back(segment, packet);
+            return self.hold_back(segment, tcp);
         }
         if self.conns.get(conn).from(to).forgotten {
-            return self.answer_in_place(conn, to, &packet);
+            return self.answer_in_place(conn, to, &tcp);
         }
         let foreign = self.conns.look(conn).foreign;
         if segment.flags.rst && foreign {
             self.over(conn, to, ConnEnd::Error(ErrorKind::ConnectionReset));
-            return self.deliver(segment, n, packet);
+            return self.deliver(segment, n, tcp);
         }
         if segment.flags.rst {
             let refused = !self.conns.look(conn).is_up(to);
@@ -353,23 +341,22 @@ impl World {
             // To the stack, a close that comes before its client has seen that the connection is up is a refusal.
             let later = self.now() + Duration::from_millis(1);
             self.conns.get(conn).from(from).last_arrival = later;
-            return self.schedule_arrival(segment, later, packet);
+            return self.schedule_arrival(segment, later, tcp);
         }
         if broken || dropped && segment.len > 0 {
             self.send_reset(conn, to);
             return self.reset_kernel(conn, to);
         }
-        let cut_short = self.shorten(conn, from, &mut packet);
-        self.deliver(segment, n, packet);
+        let cut_short = self.shorten(conn, from, &mut tcp);
+        self.deliver(segment, n, tcp);
         if cut_short {
             self.cut_what_is_over();
         }
     }
 
     /// Lets only so much of a segment arrive as a `cut-after` allows. Returns whether the connection dies of it.
-    fn shorten(&mut self, conn: ConnIndex, from: Side, packet: &mut Packet) -> bool {
+    fn shorten(&mut self, conn: ConnIndex, from: Side, tcp: &mut TcpSegment) -> bool {
         let Some(allowed) = self.allowance(conn, from) else { return false };
-        let Transport::Tcp(tcp) = &mut packet.payload else { return false };
         let dies = tcp.payload.len() as u64 >= allowed;
         if tcp.payload.len() as u64 > allowed {
             tcp.payload.truncate(allowed as usize);
@@ -379,13 +366,12 @@ impl World {
     }
 
     /// Hands a segment to the kernel of its receiver.
-    fn deliver(&mut self, segment: Segment, n: u64, mut packet: Packet) {
+    fn deliver(&mut self, segment: Segment, n: u64, mut tcp: TcpSegment) {
         let (conn, from, to) = (segment.conn, segment.from, segment.from.other());
         let now = self.now();
-        let Transport::Tcp(tcp) = &mut packet.payload else { return };
         let len = tcp.payload.len() as u64;
         let direction = self.conns.get(conn).from(from);
-        freshen(direction, n, tcp);
+        freshen(direction, n, &mut tcp);
         direction.delivered += len;
         direction.finished |= tcp.flags.fin;
         let delivered = direction.delivered;
@@ -408,9 +394,10 @@ impl World {
             self.conns.get(conn).up[to as usize] = true;
             self.record(Some(host), What::ConnUp { conn, side: to });
         }
-        if self.keeps_windows() && is_bare(&packet) {
-            return segment_of(&packet).into_iter().for_each(|tcp| self.acknowledged(conn, from, tcp));
+        if self.keeps_windows() && bare(&tcp) {
+            return self.acknowledged(conn, from, &tcp);
         }
+        let packet = self.packet(conn, from, tcp);
         match self.stack.deliver(packet, held) {
             Handed::Taken => {}
             Handed::Closed => return self.send_reset(conn, to),
@@ -445,11 +432,11 @@ impl World {
             let direction = self.conns.get(conn).from(side);
             if direction.window < SEGMENT && room >= SEGMENT {
                 direction.window = room;
-                let packet = self.make(conn, side, |segment| {
+                let update = self.make(conn, side, |segment| {
                     segment.window = room;
                     TcpFlags { ack: true, ..TcpFlags::default() }
                 });
-                self.send(conn, side, packet);
+                self.send(conn, side, update);
             }
         }
     }
@@ -460,16 +447,6 @@ impl World {
             self.reopened.push((conn, side));
         }
     }
-}
-
-/// A segment comes from a socket that no host's `Env` gave out.
-fn stray(packet: &Packet, segment: &TcpSegment) {
-    let Packet { src, dst, .. } = packet;
-    local::note_stray(format!("a socket, {src}:{} to {dst}:{}", segment.src_port, segment.dst_port));
-}
-
-fn is_bare(packet: &Packet) -> bool {
-    segment_of(packet).is_some_and(bare)
 }
 
 /// Whether a segment only acknowledges.

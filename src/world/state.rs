@@ -103,7 +103,8 @@ impl World {
         if let Some(now) = self.clock.get() {
             return now;
         }
-        let now = Time(self.stack.passed().as_nanos().div_ceil(1_000_000) as u64);
+        let passed = self.stack.passed();
+        let now = Time(passed.as_secs() * 1_000 + u64::from(passed.subsec_nanos().div_ceil(1_000_000)));
         self.clock.set(Some(now));
         now
     }

@@ -7,13 +7,13 @@
 //! Segments cannot be split on that engine: a write is a segment. Where a link wants them small, writes are.
 
 use bytes::BytesMut;
-use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
+use turmoil_net::{TcpFlags, TcpSegment};
 
 use crate::history::{ConnIndex, Flags, Side};
 
 use super::Engine;
 use super::link::Segment;
-use super::segments::{RECEIVE_BUFFER, SEGMENT, segment_of};
+use super::segments::{RECEIVE_BUFFER, SEGMENT};
 use super::state::World;
 
 /// The send buffer of the simulated kernel.
@@ -38,12 +38,12 @@ impl World {
 
     /// A kernel sent a segment: it leaves after those before it, when there is room for it. What is written in one turn, and what
     /// waits, leaves in segments as large as may be.
-    pub(super) fn leave_in_turn(&mut self, conn: ConnIndex, from: Side, packet: Packet) {
+    pub(super) fn leave_in_turn(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
         let most = self.effects(plain(conn, from)).segment.map_or(usize::from(SEGMENT), |most| most as usize);
         let unsent = &mut self.conns.get(conn).from(from).unsent;
-        let merged = unsent.back_mut().is_some_and(|last| merge(last, &packet, most));
+        let merged = unsent.back_mut().is_some_and(|last| merge(last, &tcp, most));
         if !merged {
-            unsent.push_back(packet);
+            unsent.push_back(tcp);
         }
         if !self.leaving.contains(&(conn, from)) {
             self.leaving.push((conn, from));
@@ -60,14 +60,14 @@ impl World {
     fn send_what_fits(&mut self, conn: ConnIndex, from: Side) {
         loop {
             let direction = self.conns.get(conn).from(from);
-            let Some(len) = direction.unsent.front().and_then(segment_of).map(|tcp| tcp.payload.len() as u64) else { return };
+            let Some(len) = direction.unsent.front().map(|tcp| tcp.payload.len() as u64) else { return };
             let in_flight = direction.left - direction.acked;
             // A segment that is larger than a small window goes alone: it cannot be split.
             let room = direction.room.unwrap_or(u16::MAX.into());
             let fits = len == 0 || in_flight + len <= room || in_flight == 0 && room > 0;
-            let Some(packet) = fits.then(|| direction.unsent.pop_front()).flatten() else { return };
+            let Some(tcp) = fits.then(|| direction.unsent.pop_front()).flatten() else { return };
             direction.left += len;
-            self.transmit(conn, from, packet);
+            self.transmit(conn, from, tcp);
         }
     }
 
@@ -84,11 +84,11 @@ impl World {
         let window = RECEIVE_BUFFER.saturating_sub(unread).min(u64::from(u16::MAX)) as u16;
         let direction = self.conns.get(conn).from(of);
         (direction.ack, direction.window) = (ack, window);
-        let packet = self.make(conn, of, |segment| {
+        let ack = self.make(conn, of, |segment| {
             segment.window = window;
             TcpFlags { ack: true, ..TcpFlags::default() }
         });
-        self.send(conn, of, packet);
+        self.send(conn, of, ack);
     }
 
     /// An acknowledgement by an end has arrived: there may be room again.
@@ -112,8 +112,7 @@ fn plain(conn: ConnIndex, from: Side) -> Segment {
 }
 
 /// Puts a segment behind the one before it, if both fit into one of `most` bytes. Returns whether it did.
-fn merge(last: &mut Packet, next: &Packet, most: usize) -> bool {
-    let (Transport::Tcp(last), Some(next)) = (&mut last.payload, segment_of(next)) else { return false };
+fn merge(last: &mut TcpSegment, next: &TcpSegment, most: usize) -> bool {
     if last.flags.fin || last.payload.len() + next.payload.len() > most {
         return false;
     }

@@ -10,7 +10,6 @@ use crate::history::{ConnIndex, Side, Time};
 use crate::world::link::packets_first;
 use crate::world::local;
 use crate::world::queue::Due;
-use crate::world::segments::segment_of;
 use crate::world::state::World;
 
 /// With fewer bytes than this on their way, the sender's buffer has room left: it is four times as large.
@@ -60,9 +59,7 @@ impl World {
 
     fn is_quiet(&self, due: &Due) -> bool {
         match due {
-            Due::Packet { conn, from, packet, .. } => {
-                segment_of(packet).is_some_and(|tcp| !self.facts(*conn, *from, tcp).in_order()) && self.is_at_ease(*conn, *from)
-            }
+            Due::Packet { conn, from, tcp, .. } => !self.facts(*conn, *from, tcp).in_order() && self.is_at_ease(*conn, *from),
             _ => false,
         }
     }
