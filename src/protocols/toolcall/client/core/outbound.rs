@@ -133,9 +133,7 @@ impl Core {
 
     /// Wants to hear no more of a channel.
     pub fn unsubscribe(&mut self, channel: &str) {
-        if self.replicas.remove(channel).is_none() {
-            return;
-        }
+        let was_known = self.replicas.remove(channel).is_some();
         self.joined.remove(channel);
         self.stop_calls(|(chat, _, _)| chat == channel);
         let is_it = |asked: &Asked| matches!(&asked.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel);
@@ -149,6 +147,10 @@ impl Core {
         self.held = kept;
         let in_flight = self.in_flight.iter().filter(|(_, asked)| is_it(asked)).map(|(id, _)| *id).collect::<Vec<_>>();
         taken.extend(in_flight.into_iter().filter_map(|id| self.in_flight.remove(&id)));
+        // One that is gone may have been asked for again.
+        if !was_known && taken.is_empty() {
+            return;
+        }
         taken.into_iter().for_each(|asked| asked.fail(Failure::Unsubscribed));
         if self.is_connected() {
             self.send(Message::notification(method::UNSUBSCRIBE, &UnsubscribeParams { channel: channel.to_owned() }));

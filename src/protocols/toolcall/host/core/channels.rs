@@ -36,6 +36,8 @@ pub(super) struct Channel {
     pub(super) restoring: Option<Restoring>,
     /// How many bytes its state has, at most and about.
     pub(super) weight: usize,
+    /// The action with which it was made, in this life of the host. Who has not seen that much knew another one of its name.
+    pub(super) made: u64,
 }
 
 /// A restore that is under way.
@@ -65,7 +67,7 @@ impl Channel {
 
     pub(super) fn of(state: SnapshotState, session: Option<String>) -> Self {
         let weight = weight(&state);
-        Self { session, state: Some(state), restoring: None, weight }
+        Self { session, state: Some(state), restoring: None, weight, made: 0 }
     }
 
     /// Whether there is room for so much more. What was said is counted as if it had added to the state; where that is too much, the
@@ -77,9 +79,14 @@ impl Channel {
         self.weight + more <= most
     }
 
+    /// Whether it is the one that somebody knew who has seen that much, and not one that was made anew under its name.
+    pub(super) fn is_known(&self, seen: Option<u64>) -> bool {
+        seen.is_none_or(|seen| self.made <= seen)
+    }
+
     /// One that is not in memory.
     fn absent(session: Option<String>) -> Self {
-        Self { session, state: None, restoring: None, weight: 0 }
+        Self { session, state: None, restoring: None, weight: 0, made: 0 }
     }
 }
 
@@ -134,7 +141,7 @@ impl Core {
             && known.state.is_none()
         {
             let chats = chats_in(&stored.state);
-            *known = Channel::of(stored.state, stored.session);
+            *known = Channel { made: known.made, ..Channel::of(stored.state, stored.session) };
             crate::milestone!("toolcall.host.restored", channel);
             self.catalog(channel, chats);
         }
@@ -144,7 +151,11 @@ impl Core {
     /// A session that was restored has chats, which are restored when somebody wants them.
     fn catalog(&mut self, session: &str, chats: Vec<String>) {
         for chat in chats {
-            self.channels.entry(chat).or_insert_with(|| Channel::absent(Some(session.to_owned())));
+            let known = self.channels.entry(chat).or_insert_with(|| Channel::absent(None));
+            // Somebody may have asked for it before anybody knew whose it is.
+            if known.state.is_none() {
+                known.session.get_or_insert_with(|| session.to_owned());
+            }
         }
     }
 
@@ -230,14 +241,18 @@ impl Core {
     /// A new session.
     pub(super) fn add_session(&mut self, name: &str, provider: &str) {
         let state = session::new(provider, name);
-        self.channels.insert(name.to_owned(), Channel::of(SnapshotState::Session(Box::new(state)), None));
-        self.save(name);
+        self.add_channel(name, SnapshotState::Session(Box::new(state)), None);
     }
 
     /// A new chat.
     pub(super) fn add_chat(&mut self, name: &str, session: &str) {
         let state = chat::new(name, name, self.stamp());
-        let channel = Channel::of(SnapshotState::Chat(Box::new(state)), Some(session.to_owned()));
+        self.add_channel(name, SnapshotState::Chat(Box::new(state)), Some(session.to_owned()));
+    }
+
+    /// The next action tells of it.
+    fn add_channel(&mut self, name: &str, state: SnapshotState, session: Option<String>) {
+        let channel = Channel { made: self.seq + 1, ..Channel::of(state, session) };
         self.channels.insert(name.to_owned(), channel);
         self.save(name);
     }

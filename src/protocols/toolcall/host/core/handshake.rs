@@ -46,6 +46,16 @@ enum Kind {
     Reconnect(u64),
 }
 
+impl Kind {
+    /// Up to which action its client knows the channels that it names, if it says so.
+    fn seen(&self) -> Option<u64> {
+        match self {
+            Self::Initialize(_) => None,
+            Self::Reconnect(seen) => Some(*seen),
+        }
+    }
+}
+
 impl Handshake {
     /// Whether it asks for a channel that is not known to be missing.
     pub(super) fn wants(&self, channel: &str) -> bool {
@@ -172,9 +182,10 @@ impl Core {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let stage = std::mem::replace(&mut transport.stage, Stage::Fresh(now));
         let Stage::Arriving(mut handshake) = stage else { return };
-        // What was there when the handshake began may have gone since.
+        // What was there when the handshake began may have gone since; what its client knew may have gone, and been made anew.
         let channels = &self.channels;
-        let there = |channel: &String| channels.get(channel).is_some_and(|known| known.state.is_some());
+        let seen = handshake.kind.seen();
+        let there = |channel: &String| channels.get(channel).is_some_and(|known| known.state.is_some() && known.is_known(seen));
         handshake.missing.extend(handshake.channels.iter().filter(|channel| !there(channel)).cloned());
         handshake.channels.retain(|channel| !handshake.missing.contains(channel));
         let most = self.limits.wire.message_bytes / 2;

@@ -68,6 +68,20 @@ fn a_session_that_is_made_anew_is_known_once_the_host_says_how_it_is() {
     assert_eq!((answered.try_recv(), window.title().0.as_str()), (Ok(Ok(())), "anew"));
 }
 
+/// It was gone, and asked for again; then nobody wants it any more.
+#[test]
+fn who_lets_go_of_a_session_that_is_about_to_be_made_anew_does_not_know_it() {
+    let mut window = Window::connected();
+    let mut answered = window.subscribe("s");
+    let asked = window.asked("subscribe");
+    window.hear(&json!({ "jsonrpc": "2.0", "method": "root/sessionRemoved", "params": { "channel": ROOT, "session": "s" } }));
+    window.core.unsubscribe("s");
+    window.carry_out();
+    assert_eq!((answered.try_recv(), window.methods().last()), (Ok(Err(Failure::Unsubscribed)), Some(&"unsubscribe")));
+    window.hear(&json!({ "jsonrpc": "2.0", "id": asked, "result": { "snapshot": session(12, "anew") } }));
+    assert!(window.core.confirmed("s").is_none());
+}
+
 /// A window that never looked at the session hears of the chat at which it looks.
 #[test]
 fn a_chat_that_its_session_lets_go_is_let_go_whoever_looks_at_the_session() {

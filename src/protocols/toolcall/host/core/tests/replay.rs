@@ -45,6 +45,26 @@ fn only_what_is_named_is_replayed() {
     assert!(actions.iter().all(|action| action["channel"] == "c") && !actions.is_empty());
 }
 
+/// Whoever was here was told that the session is gone; whoever was away hears the same.
+#[test]
+fn a_session_or_a_chat_that_was_made_anew_is_not_the_one_that_was_known() {
+    let (mut host, busy, seen) = away();
+    host.ask(busy, "disposeChat", json!({ "channel": "c" }));
+    host.ask(busy, "createChat", json!({ "channel": "s", "chat": "c" }));
+    let (conn, answer) = host.reconnect("watcher", seen, &["s", "c"]);
+    assert_eq!((&answer["result"]["type"], &answer["result"]["missing"]), (&json!("replay"), &json!(["c"])));
+    let seen = host.core.seq();
+    host.close(conn);
+    host.ask(busy, "disposeSession", json!({ "channel": "s" }));
+    host.ask(busy, "createSession", json!({ "channel": "s" }));
+    let (conn, answer) = host.reconnect("watcher", seen, &["s"]);
+    assert_eq!((&answer["result"]["type"], &answer["result"]["missing"]), (&json!("replay"), &json!(["s"])));
+    host.ask(conn, "subscribe", json!({ "channel": "s" }));
+    host.close(conn);
+    let (_, answer) = host.reconnect("watcher", host.core.seq(), &["s"]);
+    assert_eq!((&answer["result"]["type"], &answer["result"]["missing"]), (&json!("replay"), &json!([])));
+}
+
 #[test]
 fn who_has_seen_everything_is_told_nothing() {
     let (mut host, _, seen) = away();

@@ -192,6 +192,24 @@ fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
     assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["error"]["code"], -32001);
 }
 
+/// A host that was restarted does not know whose the chat is until the session is here.
+#[test]
+fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
+    let (host, _) = Host::with_chat("a", &[]);
+    let mut next = Host::of(HostLimits::default(), "epoch-2", BTreeMap::new());
+    next.archive = host.archive;
+    next.restores = Some(Vec::new());
+    let conn = next.initialize("b", &[]);
+    let chat = next.request(conn, "subscribe", json!({ "channel": "c" }));
+    next.request(conn, "subscribe", json!({ "channel": "s" }));
+    next.restored("s");
+    assert_eq!(next.ask(conn, "disposeSession", json!({ "channel": "s" }))["result"], Value::Null);
+    assert_eq!(next.answer(conn, chat).unwrap()["error"]["code"], -32008);
+    next.restored("c");
+    assert_eq!(next.core.channels.keys().collect::<Vec<_>>(), [ROOT]);
+    assert!(next.archive.is_empty());
+}
+
 #[test]
 fn a_session_and_a_chat_are_made_once() {
     let (mut host, conn) = Host::with_chat("a", &[]);
