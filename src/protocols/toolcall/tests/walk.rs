@@ -115,6 +115,8 @@ impl Walk {
         for (id, (method, params)) in requests.into_iter().enumerate() {
             let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
             self.host.hear(self.tap, request.to_string().as_bytes(), self.now);
+            self.settle();
+            self.restore();
         }
         for n in 0..CLIENTS {
             for channel in ["s", "c", "d"] {

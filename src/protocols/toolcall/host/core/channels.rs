@@ -15,7 +15,7 @@ use crate::net::ConnId;
 use crate::protocols::toolcall::state::{chat, session};
 use crate::protocols::toolcall::wire::ahp::actions::{PartialChatSummary, SessionChatUpdatedAction};
 use crate::protocols::toolcall::wire::ahp::state::{AgentInfo, ProtectedResourceMetadata, RootState};
-use crate::protocols::toolcall::wire::{ROOT, Snapshot, SnapshotState, StateAction, weight};
+use crate::protocols::toolcall::wire::{Snapshot, SnapshotState, StateAction, weight};
 
 /// A channel as it is kept outside of memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,7 +104,7 @@ impl Core {
 
     /// How many sessions there are.
     pub(super) fn sessions(&self) -> usize {
-        self.channels.iter().filter(|(name, channel)| channel.session.is_none() && *name != ROOT).count()
+        self.channels.values().filter(|channel| matches!(channel.state, Some(SnapshotState::Session(_)))).count()
     }
 
     /// A channel as it is now.
@@ -170,12 +170,14 @@ impl Core {
                 known.restoring = None;
             }
             crate::milestone!("toolcall.host.restore-late", channel = channel.as_str());
+            self.make_none(&channel);
             self.settle(&channel, now);
         }
     }
 
     /// It is known what a channel is like, or that there is none: tells everybody who waits for it.
     fn settle(&mut self, channel: &str, now: Instant) {
+        self.make_those_that_wait(channel, now);
         let there = self.state(channel).is_some();
         let waiting = self.transports.iter().filter(|(_, transport)| transport.waits_for(channel));
         for conn in waiting.map(|(conn, _)| *conn).collect::<Vec<_>>() {

@@ -164,6 +164,7 @@ impl Core {
         self.catch_up(now);
         let Some(transport) = self.transports.remove(&conn) else { return };
         self.unasked(conn);
+        self.make_nothing_for(conn);
         let held = transport.subscriptions.keys().cloned().chain(transport.wanted());
         let held = held.collect::<BTreeSet<_>>();
         if let Some(name) = transport.client() {

@@ -5,7 +5,7 @@
 //! come back though nothing happens ([`Core::due`]).
 //!
 //! - `channels`: what there is to subscribe to, and who holds what. `clients`: who is here, and until when the others are waited for.
-//! - `handshake`: `initialize` and `reconnect`. `requests`: everything that clients ask for after it.
+//! - `handshake`: `initialize` and `reconnect`. `requests`: everything that clients ask for after it. `sessions`: how these come and go.
 //! - `actions`: what clients dispatch: who may, what becomes of it, and of its repetition.
 //! - `calls`: who runs a call, and what becomes of one whose owner is gone. `reverse`: what the host asks of clients.
 //! - `outbound`: the cursor of each connection.
@@ -32,6 +32,7 @@ mod handshake;
 mod outbound;
 mod requests;
 mod reverse;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
@@ -45,6 +46,7 @@ use channels::Channel;
 use clients::Client;
 use outbound::Transport;
 use reverse::Reverse;
+use sessions::Making;
 
 /// What a host is, besides its limits.
 #[derive(Clone, Debug)]
@@ -104,6 +106,8 @@ pub struct Core {
     /// When each turn that is under way began.
     turns: BTreeMap<String, Turn>,
     reverse: BTreeMap<i64, Reverse>,
+    /// The sessions that are wanted, and may be there.
+    making: Vec<Making>,
     effects: VecDeque<Effect>,
     /// For names that are given here.
     serial: u64,
@@ -138,6 +142,7 @@ impl Core {
             waits: BTreeSet::new(),
             turns: BTreeMap::new(),
             reverse: BTreeMap::new(),
+            making: Vec::new(),
             effects: VecDeque::new(),
             serial: 0,
             changes: watch::Sender::new(0),

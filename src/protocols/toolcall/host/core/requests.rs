@@ -17,28 +17,25 @@ use super::outbound::{Over, Stage, Subscription, Transport};
 use crate::net::ConnId;
 use crate::protocols::toolcall::state::session;
 use crate::protocols::toolcall::wire::ahp::actions::{
-    RootActiveSessionsChangedAction, SessionActiveClientSetAction, SessionChatAddedAction, SessionChatRemovedAction,
-    SessionDefaultChatChangedAction,
+    SessionChatAddedAction, SessionChatRemovedAction, SessionDefaultChatChangedAction,
 };
-use crate::protocols::toolcall::wire::ahp::notifications::{SessionAddedParams, SessionRemovedParams};
-use crate::protocols::toolcall::wire::ahp::state::{SessionActiveClient, SessionState, SessionSummary};
+use crate::protocols::toolcall::wire::ahp::state::{SessionActiveClient, SessionState};
 use crate::protocols::toolcall::wire::{
-    ActionEnvelope, AuthenticateParams, CreateChatParams, CreateSessionParams, DispatchActionParams, DisposeChatParams,
-    DisposeSessionParams, Message, ROOT, RequestId, SnapshotState, StateAction, SubscribeParams, SubscribeResult,
-    UnsubscribeParams, code, is_name, method, params,
+    ActionEnvelope, AuthenticateParams, CreateChatParams, DispatchActionParams, DisposeChatParams, Message, ROOT, RequestId,
+    SnapshotState, StateAction, SubscribeParams, SubscribeResult, UnsubscribeParams, code, is_name, method, params,
 };
 
 /// How long the id of a request may be, where it is a text.
 const LONGEST_ID: usize = 256;
 
 /// What is answered.
-type Answered = Result<Box<RawValue>, (i64, String)>;
+pub(super) type Answered = Result<Box<RawValue>, (i64, String)>;
 
-fn refused(code: i64, why: impl Into<String>) -> Answered {
+pub(super) fn refused(code: i64, why: impl Into<String>) -> Answered {
     Err((code, why.into()))
 }
 
-fn answered(result: &impl Serialize) -> Answered {
+pub(super) fn answered(result: &impl Serialize) -> Answered {
     Ok(serde_json::value::to_raw_value(result).expect("what is answered is plain data"))
 }
 
@@ -98,8 +95,16 @@ impl Core {
                 Ok(params) => return self.subscribe(conn, id, &params, now),
                 Err(refusal) => Err(refusal),
             },
+            (method::CREATE_SESSION, Some(client)) => match wanted(given) {
+                Ok(params) => return self.create_session(conn, id, client, params, now),
+                Err(refusal) => Err(refusal),
+            },
             (method, Some(client)) => self.asked(&client, method, given, now),
         };
+        self.answer(conn, id, answer);
+    }
+
+    pub(super) fn answer(&mut self, conn: ConnId, id: RequestId, answer: Answered) {
         self.say(
             conn,
             match answer {
@@ -111,7 +116,6 @@ impl Core {
 
     fn asked(&mut self, client: &str, method: &str, given: Option<&RawValue>, now: Instant) -> Answered {
         match method {
-            method::CREATE_SESSION => self.create_session(client, wanted(given)?, now),
             method::DISPOSE_SESSION => self.dispose_session(wanted(given)?, now),
             method::CREATE_CHAT => self.create_chat(wanted(given)?, now),
             method::DISPOSE_CHAT => self.dispose_chat(wanted(given)?, now),
@@ -223,87 +227,6 @@ impl Core {
         self.let_go(channel);
     }
 
-    fn create_session(&mut self, client: &str, params: CreateSessionParams, now: Instant) -> Answered {
-        let name = params.channel;
-        if !is_name(&name) || name == ROOT {
-            return refused(code::INVALID_PARAMS, "no name for a session");
-        }
-        if self.channels.contains_key(&name) {
-            return refused(code::SESSION_EXISTS, "there is a session of that name");
-        }
-        if self.sessions() >= self.limits.sessions {
-            return refused(code::CONFLICT, "there are too many sessions");
-        }
-        if params.provider.as_ref().is_some_and(|provider| *provider != self.identity.provider) {
-            return refused(-32002, "there is no such provider");
-        }
-        let active = params.active_client;
-        if active.as_ref().is_some_and(|active| active.client_id != client) {
-            return refused(code::INVALID_PARAMS, "a client makes only itself active");
-        }
-        let provider = self.identity.provider.clone();
-        self.add_session(&name, &provider);
-        self.tell_sessions(now);
-        self.announce(&name);
-        if let Some(active_client) = active {
-            let set = StateAction::SessionActiveClientSet(SessionActiveClientSetAction { active_client });
-            self.apply(&name, set, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
-        }
-        answered(&())
-    }
-
-    /// Says to all that a session is there.
-    fn announce(&mut self, name: &str) {
-        let Some(SnapshotState::Session(state)) = self.state(name) else { return };
-        let summary = self.summary_of(name, state);
-        self.say_to_all(method::SESSION_ADDED, &SessionAddedParams { channel: ROOT.to_owned(), summary });
-    }
-
-    fn summary_of(&self, name: &str, state: &SessionState) -> SessionSummary {
-        let now = self.stamp();
-        SessionSummary {
-            provider: state.provider.clone(),
-            title: state.title.clone(),
-            status: state.status,
-            activity: None,
-            origin: None,
-            project: None,
-            working_directories: None,
-            annotations: None,
-            resource: name.to_owned(),
-            created_at: now.clone(),
-            modified_at: now,
-            changes: None,
-            meta: None,
-            chats: None,
-            default_chat: state.default_chat.clone(),
-        }
-    }
-
-    /// The root says how many sessions there are.
-    fn tell_sessions(&mut self, now: Instant) {
-        let active_sessions = i64::try_from(self.sessions()).unwrap_or(i64::MAX);
-        let changed = StateAction::RootActiveSessionsChanged(RootActiveSessionsChangedAction { active_sessions });
-        self.apply(ROOT, changed, None, now).expect("the root takes a number");
-    }
-
-    fn dispose_session(&mut self, params: DisposeSessionParams, now: Instant) -> Answered {
-        let name = params.channel;
-        if !matches!(self.state(&name), Some(SnapshotState::Session(_))) {
-            return refused(code::SESSION_NOT_FOUND, "there is no such session");
-        }
-        // Nobody will be told what happens in the session: it is forgotten before anybody pulls.
-        for chat in self.chats_of(&name) {
-            let lookers = self.who(|transport| transport.is_active(&chat));
-            self.remove_chat(&chat, &name, &lookers, now);
-        }
-        self.remove_channel(&name, now);
-        self.tell_sessions(now);
-        self.say_to_all(method::SESSION_REMOVED, &SessionRemovedParams { channel: ROOT.to_owned(), session: name });
-        self.changes.send_modify(|version| *version += 1);
-        answered(&())
-    }
-
     fn create_chat(&mut self, params: CreateChatParams, now: Instant) -> Answered {
         let (name, session) = (params.chat, params.channel);
         if !is_name(&name) || name == ROOT {
@@ -357,12 +280,12 @@ impl Core {
     }
 
     /// The connections of which something is so.
-    fn who(&self, is_one: impl Fn(&Transport) -> bool) -> Vec<ConnId> {
+    pub(super) fn who(&self, is_one: impl Fn(&Transport) -> bool) -> Vec<ConnId> {
         self.transports.iter().filter(|(_, transport)| is_one(transport)).map(|(conn, _)| *conn).collect()
     }
 
     /// A chat is gone: its session says so, and these connections are told the same.
-    fn remove_chat(&mut self, chat: &str, session: &str, lookers: &[ConnId], now: Instant) {
+    pub(super) fn remove_chat(&mut self, chat: &str, session: &str, lookers: &[ConnId], now: Instant) {
         self.remove_channel(chat, now);
         let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat: chat.to_owned() });
         if self.apply(session, removed.clone(), None, now).is_err() {

@@ -210,6 +210,34 @@ fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
     assert!(next.archive.is_empty());
 }
 
+/// It is in the archive, and nobody has looked at it since the host was restarted.
+#[test]
+fn a_session_that_is_not_in_memory_is_not_made_anew() {
+    let (host, _) = Host::with_chat("a", &[]);
+    let mut next = Host::of(HostLimits::default(), "epoch-2", BTreeMap::new());
+    next.archive = host.archive;
+    next.restores = Some(Vec::new());
+    let conn = next.initialize("b", &[]);
+    let [kept, new, first] = ["s", "new", "new"].map(|name| next.request(conn, "createSession", json!({ "channel": name })));
+    let looks = next.request(conn, "subscribe", json!({ "channel": "new" }));
+    assert_eq!(next.answer(conn, kept), None, "it is not known yet");
+    next.restored("s");
+    next.restored("new");
+    assert_eq!(next.answer(conn, kept).unwrap()["error"]["code"], -32003);
+    assert_eq!((&next.answer(conn, new).unwrap()["result"], next.core.chats_of("s")), (&Value::Null, vec!["c".to_owned()]));
+    assert_eq!(next.answer(conn, first).unwrap()["error"]["code"], -32003, "the first of two makes it");
+    assert_eq!(next.answer(conn, looks).unwrap()["result"]["snapshot"]["state"]["title"], "new");
+    let late = next.request(conn, "createSession", json!({ "channel": "late" }));
+    next.wait(HostLimits::default().restore_deadline);
+    assert_eq!(next.answer(conn, late).unwrap()["error"]["code"], -32011, "there may be one");
+    let gone = next.open();
+    next.initialize_on(gone, "gone", &[]);
+    next.request(gone, "createSession", json!({ "channel": "nobody's" }));
+    next.close(gone);
+    next.restored("nobody's");
+    assert_eq!(next.core.counts().sessions, 2);
+}
+
 #[test]
 fn a_session_and_a_chat_are_made_once() {
     let (mut host, conn) = Host::with_chat("a", &[]);
