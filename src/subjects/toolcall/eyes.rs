@@ -35,6 +35,8 @@ struct Seen {
     calls: BTreeMap<String, &'static str>,
     title: Option<String>,
     chats: BTreeSet<String>,
+    /// How often it was asked for, and not answered.
+    asked: usize,
 }
 
 /// A call that waits for its user's consent.
@@ -69,6 +71,16 @@ impl Eyes {
     /// The user looks at a channel from now on.
     pub fn watch(&self, channel: &str) {
         self.all().entry(channel.to_owned()).or_default();
+    }
+
+    /// The user asks for a channel, and looks at it even if another one of its name goes in the meantime.
+    pub(super) fn ask(&self, channel: &str) {
+        self.all().entry(channel.to_owned()).or_default().asked += 1;
+    }
+
+    /// That was answered.
+    pub(super) fn answered(&self, channel: &str) {
+        self.all().get_mut(channel).into_iter().for_each(|seen| seen.asked = seen.asked.saturating_sub(1));
     }
 
     /// The user does not look at a channel any more.
@@ -130,6 +142,9 @@ impl Eyes {
         let Some(seen) = self.all().remove(channel) else { return };
         OfChannel::Gone.note(&self.record, channel);
         self.give_up(&seen, Call(0));
+        if seen.asked > 0 {
+            self.all().insert(channel.to_owned(), Seen { asked: seen.asked, ..Seen::default() });
+        }
     }
 
     /// What was open in a channel is not for its user to have.

@@ -31,10 +31,10 @@ pub enum Operation {
     },
     /// Gives the session another title, which tells who gave it by which call: `client 7`.
     Rename {},
-    /// Looks at a chat from now on.
+    /// Looks at a chat from now on; or at the session, and takes part in it.
     #[serde(rename_all = "kebab-case")]
     Watch {
-        /// The chat.
+        /// The chat, or the session.
         chat: String,
     },
     /// Looks at a chat, looks away, and looks at it again, all at once.
@@ -57,6 +57,10 @@ pub enum Operation {
         /// The chat.
         chat: String,
     },
+    /// Lets the session go with all its chats, for everybody.
+    DisposeSession {},
+    /// Makes the session anew, under the same name and without chats, and takes part in it. While there is one, it is refused.
+    NewSession {},
     /// Loads the window again: from now on it is another client.
     Reload {},
     /// Opens another connection of the same client, which looks at what the window looks at, and says nothing.
@@ -85,6 +89,8 @@ impl Operations for Operation {
             | Self::Claim { .. }
             | Self::NewChat {}
             | Self::DisposeChat { .. }
+            | Self::DisposeSession {}
+            | Self::NewSession {}
             | Self::OpenSecond {} => Class::InFlight,
             _ => Class::Durable,
         }
@@ -97,7 +103,7 @@ impl Operations for Operation {
         }
         let chat = select(setup::chats(plan)).boxed();
         // Now and then one that there is not.
-        let watched = prop_oneof![12 => chat.clone(), 1 => Just("nowhere".to_owned())];
+        let watched = prop_oneof![12 => chat.clone(), 1 => Just("nowhere".to_owned()), 1 => Just(SESSION.to_owned())];
         let channel = prop_oneof![4 => chat.clone(), 1 => Just(SESSION.to_owned())];
         prop_oneof![
             5 => select(turns).prop_map(|turn| Self::StartTurn { turn }),
@@ -108,6 +114,8 @@ impl Operations for Operation {
             2 => channel.prop_map(|channel| Self::Unwatch { channel }),
             2 => Just(Self::NewChat {}),
             1 => chat.clone().prop_map(|chat| Self::DisposeChat { chat }),
+            1 => Just(Self::DisposeSession {}),
+            1 => Just(Self::NewSession {}),
             2 => Just(Self::Reload {}),
             4 => Just(Self::OpenSecond {}),
             3 => Just(Self::CloseSecond {}),
@@ -135,6 +143,8 @@ mod tests {
             json!({ "unwatch": { "channel": "s1" } }),
             json!({ "new-chat": {} }),
             json!({ "dispose-chat": { "chat": "c2" } }),
+            json!({ "dispose-session": {} }),
+            json!({ "new-session": {} }),
             json!({ "reload": {} }),
             json!({ "open-second": {} }),
             json!({ "close-second": {} }),

@@ -18,6 +18,7 @@ use super::raw::{Raw, hello};
 use super::settling::SETTLES;
 use crate::net::{Endpoint, Stream};
 use crate::protocols::toolcall::state::apply;
+use crate::protocols::toolcall::wire::ahp::notifications::SessionRemovedParams;
 use crate::protocols::toolcall::wire::{
     ActionEnvelope, InitializeResult, Message, SnapshotState, StateAction, method, params, read,
 };
@@ -102,6 +103,11 @@ impl Second {
                     self.happened(&envelope);
                 }
             }
+            Ok(Message::Notification { method, params: given }) if method == method::SESSION_REMOVED => {
+                if let Ok(removed) = params::<SessionRemovedParams>(given.as_deref()) {
+                    self.gone(&removed.session);
+                }
+            }
             Ok(Message::Request { id, .. }) => {
                 let answer = Message::response(id, &"text").to_versioned_text();
                 // Where it cannot be said, the end of the connection is heard next.
@@ -111,7 +117,17 @@ impl Second {
         }
     }
 
+    fn gone(&mut self, channel: &str) {
+        if self.copies.remove(channel).is_some() {
+            OfChannel::Settles { second: true, digest: "" }.note(&self.record, channel);
+        }
+    }
+
     fn happened(&mut self, envelope: &ActionEnvelope) {
+        // Whoever looks at a chat alone hears of its end, too.
+        if let StateAction::SessionChatRemoved(removed) = &envelope.action {
+            self.gone(&removed.chat);
+        }
         let is_news = |copy: &&mut Copy| envelope.server_seq > copy.as_of && envelope.rejection_reason.is_none();
         let Some(copy) = self.copies.get_mut(&envelope.channel).filter(is_news) else { return };
         let before = statuses(&copy.state);
@@ -121,11 +137,6 @@ impl Second {
             OfCall { by: By::Second, call: &call, what: &what }.note(&self.record, &crate::history::Stream::from(turn.as_str()));
         }
         (copy.as_of, copy.is_stirred) = (envelope.server_seq, true);
-        if let StateAction::SessionChatRemoved(removed) = &envelope.action
-            && self.copies.remove(&removed.chat).is_some()
-        {
-            OfChannel::Settles { second: true, digest: "" }.note(&self.record, &removed.chat);
-        }
         self.settles = Some(Instant::now() + SETTLES);
     }
 

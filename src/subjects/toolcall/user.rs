@@ -25,7 +25,7 @@ use crate::protocols::toolcall::client::{Client, Config, Failure};
 use crate::protocols::toolcall::wire::StateAction;
 use crate::protocols::toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
 use crate::protocols::toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContributor};
-use crate::protocols::toolcall::wire::{DisposeChatParams, method};
+use crate::protocols::toolcall::wire::{DisposeChatParams, DisposeSessionParams, method};
 use crate::subject::{HostContext, Operated, Recorder};
 use crate::subjects::records;
 
@@ -263,6 +263,20 @@ impl User {
                     async move { client.request(method::DISPOSE_CHAT, &params).await.map(|_| "disposed of".to_owned()) },
                 );
             }
+            Operation::DisposeSession {} => {
+                let params = DisposeSessionParams { channel: SESSION.to_owned(), meta: None };
+                self.wait(call, async move {
+                    client.request(method::DISPOSE_SESSION, &params).await.map(|_| "disposed of".to_owned())
+                });
+            }
+            Operation::NewSession {} => {
+                let eyes = self.window.eyes.clone();
+                self.wait(call, async move {
+                    client.create_session(SESSION).await?;
+                    eyes.ask(SESSION);
+                    see(&client, &eyes, SESSION, call).await
+                });
+            }
             Operation::Reload {} => self.reload(call),
             Operation::OpenSecond {} => {
                 let (close, closed) = oneshot::channel();
@@ -320,14 +334,8 @@ impl User {
 
     fn watch(&mut self, call: Call, chat: String) {
         let (client, eyes) = (self.window.client.clone(), self.window.eyes.clone());
-        eyes.watch(&chat);
-        self.wait(call, async move {
-            let known = client.subscribe(&chat).await;
-            if known.is_err() {
-                eyes.let_go(&chat, call);
-            }
-            known.map(|()| format!("sees {chat}"))
-        });
+        eyes.ask(&chat);
+        self.wait(call, async move { see(&client, &eyes, &chat, call).await });
     }
 
     /// What only the host says: that a call begins.
@@ -342,6 +350,20 @@ impl User {
             contributor: Some(ToolCallContributor::Client(ToolCallClientContributor { client_id: self.window.client.id() })),
         })
     }
+}
+
+/// What the eyes ask for is known, or not looked at. Who looks at the session takes part in it.
+async fn see(client: &Client, eyes: &Eyes, channel: &str, call: Call) -> Result<String, Failure> {
+    let known = client.subscribe(channel).await;
+    eyes.answered(channel);
+    if known.is_err() {
+        eyes.let_go(channel, call);
+    }
+    known?;
+    if channel == SESSION {
+        client.join(channel).await?;
+    }
+    Ok(format!("sees {channel}"))
 }
 
 /// What comes of a forgery that counts.

@@ -1,6 +1,7 @@
 //! Connections and questions: a client comes back, a healthy connection is kept, and whatever is asked is over in time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::story::{Story, text, window};
 use crate::history::{Call, Time, What};
@@ -82,7 +83,9 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Broken> {
         return Vec::new();
     }
     let mut questions: BTreeMap<(&str, &str), (Time, &str)> = BTreeMap::new();
-    let mut restores: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut restores: BTreeMap<&str, (Time, Duration)> = BTreeMap::new();
+    // How often each channel was restored in this life of the host.
+    let mut before: BTreeMap<&str, u64> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.evidence) {
         match &event.what {
@@ -100,24 +103,31 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Broken> {
             What::Died { .. } => {
                 questions.clear();
                 restores.clear();
+                if story.evidence.servers.contains(&host(event)) {
+                    before.clear();
+                }
             }
             What::Milestone { name: "toolcall.host.restoring", fields } => {
-                restores.insert(text(fields, "channel"), event.at);
+                let channel = text(fields, "channel");
+                let setup = story.evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
+                let before = before.entry(channel).or_default();
+                restores.insert(channel, (event.at, setup.restore(*before)));
+                *before += 1;
             }
-            What::Milestone { name: "toolcall.host.restored" | "toolcall.host.restore-late", fields } => {
+            What::Milestone {
+                name: "toolcall.host.restored" | "toolcall.host.restore-late" | "toolcall.host.removed",
+                fields,
+            } => {
                 restores.remove(text(fields, "channel"));
             }
             _ => {}
         }
     }
     found.extend(questions.iter().filter_map(|((turn, _), (at, client))| late(story, turn, client, *at, story.until)));
-    for (channel, at) in restores {
-        // One that finds nothing says nothing.
+    for (channel, (at, takes)) in restores {
+        // One that finds nothing in time says nothing.
         let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
-        let setup = story.evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
-        let takes = setup.restore(0).max(setup.restore(1));
-        let goes = story.asked.values().any(|asked| asked.verb() == "dispose-chat" && asked.field("chat") == Some(channel));
-        if bound < story.until && !goes && takes > story.host_limits.restore_deadline {
+        if bound < story.until && takes > story.host_limits.restore_deadline {
             let sentence = format!("{channel}: its restore began at {at}, and was not over at {bound}");
             found.push(broken("requests_settle", bound, None, sentence));
         }

@@ -443,3 +443,16 @@ fn a_question_is_over_with_its_connection() {
     holds(&heard(asked(None), 31_000 + MOMENT), requests_settle);
     assert_eq!(breaks(&heard(asked(None), 31_001 + MOMENT), requests_settle).len(), 1);
 }
+
+#[test]
+fn a_restore_is_over_in_time_unless_its_channel_goes() {
+    let said = |told, ms, name| milestone(told, ms, "server", name, &[("channel", "c2")]);
+    let mut told = history();
+    told.plan.setup.insert("channel".to_owned(), serde_json::json!({ "c2": { "restores": "20s", "restores-again": "0ms" } }));
+    let begun = said(told, 1_000, "toolcall.host.restoring");
+    assert_eq!(breaks(&begun, requests_settle), ["c2: its restore began at 1.000 s, and was not over at 11.620 s"]);
+    let gone = said(begun.clone(), 2_000, "toolcall.host.removed");
+    holds(&gone, requests_settle);
+    holds(&said(gone, 3_000, "toolcall.host.restoring"), requests_settle); // it finds nothing at once, and says nothing
+    holds(&said(begun, 11_000, "toolcall.host.restore-late"), requests_settle);
+}

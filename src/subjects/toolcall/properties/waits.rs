@@ -7,6 +7,7 @@ use crate::history::{Time, What};
 use crate::property::path::NEVER;
 use crate::property::{Broken, Evidence};
 use crate::subjects::judging::{broken, host, judged};
+use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::SESSION;
 
 /// The host waited for a client in a channel.
@@ -33,16 +34,18 @@ pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Broken> {
 struct Told<'a> {
     /// All waits, as the host says.
     waits: Vec<Wait<'a>>,
-    /// When windows joined the session again, by host.
+    /// When windows joined the session again, or saw it again and may have, by host.
     joined: Vec<(&'a str, Time)>,
     /// When clients lost their places in it.
     lost: Vec<(&'a str, Time)>,
+    /// When it was disposed of, and nobody had a place any more.
+    gone: Vec<Time>,
 }
 
 impl<'a> Told<'a> {
     /// What a host said last before it died may stand behind its death.
     fn of(evidence: &Evidence<'a>) -> Self {
-        let mut told = Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new() };
+        let mut told = Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new(), gone: Vec::new() };
         let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut is_dead = false;
         for event in judged(evidence) {
@@ -57,8 +60,14 @@ impl<'a> Told<'a> {
                     ended.into_iter().for_each(|n| told.waits[n].to = event.at);
                 }
                 What::Milestone { name: "toolcall.client.joins-again", .. } => told.joined.push((host(event), event.at)),
+                What::Saw { stream, what } if &*stream.0 == SESSION && OfChannel::read(what) == Some(OfChannel::Known) => {
+                    told.joined.push((host(event), event.at));
+                }
                 What::Milestone { name: "toolcall.host.deactivated", fields } => {
                     told.lost.push((text(fields, "client"), event.at));
+                }
+                What::Milestone { name: "toolcall.host.removed", fields } if text(fields, "channel") == SESSION => {
+                    told.gone.push(event.at);
                 }
                 What::Died { .. } if evidence.servers.contains(&host(event)) => {
                     is_dead = true;
@@ -113,7 +122,9 @@ impl Story<'_> {
     /// place.
     fn places(&self, client: &str, told: &Told<'_>) -> Vec<(Time, Time)> {
         let joined = told.joined.iter().filter(|(host, _)| *host == window(client)).map(|(_, at)| *at);
-        let lost = |from: Time| told.lost.iter().filter(|(of, at)| *of == client && *at > from).map(|(_, at)| *at).min();
+        let own = told.lost.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
+        let ends: Vec<Time> = own.chain(told.gone.iter().copied()).collect();
+        let lost = |from: Time| ends.iter().copied().filter(|at| *at > from).min();
         let taken_in = self.attached.iter().filter(|attached| attached.client == client).map(|attached| attached.at);
         taken_in.chain(joined).map(|from| (from, lost(from).unwrap_or(NEVER))).collect()
     }

@@ -81,6 +81,10 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a restore that never ends holds its subscription up for ever", "facts, 29"),
     defect("AnswersOvertake", "answers-overtake", &["replicas_converge"],
         "a snapshot is told before the actions that it includes", "facts, B.4"),
+    defect("ChatsGoUntold", "chats-go-untold", &["replicas_converge"],
+        "whoever looks at a session that is disposed of is not told that its chats are gone", "facts, 37"),
+    defect("NewTakenForOld", "new-taken-for-old", &["replicas_converge"],
+        "a session that was made anew is taken for the one of its name that a client knew", "facts, 10"),
     // -- actions
     defect("ForgedActionTaken", "forged-action-taken", &["authority"],
         "a client may do what only the host does", "facts, 21"),

@@ -81,7 +81,7 @@ impl Channel {
 
     /// Whether it is the one that somebody knew who has seen that much, and not one that was made anew under its name.
     pub(super) fn is_known(&self, seen: Option<u64>) -> bool {
-        seen.is_none_or(|seen| self.made <= seen)
+        seen.is_none_or(|seen| self.made <= seen) || crate::defect!(NewTakenForOld)
     }
 
     /// One that is not in memory.
@@ -261,6 +261,7 @@ impl Core {
 
     /// A channel is gone, and so is every subscription to it. Who waits for one hears that there is none.
     pub(super) fn remove_channel(&mut self, channel: &str, now: Instant) {
+        crate::milestone!("toolcall.host.removed", channel);
         self.channels.remove(channel);
         self.causes.remove(channel);
         self.ask_outside(Effect::Forget(channel.to_owned()));

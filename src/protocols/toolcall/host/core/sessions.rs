@@ -6,6 +6,7 @@
 use tokio::time::Instant;
 
 use super::Core;
+use super::outbound::Transport;
 use super::requests::{Answered, answered, refused};
 use crate::net::ConnId;
 use crate::protocols::toolcall::wire::ahp::actions::{RootActiveSessionsChangedAction, SessionActiveClientSetAction};
@@ -145,7 +146,8 @@ impl Core {
         }
         // Nobody will be told what happens in the session: it is forgotten before anybody pulls.
         for chat in self.chats_of(&name) {
-            let lookers = self.who(|transport| transport.is_active(&chat));
+            let hears = |transport: &Transport| crate::defect!(ChatsGoUntold) && transport.is_active(&name);
+            let lookers = self.who(|transport| transport.is_active(&chat) && !hears(transport));
             self.remove_chat(&chat, &name, &lookers, now);
         }
         self.remove_channel(&name, now);

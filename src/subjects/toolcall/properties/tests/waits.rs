@@ -54,6 +54,24 @@ fn nobody_is_waited_for_on_whom_nothing_depends() {
 }
 
 #[test]
+fn nobody_has_a_place_in_a_session_that_is_gone() {
+    let gone = || milestone(here_until(Some(5_000)), 9_000, "server", "toolcall.host.removed", &[("channel", "s1")]);
+    holds(&waits(gone(), "s1", 5_000, 9_000).horizon(60_000), waits_have_causes);
+    assert_eq!(
+        breaks(&waits(gone(), "s1", 5_000, 20_000).horizon(60_000), waits_have_causes),
+        ["client: it was waited for in s1 from 5.000 s on, though it had no place there since 9.000 s (at 9.620 s)"]
+    );
+    let anew = saw(
+        milestone(here_until(None), 2_000, "server", "toolcall.host.removed", &[("channel", "s1")]),
+        4_000,
+        "client",
+        "s1",
+        "known",
+    );
+    holds(&waits(saw(anew, 4_500, "client", "s1", "let go"), "s1", 5_000, 20_000).horizon(60_000), waits_have_causes);
+}
+
+#[test]
 fn who_died_waits_for_nobody() {
     let over = || over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 5_000, "cancelled");
     let told = |lives: fn(Told) -> Told| waits(lives(over()), "c1", 5_000, 50_000).horizon(60_000);
