@@ -117,7 +117,7 @@ impl Transport {
     }
 
     /// Whether an action is to be said here. What its own client did is, whatever it subscribes to by now: it waits to hear.
-    fn is_owed(&self, envelope: &ActionEnvelope) -> bool {
+    pub(super) fn is_owed(&self, envelope: &ActionEnvelope) -> bool {
         match (&self.stage, &envelope.origin) {
             (Stage::Live(client), Some(origin)) if origin.client_id == *client => return true,
             _ => {}

@@ -200,6 +200,7 @@ impl Core {
     /// A client wants no more of a channel: what depends on it there is given up at once, unless another of its connections
     /// holds the channel.
     fn unsubscribe(&mut self, conn: ConnId, client: &str, channel: &str, now: Instant) {
+        self.tell_removals(conn, channel);
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         if let Some(Subscription::Pending(ids)) = transport.subscriptions.remove(channel) {
             if crate::defect!(CancelledCleansNewer) {
@@ -272,9 +273,7 @@ impl Core {
         if !matches!(self.state(&session), Some(SnapshotState::Session(state)) if lists(state)) {
             return refused(code::SESSION_NOT_FOUND, "its session is not here");
         }
-        // Whoever looks at the session hears of it by what happens there.
-        let lookers = self.who(|transport| transport.is_active(&chat) && !transport.is_active(&session));
-        self.remove_chat(&chat, &session, &lookers, now);
+        self.remove_chat(&chat, &session, now);
         self.save(&session);
         answered(&())
     }
@@ -284,8 +283,10 @@ impl Core {
         self.transports.iter().filter(|(_, transport)| is_one(transport)).map(|(conn, _)| *conn).collect()
     }
 
-    /// A chat is gone: its session says so, and these connections are told the same.
-    pub(super) fn remove_chat(&mut self, chat: &str, session: &str, lookers: &[ConnId], now: Instant) {
+    /// A chat is gone. Whoever looks at its session hears of it by what happens there; whoever looks at the chat alone is told the
+    /// same.
+    pub(super) fn remove_chat(&mut self, chat: &str, session: &str, now: Instant) {
+        let lookers = self.who(|transport| transport.is_active(chat) && !transport.is_active(session));
         self.remove_channel(chat, now);
         let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat: chat.to_owned() });
         if self.apply(session, removed.clone(), None, now).is_err() {
@@ -298,9 +299,25 @@ impl Core {
             origin: None,
             rejection_reason: None,
         };
-        for &conn in lookers {
-            crate::milestone!("toolcall.host.told-of-removal", conn = conn.0, chat);
-            self.say(conn, Message::notification(method::ACTION, &envelope));
+        for conn in lookers {
+            self.tell_removal(conn, chat, &envelope);
+        }
+    }
+
+    fn tell_removal(&mut self, conn: ConnId, chat: &str, envelope: &ActionEnvelope) {
+        crate::milestone!("toolcall.host.told-of-removal", conn = conn.0, chat);
+        self.say(conn, Message::notification(method::ACTION, envelope));
+    }
+
+    /// A connection is about to hear no more of a session: which chats of that have gone it is told now. It may look at them.
+    pub(super) fn tell_removals(&mut self, conn: ConnId, session: &str) {
+        let Some(transport) = self.transports.get(&conn).filter(|_| !crate::defect!(ChatsGoUntold)) else { return };
+        let untold = self.log.since(transport.cursor + 1).map(|(_, envelope)| envelope);
+        let untold = untold.filter(|envelope| envelope.channel == session && transport.is_owed(envelope));
+        for envelope in untold.cloned().collect::<Vec<_>>() {
+            if let StateAction::SessionChatRemoved(removed) = &envelope.action {
+                self.tell_removal(conn, &removed.chat, &envelope);
+            }
         }
     }
 

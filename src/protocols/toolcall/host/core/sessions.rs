@@ -6,7 +6,6 @@
 use tokio::time::Instant;
 
 use super::Core;
-use super::outbound::Transport;
 use super::requests::{Answered, answered, refused};
 use crate::net::ConnId;
 use crate::protocols::toolcall::wire::ahp::actions::{RootActiveSessionsChangedAction, SessionActiveClientSetAction};
@@ -144,11 +143,11 @@ impl Core {
         if !matches!(self.state(&name), Some(SnapshotState::Session(_))) {
             return refused(code::SESSION_NOT_FOUND, "there is no such session");
         }
-        // Nobody will be told what happens in the session: it is forgotten before anybody pulls.
         for chat in self.chats_of(&name) {
-            let hears = |transport: &Transport| crate::defect!(ChatsGoUntold) && transport.is_active(&name);
-            let lookers = self.who(|transport| transport.is_active(&chat) && !hears(transport));
-            self.remove_chat(&chat, &name, &lookers, now);
+            self.remove_chat(&chat, &name, now);
+        }
+        for conn in self.who(|transport| transport.is_active(&name)) {
+            self.tell_removals(conn, &name);
         }
         self.remove_channel(&name, now);
         self.tell_sessions(now);

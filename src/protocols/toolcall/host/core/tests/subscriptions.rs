@@ -192,6 +192,18 @@ fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
     assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["error"]["code"], -32001);
 }
 
+/// The chat goes, and then its session, or they look away from that, before they hear anything.
+#[test]
+fn who_looked_at_a_chat_that_is_gone_hears_so_though_it_hears_no_more_of_the_session() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    let (there, away) = (host.initialize("there", &["s", "c"]), host.initialize("away", &["s", "c"]));
+    host.ask(conn, "disposeChat", json!({ "channel": "c" }));
+    host.notify(away, "unsubscribe", json!({ "channel": "s" }));
+    host.ask(conn, "disposeSession", json!({ "channel": "s" }));
+    assert_eq!(host.heard(there), ["session/chatRemoved"]);
+    assert_eq!(host.heard(away), ["session/chatRemoved"]);
+}
+
 /// A host that was restarted does not know whose the chat is until the session is here.
 #[test]
 fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
