@@ -21,6 +21,7 @@ const COUNTER: &[BySweep] = &[("stale-close-disconnects", "scenarios/counter/hal
 const TOOLCALL: &[BySweep] = &[
     ("rollback-loses-lease", "scenarios/toolcall/a-handshake-that-comes-to-nothing.toml"),
     ("answers-overtake", "scenarios/toolcall/asked-for-in-a-busy-chat.toml"),
+    ("new-taken-for-old", "scenarios/toolcall/a-session-is-made-anew-while-its-window-is-away.toml"),
 ];
 
 /// What the command printed, and whether all was found.

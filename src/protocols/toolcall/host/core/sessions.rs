@@ -138,6 +138,7 @@ impl Core {
         self.apply(ROOT, changed, None, now).expect("the root takes a number");
     }
 
+    /// A session goes with its chats: whoever looks at any of them is told, and of the session everybody.
     pub(super) fn dispose_session(&mut self, params: DisposeSessionParams, now: Instant) -> Answered {
         let name = params.channel;
         if !matches!(self.state(&name), Some(SnapshotState::Session(_))) {
