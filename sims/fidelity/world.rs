@@ -44,7 +44,7 @@ pub fn play(exchange: &'static Exchange) -> Vec<String> {
     }
     let history = run(&subject, &plan, &Options::default()).expect("a world runs").history;
     let lines = history.events.iter().filter_map(|event| match &event.what {
-        What::Delivered { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
+        What::Delivered { bytes, .. } => Some(String::from_utf8_lossy(&bytes.whole()).into_owned()),
         What::Panicked { message } => Some(format!("panicked: {message}")),
         _ => None,
     });

@@ -7,6 +7,7 @@
 //! - [`Event`], [`What`]: one entry.
 //! - [`Stream`], [`Call`]: what entries are about.
 //! - [`ConnIndex`], [`Connection`], [`Packet`], [`Scope`]: what entries say of the network and its faults.
+//! - [`Content`]: what an item consists of.
 //! - [`digest`]: the chained digest by which two runs are compared.
 
 use std::collections::BTreeMap;
@@ -14,13 +15,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use crate::schedule::{Fault, FieldValue, Host, Operation};
 
+pub mod content;
 pub mod digest;
 mod network;
 
+pub use content::Content;
 pub use digest::Digest;
 pub use network::{ConnEnd, ConnIndex, Connection, Fate, Flags, Nature, Packet, Scope, Side};
 
@@ -126,7 +127,7 @@ pub enum What {
         /// The stream.
         stream: Stream,
         /// The item.
-        bytes: Bytes,
+        bytes: Content,
     },
     /// A stream's producer really ended, with this outcome.
     Ended {
@@ -179,7 +180,7 @@ pub enum What {
         /// The stream.
         stream: Stream,
         /// The item.
-        bytes: Bytes,
+        bytes: Content,
         /// The generation over which it came, if the client tells.
         generation: Option<u64>,
     },

@@ -4,6 +4,8 @@
 //! Borders of items need not be kept; the sentence names the produced item in which the first difference lies. What a puppet
 //! sends has no truth to compare with.
 
+use bytes::Buf;
+
 use crate::history::Stream;
 
 use super::facts::Facts;
@@ -45,8 +47,11 @@ fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> String {
     let Some(begins) = difference.begins else {
         return split(source, chunk, difference, known, number(wanted));
     };
-    let found = &chunk.bytes[begins..];
-    let is = |item: &Item<'_>| !item.bytes.is_empty() && (found.starts_with(item.bytes) || item.bytes.starts_with(found));
+    let found = chunk.bytes.reading().skip(begins);
+    let is = |item: &Item<'_>| {
+        let item = item.bytes.reading();
+        item.has_remaining() && (found.starts_with(item) || item.starts_with(found))
+    };
     if let Some(later) = (wanted + 1..known).find(|item| is(&source.items[*item])) {
         return skipped(view, source, difference, later);
     }
@@ -60,7 +65,7 @@ fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> String {
         return format!("item {} was delivered before it was produced", number(wanted));
     }
     if wanted >= known {
-        let bytes = found.len();
+        let bytes = found.remaining();
         return format!("{bytes} bytes that nobody had produced were delivered {after}");
     }
     format!("item {} was delivered with byte {} wrong", number(wanted), difference.byte + 1)
@@ -72,8 +77,8 @@ fn skipped(view: &View<'_>, source: &Source<'_>, difference: Difference, later: 
     let wanted = difference.produced;
     let chunk = &view.delivered[difference.delivered];
     let comes = view.delivered[difference.delivered..].iter().any(|other| {
-        let bytes = if other.index == chunk.index { &chunk.bytes[difference.begins.unwrap_or(0)..] } else { &other.bytes[..] };
-        bytes == source.items[wanted].bytes
+        let begins = if other.index == chunk.index { difference.begins.unwrap_or(0) } else { 0 };
+        other.bytes.reading().skip(begins) == source.items[wanted].bytes.reading()
     });
     if comes {
         return format!("item {} was delivered before item {}", number(later), number(wanted));
@@ -91,7 +96,7 @@ fn skipped(view: &View<'_>, source: &Source<'_>, difference: Difference, later: 
 
 /// An item of which a part had been delivered goes on wrongly.
 fn split(source: &Source<'_>, chunk: &Item<'_>, difference: Difference, known: usize, number: usize) -> String {
-    let is = |item: &Item<'_>| !item.bytes.is_empty() && chunk.bytes.starts_with(item.bytes);
+    let is = |item: &Item<'_>| !item.bytes.is_empty() && chunk.bytes.reading().starts_with(item.bytes.reading());
     let next = (difference.produced + 1..known).find(|item| is(&source.items[*item]));
     match next {
         Some(later) => {

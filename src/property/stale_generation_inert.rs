@@ -14,6 +14,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Buf;
+
 use crate::history::{Class, Ending, Time, What};
 
 use super::facts::{CallEnding, CallFacts, Facts};
@@ -93,19 +95,17 @@ fn compare_views((facts, view): (&Facts<'_>, &View<'_>), (others, twin): (&Facts
 
 /// The first delivery at which two runs differ, as far as both go; deliveries may have other borders.
 fn first_difference(here: &[Item<'_>], there: &[Item<'_>]) -> Option<(usize, Time)> {
-    let (mut other, mut skip) = (there.iter(), &[][..]);
+    let mut others = there.iter().map(|item| item.bytes.reading()).filter(Buf::has_remaining);
+    let mut other = None;
     for (number, item) in here.iter().enumerate() {
-        let mut rest = &item.bytes[..];
-        while !rest.is_empty() {
-            if skip.is_empty() {
-                skip = &other.next()?.bytes[..];
-                continue;
-            }
-            let both = rest.len().min(skip.len());
-            if rest[..both] != skip[..both] {
+        let mut rest = item.bytes.reading();
+        while rest.has_remaining() {
+            let now = other.take().or_else(|| others.next())?;
+            let same = rest.same_start(now);
+            if same < rest.remaining().min(now.remaining()) {
                 return Some((number, item.at));
             }
-            (rest, skip) = (&rest[both..], &skip[both..]);
+            (rest, other) = (rest.skip(same), Some(now.skip(same)).filter(Buf::has_remaining));
         }
     }
     None

@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use crate::history::{
     Call, Class, ConnIndex, Connection, Ending, Event, Fate, Flags, History, Nature, Packet, Scope, Side, Stream, Time, What,
 };
@@ -171,7 +169,7 @@ impl Told {
     }
 
     pub fn produced(self, stream: &str, ms: u64, bytes: &str) -> Self {
-        self.server(ms, What::Produced { stream: stream.into(), bytes: Bytes::copy_from_slice(bytes.as_bytes()) })
+        self.server(ms, What::Produced { stream: stream.into(), bytes: bytes.to_owned().into() })
     }
 
     pub fn ended(self, stream: &str, ms: u64, outcome: &str) -> Self {
@@ -184,7 +182,7 @@ impl Told {
     }
 
     pub fn delivered_in(self, generation: u64, stream: &str, ms: u64, bytes: &str) -> Self {
-        let bytes = Bytes::copy_from_slice(bytes.as_bytes());
+        let bytes = bytes.to_owned().into();
         self.user(ms, What::Delivered { stream: stream.into(), bytes, generation: Some(generation) })
     }
 

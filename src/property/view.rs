@@ -2,9 +2,9 @@
 //!
 //! What was delivered may have other borders than what was produced: bytes are compared, and items only name the place.
 
-use bytes::Bytes;
+use bytes::Buf;
 
-use crate::history::{Call, Class, Ending, Stream, Time};
+use crate::history::{Call, Class, Content, Ending, Stream, Time};
 
 use super::facts::{CallFacts, Facts};
 
@@ -16,7 +16,7 @@ pub struct Item<'a> {
     /// When.
     pub at: Time,
     /// Its bytes.
-    pub bytes: &'a Bytes,
+    pub bytes: &'a Content,
     /// The bytes of the stream up to and with it.
     pub end: u64,
     /// The generation over which it came, if it was delivered and the client tells.
@@ -168,23 +168,22 @@ impl Fit {
         let mut fit = Fit { start, bytes: 0, items: 0, difference: None };
         let (mut next, mut byte, mut began_in) = (start, 0, None);
         for (number, chunk) in delivered.iter().enumerate() {
-            let mut read = 0;
-            while read < chunk.bytes.len() {
+            let mut rest = chunk.bytes.reading();
+            while rest.has_remaining() {
                 if byte == 0 {
-                    began_in = Some((number, read));
+                    began_in = Some((number, chunk.bytes.len() - rest.remaining()));
                 }
-                let rest = &chunk.bytes[read..];
-                let wanted = produced.get(next).filter(|item| item.index < chunk.index).map(|item| &item.bytes[byte..]);
-                let Some(wanted) = wanted.filter(|wanted| same_start(wanted, rest) == wanted.len().min(rest.len())) else {
-                    let same = wanted.map_or(0, |wanted| same_start(wanted, rest));
-                    fit.bytes += same as u64;
+                let wanted =
+                    produced.get(next).filter(|item| item.index < chunk.index).map(|item| item.bytes.reading().skip(byte));
+                let same = wanted.map_or(0, |wanted| wanted.same_start(rest));
+                fit.bytes += same as u64;
+                let Some(wanted) = wanted.filter(|wanted| same == wanted.remaining().min(rest.remaining())) else {
                     let begins = began_in.filter(|(chunk, _)| *chunk == number).map(|(_, at)| at);
                     fit.difference = Some(Difference { delivered: number, begins, produced: next, byte: byte + same });
                     return fit;
                 };
-                let taken = wanted.len().min(rest.len());
-                (read, byte, fit.bytes) = (read + taken, byte + taken, fit.bytes + taken as u64);
-                if taken == wanted.len() {
+                (rest, byte) = (rest.skip(same), byte + same);
+                if same == wanted.remaining() {
                     (next, byte, fit.items) = (next + 1, 0, fit.items + 1);
                 }
             }
@@ -197,10 +196,4 @@ impl Fit {
         let produced = source.bytes_of(source.produced_before(index).max(self.start)) - source.bytes_of(self.start);
         self.difference.is_none() && self.bytes == produced
     }
-}
-
-/// How many bytes two texts have in common at their start.
-fn same_start(a: &[u8], b: &[u8]) -> usize {
-    let shorter = a.len().min(b.len());
-    if a[..shorter] == b[..shorter] { shorter } else { a.iter().zip(b).take_while(|(a, b)| a == b).count() }
 }

@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use bytes::Bytes;
-
-use crate::history::{Stream, Time};
+use crate::history::{Content, Stream, Time};
 
 /// Finds the number of a delivered item.
 #[derive(Default)]
@@ -18,19 +16,19 @@ pub struct Numbering<'a> {
 
 #[derive(Default)]
 struct Produced<'a> {
-    items: Vec<&'a Bytes>,
+    items: Vec<&'a Content>,
     next: usize,
 }
 
 impl<'a> Numbering<'a> {
     /// A producer wrote an item.
-    pub fn produced(&mut self, stream: &'a Stream, bytes: &'a Bytes) {
+    pub fn produced(&mut self, stream: &'a Stream, bytes: &'a Content) {
         self.streams.entry(stream).or_default().items.push(bytes);
     }
 
     /// The number, from 1, of an item that was delivered: the next one if it looks like it, else the first later one that
     /// does, else the last earlier one.
-    pub fn delivered(&mut self, stream: &Stream, bytes: &Bytes) -> Option<u64> {
+    pub fn delivered(&mut self, stream: &Stream, bytes: &Content) -> Option<u64> {
         let produced = self.streams.get_mut(stream)?;
         let next = produced.next.min(produced.items.len());
         let (before, after) = produced.items.split_at(next);
@@ -92,11 +90,11 @@ mod tests {
 
     fn told(produced: &[&'static str], delivered: &[&'static str]) -> String {
         let stream = Stream::from("s1");
-        let produced: Vec<_> = produced.iter().map(|item| Bytes::from_static(item.as_bytes())).collect();
+        let produced: Vec<_> = produced.iter().map(|item| Content::from(*item)).collect();
         let (mut numbering, mut items) = (Numbering::default(), Items::default());
         produced.iter().for_each(|item| numbering.produced(&stream, item));
         for (n, item) in delivered.iter().enumerate() {
-            let item = numbering.delivered(&stream, &Bytes::from_static(item.as_bytes()));
+            let item = numbering.delivered(&stream, &Content::from(*item));
             items.add(item, Time(n as u64));
         }
         items.to_string()

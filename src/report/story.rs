@@ -103,7 +103,9 @@ mod known;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::history::{Call, Class, ConnEnd, ConnIndex, Connection, Ending, Event, Nature, Scope, Side, Stream, Time, What};
+    use crate::history::{
+        Call, Class, ConnEnd, ConnIndex, Connection, Content, Ending, Event, Nature, Scope, Side, Stream, Time, What,
+    };
     use crate::schedule::{Action, Conn, Fault, Learns, Operation, Trigger, When};
     use std::time::Duration;
 
@@ -122,7 +124,7 @@ pub(crate) mod tests {
             .step(When::After(Trigger::milestone("counter.client.connected").nth(2)), Action::Fault(stall.clone()));
         let mut record = Record::default();
         let s1 = Stream::from("s1");
-        let (client, item) = (Some("client"), |n: u64| bytes::Bytes::from(n.to_string()));
+        let (client, item) = (Some("client"), |n: u64| Content::from(n.to_string()));
         record.conn("client#1", Some(1));
         record.conn("client#2", Some(2));
         record.at(0, client, connected(1, 1));

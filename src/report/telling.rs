@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnEnd, ConnIndex, Ending, Event, Fate, History, Packet, Side, Time, What};
+use crate::history::{ConnEnd, ConnIndex, Content, Ending, Event, Fate, History, Packet, Side, Time, What};
 use crate::property::Broken;
 use crate::schedule::{Action, Plan};
 
@@ -373,9 +373,10 @@ fn arrow(from: Side) -> &'static str {
 }
 
 /// Bytes as a person reads them: text where they are text, shortened.
-fn shown(bytes: &[u8]) -> String {
+fn shown(bytes: &Content) -> String {
     const MOST: usize = 32;
-    let text = String::from_utf8_lossy(bytes);
+    let bytes = bytes.whole();
+    let text = String::from_utf8_lossy(&bytes);
     let start: String = text.chars().take(MOST).collect();
     if start.len() < text.len() { format!("{start:?}… ({} bytes)", bytes.len()) } else { format!("{start:?}") }
 }

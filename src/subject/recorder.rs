@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::history::{Call, Ending, Stream, What};
+use crate::history::{Call, Content, Ending, Stream, What};
 use crate::schedule::Host;
 
 /// Where entries go: the world of the run.
@@ -50,7 +50,7 @@ impl Recorder {
 
     /// The truth: a stream's producer wrote these bytes, as one item.
     pub fn produced(&self, stream: &Stream, bytes: impl Into<Bytes>) {
-        self.write(What::Produced { stream: stream.clone(), bytes: bytes.into() });
+        self.write(What::Produced { stream: stream.clone(), bytes: Content::from(bytes) });
     }
 
     /// The truth: a stream's producer ended, with this outcome.
@@ -70,7 +70,7 @@ impl Recorder {
 
     /// An item came out of a stream, over this generation if the client tells.
     pub fn delivered(&self, stream: &Stream, bytes: impl Into<Bytes>, generation: Option<u64>) {
-        self.write(What::Delivered { stream: stream.clone(), bytes: bytes.into(), generation });
+        self.write(What::Delivered { stream: stream.clone(), bytes: Content::from(bytes), generation });
     }
 
     /// A stream ended for its user.

@@ -157,12 +157,12 @@ fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &What) {
         What::Produced { stream, bytes } => {
             head(1);
             chain.bytes(stream.0.as_bytes());
-            chain.bytes(bytes);
+            chain.bytes(&bytes.whole());
         }
         What::Delivered { stream, bytes, generation } => {
             head(2);
             chain.bytes(stream.0.as_bytes());
-            chain.bytes(bytes);
+            chain.bytes(&bytes.whole());
             chain.number(generation.map_or(0, |generation| generation + 1));
         }
         What::Milestone { name, fields } => {

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use bytes::BufMut;
+
 use crate::history::{Call, Ending, History, Stream, What};
 use crate::property::facts::is_refusal;
 use crate::schedule::Host;
@@ -82,7 +84,7 @@ impl Record {
                     let Some(host) = event.host.clone() else { continue };
                     let (delivered, ended) = record.streams.entry((host, stream.clone())).or_default();
                     match &event.what {
-                        What::Delivered { bytes, .. } => delivered.extend(bytes),
+                        What::Delivered { bytes, .. } => delivered.put(bytes.reading()),
                         // It may be asked again how it ended.
                         What::StreamEnded { ending, .. } if ended.is_none() => *ended = Some(ending.clone()),
                         _ => {}

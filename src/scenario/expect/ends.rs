@@ -1,5 +1,7 @@
 //! How streams and calls ended for their users, and how they must.
 
+use bytes::BufMut;
+
 use super::{CallEnds, ExpectCall, ExpectStream, Output, StreamEnds, broken};
 use crate::history::{Call, Connection, Ending, History, Stream, Time, What};
 use crate::property::Broken;
@@ -114,11 +116,11 @@ impl<'h> SeenStream<'h> {
                     seen.client = event.host.clone();
                 }
                 What::Produced { bytes, .. } => {
-                    seen.produced.extend_from_slice(bytes);
+                    seen.produced.put(bytes.reading());
                     seen.items.push((seen.produced.len(), event.at));
                 }
                 What::Ended { .. } => seen.really_ended = seen.really_ended.or(Some(event.at)),
-                What::Delivered { bytes, .. } => seen.delivered.extend_from_slice(bytes),
+                What::Delivered { bytes, .. } => seen.delivered.put(bytes.reading()),
                 What::StreamEnded { ending, .. } => seen.ended = seen.ended.or(Some((event.at, ending))),
                 _ => {}
             }

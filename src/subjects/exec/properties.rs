@@ -30,10 +30,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bytes::BufMut;
+
 use super::follow;
 use super::reading::sum;
 use super::web;
-use crate::history::{Call, Ending, Stream, Time, What};
+use crate::history::{Call, Content, Ending, Stream, Time, What};
 use crate::property::{Broken, Evidence, GIVEN_UP, Property};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
@@ -218,13 +220,15 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// What processes really printed so far, in pieces.
-type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a [u8]>>;
+type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a Content>>;
 
 /// The first sum of a read that is not the truth's: `p1/stdout 340 bytes 0f3a…, …`.
 fn untrue(sums: &str, truth: &Truth<'_>) -> Option<String> {
     sums.split(", ").filter(|told| !told.is_empty()).find_map(|told| {
         let stream = Stream::from(told.split(' ').next()?);
-        let really = sum(&stream, &truth.get(&stream).map(|pieces| pieces.concat()).unwrap_or_default());
+        let mut printed = Vec::new();
+        truth.get(&stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
+        let really = sum(&stream, &printed);
         (told != really).then(|| format!("it read {told}, and really there was {really}"))
     })
 }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::history::content::PADDING;
 use crate::history::{Call, Stream};
 use crate::net::Endpoint;
 use crate::schedule::Plan;
@@ -193,7 +194,7 @@ impl Making {
         }
         self.made += 1;
         let mut text = format!("{} {}", self.made, self.stream).into_bytes();
-        text.resize(usize::try_from(self.setup.bytes.0).unwrap_or(usize::MAX), b'.');
+        text.resize(usize::try_from(self.setup.bytes.0).unwrap_or(usize::MAX), PADDING);
         let bytes = Bytes::from(text);
         self.record.produced(&self.stream, bytes.clone());
         self.end_if_known();

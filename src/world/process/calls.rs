@@ -2,6 +2,7 @@
 //! the process sees it.
 
 use crate::history::Call;
+use crate::history::content::PADDING;
 use crate::process::Command;
 
 /// The variable in a process's environment that says what the history calls it.
@@ -18,7 +19,7 @@ pub(super) fn variable<'c>(command: &'c Command, name: &str) -> Option<&'c str> 
 /// The line that a call writes to the standard input of a process, `bytes` long where that is enough: `#12 ......`.
 pub fn line(call: Call, bytes: usize) -> Vec<u8> {
     let mut line = format!("#{} ", call.0).into_bytes();
-    line.resize(bytes.saturating_sub(1).max(line.len()), b'.');
+    line.resize(bytes.saturating_sub(1).max(line.len()), PADDING);
     line.push(b'\n');
     line
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::history::Digest;
+use crate::history::content::PADDING;
 use crate::process::Exit;
 
 /// What a process does: it prints, and reads, and when it has printed everything, it ends.
@@ -77,9 +78,9 @@ impl Print {
         let mut line = text.into_bytes();
         if bytes >= line.len() {
             line.pop();
-            // The history keeps it: it has no room to spare.
+            // The history keeps a short one as it is: it has no room to spare.
             line.reserve_exact(bytes - line.len());
-            line.resize(bytes - 1, b'.');
+            line.resize(bytes - 1, PADDING);
             line.push(b'\n');
             return line.into();
         }

@@ -47,7 +47,7 @@ impl Machine {
     /// What was really written to a pipe.
     fn produced(&self, pipe: &str) -> Vec<u8> {
         let bytes = |what: &What| match what {
-            What::Produced { stream, bytes } if *stream == pipe.into() => bytes.to_vec(),
+            What::Produced { stream, bytes } if *stream == pipe.into() => bytes.whole().into_owned(),
             _ => Vec::new(),
         };
         self.notes.0.lock().unwrap().iter().flat_map(|(_, what)| bytes(what)).collect()

@@ -118,7 +118,7 @@ pub fn broken(subject: &Arc<dyn Erased>, plan: &Plan, history: &History, propert
 pub fn said(history: &History, timed: bool) -> Vec<String> {
     let line = |event: &Event| match &event.what {
         What::Delivered { bytes, .. } => {
-            let (host, text) = (event.host.as_ref().unwrap(), String::from_utf8_lossy(bytes));
+            let (host, text) = (event.host.as_ref().unwrap(), String::from_utf8_lossy(&bytes.whole()).into_owned());
             Some(if timed { format!("{host} {}: {text}", event.at.0) } else { format!("{host}: {text}") })
         }
         _ => None,
