@@ -63,21 +63,30 @@ pub fn examine(case: Case<'_>, checks: &Checks) -> Result<Examined, RunError> {
         Check::Share => by_share,
     };
     let judged = judge(case, &options, |history| chosen(history.stale > 0))?;
-    let digest = judged.history.digest.value();
-    let repeated = chosen(below(case.plan.seed, "repeat", &[digest], SHARE) == 0);
-    let mut unlike = if repeated { repeat(case, &options, &judged)? } else { None };
-    if let (false, None, Some(fresh)) = (judged.broken.is_empty(), &unlike, &checks.fresh) {
-        unlike = second_opinion(fresh, case, checks.engine, &judged);
+    let statement = judged.statement();
+    let Judged { history, mut broken, grey, twin, .. } = judged;
+    let said = Said { statement, has_twin: twin.is_some() };
+    // It has been judged, and a run that is repeated brings two more records.
+    drop(twin);
+    let repeated = chosen(below(case.plan.seed, "repeat", &[history.digest.value()], SHARE) == 0);
+    let mut unlike = if repeated { repeat(case, &options, &said)? } else { None };
+    if let (false, None, Some(fresh)) = (broken.is_empty(), &unlike, &checks.fresh) {
+        unlike = second_opinion(fresh, case, checks.engine, &said);
     }
-    let Judged { history, mut broken, grey, .. } = judged;
     broken.extend(unlike.map(|sentence| not_the_same(&history, sentence)));
     Ok(Examined { history, broken, grey, repeated })
 }
 
+/// What was said of a run, and has to be said again.
+struct Said {
+    statement: String,
+    has_twin: bool,
+}
+
 /// Judges the plan again; says where the second run differs, if it does.
-fn repeat(case: Case<'_>, options: &Options, first: &Judged) -> Result<Option<String>, RunError> {
-    let again = |options: &Options| judge(case, options, |_| first.twin.is_some());
-    if again(options)?.statement() == first.statement() {
+fn repeat(case: Case<'_>, options: &Options, first: &Said) -> Result<Option<String>, RunError> {
+    let again = |options: &Options| judge(case, options, |_| first.has_twin);
+    if again(options)?.statement() == first.statement {
         return Ok(None);
     }
     let full = Options { detail: Detail::Full, ..*options };
@@ -108,10 +117,10 @@ fn where_they_part(plan: &Plan, what: &str, a: &History, b: &History) -> Option<
 }
 
 /// Asks a fresh process; says how it differs, if it does.
-fn second_opinion(fresh: &Fresh, case: Case<'_>, engine: Engine, judged: &Judged) -> Option<String> {
-    let here = judged.statement();
-    match fresh.ask(case.plan, case.expect, engine, judged.twin.is_some()) {
-        Ok(there) if there == here => None,
+fn second_opinion(fresh: &Fresh, case: Case<'_>, engine: Engine, said: &Said) -> Option<String> {
+    let here = &said.statement;
+    match fresh.ask(case.plan, case.expect, engine, said.has_twin) {
+        Ok(there) if there == *here => None,
         Ok(there) => {
             let difference = here.lines().zip(there.lines()).find(|(here, there)| here != there);
             let (here, there) = difference.unwrap_or(("more", "less"));
