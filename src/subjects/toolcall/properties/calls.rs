@@ -142,9 +142,9 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Broken> {
 
 /// Whether the host must know that nobody is there to run a call: it was told, or had time to hear.
 fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
-    let quiet = call.began.before(story.moment() * 2);
-    !story.is_here(call.owner, call.began.before(MS))
-        || !story.lives(call.owner, call.began) && story.is_calm(window(call.owner), quiet, call.began)
+    let [heard, quiet] = [1, 2].map(|moments| call.began.before(story.moment() * moments));
+    let lived = || story.of_client(call.owner, call.began).any(|attached| attached.lives(heard));
+    !story.is_here(call.owner, call.began.before(MS)) || !lived() && story.is_calm(window(call.owner), quiet, call.began)
 }
 
 /// Another window that has been there for a while, undisturbed, looks at the chat, and offers the tool.

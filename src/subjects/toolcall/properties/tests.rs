@@ -256,9 +256,13 @@ fn a_result_counts_as_soon_as_it_can_be_told() {
 
 #[test]
 fn a_call_is_given_to_somebody_who_can_run_it() {
-    let two = here_until(Some(2_000)).by("client2").conn(1, 10, None);
-    let two = milestone(two, 20, "server", "toolcall.host.initialized", &[("conn", "2"), ("client", "client2")]);
-    let two = looks(two, 30, "client2");
+    let gone_at = |ms| {
+        let two = here_until(Some(ms)).by("client2").conn(1, 10, None);
+        let two = milestone(two, 20, "server", "toolcall.host.initialized", &[("conn", "2"), ("client", "client2")]);
+        looks(two, 30, "client2")
+    };
+    let two = gone_at(2_000);
+    holds(&calls(gone_at(9_000), 9_000, "call-1", "client"), owner_can_run); // it goes in the very moment
     assert_eq!(
         breaks(&calls(two.clone(), 9_000, "call-1", "client"), owner_can_run),
         ["t1: call-1 was given to client, though client2 was there and could run it (at 9.000 s)"]
