@@ -182,7 +182,8 @@ impl Client {
         answered.await.unwrap_or(Err(Failure::Closed))
     }
 
-    /// Makes a session.
+    /// Makes a session. What is asked of it before this is answered may be refused: the host has to know first that it keeps none of
+    /// that name.
     ///
     /// # Errors
     /// [`Failure`]

@@ -33,7 +33,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.host.restoring", &["channel"], "a channel is being restored"),
     milestone("toolcall.host.restored", &["channel"], "it is in memory again"),
     milestone("toolcall.host.restore-late", &["channel"], "it took too long, and counts as missing"),
-    milestone("toolcall.host.told-of-removal", &["conn", "chat"], "a connection that looked at a chat, and will not hear of it in the session, was told that it is gone"),
+    milestone("toolcall.host.told-of-removal", &["conn", "chat"], "a connection that will not hear in the session that a chat of it is gone, and may look at that chat, was told so"),
     milestone("toolcall.host.removed", &["channel"], "a session or a chat is there no more, for it was disposed of; a session goes after its chats"),
     milestone("toolcall.host.evicted", &["channel"], "a chat that nobody holds left memory"),
     milestone("toolcall.host.turn-started", &["chat", "turn"], "a turn began"),

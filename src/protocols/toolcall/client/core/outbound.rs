@@ -133,6 +133,11 @@ impl Core {
 
     /// Wants to hear no more of a channel.
     pub fn unsubscribe(&mut self, channel: &str) {
+        self.look_away(channel, false);
+    }
+
+    /// The same; `unanswered` where it was asked for, and the question was given up.
+    fn look_away(&mut self, channel: &str, unanswered: bool) {
         let was_known = self.replicas.remove(channel).is_some();
         self.joined.remove(channel);
         self.stop_calls(|(chat, _, _)| chat == channel);
@@ -148,11 +153,11 @@ impl Core {
         let in_flight = self.in_flight.iter().filter(|(_, asked)| is_it(asked)).map(|(id, _)| *id).collect::<Vec<_>>();
         taken.extend(in_flight.into_iter().filter_map(|id| self.in_flight.remove(&id)));
         // One that is gone may have been asked for again.
-        if !was_known && taken.is_empty() {
+        if !was_known && taken.is_empty() && !unanswered {
             return;
         }
         taken.into_iter().for_each(|asked| asked.fail(Failure::Unsubscribed));
-        if self.is_connected() {
+        if matches!(self.line, Line::Settling { .. } | Line::Connected { .. }) {
             self.send(Message::notification(method::UNSUBSCRIBE, &UnsubscribeParams { channel: channel.to_owned() }));
         }
         self.tell();
@@ -269,7 +274,7 @@ impl Core {
             };
             asked.fail(Failure::Late);
             if let Some(channel) = unknown.filter(|channel| self.confirmed(channel).is_none()) {
-                self.unsubscribe(&channel); // the answer may come yet
+                self.look_away(&channel, true); // the answer may come yet
             }
         }
     }

@@ -268,6 +268,8 @@ impl Core {
         if let Some(turn) = self.turns.remove(channel) {
             self.ask_outside(Effect::Stop { chat: channel.to_owned(), turn: turn.id });
         }
+        // What is going may have been asked for as a session that is to be made: not while it goes.
+        self.make_none(channel);
         self.settle(channel, now);
         for transport in self.transports.values_mut() {
             transport.forget(channel);

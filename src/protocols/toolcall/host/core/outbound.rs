@@ -97,6 +97,11 @@ impl Transport {
         matches!(self.stage, Stage::Live(_)) && matches!(self.subscriptions.get(channel), Some(Subscription::Active(_)))
     }
 
+    /// Whether it is told what happens to a channel, and has been told how that was at this number or later.
+    pub(super) fn is_active_since(&self, channel: &str, seq: u64) -> bool {
+        matches!(self.subscriptions.get(channel), Some(Subscription::Active(from)) if *from >= seq)
+    }
+
     /// Whether it waits for a restore of this channel.
     pub(super) fn waits_for(&self, channel: &str) -> bool {
         matches!(self.subscriptions.get(channel), Some(Subscription::Pending(_)))

@@ -309,15 +309,19 @@ impl Core {
         self.say(conn, Message::notification(method::ACTION, envelope));
     }
 
-    /// A connection is about to hear no more of a session: which chats of that have gone it is told now. It may look at them.
+    /// A connection is about to hear no more of a session: which chats of that have gone it is told now. It may look at them; where it
+    /// looks at one of the same name that was made since, it knows that the older one has gone.
     pub(super) fn tell_removals(&mut self, conn: ConnId, session: &str) {
         let Some(transport) = self.transports.get(&conn).filter(|_| !crate::defect!(ChatsGoUntold)) else { return };
         let untold = self.log.since(transport.cursor + 1).map(|(_, envelope)| envelope);
         let untold = untold.filter(|envelope| envelope.channel == session && transport.is_owed(envelope));
-        for envelope in untold.cloned().collect::<Vec<_>>() {
-            if let StateAction::SessionChatRemoved(removed) = &envelope.action {
-                self.tell_removal(conn, &removed.chat, &envelope);
-            }
+        let removals = untold.filter_map(|envelope| match &envelope.action {
+            StateAction::SessionChatRemoved(removed) => Some((removed.chat.clone(), envelope.clone())),
+            _ => None,
+        });
+        let removals = removals.filter(|(chat, envelope)| !transport.is_active_since(chat, envelope.server_seq));
+        for (chat, envelope) in removals.collect::<Vec<_>>() {
+            self.tell_removal(conn, &chat, &envelope);
         }
     }
 

@@ -141,6 +141,9 @@ impl Core {
     /// A session goes with its chats: whoever looks at any of them is told, and of the session everybody.
     pub(super) fn dispose_session(&mut self, params: DisposeSessionParams, now: Instant) -> Answered {
         let name = params.channel;
+        if self.making.iter().any(|making| making.params.channel == name) {
+            return refused(code::CONFLICT, "it is being made");
+        }
         if !matches!(self.state(&name), Some(SnapshotState::Session(_))) {
             return refused(code::SESSION_NOT_FOUND, "there is no such session");
         }

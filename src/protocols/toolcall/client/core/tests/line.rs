@@ -71,6 +71,19 @@ fn who_is_not_known_starts_over_with_channels_then_tokens_then_what_was_done() {
     assert_eq!((window.core.seen(), window.title()), (3, ("new life".to_owned(), "mine".to_owned())));
 }
 
+/// The channels are there; the host has the window for one that holds them.
+#[test]
+fn who_lets_go_of_a_channel_while_tokens_are_handed_over_says_so() {
+    let mut window = Window::connected();
+    window.core.remember("https://model", "secret");
+    window.comes_back();
+    window.refuse("reconnect", -32008);
+    window.welcome(3, json!([session(3, "new life"), chat(3, Value::Null)]));
+    window.core.unsubscribe("c");
+    window.carry_out();
+    assert_eq!(window.methods()[2..], ["authenticate", "unsubscribe"]);
+}
+
 #[test]
 fn a_token_that_is_refused_holds_nothing_up() {
     let mut window = Window::new();

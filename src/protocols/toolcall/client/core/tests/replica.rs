@@ -82,6 +82,20 @@ fn who_lets_go_of_a_session_that_is_about_to_be_made_anew_does_not_know_it() {
     assert!(window.core.confirmed("s").is_none());
 }
 
+/// It was gone, and asked for again, and that was never answered: the host may have it for a window that looks.
+#[test]
+fn who_gives_up_asking_for_a_session_that_was_gone_lets_go_of_it() {
+    let mut window = Window::connected();
+    let mut answered = window.subscribe("s");
+    window.hear(&json!({ "jsonrpc": "2.0", "method": "root/sessionRemoved", "params": { "channel": ROOT, "session": "s" } }));
+    for _ in 0..60 {
+        window.wait(S);
+        window.hear(&json!({ "jsonrpc": "2.0", "method": "nothing" }));
+    }
+    assert_eq!(answered.try_recv(), Ok(Err(Failure::Late)));
+    assert!(window.methods().contains(&"unsubscribe"));
+}
+
 /// A window that never looked at the session hears of the chat at which it looks.
 #[test]
 fn a_chat_that_its_session_lets_go_is_let_go_whoever_looks_at_the_session() {

@@ -204,6 +204,40 @@ fn who_looked_at_a_chat_that_is_gone_hears_so_though_it_hears_no_more_of_the_ses
     assert_eq!(host.heard(away), ["session/chatRemoved"]);
 }
 
+/// It looks at the newer one already when it looks away from the session, and has not heard of the end of the older one.
+#[test]
+fn who_looks_at_a_chat_that_was_made_anew_is_not_told_that_it_is_gone() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    let away = host.initialize("away", &["s", "c"]);
+    host.ask(conn, "disposeChat", json!({ "channel": "c" }));
+    host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }));
+    let looks = host.request(away, "subscribe", json!({ "channel": "c" }));
+    host.notify(away, "unsubscribe", json!({ "channel": "s" }));
+    assert!(host.answer(away, looks).unwrap()["result"]["snapshot"].is_object());
+    host.ask(conn, "disposeChat", json!({ "channel": "c" }));
+    assert_eq!(host.heard(away), ["session/chatRemoved"], "of the newer one alone");
+}
+
+/// What is asked for as a session turns out to be a chat, which goes.
+#[test]
+fn no_session_is_made_of_the_name_of_a_chat_while_that_goes() {
+    let (host, _) = Host::with_chat("a", &[]);
+    let mut next = Host::of(HostLimits::default(), "epoch-2", BTreeMap::new());
+    next.archive = host.archive;
+    next.restores = Some(Vec::new());
+    let conn = next.initialize("b", &[]);
+    let made = next.request(conn, "createSession", json!({ "channel": "c" }));
+    let early = next.request(conn, "disposeSession", json!({ "channel": "c" }));
+    assert_eq!(next.answer(conn, early).unwrap()["error"]["code"], -32011);
+    let looks = next.request(conn, "subscribe", json!({ "channel": "c" }));
+    next.request(conn, "subscribe", json!({ "channel": "s" }));
+    next.restored("s");
+    next.ask(conn, "disposeSession", json!({ "channel": "s" }));
+    assert_eq!(next.answer(conn, made).unwrap()["error"]["code"], -32011);
+    assert_eq!(next.answer(conn, looks).unwrap()["error"]["code"], -32008);
+    assert_eq!(next.core.counts().sessions, 0);
+}
+
 /// A host that was restarted does not know whose the chat is until the session is here.
 #[test]
 fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
