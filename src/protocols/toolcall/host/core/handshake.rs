@@ -194,12 +194,15 @@ impl Core {
         transport.stage = Stage::Live(handshake.client.clone());
         transport.cursor = seq;
         transport.subscriptions = handshake.channels.iter().map(|channel| (channel.clone(), Subscription::Active(seq))).collect();
+        let missing = handshake.missing.clone();
         self.arrived(&handshake.client, conn, now);
         match handshake.kind.clone() {
             Kind::Initialize(version) => self.welcome_new(conn, handshake, version),
             Kind::Reconnect(seen) => self.welcome_back(conn, handshake, seen, now),
         }
         self.review_all(now);
+        // Those among them that were restored for it are held by nobody.
+        missing.iter().for_each(|channel| self.let_go(channel));
         self.changed.notify_one();
     }
 

@@ -45,6 +45,18 @@ fn only_what_is_named_is_replayed() {
     assert!(actions.iter().all(|action| action["channel"] == "c") && !actions.is_empty());
 }
 
+/// One that was made since it was here, and is in the archive, is restored for whoever names it, and is missing for them.
+#[test]
+fn a_chat_that_is_missing_for_whoever_returns_does_not_stay_in_memory() {
+    let (mut host, busy, seen) = away();
+    host.ask(busy, "createChat", json!({ "channel": "s", "chat": "d" }));
+    assert!(!host.core.channels.contains_key("d") || host.core.state("d").is_none(), "nobody looks at it");
+    let chats = host.core.counts().chats;
+    let (_, answer) = host.reconnect("watcher", seen, &["d", "nowhere"]);
+    assert_eq!(answer["result"]["missing"], json!(["d", "nowhere"]));
+    assert_eq!(host.core.counts().chats, chats);
+}
+
 /// Whoever was here was told that the session is gone; whoever was away hears the same.
 #[test]
 fn a_session_or_a_chat_that_was_made_anew_is_not_the_one_that_was_known() {
