@@ -218,14 +218,20 @@ fn who_looks_at_a_chat_that_was_made_anew_is_not_told_that_it_is_gone() {
     assert_eq!(host.heard(away), ["session/chatRemoved"], "of the newer one alone");
 }
 
-/// What is asked for as a session turns out to be a chat, which goes.
-#[test]
-fn no_session_is_made_of_the_name_of_a_chat_while_that_goes() {
+/// A host that has a session with a chat in its archive, from an earlier life, and restores when it is told to.
+fn restarted() -> (Host, ConnId) {
     let (host, _) = Host::with_chat("a", &[]);
     let mut next = Host::of(HostLimits::default(), "epoch-2", BTreeMap::new());
     next.archive = host.archive;
     next.restores = Some(Vec::new());
     let conn = next.initialize("b", &[]);
+    (next, conn)
+}
+
+/// What is asked for as a session turns out to be a chat, which goes.
+#[test]
+fn no_session_is_made_of_the_name_of_a_chat_while_that_goes() {
+    let (mut next, conn) = restarted();
     let made = next.request(conn, "createSession", json!({ "channel": "c" }));
     let early = next.request(conn, "disposeSession", json!({ "channel": "c" }));
     assert_eq!(next.answer(conn, early).unwrap()["error"]["code"], -32011);
@@ -241,11 +247,7 @@ fn no_session_is_made_of_the_name_of_a_chat_while_that_goes() {
 /// A host that was restarted does not know whose the chat is until the session is here.
 #[test]
 fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
-    let (host, _) = Host::with_chat("a", &[]);
-    let mut next = Host::of(HostLimits::default(), "epoch-2", BTreeMap::new());
-    next.archive = host.archive;
-    next.restores = Some(Vec::new());
-    let conn = next.initialize("b", &[]);
+    let (mut next, conn) = restarted();
     let chat = next.request(conn, "subscribe", json!({ "channel": "c" }));
     next.request(conn, "subscribe", json!({ "channel": "s" }));
     next.restored("s");
@@ -259,11 +261,7 @@ fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
 /// It is in the archive, and nobody has looked at it since the host was restarted.
 #[test]
 fn a_session_that_is_not_in_memory_is_not_made_anew() {
-    let (host, _) = Host::with_chat("a", &[]);
-    let mut next = Host::of(HostLimits::default(), "epoch-2", BTreeMap::new());
-    next.archive = host.archive;
-    next.restores = Some(Vec::new());
-    let conn = next.initialize("b", &[]);
+    let (mut next, conn) = restarted();
     let [kept, new, first] = ["s", "new", "new"].map(|name| next.request(conn, "createSession", json!({ "channel": name })));
     let looks = next.request(conn, "subscribe", json!({ "channel": "new" }));
     assert_eq!(next.answer(conn, kept), None, "it is not known yet");
