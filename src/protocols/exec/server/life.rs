@@ -8,7 +8,7 @@ use std::future::pending;
 use std::io;
 use std::sync::{Arc, Weak};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::task::yield_now;
@@ -89,7 +89,7 @@ impl Birth {
     /// Moves what the process prints into its log, as long as there is room.
     async fn read(&self, stream: OutputStream, pipe: Option<impl AsyncRead + Unpin>, mut stir: Stir) {
         let Some(mut pipe) = pipe else { return };
-        let mut buffer = BytesMut::new();
+        let mut buffer = BytesMut::with_capacity(CHUNK);
         loop {
             stir.mark_unchanged();
             match self.with(|session, run| session.room(run, Instant::now())) {
@@ -104,14 +104,15 @@ impl Birth {
                     continue;
                 }
             }
-            buffer.reserve(CHUNK);
+            buffer.clear();
             // The end of a terminal is an error on some systems; either way nothing follows.
             let count = (&mut pipe).take(CHUNK as u64).read_buf(&mut buffer).await.unwrap_or(0);
             crate::point!("exec.server.read-output").await;
             if count == 0 {
                 return self.tell(|session, run| session.stream_ended(run, Instant::now()));
             }
-            self.with(|session, run| session.produced(run, stream, buffer.split().freeze()));
+            // What is kept of it is counted by its length: it takes no more room than that.
+            self.with(|session, run| session.produced(run, stream, Bytes::copy_from_slice(&buffer)));
             // Output may come in a burst: whoever is to send it gets its turn.
             yield_now().await;
         }
