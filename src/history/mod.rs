@@ -118,6 +118,9 @@ pub struct Event {
     pub what: What,
 }
 
+// A run may have tens of thousands of them: what is large and rare is boxed.
+const _: () = assert!(size_of::<Event>() <= 96);
+
 /// What an entry says.
 #[derive(Clone, Debug)]
 pub enum What {
@@ -150,7 +153,7 @@ pub enum What {
         /// Its number.
         call: Call,
         /// What was asked for.
-        operation: Operation,
+        operation: Box<Operation>,
         /// What the protocol promises of it.
         class: Class,
     },
@@ -228,9 +231,9 @@ pub enum What {
         /// The step that brought it.
         step: usize,
         /// The fault.
-        what: Fault,
+        what: Box<Fault>,
         /// Where it is in force.
-        scope: Scope,
+        scope: Box<Scope>,
         /// What it does to what is in its scope.
         nature: Nature,
         /// How many bytes of payload were on their way there, in both directions.

@@ -153,7 +153,7 @@ impl Told {
     pub fn asked_as(self, call: u64, ms: u64, class: Class, verb: &str, fields: &str) -> Self {
         let fields = serde_json::from_str(fields).unwrap();
         let operation = Operation { verb: verb.to_owned(), client: self.by.clone(), fields };
-        self.user(ms, What::Asked { call: Call(call), operation, class })
+        self.user(ms, What::Asked { call: Call(call), operation: operation.into(), class })
     }
 
     pub fn answered(self, call: u64, ms: u64, result: &str) -> Self {
@@ -216,6 +216,7 @@ impl Told {
     pub fn fault_in(mut self, ms: u64, until: Option<u64>, nature: Nature, what: Fault, scope: Scope) -> Self {
         let fault = self.faults;
         self.faults += 1;
+        let (what, scope) = (what.into(), scope.into());
         let told = self.entry(ms, None, What::FaultBegan { fault, step: fault, what, scope, nature, in_flight: 0 });
         match until {
             Some(until) => told.entry(until, None, What::FaultEnded { fault }),

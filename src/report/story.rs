@@ -103,9 +103,7 @@ mod known;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::history::{
-        Call, Class, ConnEnd, ConnIndex, Connection, Content, Ending, Event, Nature, Scope, Side, Stream, Time, What,
-    };
+    use crate::history::{Call, Class, ConnEnd, ConnIndex, Connection, Content, Ending, Event, Nature, Side, Stream, Time, What};
     use crate::schedule::{Action, Conn, Fault, Learns, Operation, Trigger, When};
     use std::time::Duration;
 
@@ -129,7 +127,7 @@ pub(crate) mod tests {
         record.conn("client#2", Some(2));
         record.at(0, client, connected(1, 1));
         record.at(1000, client, What::Stepped { step: 0, note: None });
-        record.at(1000, client, What::Asked { call: Call(1), operation: watch, class: Class::Durable });
+        record.at(1000, client, What::Asked { call: Call(1), operation: watch.into(), class: Class::Durable });
         for n in 1..=40 {
             record.at(1000 + n * 50, Some("server"), What::Produced { stream: s1.clone(), bytes: item(n) });
             record.at(1002 + n * 49, client, What::Delivered { stream: s1.clone(), bytes: item(n), generation: Some(1) });
@@ -180,7 +178,7 @@ pub(crate) mod tests {
             self.at(
                 at,
                 None,
-                What::FaultBegan { fault, step, what, scope: Scope::default(), nature: Nature::Kills, in_flight: 0 },
+                What::FaultBegan { fault, step, what: what.into(), scope: Box::default(), nature: Nature::Kills, in_flight: 0 },
             );
         }
 

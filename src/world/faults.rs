@@ -223,9 +223,9 @@ impl World {
     ) -> usize {
         let number = self.faults.begun;
         self.faults.begun += 1;
-        let (scope, in_flight) = (self.scope(&target), self.in_flight(&target));
+        let (scope, in_flight) = (Box::new(self.scope(&target)), self.in_flight(&target));
         self.faults.active.push(InForce { number, target, toward, kind, until: self.healed_from() });
-        self.record(None, What::FaultBegan { fault: number, step, what: fault.clone(), scope, nature, in_flight });
+        self.record(None, What::FaultBegan { fault: number, step, what: Box::new(fault.clone()), scope, nature, in_flight });
         number
     }
 

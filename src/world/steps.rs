@@ -111,7 +111,7 @@ impl World {
         let user = user.ok_or_else(|| format!("{} is down", operation.client))?;
         self.calls += 1;
         let call = Call(self.calls);
-        self.record(Some(host), What::Asked { call, operation: operation.clone(), class });
+        self.record(Some(host), What::Asked { call, operation: Box::new(operation.clone()), class });
         user.send((call, operation.clone())).map_err(|_| format!("{} is down", operation.client))
     }
 

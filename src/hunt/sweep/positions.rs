@@ -198,7 +198,7 @@ impl Lister<'_> {
         match &event.what {
             What::ConnOpened { conn } => drop(self.alive.insert(conn.0)),
             // Its ends may learn of that much later.
-            What::FaultBegan { what: Fault::Cut { .. }, scope, .. } => {
+            What::FaultBegan { what, scope, .. } if matches!(**what, Fault::Cut { .. }) => {
                 self.alive.retain(|it| !scope.conns.contains(&ConnIndex(*it)))
             }
             _ => {}

@@ -191,7 +191,7 @@ impl Teller<'_> {
         match &of.action {
             Action::Operation(operation) => {
                 let asked = |other: &Event| match &other.what {
-                    What::Asked { call, operation: asked, .. } if asked == operation => Some(*call),
+                    What::Asked { call, operation: asked, .. } if **asked == *operation => Some(*call),
                     _ => None,
                 };
                 text += &self.moment(n, event.at).find_map(asked).map_or(String::new(), |call| format!(" ({call})"));

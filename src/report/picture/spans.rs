@@ -33,7 +33,7 @@ pub fn faults(history: &History) -> Vec<Span> {
     for event in &history.events {
         match &event.what {
             What::FaultBegan { fault, what, scope, nature, .. } => {
-                let (said, scope) = (say::fault(what), scope.clone());
+                let (said, scope) = (say::fault(what), Scope::clone(scope));
                 let span = Span { said, nature: *nature, scope, from: event.at, to: history.end, over: false };
                 spans.insert(*fault, span);
             }

@@ -57,7 +57,7 @@ impl Told {
 
     fn asked(self, at: u64, call: u64) -> Self {
         let operation = Operation { verb: "start".into(), client: Host::client(1), fields: serde_json::Map::new() };
-        self.event(at, What::Asked { call: Call(call), operation, class: Class::Durable })
+        self.event(at, What::Asked { call: Call(call), operation: operation.into(), class: Class::Durable })
     }
 
     pub(super) fn opened(self, at: u64) -> Self {

@@ -208,7 +208,7 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
         match &event.what {
             What::Died { .. } => unharmed.clear(),
             What::FaultBegan { fault, what, nature, .. }
-                if *nature != Nature::Harmless && !matches!(what, Fault::Hold { .. }) =>
+                if *nature != Nature::Harmless && !matches!(**what, Fault::Hold { .. }) =>
             {
                 in_force.insert(*fault);
                 unharmed.clear();

@@ -71,8 +71,10 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 pub(super) fn end_with_their_connection(evidence: &Evidence<'_>) -> Vec<Broken> {
     let (conns, until) = (&evidence.history.conns, Time::from(evidence.plan.horizon));
     // A task that is held lets nothing go; a host that died has nothing.
-    let stands_still =
-        |event: &&Event| matches!(event.what, What::FaultBegan { what: Fault::Hold { .. }, .. } | What::Died { .. });
+    let stands_still = |event: &&Event| match &event.what {
+        What::FaultBegan { what, .. } => matches!(**what, Fault::Hold { .. }),
+        other => matches!(other, What::Died { .. }),
+    };
     let still = judged(evidence).filter(stands_still).map(|event| event.at).next().unwrap_or(until);
     let is_server = |host: &Host| evidence.servers.contains(&host.as_str());
     let late = conns.iter().filter(|conn| is_server(&conn.client)).filter_map(|upstream| {

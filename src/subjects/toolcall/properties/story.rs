@@ -187,7 +187,7 @@ impl<'a> Story<'a> {
                 down.filter(|trouble| trouble.to == NEVER).for_each(|trouble| trouble.to = at);
             }
             What::FaultBegan { fault, nature, what, scope, .. } if *nature != Nature::Harmless => {
-                let holds = matches!(what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
+                let holds = matches!(**what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
                 let (to, only) = (self.dies_with(scope, at), self.only(scope));
                 self.troubles.push(Trouble { number: *fault, from: at, to, holds, only });
             }
