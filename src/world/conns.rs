@@ -32,6 +32,8 @@ pub(super) struct End {
     pub conn: Option<ConnIndex>,
     /// Wakes whoever waits for the connection to be opened.
     pub opener: Option<Waker>,
+    /// Wakes whoever waits for something to read, where the engine's sockets need not be asked.
+    pub reader: Option<Waker>,
     /// Wakes whoever waits for room to write, where the engine's sockets have no windows.
     pub writer: Option<Waker>,
     /// Payload bytes that the socket was given, and that were read from it.
@@ -45,7 +47,7 @@ impl End {
         if let Some(socket) = &mut self.socket {
             socket.wake();
         }
-        self.opener.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
+        [&mut self.opener, &mut self.reader, &mut self.writer].into_iter().filter_map(Option::take).for_each(Waker::wake);
     }
 }
 
@@ -66,6 +68,7 @@ impl SharedEnd {
             dropped: false,
             conn: None,
             opener: None,
+            reader: None,
             writer: None,
             received: 0,
             read: 0,
@@ -113,6 +116,8 @@ pub(super) struct Direction {
     pub room: Option<u64>,
     /// The newest acknowledgement and window that the receiver of this direction was given, with the number of their segment.
     pub seen_ack: Option<(u64, u32, u16)>,
+    /// The newest acknowledgement that has come, where the receiver's kernel was not given it: nobody there could notice.
+    pub owed: Option<TcpSegment>,
     /// Whether a FIN was sent.
     pub closed: bool,
     /// Whether the sender's user dropped its stream with bytes unread: an RST is sent in the place of a FIN.

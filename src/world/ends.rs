@@ -162,6 +162,16 @@ impl World {
     }
 
     /// A middleman answers a SYN with an RST.
+    /// Answers data that nobody will read with an RST, unless one is on its way: they stay in order, and a second would say nothing new.
+    pub(super) fn answer_with_reset(&mut self, conn: ConnIndex, from: Side) {
+        let held = self.conns.look(conn).directions[from as usize].held.iter();
+        let on_the_way = self.queue.iter().filter_map(|(_, segment)| segment);
+        let of_this_end = on_the_way.filter(|(of, side, _)| (*of, *side) == (conn, from)).map(|(_, _, tcp)| tcp);
+        if !held.chain(of_this_end).any(|tcp| tcp.flags.rst) {
+            self.send_reset(conn, from);
+        }
+    }
+
     pub(super) fn refuse(&mut self, conn: ConnIndex, syn: &TcpSegment) {
         let rst = self.make(conn, Side::Server, |segment| {
             segment.ack = syn.seq.wrapping_add(1);
@@ -192,7 +202,7 @@ impl World {
     pub(super) fn answer_in_place(&mut self, conn: ConnIndex, of: Side, tcp: &TcpSegment) {
         let after = tcp.seq.wrapping_add(tcp.payload.len() as u32);
         if !tcp.payload.is_empty() {
-            self.send_reset(conn, of);
+            self.answer_with_reset(conn, of);
         } else if tcp.flags.fin {
             let ack = self.make(conn, of, |segment| {
                 (segment.ack, segment.window) = (after.wrapping_add(1), u16::MAX);

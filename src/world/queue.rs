@@ -33,44 +33,105 @@ pub(super) enum Due {
     GiveUp { conn: ConnIndex, side: Side, since: Time },
 }
 
+/// What a slow link made of one segment, and has not arrived: there may be tens of thousands of pieces on the way.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    pub conn: ConnIndex,
+    pub from: Side,
+    /// The number of the first of them in its direction.
+    pub first: u64,
+    /// All of them together.
+    pub whole: TcpSegment,
+    /// So many bytes are in one; the last may have fewer.
+    pub each: usize,
+    /// When each arrives, and with which rank: the last comes first.
+    pub arrivals: Vec<(Time, u32)>,
+}
+
+impl Pieces {
+    /// Takes the first of them.
+    fn next(&mut self) -> Option<(u64, TcpSegment)> {
+        self.arrivals.pop()?;
+        let n = self.first;
+        self.first += 1;
+        Some((n, split_piece(&mut self.whole, self.each)))
+    }
+}
+
+/// Takes the first piece off a segment, which keeps the rest.
+pub(super) fn split_piece(whole: &mut TcpSegment, each: usize) -> TcpSegment {
+    let mut piece = whole.clone();
+    piece.payload = whole.payload.split_to(each.min(whole.payload.len()));
+    piece.flags.fin &= whole.payload.is_empty();
+    whole.seq = whole.seq.wrapping_add(piece.payload.len() as u32);
+    piece
+}
+
+/// What waits in the queue.
+enum Entry {
+    One(Due),
+    /// The next of these.
+    Pieces(Box<Pieces>),
+}
+
 /// All that is due, in order: by time, then within a millisecond by rank, then in the order of being asked for.
 #[derive(Default)]
 pub(super) struct Queue {
-    due: BTreeMap<(Time, u32, u64), Due>,
+    due: BTreeMap<(Time, u32, u64), Entry>,
     asked: u64,
 }
 
 impl Queue {
     /// Has something happen at a time. Within one millisecond, lower ranks come first.
     pub fn push(&mut self, at: Time, rank: u32, due: Due) {
-        self.asked += 1;
-        self.due.insert((at, rank, self.asked), due);
+        self.insert(at, rank, Entry::One(due));
     }
 
-    /// The segments that are on their way.
+    /// Has the pieces of a segment arrive, each at its time.
+    pub fn push_pieces(&mut self, pieces: Pieces) {
+        if let Some((at, rank)) = pieces.arrivals.last() {
+            self.insert(*at, *rank, Entry::Pieces(Box::new(pieces)));
+        }
+    }
+
+    fn insert(&mut self, at: Time, rank: u32, entry: Entry) {
+        self.asked += 1;
+        self.due.insert((at, rank, self.asked), entry);
+    }
+
+    /// The segments that are on their way; those in pieces, as far as they are.
     pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &TcpSegment)> {
-        self.due.values().filter_map(|due| match due {
-            Due::Packet { conn, tcp, .. } => Some((*conn, tcp)),
-            _ => None,
+        self.due.values().filter_map(|entry| match entry {
+            Entry::One(Due::Packet { conn, tcp, .. }) => Some((*conn, tcp)),
+            Entry::Pieces(pieces) => Some((pieces.conn, &pieces.whole)),
+            Entry::One(_) => None,
         })
     }
 
-    /// Takes segments off their way, with their numbers.
-    pub fn take_packets(&mut self, which: impl Fn(ConnIndex, Side, &TcpSegment) -> bool) -> Vec<(u64, TcpSegment)> {
-        let chosen = |_: &(Time, u32, u64), due: &mut Due| match due {
-            Due::Packet { conn, from, tcp, .. } => which(*conn, *from, tcp),
-            _ => false,
+    /// Takes segments of a direction off their way, with their numbers. What is in pieces is chosen by the first that is left.
+    pub fn take_packets(&mut self, conn: ConnIndex, from: Side, which: impl Fn(&TcpSegment) -> bool) -> Vec<(u64, TcpSegment)> {
+        let chosen = |_: &(Time, u32, u64), entry: &mut Entry| match entry {
+            Entry::One(Due::Packet { conn: of, from: side, tcp, .. }) => (*of, *side) == (conn, from) && which(tcp),
+            Entry::Pieces(pieces) => (pieces.conn, pieces.from) == (conn, from) && which(&pieces.whole),
+            Entry::One(_) => false,
         };
-        let taken = self.due.extract_if(.., chosen).filter_map(|(_, due)| match due {
-            Due::Packet { n, tcp, .. } => Some((n, tcp)),
-            _ => None,
-        });
-        taken.collect()
+        let mut taken = Vec::new();
+        for (_, entry) in self.due.extract_if(.., chosen) {
+            match entry {
+                Entry::One(Due::Packet { n, tcp, .. }) => taken.push((n, tcp)),
+                Entry::Pieces(mut pieces) => taken.extend(std::iter::from_fn(|| pieces.next())),
+                Entry::One(_) => {}
+            }
+        }
+        taken
     }
 
-    /// All that is due, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (Time, &Due)> {
-        self.due.iter().map(|(key, due)| (key.0, due))
+    /// When all is due, in order, and whose segment it is, where one arrives whole.
+    pub fn iter(&self) -> impl Iterator<Item = (Time, Option<(ConnIndex, Side, &TcpSegment)>)> {
+        self.due.iter().map(|(key, entry)| match entry {
+            Entry::One(Due::Packet { conn, from, tcp, .. }) => (key.0, Some((*conn, *from, tcp))),
+            _ => (key.0, None),
+        })
     }
 
     /// When the next thing is due.
@@ -80,7 +141,16 @@ impl Queue {
 
     /// Takes the next thing that is due by `now`.
     pub fn pop(&mut self, now: Time) -> Option<Due> {
-        (self.next()? <= now).then(|| self.due.pop_first().expect("there is a next").1)
+        let first = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let ((_, _, asked), mut pieces) = match first.remove_entry() {
+            (key, Entry::Pieces(pieces)) => (key, pieces),
+            (_, Entry::One(due)) => return Some(due),
+        };
+        let (conn, from, (n, tcp)) = (pieces.conn, pieces.from, pieces.next()?);
+        if let Some((at, rank)) = pieces.arrivals.last() {
+            self.due.insert((*at, *rank, asked), Entry::Pieces(pieces));
+        }
+        Some(Due::Packet { conn, from, n, tcp })
     }
 }
 
@@ -104,6 +174,54 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn segment(seq: u32, payload: &'static [u8]) -> TcpSegment {
+        let flags = turmoil_net::TcpFlags { ack: true, fin: true, ..Default::default() };
+        TcpSegment { src_port: 1, dst_port: 2, seq, ack: 7, flags, window: 9, payload: payload.into() }
+    }
+
+    /// Numbers 5 to 8 of a direction: `ab`, `cd`, `ef`, `g`, a millisecond apart.
+    fn pieces() -> Pieces {
+        let arrivals = (10..14).rev().map(|at| (Time(at), 1)).collect();
+        Pieces { conn: ConnIndex(0), from: Side::Client, first: 5, whole: segment(100, b"abcdefg"), each: 2, arrivals }
+    }
+
+    fn told((n, tcp): (u64, TcpSegment)) -> String {
+        format!("{n}: {} {}{}", tcp.seq, String::from_utf8_lossy(&tcp.payload), if tcp.flags.fin { " fin" } else { "" })
+    }
+
+    fn popped(queue: &mut Queue, now: u64) -> Vec<String> {
+        let all = std::iter::from_fn(|| queue.pop(Time(now)));
+        all.map(|due| match due {
+            Due::Packet { n, tcp, .. } => told((n, tcp)),
+            other => format!("{other:?}"),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn pieces_arrive_one_by_one_among_what_else_is_due() {
+        let mut queue = Queue::default();
+        queue.push_pieces(pieces());
+        queue.push(Time(11), 2, Due::Heal);
+        assert_eq!(queue.next(), Some(Time(10)));
+        assert_eq!(popped(&mut queue, 9), [""; 0]);
+        assert_eq!(popped(&mut queue, 12), ["5: 100 ab", "6: 102 cd", "Heal", "7: 104 ef"]);
+        assert_eq!(queue.packets().map(|(_, tcp)| tcp.payload.len()).collect::<Vec<_>>(), [1]);
+        assert_eq!(popped(&mut queue, 99), ["8: 106 g fin"]);
+    }
+
+    #[test]
+    fn pieces_that_are_left_are_taken_off_their_way_together() {
+        let mut queue = Queue::default();
+        queue.push_pieces(pieces());
+        assert_eq!(popped(&mut queue, 11), ["5: 100 ab", "6: 102 cd"]);
+        let behind = |tcp: &TcpSegment| tcp.seq > 102;
+        assert!(queue.take_packets(ConnIndex(0), Side::Server, behind).is_empty());
+        let taken: Vec<_> = queue.take_packets(ConnIndex(0), Side::Client, behind).into_iter().map(told).collect();
+        assert_eq!(taken, ["7: 104 ef", "8: 106 g fin"]);
+        assert_eq!(queue.next(), None);
+    }
 
     #[test]
     fn by_time_then_rank_then_asking() {

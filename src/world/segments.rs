@@ -6,11 +6,14 @@
 //! On its way the world mends what `turmoil-net` does otherwise than Linux (more of that stands in `ends`):
 //! - a write to a peer that has closed is not answered there; here it is, with an RST ([`World::arrive`]);
 //! - no window update comes when a slow reader makes room in small steps; here it does ([`World::update_windows`]);
-//! - an old acknowledgement can widen the window again; here it is replaced by the newest ([`freshen`]).
+//! - an old acknowledgement can widen the window again; here it is replaced by the newest ([`freshen`]);
+//! - thousands of small segments that come at once are acknowledged one by one there; here the last is ([`thin_out`]).
 
 use std::io::ErrorKind;
+use std::task::Waker;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
 use crate::history::{ConnEnd, ConnIndex, Fate, Flags, Side, Time, What};
@@ -20,7 +23,7 @@ use super::conns::{Direction, SharedEnd};
 use super::engine::Handed;
 use super::link::{self, Opening, Segment};
 use super::local::{self, HostIx, NOBODY};
-use super::queue::Due;
+use super::queue::{Due, Pieces, split_piece};
 use super::state::World;
 
 /// The receive buffer of the simulated kernel, and the largest segment that it sends.
@@ -32,26 +35,24 @@ fn flags_of(segment: &TcpSegment) -> Flags {
     Flags { syn, ack, fin, rst }
 }
 
-/// Above so many segments that leave at once, their room is given back as they go: over a slow link it may be tens of thousands.
-const MANY: usize = 1024;
-
 impl World {
-    /// Takes what the hosts' kernels send, and puts it on its way.
+    /// The end of a turn: what the hosts' kernels send is put on its way, and what else is to leave.
     pub(super) fn egress(&mut self) {
-        let mut packets = std::mem::take(&mut self.outbound);
-        self.stack.egress(&mut packets);
-        packets.reverse();
-        while let Some(packet) = packets.pop() {
-            self.sent(packet);
-            if packets.len() >= MANY && packets.len() * 2 < packets.capacity() {
-                // To a power of two: from there it doubles to no more than is needed the next time.
-                packets.shrink_to(packets.len().next_power_of_two());
-            }
-        }
-        self.outbound = packets;
+        self.take_sent();
         self.send_what_waits();
         self.abort_connections();
         self.update_windows();
+    }
+
+    /// Takes what the hosts' kernels send, and puts it on its way.
+    pub(super) fn take_sent(&mut self) {
+        let mut packets = std::mem::take(&mut self.outbound);
+        self.stack.egress(&mut packets);
+        if packets.len() > MOST_ACKS {
+            thin_out(&mut packets);
+        }
+        packets.drain(..).for_each(|packet| self.sent(packet));
+        self.outbound = packets;
     }
 
     /// A kernel sent a segment.
@@ -133,44 +134,57 @@ impl World {
     }
 
     /// Puts a segment on its way, in pieces where a slow link wants them small.
-    pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, whole: TcpSegment) {
+    pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, mut whole: TcpSegment) {
         let most = self.effects(self.facts(conn, from, &whole)).segment.filter(|_| !self.keeps_windows());
-        let Some(most) = most.map(|most| most.max(1) as usize).filter(|most| *most < whole.payload.len()) else {
+        let Some(each) = most.map(|most| most.max(1) as usize).filter(|most| *most < whole.payload.len()) else {
             return self.send(conn, from, whole);
         };
-        for start in (0..whole.payload.len()).step_by(most) {
-            let end = (start + most).min(whole.payload.len());
-            let mut piece = whole.clone();
-            piece.payload = whole.payload.slice(start..end);
-            piece.seq = whole.seq.wrapping_add(start as u32);
-            piece.flags.fin &= end == whole.payload.len();
-            self.send(conn, from, piece);
+        // They leave in one moment, one behind the other: all of them are on their way, or none is.
+        let first = self.conns.get(conn).from(from).sent + 1;
+        let (mut rest, mut arrivals) = (whole.clone(), Vec::new());
+        while !rest.payload.is_empty() {
+            let piece = split_piece(&mut rest, each);
+            let Some((arrival, piece)) = self.decide(conn, from, piece) else { continue };
+            arrivals.push((arrival, self.rank(conn, from, arrival)));
+            whole.window = piece.window;
+        }
+        debug_assert!(arrivals.is_empty() || first + arrivals.len() as u64 == self.conns.get(conn).from(from).sent + 1);
+        arrivals.reverse();
+        self.queue.push_pieces(Pieces { conn, from, first, whole, each, arrivals });
+    }
+
+    /// Puts a segment on its way.
+    pub(super) fn send(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
+        if let Some((arrival, tcp)) = self.decide(conn, from, tcp) {
+            self.schedule_arrival(conn, from, arrival, tcp);
         }
     }
 
-    /// The link model decides a segment's fate, and it is carried out.
-    pub(super) fn send(&mut self, conn: ConnIndex, from: Side, mut tcp: TcpSegment) {
+    /// The link model decides a segment's fate, and it is carried out; returns when it arrives, and as what, if it is on its way.
+    fn decide(&mut self, conn: ConnIndex, from: Side, mut tcp: TcpSegment) -> Option<(Time, TcpSegment)> {
         let now = self.now();
         let segment = self.facts(conn, from, &tcp);
         let seq = tcp.seq;
         self.digest_packet(now, segment, seq);
         let lost = self.conns.look(conn).dead || self.is_dropped(conn) || self.hosts.get(self.conns.look(conn).host(from)).dark;
         if lost {
-            return self.record_packet(segment, seq, Fate::Lost);
+            self.record_packet(segment, seq, Fate::Lost);
+            return None;
         }
         let effects = self.effects(segment);
         if !effects.blocked && self.turned_away(segment, effects.opening, &tcp) {
-            return;
+            return None;
         }
         self.narrow_window(segment, &mut tcp);
         let waits = segment.in_order() && self.conns.get(conn).from(from).lost_since.is_some();
         if effects.blocked || waits {
             self.record_packet(segment, seq, Fate::Held);
-            return self.hold_back(segment, tcp);
+            self.hold_back(segment, tcp);
+            return None;
         }
         let arrival = self.arrival(segment, effects, now);
         self.record_packet(segment, seq, Fate::Arrives(arrival));
-        self.schedule_arrival(segment, arrival, tcp);
+        Some((arrival, tcp))
     }
 
     /// A SYN that arrives at a door which a fault has closed is answered there. Returns whether it was.
@@ -186,7 +200,7 @@ impl World {
     }
 
     /// Whether nothing of a connection passes because it is stale.
-    fn is_dropped(&self, conn: ConnIndex) -> bool {
+    pub(super) fn is_dropped(&self, conn: ConnIndex) -> bool {
         self.options.twin && self.conns.look(conn).stale
     }
 
@@ -212,16 +226,19 @@ impl World {
     }
 
     /// The newest segment of its direction is on its way.
-    fn schedule_arrival(&mut self, segment: Segment, arrival: Time, tcp: TcpSegment) {
-        let n = self.conns.get(segment.conn).from(segment.from).sent;
-        self.schedule_nth_arrival(segment, n, arrival, tcp);
+    fn schedule_arrival(&mut self, conn: ConnIndex, from: Side, arrival: Time, tcp: TcpSegment) {
+        let n = self.conns.get(conn).from(from).sent;
+        self.schedule_nth_arrival(conn, from, n, arrival, tcp);
     }
 
     /// The same of the `n`-th segment of its direction.
-    fn schedule_nth_arrival(&mut self, segment: Segment, n: u64, arrival: Time, tcp: TcpSegment) {
-        let (conn, from) = (segment.conn, segment.from);
-        let rank = link::rank(self.seed(), conn, from, arrival);
+    fn schedule_nth_arrival(&mut self, conn: ConnIndex, from: Side, n: u64, arrival: Time, tcp: TcpSegment) {
+        let rank = self.rank(conn, from, arrival);
         self.schedule(arrival, rank, Due::Packet { conn, from, n, tcp });
+    }
+
+    fn rank(&self, conn: ConnIndex, from: Side, arrival: Time) -> u32 {
+        link::rank(self.seed(), conn, from, arrival)
     }
 
     /// A slow link has the sender of this segment advertise a small window.
@@ -272,7 +289,7 @@ impl World {
             match on_its_way {
                 Some(n) => {
                     let arrival = self.conns.get(conn).from(from).last_arrival;
-                    self.schedule_nth_arrival(segment, n, arrival, tcp);
+                    self.schedule_nth_arrival(conn, from, n, arrival, tcp);
                 }
                 None => {
                     let effects = self.effects(segment);
@@ -281,7 +298,7 @@ impl World {
                     }
                     let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { now });
                     self.record_packet(segment, seq, Fate::Arrives(arrival));
-                    self.schedule_arrival(segment, arrival, tcp);
+                    self.schedule_arrival(conn, from, arrival, tcp);
                     last = last.max(arrival);
                 }
             }
@@ -292,10 +309,8 @@ impl World {
     /// Takes back what is on its way in a direction and must stay in order behind this sequence number.
     fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, TcpSegment)> {
         let mut queue = std::mem::take(&mut self.queue);
-        let behind = queue.take_packets(|of, side, tcp| {
-            let is_behind = || tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order();
-            (of, side) == (conn, from) && is_behind()
-        });
+        let is_behind = |tcp: &TcpSegment| tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order();
+        let behind = queue.take_packets(conn, from, is_behind);
         self.queue = queue;
         behind
     }
@@ -341,10 +356,10 @@ impl World {
             // To the stack, a close that comes before its client has seen that the connection is up is a refusal.
             let later = self.now() + Duration::from_millis(1);
             self.conns.get(conn).from(from).last_arrival = later;
-            return self.schedule_arrival(segment, later, tcp);
+            return self.schedule_arrival(conn, from, later, tcp);
         }
         if broken || dropped && segment.len > 0 {
-            self.send_reset(conn, to);
+            self.answer_with_reset(conn, to);
             return self.reset_kernel(conn, to);
         }
         let cut_short = self.shorten(conn, from, &mut tcp);
@@ -372,6 +387,7 @@ impl World {
         let len = tcp.payload.len() as u64;
         let direction = self.conns.get(conn).from(from);
         freshen(direction, n, &mut tcp);
+        direction.owed = None; // it says so, too
         direction.delivered += len;
         direction.finished |= tcp.flags.fin;
         let delivered = direction.delivered;
@@ -397,11 +413,15 @@ impl World {
         if self.keeps_windows() && bare(&tcp) {
             return self.acknowledged(conn, from, &tcp);
         }
+        let readable = len > 0 || tcp.flags.fin;
         let packet = self.packet(conn, from, tcp);
         match self.stack.deliver(packet, held) {
             Handed::Taken => {}
-            Handed::Closed => return self.send_reset(conn, to),
+            Handed::Closed => return self.answer_with_reset(conn, to),
             Handed::Part(bytes) => self.rescue(conn, to, &bytes),
+        }
+        if readable {
+            self.conns.look(conn).end(to).lock().reader.take().into_iter().for_each(Waker::wake);
         }
         if self.keeps_windows() && len > 0 {
             self.acknowledge(conn, to);
@@ -411,6 +431,11 @@ impl World {
             self.comes_up(conn, Side::Server);
             self.comes_up(conn, Side::Client);
         }
+    }
+
+    /// Whether who reads at an end is told when there is something to read: its kernel need not be asked before, nor told who waits.
+    pub(super) fn tells_readers(&self, conn: ConnIndex, at: Side) -> bool {
+        !self.keeps_windows() && !self.conns.look(conn).directions[at.other() as usize].finished
     }
 
     /// An end is up: it is attached to a stream, or its kernel has been told.
@@ -449,18 +474,76 @@ impl World {
     }
 }
 
+/// More segments of the usual size than this do not fit into a window.
+const MOST_ACKS: usize = 64;
+
+/// A kernel acknowledges every segment. Where a slow link makes them small, and thousands come in one moment, one acknowledgement says what
+/// all say; so of more than [`MOST_ACKS`] that leave an end together the last is kept.
+fn thin_out(packets: &mut Vec<Packet>) {
+    let end = |packet: &Packet| match &packet.payload {
+        Transport::Tcp(tcp) if bare(tcp) => Some((packet.src, tcp.src_port, packet.dst, tcp.dst_port)),
+        _ => None,
+    };
+    let mut left: FxHashMap<_, usize> = FxHashMap::default();
+    packets.iter().filter_map(end).for_each(|end| *left.entry(end).or_default() += 1);
+    left.retain(|_, many| *many > MOST_ACKS);
+    packets.retain(|packet| match end(packet).and_then(|end| left.get_mut(&end)) {
+        Some(left) => {
+            *left -= 1;
+            *left == 0
+        }
+        None => true,
+    });
+}
+
 /// Whether a segment only acknowledges.
 fn bare(tcp: &TcpSegment) -> bool {
     tcp.payload.is_empty() && !tcp.flags.syn && !tcp.flags.fin && !tcp.flags.rst
 }
 
 /// An acknowledgement that was overtaken by a newer one says what the newer one said.
-fn freshen(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
+pub(super) fn freshen(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
     if !tcp.flags.ack {
         return;
     }
     match direction.seen_ack {
         Some((newest, ack, window)) if newest > n => (tcp.ack, tcp.window) = (ack, window),
         _ => direction.seen_ack = Some((n, tcp.ack, tcp.window)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(port: u16, ack: u32, payload: &'static [u8]) -> Packet {
+        let flags = TcpFlags { ack: true, ..TcpFlags::default() };
+        let tcp = TcpSegment { src_port: port, dst_port: 80, seq: 1, ack, flags, window: 9, payload: payload.into() };
+        let ip = std::net::Ipv4Addr::LOCALHOST.into();
+        Packet { src: ip, dst: ip, ttl: 64, payload: Transport::Tcp(tcp) }
+    }
+
+    fn acks(packets: &[Packet]) -> Vec<(u16, u32)> {
+        packets
+            .iter()
+            .filter_map(|packet| match &packet.payload {
+                Transport::Tcp(tcp) => Some((tcp.src_port, tcp.ack)),
+                Transport::Udp(_) => None,
+            })
+            .collect()
+    }
+
+    /// An end that acknowledges 65 segments at once does so once; one that acknowledges 64 is left alone, and so is data.
+    #[test]
+    fn of_too_many_acknowledgements_the_last_is_kept() {
+        let many = MOST_ACKS as u32;
+        let mut packets: Vec<_> = (0..=many).flat_map(|n| [packet(1, n, b""), packet(2, n, b"")]).collect();
+        packets.pop();
+        packets.insert(3, packet(1, 1, b"data"));
+        thin_out(&mut packets);
+        let (mut first, second): (Vec<_>, Vec<_>) = acks(&packets).into_iter().partition(|(port, _)| *port == 1);
+        assert_eq!(second, (0..many).map(|n| (2, n)).collect::<Vec<_>>());
+        first.sort_unstable();
+        assert_eq!(first, [(1, 1), (1, many)]);
     }
 }

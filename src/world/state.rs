@@ -30,8 +30,8 @@ pub(super) struct World {
     pub plan: Arc<Plan>,
     pub subject: Arc<dyn Erased>,
     pub options: Options,
-    /// The virtual time of this turn, once somebody asked for it.
-    pub clock: Cell<Option<Time>>,
+    /// How much virtual time has passed in this turn, once somebody asked for it.
+    pub clock: Cell<Option<Duration>>,
     /// Packets on their way out of the kernels, between turns.
     pub outbound: Vec<Packet>,
     /// The kernels of all hosts, and the clock.
@@ -100,13 +100,19 @@ pub(super) enum Phase {
 impl World {
     /// The virtual time, rounded up to whole milliseconds.
     pub fn now(&self) -> Time {
-        if let Some(now) = self.clock.get() {
-            return now;
-        }
-        let passed = self.stack.passed();
-        let now = Time(passed.as_secs() * 1_000 + u64::from(passed.subsec_nanos().div_ceil(1_000_000)));
-        self.clock.set(Some(now));
-        now
+        let passed = self.passed();
+        Time(passed.as_secs() * 1_000 + u64::from(passed.subsec_nanos().div_ceil(1_000_000)))
+    }
+
+    /// Whether the clock stands at a whole millisecond.
+    pub fn is_whole(&self) -> bool {
+        self.passed().subsec_nanos().is_multiple_of(1_000_000)
+    }
+
+    fn passed(&self) -> Duration {
+        let passed = self.clock.get().unwrap_or_else(|| self.stack.passed());
+        self.clock.set(Some(passed));
+        passed
     }
 
     /// The clock is about to move.

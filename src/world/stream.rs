@@ -272,6 +272,10 @@ impl AsyncRead for WorldStream {
             return Poll::Ready(if told || kind == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(kind.into()) });
         }
         let (filled, wanted) = (buf.filled().len(), buf.remaining());
+        if end.received == end.read && wanted > 0 && local::with(|world| world.tells_readers(this.conn, this.side)) {
+            end.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
         {
             let _on_host = OnHost::new(this.host);
             let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
@@ -298,7 +302,10 @@ impl AsyncWrite for WorldStream {
             let told = std::mem::replace(&mut end.told, true);
             return Poll::Ready(Err(if told { io::ErrorKind::BrokenPipe } else { kind }.into()));
         }
-        let most = local::with(|world| world.may_write(self.conn, self.side));
+        let most = local::with(|world| {
+            world.settle(self.conn, self.side);
+            world.may_write(self.conn, self.side)
+        });
         if most == 0 && !buf.is_empty() {
             end.writer = Some(cx.waker().clone());
             return Poll::Pending;
@@ -322,6 +329,7 @@ impl AsyncWrite for WorldStream {
         if end.error.is_some() {
             return Poll::Ready(Ok(()));
         }
+        local::with(|world| world.settle(self.conn, self.side));
         let _on_host = OnHost::new(self.host);
         let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
         Pin::new(socket).poll_shutdown(cx)
@@ -335,6 +343,9 @@ impl Drop for WorldStream {
         }
         let mut end = self.end.lock();
         let unread = end.error.is_none() && end.received > end.read;
+        if end.error.is_none() {
+            local::with(|world| world.settle(self.conn, self.side));
+        }
         {
             let _on_host = OnHost::new(self.host);
             let mut thrown_away = BytesMut::new();
@@ -343,6 +354,7 @@ impl Drop for WorldStream {
             }
         }
         end.dropped = true;
+        end.reader = None;
         end.rescued.clear();
         drop(end);
         // In which order tasks are dropped when all is over, is their runtime's affair: no history.

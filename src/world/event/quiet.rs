@@ -1,15 +1,21 @@
 //! Packets that nobody could notice: nothing is woken for them.
 //!
 //! Every segment with data is answered by a bare acknowledgement, and most of these change nothing that a task could see: nobody
-//! waits for room, and nothing waits to be sent. The director sleeps past them. They are delivered in their place all the same: before
-//! a task is polled after their time, and before anything that is due later.
+//! waits for room, and nothing waits to be sent. The director sleeps past them. They arrive in their place all the same: before a task
+//! is polled after their time, and before anything that is due later.
+//!
+//! Nor need the receiver's kernel be given them then: it owes them until its user writes, and could notice how much room there is. What
+//! comes behind an acknowledgement in its direction mostly comes before that, and says the same: then the kernel is spared it.
 
 use std::cell::Cell;
+
+use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Side, Time};
 use crate::world::link::packets_first;
 use crate::world::local;
 use crate::world::queue::Due;
+use crate::world::segments::freshen;
 use crate::world::state::World;
 
 /// With fewer bytes than this on their way, the sender's buffer has room left: it is four times as large.
@@ -33,8 +39,8 @@ pub(super) fn before_poll() {
 impl World {
     /// When the next thing is due that somebody could notice.
     pub(super) fn next_noticed(&self) -> Option<Time> {
-        for (n, (at, due)) in self.queue.iter().enumerate() {
-            if n == MOST || !self.is_quiet(due) {
+        for (n, (at, segment)) in self.queue.iter().enumerate() {
+            if n == MOST || !self.is_quiet(segment) {
                 return Some(at);
             }
             SLEEPS_PAST.set(true);
@@ -42,26 +48,46 @@ impl World {
         None
     }
 
-    /// Delivers what the director has slept past.
+    /// Has what the director has slept past arrive.
     pub(super) fn deliver_passed(&mut self) {
         let now = self.now();
-        while self.has_passed(now) {
-            self.queue.pop(now).into_iter().for_each(|due| self.act(due));
+        while let Some(quiet) = self.has_passed(now) {
+            match self.queue.pop(now) {
+                Some(Due::Packet { conn, from, n, tcp }) if quiet => self.owe(conn, from, n, tcp),
+                due => due.into_iter().for_each(|due| self.act(due)),
+            }
         }
     }
 
-    /// Whether the next thing was due before this moment, or in it and before its timers.
-    fn has_passed(&self, now: Time) -> bool {
-        self.queue.iter().next().is_some_and(|(at, due)| {
-            at < now || at == now && self.is_quiet(due) && packets_first(self.seed(), self.plan.order, now)
-        })
+    /// Whether the next thing is quiet, if it was due before this moment, or in it and before its timers.
+    fn has_passed(&self, now: Time) -> Option<bool> {
+        let (at, segment) = self.queue.iter().next().filter(|(at, _)| *at <= now)?;
+        let quiet = self.is_quiet(segment);
+        (at < now || quiet && packets_first(self.seed(), self.plan.order, now)).then_some(quiet)
     }
 
-    fn is_quiet(&self, due: &Due) -> bool {
-        match due {
-            Due::Packet { conn, from, tcp, .. } => !self.facts(*conn, *from, tcp).in_order() && self.is_at_ease(*conn, *from),
-            _ => false,
+    /// An acknowledgement arrives, which its receiver's kernel need not be given yet. One that was overtaken says nothing.
+    fn owe(&mut self, conn: ConnIndex, from: Side, n: u64, mut tcp: TcpSegment) {
+        let dropped = self.is_dropped(conn);
+        let direction = self.conns.get(conn).from(from);
+        let overtaken = direction.seen_ack.is_some_and(|(newest, ..)| newest > n);
+        freshen(direction, n, &mut tcp);
+        if !overtaken && !dropped {
+            direction.owed = Some(tcp);
         }
+    }
+
+    /// The user of an end writes, or closes: its kernel is given what it is owed, if it still knows the connection.
+    pub(in crate::world) fn settle(&mut self, conn: ConnIndex, at: Side) {
+        if let Some(tcp) = self.conns.get(conn).from(at.other()).owed.take() {
+            let packet = self.packet(conn, at.other(), tcp);
+            self.stack.deliver(packet, true);
+        }
+    }
+
+    /// Whether nobody could notice what is due: a bare acknowledgement, and no more than that.
+    fn is_quiet(&self, segment: Option<(ConnIndex, Side, &TcpSegment)>) -> bool {
+        segment.is_some_and(|(conn, from, tcp)| !self.facts(conn, from, tcp).in_order() && self.is_at_ease(conn, from))
     }
 
     /// Whether an acknowledgement from an end changes nothing at the other: no fault has to do with the connection, which is open,

@@ -6,7 +6,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use super::*;
+use crate::history::{Side, What};
 use crate::schedule::Fault;
+use crate::world::{Detail, Options, run};
 
 fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -83,4 +85,38 @@ fn a_write_to_a_peer_that_closed_is_answered_with_a_reset() {
         },
     );
     assert_eq!(said(&history(&subject, &plan([])), false), ["client: Ok(())", "client: Err(BrokenPipe)"]);
+}
+
+/// What comes for a stream that nobody holds any more is answered with an RST, and what comes behind it before that is heard with none.
+#[test]
+fn a_stream_that_nobody_holds_is_reset_once() {
+    let subject = bare(
+        |host| async move {
+            let mut listener = host.env.net.listen(&server()).await.unwrap();
+            drop(listener.accept().await.unwrap());
+            std::future::pending::<()>().await;
+        },
+        |host| async move {
+            let mut stream = connect(&host).await;
+            sleep(secs(1)).await;
+            for _ in 0..5 {
+                stream.write_all(b"hello").await.unwrap();
+                sleep(Duration::from_millis(1)).await;
+            }
+            sleep(secs(1)).await;
+            say(&host, format!("{:?}", stream.write_all(b"hello").await.unwrap_err().kind()));
+        },
+    );
+    let mut plan = plan([]);
+    plan.latency = (Duration::from_millis(20), Duration::from_millis(20));
+    let options = Options { detail: Detail::Full, ..Options::default() };
+    let history = run(&subject, &plan, &options).unwrap().history;
+    let sent = |what: &What| match what {
+        What::Packet(packet) if packet.flags.rst => Some((packet.from, "reset")),
+        What::Packet(packet) if packet.len > 0 => Some((packet.from, "data")),
+        _ => None,
+    };
+    let sent: Vec<_> = history.events.iter().filter_map(|event| sent(&event.what)).collect();
+    assert_eq!(sent, [[(Side::Client, "data"); 5].as_slice(), &[(Side::Server, "reset")]].concat());
+    assert_eq!(said(&history, false), ["client: BrokenPipe"]);
 }
