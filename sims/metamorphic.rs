@@ -121,7 +121,7 @@ fn first_chat(plan: &Plan) -> String {
 /// The same schedule with drops that no lease notices: each is over long before a grace is.
 fn with_drops(mut plan: Plan, first: Duration, every: Duration) -> Plan {
     let hosts: Vec<Host> = plan.client_hosts().collect();
-    for n in 0..4_u32 {
+    for n in 0..5_u32 {
         let drawn = |what: &str, most: u64| below(plan.seed, what, &[u64::from(n)], most);
         let host = hosts[drawn("whose", hosts.len() as u64) as usize].clone();
         let late = Learns::After(Duration::from_millis(drawn("late", 3_000)));

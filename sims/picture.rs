@@ -90,7 +90,7 @@ fn a_failure_is_seen_with_its_lanes_its_fault_and_where_it_broke() {
         ">server</text>",
         ">cut client#1: both ends learn at once</text>",
         "<g class=\"fault kills\">",
-        "✖ gap_free of s1 breaks here: s1: item 20 was delivered after item 18; 19 never was (generation 2, at 21.027 s)",
+        "✖ gap_free of s1 breaks here: s1: item 20 was delivered after item 18; 19 never was (generation 2, at 21.011 s)",
         ">20 ✖</text>",
         "--seed 1 --defect resumes-one-too-late</code>",
         "</html>",

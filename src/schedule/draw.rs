@@ -35,7 +35,7 @@ mod tests;
 pub use strategy::{PlanTree, Plans, strategy};
 
 /// The version of the generator. It is part of every seed that is printed: another version may draw another plan from it.
-pub const GENERATOR: u32 = 7;
+pub const GENERATOR: u32 = 8;
 
 /// Draws the plan of this seed.
 pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {

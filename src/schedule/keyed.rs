@@ -2,14 +2,14 @@
 //! step of a schedule, or one packet, does not reshuffle the rest.
 
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use rand_chacha::rand_core::SeedableRng;
 
 /// The generator of one thing: `keyed(seed, "latency", &[conn, direction, n])`.
 pub fn keyed(seed: u64, what: &str, which: &[u64]) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(mixed(seed, what, which))
 }
 
-/// The key itself, well mixed: enough where a bit or a rank is wanted at every packet, and a generator would cost too much.
+/// The key itself, well mixed: enough where one number is wanted at every packet, and a generator would cost too much.
 pub fn mixed(seed: u64, what: &str, which: &[u64]) -> u64 {
     let mut key = crate::history::Digest::default();
     key.number(seed);
@@ -18,10 +18,9 @@ pub fn mixed(seed: u64, what: &str, which: &[u64]) -> u64 {
     key.value()
 }
 
-/// One number of that generator, below `bound`; 0 where `bound` is 0.
+/// One number below `bound`; 0 where `bound` is 0.
 pub fn below(seed: u64, what: &str, which: &[u64], bound: u64) -> u64 {
-    let drawn = keyed(seed, what, which).next_u64();
-    ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
+    ((u128::from(mixed(seed, what, which)) * u128::from(bound)) >> 64) as u64
 }
 
 #[cfg(test)]

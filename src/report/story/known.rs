@@ -31,16 +31,16 @@ fn visible(text: &str) -> String {
 fn on_a_narrow_page() {
     insta::assert_snapshot!(plain(&told(80)), @r"
     FAIL  counter  gap_free
-      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.561 s)
+      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms,
       server.session-lifetime 2s
 
          0.000 s  client   counter.client.recovering (generation 1)
-         0.034 s  server   counter.server.attached (generation 1, resumed 0) on
+         0.021 s  server   counter.server.attached (generation 1, resumed 0) on
                              client#1
-         0.042 s  client   counter.client.connected (generation 1) on client#1
+         0.038 s  client   counter.client.connected (generation 1) on client#1
          1.000 s  client   watch stream s1 (call 1)
-         1.279 s  client   s1: items 1 to 7, until 2.783 s
+         1.255 s  client   s1: items 1 to 7, until 2.758 s
          3.000 s  network  cut client#1: client learns after 1.500 s, server at once
          3.000 s  server   client#1 (generation 1) is over at the server's end:
                              connection reset
@@ -50,13 +50,13 @@ fn on_a_narrow_page() {
          4.500 s  client   counter.client.lost (generation 1, why broken: connection
                              reset) on client#1
          4.500 s  client   counter.client.recovering (generation 2)
-         4.533 s  server   counter.server.attached (generation 2, resumed 1) on
+         4.531 s  server   counter.server.attached (generation 2, resumed 1) on
                              client#2
-         4.535 s  client   counter.client.connected (generation 2) on client#2
-         4.535 s  client   counter.client.resumed (generation 2, streams 1) on
+         4.549 s  client   counter.client.connected (generation 2) on client#2
+         4.549 s  client   counter.client.resumed (generation 2, streams 1) on
                              client#2
-         4.561 s  client   s1: items 9 to 14, until 4.561 s
-         4.561 s  BROKEN   gap_free of s1 breaks here
+         4.574 s  client   s1: items 9 to 14, until 4.574 s
+         4.574 s  BROKEN   gap_free of s1 breaks here
 
       replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
@@ -67,14 +67,14 @@ fn on_a_narrow_page() {
 fn on_a_wide_page() {
     insta::assert_snapshot!(plain(&told(120)), @r"
     FAIL  counter  gap_free
-      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.561 s)
+      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms, server.session-lifetime 2s
 
          0.000 s  client   counter.client.recovering (generation 1)
-         0.034 s  server   counter.server.attached (generation 1, resumed 0) on client#1
-         0.042 s  client   counter.client.connected (generation 1) on client#1
+         0.021 s  server   counter.server.attached (generation 1, resumed 0) on client#1
+         0.038 s  client   counter.client.connected (generation 1) on client#1
          1.000 s  client   watch stream s1 (call 1)
-         1.279 s  client   s1: items 1 to 7, until 2.783 s
+         1.255 s  client   s1: items 1 to 7, until 2.758 s
          3.000 s  network  cut client#1: client learns after 1.500 s, server at once
          3.000 s  server   client#1 (generation 1) is over at the server's end: connection reset
          3.000 s  server   counter.server.detached (generation 1) on client#1
@@ -82,11 +82,11 @@ fn on_a_wide_page() {
          4.500 s  client   client#1 (generation 1) is over: connection reset
          4.500 s  client   counter.client.lost (generation 1, why broken: connection reset) on client#1
          4.500 s  client   counter.client.recovering (generation 2)
-         4.533 s  server   counter.server.attached (generation 2, resumed 1) on client#2
-         4.535 s  client   counter.client.connected (generation 2) on client#2
-         4.535 s  client   counter.client.resumed (generation 2, streams 1) on client#2
-         4.561 s  client   s1: items 9 to 14, until 4.561 s
-         4.561 s  BROKEN   gap_free of s1 breaks here
+         4.531 s  server   counter.server.attached (generation 2, resumed 1) on client#2
+         4.549 s  client   counter.client.connected (generation 2) on client#2
+         4.549 s  client   counter.client.resumed (generation 2, streams 1) on client#2
+         4.574 s  client   s1: items 9 to 14, until 4.574 s
+         4.574 s  BROKEN   gap_free of s1 breaks here
 
       replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
@@ -97,16 +97,16 @@ fn on_a_wide_page() {
 fn on_a_narrow_page_with_colours() {
     insta::assert_snapshot!(visible(&told(80)), @r"
     ␛[1m␛[31mFAIL␛[0m  counter  gap_free
-      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.561 s)
+      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms,
       server.session-lifetime 2s
 
          0.000 s  client   counter.client.recovering (generation 1)
-         0.034 s  server   counter.server.attached (generation 1, resumed 0) on
+         0.021 s  server   counter.server.attached (generation 1, resumed 0) on
                              client#1
-         0.042 s  client   counter.client.connected (generation 1) on client#1
+         0.038 s  client   counter.client.connected (generation 1) on client#1
          1.000 s  client   ␛[36mwatch stream s1 (call 1)␛[0m
-         1.279 s  client   s1: items 1 to 7, until 2.783 s
+         1.255 s  client   s1: items 1 to 7, until 2.758 s
          3.000 s  network  ␛[36mcut client#1: client learns after 1.500 s, server at once␛[0m
          3.000 s  server   ␛[33mclient#1 (generation 1) is over at the server's end:␛[0m
                              ␛[33mconnection reset␛[0m
@@ -116,13 +116,13 @@ fn on_a_narrow_page_with_colours() {
          4.500 s  client   counter.client.lost (generation 1, why broken: connection
                              reset) on client#1
          4.500 s  client   counter.client.recovering (generation 2)
-         4.533 s  server   counter.server.attached (generation 2, resumed 1) on
+         4.531 s  server   counter.server.attached (generation 2, resumed 1) on
                              client#2
-         4.535 s  client   counter.client.connected (generation 2) on client#2
-         4.535 s  client   counter.client.resumed (generation 2, streams 1) on
+         4.549 s  client   counter.client.connected (generation 2) on client#2
+         4.549 s  client   counter.client.resumed (generation 2, streams 1) on
                              client#2
-         4.561 s  client   s1: items 9 to 14, until 4.561 s
-         4.561 s  BROKEN   ␛[1m␛[31mgap_free of s1 breaks here␛[0m
+         4.574 s  client   s1: items 9 to 14, until 4.574 s
+         4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 breaks here␛[0m
 
       replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
@@ -133,14 +133,14 @@ fn on_a_narrow_page_with_colours() {
 fn on_a_wide_page_with_colours() {
     insta::assert_snapshot!(visible(&told(120)), @r"
     ␛[1m␛[31mFAIL␛[0m  counter  gap_free
-      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.561 s)
+      s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms, server.session-lifetime 2s
 
          0.000 s  client   counter.client.recovering (generation 1)
-         0.034 s  server   counter.server.attached (generation 1, resumed 0) on client#1
-         0.042 s  client   counter.client.connected (generation 1) on client#1
+         0.021 s  server   counter.server.attached (generation 1, resumed 0) on client#1
+         0.038 s  client   counter.client.connected (generation 1) on client#1
          1.000 s  client   ␛[36mwatch stream s1 (call 1)␛[0m
-         1.279 s  client   s1: items 1 to 7, until 2.783 s
+         1.255 s  client   s1: items 1 to 7, until 2.758 s
          3.000 s  network  ␛[36mcut client#1: client learns after 1.500 s, server at once␛[0m
          3.000 s  server   ␛[33mclient#1 (generation 1) is over at the server's end: connection reset␛[0m
          3.000 s  server   counter.server.detached (generation 1) on client#1
@@ -148,11 +148,11 @@ fn on_a_wide_page_with_colours() {
          4.500 s  client   ␛[33mclient#1 (generation 1) is over: connection reset␛[0m
          4.500 s  client   counter.client.lost (generation 1, why broken: connection reset) on client#1
          4.500 s  client   counter.client.recovering (generation 2)
-         4.533 s  server   counter.server.attached (generation 2, resumed 1) on client#2
-         4.535 s  client   counter.client.connected (generation 2) on client#2
-         4.535 s  client   counter.client.resumed (generation 2, streams 1) on client#2
-         4.561 s  client   s1: items 9 to 14, until 4.561 s
-         4.561 s  BROKEN   ␛[1m␛[31mgap_free of s1 breaks here␛[0m
+         4.531 s  server   counter.server.attached (generation 2, resumed 1) on client#2
+         4.549 s  client   counter.client.connected (generation 2) on client#2
+         4.549 s  client   counter.client.resumed (generation 2, streams 1) on client#2
+         4.574 s  client   s1: items 9 to 14, until 4.574 s
+         4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 breaks here␛[0m
 
       replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
