@@ -7,8 +7,8 @@
 //! - what is still open in one run, and ended so late in the other that it may yet have ended: then only the items that both saw
 //!   must agree;
 //! - what a call was answered that may fail with its connection, and why it failed: only whether it did;
-//! - what came of a call that was asked for at another moment, in the wake of something that came earlier or later: what it asks
-//!   for may be another thing by then;
+//! - what came of a call that was asked for at another moment, in the wake of something that came earlier or later, and what streams
+//!   said from then on: what it asks for may be another thing by then, and others may hear of it;
 //! - what came of a call that its user gave up in one run: in the other the answer may have come a moment before.
 
 use std::collections::BTreeMap;
@@ -32,9 +32,10 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
     let key = |view: &View<'_>| (view.stream.clone(), view.host.to_owned(), view.opened.map(|(.., call)| call));
     let others: BTreeMap<_, _> = twin.views.iter().map(|view| (key(view), view)).collect();
+    let parted = parted(facts, &twin);
     for view in &facts.views {
         if let Some(other) = others.get(&key(view)) {
-            compare_views((facts, view), (&twin, other), broken);
+            compare_views((facts, view), (&twin, other), parted, broken);
         }
     }
     for call in &facts.calls {
@@ -42,6 +43,13 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             compare_calls((facts, call), (&twin, other), broken);
         }
     }
+}
+
+/// When the users of both runs ceased to ask for the same: the first moment at which a call was asked for in one, and in the other
+/// at another.
+fn parted(facts: &Facts<'_>, twin: &Facts<'_>) -> Time {
+    let moments = facts.calls.iter().filter_map(|call| Some((call.at, twin.call(call.call)?.at)));
+    moments.filter(|(here, there)| here != there).map(|(here, there)| here.min(there)).min().unwrap_or(Time(u64::MAX))
 }
 
 /// The steps that were carried out, and what came of them.
@@ -60,8 +68,16 @@ fn is_luck(facts: &Facts<'_>, index: Option<usize>) -> bool {
     index.is_some_and(|index| failures(facts).any(|failure| failure.index == index && failure.is_chance(facts)))
 }
 
-fn compare_views((facts, view): (&Facts<'_>, &View<'_>), (others, twin): (&Facts<'_>, &View<'_>), broken: &mut Findings) {
+fn compare_views(
+    (facts, view): (&Facts<'_>, &View<'_>),
+    (others, twin): (&Facts<'_>, &View<'_>),
+    parted: Time,
+    broken: &mut Findings,
+) {
     if let Some((item, at)) = first_difference(&view.delivered, &twin.delivered) {
+        if at >= parted {
+            return;
+        }
         let moment = moment(view.delivered[item].generation, at);
         let item = item + 1;
         broken.stream(
@@ -81,6 +97,7 @@ fn compare_views((facts, view): (&Facts<'_>, &View<'_>), (others, twin): (&Facts
     };
     let entry = |view: &View<'_>| view.ending().map(|(index, ..)| index);
     let is_luck = || is_luck(facts, entry(view)) || is_luck(others, entry(twin));
+    let differs = differs && [&here, &there].into_iter().flatten().all(|(at, _)| *at < parted);
     if differs && !view.is_abandoned(facts.judged_until()) && !is_luck() {
         let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
         let moment = moment(view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index)), at);
@@ -209,6 +226,15 @@ mod tests {
             told.twin(cut()).breaks("stale_generation_inert"),
             ["s1: delivery 2 was another one when packets of older generations were dropped (generation 2, at 2.020 s)"]
         );
+    }
+
+    #[test]
+    fn what_streams_say_after_a_call_that_was_asked_for_at_another_moment_is_another_thing() {
+        let opened = || history().opened("s1", 1, 0);
+        let told = |asked, item| opened().asked_as(7, asked, Class::Durable, "write", "{}").delivered("s1", 2_020, item);
+        told(900, "x").twin(told(1_900, "y")).holds("stale_generation_inert");
+        let told = |asked, item| opened().delivered("s1", 2_020, item).asked_as(7, asked, Class::Durable, "write", "{}");
+        assert_eq!(told(2_500, "x").twin(told(2_900, "y")).breaks("stale_generation_inert").len(), 1);
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl World {
         }
     }
 
-    /// The user of an end writes, or closes: its kernel is given what it is owed, if it still knows the connection.
+    /// The user of an end writes, or closes: its kernel is given what it is owed. It knows the connection still: where it was made to
+    /// forget it, the end has an error or no user.
     pub(in crate::world) fn settle(&mut self, conn: ConnIndex, at: Side) {
         if let Some(tcp) = self.conns.get(conn).from(at.other()).owed.take() {
             let packet = self.packet(conn, at.other(), tcp);

@@ -187,7 +187,8 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
                 }
             }
             What::Milestone { name: "toolcall.client.rejected", .. } => *heard.entry(host(event)).or_default() += 1,
-            // What is let go of is taken back with it.
+            // What is let go of is taken back with it, whoever looks at it.
+            What::Milestone { name: "toolcall.client.gone", .. } => drop(moved.insert(host(event))),
             What::Saw { what, .. } if matches!(OfChannel::read(what), Some(OfChannel::LetGo | OfChannel::Gone)) => {
                 moved.insert(host(event));
             }

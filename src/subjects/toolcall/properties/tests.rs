@@ -403,9 +403,12 @@ fn a_client_hears_of_what_was_refused() {
     let heard = milestone(told.clone(), 1_010, "client", "toolcall.client.rejected", &[("channel", "c1")]);
     holds(&heard.end(90_000), rejections_are_heard);
     assert_eq!(
-        breaks(&told.end(90_000), rejections_are_heard),
+        breaks(&told.clone().end(90_000), rejections_are_heard),
         ["client: 1 actions of it were refused, and it heard of 0 (by 1.620 s)"]
     );
+    let gone = |client| milestone(told.clone(), 990, client, "toolcall.client.gone", &[("channel", "s1")]).end(90_000);
+    holds(&gone("client"), rejections_are_heard);
+    assert_eq!(breaks(&gone("client2"), rejections_are_heard).len(), 1);
 }
 
 #[test]
