@@ -10,7 +10,6 @@ type BySweep = (&'static str, &'static str);
 
 #[rustfmt::skip]
 const EXEC: &[BySweep] = &[
-    ("catches-up-from-received", "scenarios/exec/five-outages-in-a-row.toml"),
     ("duplicates-delivered", "scenarios/exec/what-is-read-is-told-too.toml"),
     ("flood-blocks-replies", "scenarios/exec/a-flood-beside-a-quiet-process.toml"),
 ];
