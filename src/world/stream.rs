@@ -342,8 +342,9 @@ impl Drop for WorldStream {
             return;
         }
         let mut end = self.end.lock();
-        let unread = end.error.is_none() && end.received > end.read;
-        if end.error.is_none() {
+        let is_open = end.error.is_none();
+        let unread = is_open && end.received > end.read;
+        if is_open {
             local::with(|world| world.settle(self.conn, self.side));
         }
         {
