@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,10 +14,16 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::stage::{Exchange, Stage};
 
-/// Plays an exchange on the loopback interface, and returns what the ends saw. What product code would use carries it; only
-/// where a connection is to be reset, sockets that can be.
-pub async fn play(exchange: &Exchange) -> Vec<String> {
-    let at = Endpoint::tcp("127.0.0.1", 0);
+/// Addresses of the loopback interface, one for each exchange: on a shared one, a port that an exchange has closed could become
+/// the port of another's listener.
+pub fn addresses() -> impl Iterator<Item = Ipv4Addr> {
+    (1..).map(|nth| Ipv4Addr::from_bits(Ipv4Addr::new(127, 0, 1, 0).to_bits() + nth))
+}
+
+/// Plays an exchange on an address of the loopback interface, and returns what the ends saw. What product code would use
+/// carries it; only where a connection is to be reset, sockets that can be.
+pub async fn play(exchange: &Exchange, address: Ipv4Addr) -> Vec<String> {
+    let at = Endpoint::tcp(address.to_string(), 0);
     if exchange.reset.is_none() {
         return exchange.on(Stage::new(Arc::new(Tcp), Arc::new(Tcp), at, Arc::new(|_| unreachable!("it has no reset")))).await;
     }

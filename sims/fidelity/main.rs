@@ -47,8 +47,8 @@ fn each_row_of_the_table_differs_and_says_why() {
 #[tokio::test]
 async fn linux_says_what_stands_with_each_exchange() {
     let mut playing = tokio::task::JoinSet::new();
-    for exchange in exchanges::all() {
-        playing.spawn(async move { (exchange, linux::play(exchange).await) });
+    for (exchange, address) in exchanges::all().zip(linux::addresses()) {
+        playing.spawn(async move { (exchange, linux::play(exchange, address).await) });
     }
     let mut other: Vec<_> = (playing.join_all().await.into_iter())
         .filter(|(exchange, seen)| seen != exchange.linux)

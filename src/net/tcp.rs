@@ -51,6 +51,7 @@ impl Accept for Listening {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpSocket;
 
     use super::*;
 
@@ -69,9 +70,12 @@ mod tests {
         assert_eq!(&heard, b"hello");
     }
 
+    /// The port is bound all the time, so that nobody else can listen there.
     #[tokio::test]
     async fn nobody_listens() {
-        let at = Tcp.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap().endpoint();
+        let held = TcpSocket::new_v4().unwrap();
+        held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = Endpoint::tcp("127.0.0.1", held.local_addr().unwrap().port());
         assert_eq!(Tcp.connect(&at).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }
