@@ -12,6 +12,7 @@ use crate::schedule::{Conn, Which};
 use crate::subject::Dissector;
 
 use super::engine::RawSocket;
+use super::held::Held;
 use super::local::HostIx;
 
 /// What an end of a connection shares with the stream that its user holds.
@@ -102,8 +103,8 @@ pub(super) struct Direction {
     pub last_arrival: Time,
     /// Until when a slow link is busy with what was sent before, in microseconds.
     pub busy_until: u64,
-    /// Segments that faults hold, in order, and when the first of them was lost.
-    pub held: Vec<TcpSegment>,
+    /// What faults hold, and when the first of it was lost.
+    pub held: Held,
     pub lost_since: Option<Time>,
     /// Payload bytes written by the user, and given to the receiver.
     pub written: u64,

@@ -161,17 +161,17 @@ impl World {
         segment
     }
 
-    /// A middleman answers a SYN with an RST.
     /// Answers data that nobody will read with an RST, unless one is on its way: they stay in order, and a second would say nothing new.
     pub(super) fn answer_with_reset(&mut self, conn: ConnIndex, from: Side) {
-        let held = self.conns.look(conn).directions[from as usize].held.iter();
+        let held = self.conns.look(conn).directions[from as usize].held.has_reset();
         let on_the_way = self.queue.iter().filter_map(|(_, segment)| segment);
-        let of_this_end = on_the_way.filter(|(of, side, _)| (*of, *side) == (conn, from)).map(|(_, _, tcp)| tcp);
-        if !held.chain(of_this_end).any(|tcp| tcp.flags.rst) {
+        let of_this_end = on_the_way.filter(|(of, side, _)| (*of, *side) == (conn, from));
+        if !held && !of_this_end.into_iter().any(|(.., tcp)| tcp.flags.rst) {
             self.send_reset(conn, from);
         }
     }
 
+    /// A middleman answers a SYN with an RST.
     pub(super) fn refuse(&mut self, conn: ConnIndex, syn: &TcpSegment) {
         let rst = self.make(conn, Side::Server, |segment| {
             segment.ack = syn.seq.wrapping_add(1);

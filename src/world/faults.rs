@@ -231,10 +231,11 @@ impl World {
 
     /// How many bytes of payload are on their way where this target is.
     fn in_flight(&self, target: &Target) -> u32 {
-        let on_the_way = self.queue.packets().filter(|(conn, _)| target.holds(&self.conns, *conn)).map(|(_, tcp)| tcp);
+        let on_the_way =
+            self.queue.packets().filter(|(conn, _)| target.holds(&self.conns, *conn)).map(|(_, tcp)| tcp.payload.len());
         let conns = self.conns.iter().filter(|(conn, _)| target.holds(&self.conns, *conn));
-        let held = conns.flat_map(|(_, conn)| conn.directions.iter().flat_map(|direction| &direction.held));
-        on_the_way.chain(held).map(|tcp| tcp.payload.len()).sum::<usize>().try_into().unwrap_or(u32::MAX)
+        let held = conns.flat_map(|(_, conn)| conn.directions.iter().map(|direction| direction.held.bytes()));
+        on_the_way.chain(held).sum::<usize>().try_into().unwrap_or(u32::MAX)
     }
 
     fn scope(&self, target: &Target) -> Scope {

@@ -6,7 +6,7 @@
 //! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
 //! - `hosts`, `lives`: hosts, and how they start, die and start again. `census`: what is counted on them.
 //! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
-//!   `windows`: what makes a segment wait, where the engine's sockets do not know.
+//!   `acks`, `windows`: acknowledgements, and the room that they tell of. `train`, `held`: segments by the thousand, and those that wait.
 //! - `ends`, `tap`: how ends die and are answered for; what is taken down of it all.
 //! - `steps`, `faults`, `puppet`: the schedule as it is carried out.
 //! - `hearing`, `prober`, `outside`: how product code is heard, held, and given its environment.
@@ -25,6 +25,7 @@ use crate::probe;
 use crate::schedule::{Action, Count, Fault, Host, Plan};
 use crate::subject::Erased;
 
+mod acks;
 mod census;
 mod conns;
 mod ends;
@@ -32,6 +33,7 @@ mod engine;
 mod event;
 mod faults;
 mod hearing;
+mod held;
 mod hosts;
 mod link;
 mod lives;
@@ -48,6 +50,7 @@ mod stream;
 mod tap;
 #[cfg(test)]
 mod tests;
+mod train;
 mod turmoil;
 mod windows;
 

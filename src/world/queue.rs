@@ -9,6 +9,7 @@ use crate::history::{ConnIndex, Side, Time};
 
 use super::local::HostIx;
 use super::state::World;
+use super::train::Train;
 
 /// Something that is to happen at a time.
 #[derive(Debug)]
@@ -33,45 +34,33 @@ pub(super) enum Due {
     GiveUp { conn: ConnIndex, side: Side, since: Time },
 }
 
-/// What a slow link made of one segment, and has not arrived: there may be tens of thousands of pieces on the way.
+/// A train that has not arrived.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct OnTheWay {
     pub conn: ConnIndex,
     pub from: Side,
-    /// The number of the first of them in its direction.
+    /// The number of the first of its segments in their direction.
     pub first: u64,
-    /// All of them together.
-    pub whole: TcpSegment,
-    /// So many bytes are in one; the last may have fewer.
-    pub each: usize,
+    pub train: Train,
     /// When each arrives, and with which rank: the last comes first.
     pub arrivals: Vec<(Time, u32)>,
 }
 
-impl Pieces {
-    /// Takes the first of them.
-    fn next(&mut self) -> Option<(u64, TcpSegment)> {
+impl OnTheWay {
+    /// Takes the first segment.
+    fn next(&mut self) -> Option<Due> {
         self.arrivals.pop()?;
-        let n = self.first;
+        let (conn, from, n) = (self.conn, self.from, self.first);
         self.first += 1;
-        Some((n, split_piece(&mut self.whole, self.each)))
+        self.train.next().map(|tcp| Due::Packet { conn, from, n, tcp })
     }
-}
-
-/// Takes the first piece off a segment, which keeps the rest.
-pub(super) fn split_piece(whole: &mut TcpSegment, each: usize) -> TcpSegment {
-    let mut piece = whole.clone();
-    piece.payload = whole.payload.split_to(each.min(whole.payload.len()));
-    piece.flags.fin &= whole.payload.is_empty();
-    whole.seq = whole.seq.wrapping_add(piece.payload.len() as u32);
-    piece
 }
 
 /// What waits in the queue.
 enum Entry {
     One(Due),
-    /// The next of these.
-    Pieces(Box<Pieces>),
+    /// The next segment of a train.
+    Train(Box<OnTheWay>),
 }
 
 /// All that is due, in order: by time, then within a millisecond by rank, then in the order of being asked for.
@@ -87,10 +76,12 @@ impl Queue {
         self.insert(at, rank, Entry::One(due));
     }
 
-    /// Has the pieces of a segment arrive, each at its time.
-    pub fn push_pieces(&mut self, pieces: Pieces) {
-        if let Some((at, rank)) = pieces.arrivals.last() {
-            self.insert(*at, *rank, Entry::Pieces(Box::new(pieces)));
+    /// Has the segments of a train arrive, each at its time.
+    pub fn push_train(&mut self, mut coming: OnTheWay) {
+        match coming.arrivals[..] {
+            [] => {}
+            [(at, rank)] => coming.next().into_iter().for_each(|due| self.push(at, rank, due)),
+            [.., (at, rank)] => self.insert(at, rank, Entry::Train(Box::new(coming))),
         }
     }
 
@@ -99,31 +90,28 @@ impl Queue {
         self.due.insert((at, rank, self.asked), entry);
     }
 
-    /// The segments that are on their way; those in pieces, as far as they are.
+    /// The segments that are on their way; what is left of a train as one.
     pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &TcpSegment)> {
         self.due.values().filter_map(|entry| match entry {
             Entry::One(Due::Packet { conn, tcp, .. }) => Some((*conn, tcp)),
-            Entry::Pieces(pieces) => Some((pieces.conn, &pieces.whole)),
+            Entry::Train(coming) => coming.train.left().map(|left| (coming.conn, left)),
             Entry::One(_) => None,
         })
     }
 
-    /// Takes segments of a direction off their way, with their numbers. What is in pieces is chosen by the first that is left.
-    pub fn take_packets(&mut self, conn: ConnIndex, from: Side, which: impl Fn(&TcpSegment) -> bool) -> Vec<(u64, TcpSegment)> {
+    /// Takes segments of a direction off their way, each with the number of its first. A train is taken if its next segment is chosen.
+    pub fn take_packets(&mut self, conn: ConnIndex, from: Side, which: impl Fn(&TcpSegment) -> bool) -> Vec<(u64, Train)> {
         let chosen = |_: &(Time, u32, u64), entry: &mut Entry| match entry {
             Entry::One(Due::Packet { conn: of, from: side, tcp, .. }) => (*of, *side) == (conn, from) && which(tcp),
-            Entry::Pieces(pieces) => (pieces.conn, pieces.from) == (conn, from) && which(&pieces.whole),
+            Entry::Train(coming) => (coming.conn, coming.from) == (conn, from) && coming.train.left().is_some_and(&which),
             Entry::One(_) => false,
         };
-        let mut taken = Vec::new();
-        for (_, entry) in self.due.extract_if(.., chosen) {
-            match entry {
-                Entry::One(Due::Packet { n, tcp, .. }) => taken.push((n, tcp)),
-                Entry::Pieces(mut pieces) => taken.extend(std::iter::from_fn(|| pieces.next())),
-                Entry::One(_) => {}
-            }
-        }
-        taken
+        let taken = self.due.extract_if(.., chosen).filter_map(|(_, entry)| match entry {
+            Entry::One(Due::Packet { n, tcp, .. }) => Some((n, Train::alone(tcp))),
+            Entry::Train(coming) => Some((coming.first, coming.train)),
+            Entry::One(_) => None,
+        });
+        taken.collect()
     }
 
     /// When all is due, in order, and whose segment it is, where one arrives whole.
@@ -142,15 +130,15 @@ impl Queue {
     /// Takes the next thing that is due by `now`.
     pub fn pop(&mut self, now: Time) -> Option<Due> {
         let first = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let ((_, _, asked), mut pieces) = match first.remove_entry() {
-            (key, Entry::Pieces(pieces)) => (key, pieces),
+        let ((_, _, asked), mut coming) = match first.remove_entry() {
+            (key, Entry::Train(coming)) => (key, coming),
             (_, Entry::One(due)) => return Some(due),
         };
-        let (conn, from, (n, tcp)) = (pieces.conn, pieces.from, pieces.next()?);
-        if let Some((at, rank)) = pieces.arrivals.last() {
-            self.due.insert((*at, *rank, asked), Entry::Pieces(pieces));
+        let due = coming.next();
+        if let Some((at, rank)) = coming.arrivals.last() {
+            self.due.insert((*at, *rank, asked), Entry::Train(coming));
         }
-        Some(Due::Packet { conn, from, n, tcp })
+        due
     }
 }
 
@@ -181,9 +169,10 @@ mod tests {
     }
 
     /// Numbers 5 to 8 of a direction: `ab`, `cd`, `ef`, `g`, a millisecond apart.
-    fn pieces() -> Pieces {
+    fn coming() -> OnTheWay {
         let arrivals = (10..14).rev().map(|at| (Time(at), 1)).collect();
-        Pieces { conn: ConnIndex(0), from: Side::Client, first: 5, whole: segment(100, b"abcdefg"), each: 2, arrivals }
+        let train = Train::cut(segment(100, b"abcdefg"), 2);
+        OnTheWay { conn: ConnIndex(0), from: Side::Client, first: 5, train, arrivals }
     }
 
     fn told((n, tcp): (u64, TcpSegment)) -> String {
@@ -200,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn pieces_arrive_one_by_one_among_what_else_is_due() {
+    fn a_train_arrives_piece_by_piece_among_what_else_is_due() {
         let mut queue = Queue::default();
-        queue.push_pieces(pieces());
+        queue.push_train(coming());
         queue.push(Time(11), 2, Due::Heal);
         assert_eq!(queue.next(), Some(Time(10)));
         assert_eq!(popped(&mut queue, 9), [""; 0]);
@@ -212,13 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_are_left_are_taken_off_their_way_together() {
+    fn what_is_left_of_a_train_is_taken_off_its_way_together() {
         let mut queue = Queue::default();
-        queue.push_pieces(pieces());
+        queue.push_train(coming());
         assert_eq!(popped(&mut queue, 11), ["5: 100 ab", "6: 102 cd"]);
         let behind = |tcp: &TcpSegment| tcp.seq > 102;
         assert!(queue.take_packets(ConnIndex(0), Side::Server, behind).is_empty());
-        let taken: Vec<_> = queue.take_packets(ConnIndex(0), Side::Client, behind).into_iter().map(told).collect();
+        let [(7, train)] = &queue.take_packets(ConnIndex(0), Side::Client, behind)[..] else {
+            panic!("it is one train, from 7 on")
+        };
+        let taken: Vec<_> = (7..).zip(train.clone()).map(told).collect();
         assert_eq!(taken, ["7: 104 ef", "8: 106 g fin"]);
         assert_eq!(queue.next(), None);
     }

@@ -5,7 +5,7 @@
 //!
 //! On its way the world mends what `turmoil-net` does otherwise than Linux (more of that stands in `ends`):
 //! - a write to a peer that has closed is not answered there; here it is, with an RST ([`World::arrive`]);
-//! - no window update comes when a slow reader makes room in small steps; here it does ([`World::update_windows`]);
+//! - no window update comes when a slow reader makes room in small steps; here it does (`windows`);
 //! - an old acknowledgement can widen the window again; here it is replaced by the newest ([`freshen`]);
 //! - thousands of small segments that come at once are acknowledged one by one there; here the last is ([`thin_out`]).
 
@@ -13,22 +13,19 @@ use std::io::ErrorKind;
 use std::task::Waker;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
 use crate::history::{ConnEnd, ConnIndex, Fate, Flags, Side, Time, What};
 
 use super::Engine;
-use super::conns::{Direction, SharedEnd};
+use super::acks::{MOST_ACKS, bare, freshen, thin_out};
+use super::conns::SharedEnd;
 use super::engine::Handed;
 use super::link::{self, Opening, Segment};
 use super::local::{self, HostIx, NOBODY};
-use super::queue::{Due, Pieces, split_piece};
+use super::queue::{Due, OnTheWay};
 use super::state::World;
-
-/// The receive buffer of the simulated kernel, and the largest segment that it sends.
-pub(super) const RECEIVE_BUFFER: u64 = 64 * 1024;
-pub(super) const SEGMENT: u16 = 1_460;
+use super::train::{Train, by_sequence};
 
 fn flags_of(segment: &TcpSegment) -> Flags {
     let TcpFlags { syn, ack, fin, rst, .. } = segment.flags;
@@ -136,21 +133,19 @@ impl World {
     /// Puts a segment on its way, in pieces where a slow link wants them small.
     pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, mut whole: TcpSegment) {
         let most = self.effects(self.facts(conn, from, &whole)).segment.filter(|_| !self.keeps_windows());
-        let Some(each) = most.map(|most| most.max(1) as usize).filter(|most| *most < whole.payload.len()) else {
+        let Some(each) = most.map(|most| most as usize).filter(|most| *most < whole.payload.len()) else {
             return self.send(conn, from, whole);
         };
         // They leave in one moment, one behind the other: all of them are on their way, or none is.
         let first = self.conns.get(conn).from(from).sent + 1;
-        let (mut rest, mut arrivals) = (whole.clone(), Vec::new());
-        while !rest.payload.is_empty() {
-            let piece = split_piece(&mut rest, each);
+        let mut arrivals = Vec::new();
+        for piece in Train::cut(whole.clone(), each) {
             let Some((arrival, piece)) = self.decide(conn, from, piece) else { continue };
-            arrivals.push((arrival, self.rank(conn, from, arrival)));
+            arrivals.push(arrival);
             whole.window = piece.window;
         }
         debug_assert!(arrivals.is_empty() || first + arrivals.len() as u64 == self.conns.get(conn).from(from).sent + 1);
-        arrivals.reverse();
-        self.queue.push_pieces(Pieces { conn, from, first, whole, each, arrivals });
+        self.schedule_train(conn, from, first, Train::cut(whole, each), arrivals);
     }
 
     /// Puts a segment on its way.
@@ -228,13 +223,16 @@ impl World {
     /// The newest segment of its direction is on its way.
     fn schedule_arrival(&mut self, conn: ConnIndex, from: Side, arrival: Time, tcp: TcpSegment) {
         let n = self.conns.get(conn).from(from).sent;
-        self.schedule_nth_arrival(conn, from, n, arrival, tcp);
-    }
-
-    /// The same of the `n`-th segment of its direction.
-    fn schedule_nth_arrival(&mut self, conn: ConnIndex, from: Side, n: u64, arrival: Time, tcp: TcpSegment) {
         let rank = self.rank(conn, from, arrival);
         self.schedule(arrival, rank, Due::Packet { conn, from, n, tcp });
+    }
+
+    /// The segments of a train are on their way, from the `first` of their direction on.
+    fn schedule_train(&mut self, conn: ConnIndex, from: Side, first: u64, train: Train, arrivals: Vec<Time>) {
+        debug_assert!(arrivals.is_empty() || arrivals.len() == train.len());
+        let mut arrivals: Vec<_> = arrivals.into_iter().map(|at| (at, self.rank(conn, from, at))).collect();
+        arrivals.reverse();
+        self.queue.push_train(OnTheWay { conn, from, first, train, arrivals });
     }
 
     fn rank(&self, conn: ConnIndex, from: Side, arrival: Time) -> u32 {
@@ -254,7 +252,7 @@ impl World {
         let now = self.now();
         let direction = self.conns.get(segment.conn).from(segment.from);
         if !segment.in_order() {
-            direction.held.retain(|held| !bare(held));
+            direction.held.forget_acks();
         } else if direction.lost_since.is_none() {
             direction.lost_since = Some(now);
             let due = Due::GiveUp { conn: segment.conn, side: segment.from, since: now };
@@ -273,41 +271,51 @@ impl World {
         }
         let direction = self.conns.get(conn).from(from);
         let base = direction.base;
-        let held = std::mem::take(&mut direction.held);
-        let mut packets: Vec<_> = held.into_iter().map(|tcp| (None, tcp)).collect();
+        let mut trains: Vec<_> = direction.held.take().map(|train| (None, train)).collect();
         let leaves = match direction.lost_since.take() {
             Some(lost) => {
-                packets.extend(self.take_behind(conn, from, first.seq).into_iter().map(|(n, tcp)| (Some(n), tcp)));
+                trains.extend(self.take_behind(conn, from, first.seq).into_iter().map(|(n, train)| (Some(n), train)));
                 link::next_try(lost, now, first.flags.syn && !first.flags.ack)
             }
             None => now,
         };
-        packets.sort_by_key(|(_, tcp)| (tcp.seq.wrapping_sub(base).wrapping_add(1), !bare(tcp)));
         let mut last = leaves;
-        for (on_its_way, tcp) in packets {
-            let (segment, seq) = (self.facts(conn, from, &tcp), tcp.seq);
+        for (on_its_way, train) in by_sequence(trains, base) {
             match on_its_way {
                 Some(n) => {
                     let arrival = self.conns.get(conn).from(from).last_arrival;
-                    self.schedule_nth_arrival(conn, from, n, arrival, tcp);
+                    let arrivals = vec![arrival; train.len()];
+                    self.schedule_train(conn, from, n, train, arrivals);
                 }
-                None => {
-                    let effects = self.effects(segment);
-                    if self.turned_away(segment, effects.opening, &tcp) {
-                        continue;
-                    }
-                    let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { now });
-                    self.record_packet(segment, seq, Fate::Arrives(arrival));
-                    self.schedule_arrival(conn, from, arrival, tcp);
-                    last = last.max(arrival);
-                }
+                None => last = last.max(self.send_again(conn, from, train, leaves)),
             }
         }
         Some(last)
     }
 
-    /// Takes back what is on its way in a direction and must stay in order behind this sequence number.
-    fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, TcpSegment)> {
+    /// What was held leaves at `leaves`; but an acknowledgement now. Returns when the last arrives.
+    fn send_again(&mut self, conn: ConnIndex, from: Side, train: Train, leaves: Time) -> Time {
+        let first = self.conns.get(conn).from(from).sent + 1;
+        let mut arrivals = Vec::with_capacity(train.len());
+        for tcp in train.clone() {
+            let segment = self.facts(conn, from, &tcp);
+            let effects = self.effects(segment);
+            if self.turned_away(segment, effects.opening, &tcp) {
+                return leaves;
+            }
+            let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { self.now() });
+            self.record_packet(segment, tcp.seq, Fate::Arrives(arrival));
+            arrivals.push(arrival);
+        }
+        debug_assert_eq!(first + arrivals.len() as u64, self.conns.get(conn).from(from).sent + 1);
+        let last = arrivals.iter().copied().max().unwrap_or(leaves);
+        self.schedule_train(conn, from, first, train, arrivals);
+        last
+    }
+
+    /// Takes back what is on its way in a direction and must stay in order behind this sequence number, each train with the number of its
+    /// first.
+    fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, Train)> {
         let mut queue = std::mem::take(&mut self.queue);
         let is_behind = |tcp: &TcpSegment| tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order();
         let behind = queue.take_packets(conn, from, is_behind);
@@ -444,106 +452,5 @@ impl World {
         if !std::mem::replace(&mut state.up[side as usize], true) {
             local::note_on(state.host(side), local::Noted::Entry(What::ConnUp { conn, side }));
         }
-    }
-
-    /// Receivers that have room again, after they had advertised less than a segment, say so: the persist timer of a real TCP.
-    fn update_windows(&mut self) {
-        for (conn, side) in std::mem::take(&mut self.reopened) {
-            let waiting = {
-                let end = self.conns.look(conn).end(side).lock();
-                end.received.saturating_sub(end.read)
-            };
-            let room = RECEIVE_BUFFER.saturating_sub(waiting).min(u64::from(u16::MAX)) as u16;
-            let direction = self.conns.get(conn).from(side);
-            if direction.window < SEGMENT && room >= SEGMENT {
-                direction.window = room;
-                let update = self.make(conn, side, |segment| {
-                    segment.window = room;
-                    TcpFlags { ack: true, ..TcpFlags::default() }
-                });
-                self.send(conn, side, update);
-            }
-        }
-    }
-
-    /// The user of an end read while little room was left: the window may have to be updated.
-    pub(super) fn made_room(&mut self, conn: ConnIndex, side: Side) {
-        if self.conns.get(conn).from(side).window < SEGMENT && !self.reopened.contains(&(conn, side)) {
-            self.reopened.push((conn, side));
-        }
-    }
-}
-
-/// More segments of the usual size than this do not fit into a window.
-const MOST_ACKS: usize = 64;
-
-/// A kernel acknowledges every segment. Where a slow link makes them small, and thousands come in one moment, one acknowledgement says what
-/// all say; so of more than [`MOST_ACKS`] that leave an end together the last is kept.
-fn thin_out(packets: &mut Vec<Packet>) {
-    let end = |packet: &Packet| match &packet.payload {
-        Transport::Tcp(tcp) if bare(tcp) => Some((packet.src, tcp.src_port, packet.dst, tcp.dst_port)),
-        _ => None,
-    };
-    let mut left: FxHashMap<_, usize> = FxHashMap::default();
-    packets.iter().filter_map(end).for_each(|end| *left.entry(end).or_default() += 1);
-    left.retain(|_, many| *many > MOST_ACKS);
-    packets.retain(|packet| match end(packet).and_then(|end| left.get_mut(&end)) {
-        Some(left) => {
-            *left -= 1;
-            *left == 0
-        }
-        None => true,
-    });
-}
-
-/// Whether a segment only acknowledges.
-fn bare(tcp: &TcpSegment) -> bool {
-    tcp.payload.is_empty() && !tcp.flags.syn && !tcp.flags.fin && !tcp.flags.rst
-}
-
-/// An acknowledgement that was overtaken by a newer one says what the newer one said.
-pub(super) fn freshen(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
-    if !tcp.flags.ack {
-        return;
-    }
-    match direction.seen_ack {
-        Some((newest, ack, window)) if newest > n => (tcp.ack, tcp.window) = (ack, window),
-        _ => direction.seen_ack = Some((n, tcp.ack, tcp.window)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn packet(port: u16, ack: u32, payload: &'static [u8]) -> Packet {
-        let flags = TcpFlags { ack: true, ..TcpFlags::default() };
-        let tcp = TcpSegment { src_port: port, dst_port: 80, seq: 1, ack, flags, window: 9, payload: payload.into() };
-        let ip = std::net::Ipv4Addr::LOCALHOST.into();
-        Packet { src: ip, dst: ip, ttl: 64, payload: Transport::Tcp(tcp) }
-    }
-
-    fn acks(packets: &[Packet]) -> Vec<(u16, u32)> {
-        packets
-            .iter()
-            .filter_map(|packet| match &packet.payload {
-                Transport::Tcp(tcp) => Some((tcp.src_port, tcp.ack)),
-                Transport::Udp(_) => None,
-            })
-            .collect()
-    }
-
-    /// An end that acknowledges 65 segments at once does so once; one that acknowledges 64 is left alone, and so is data.
-    #[test]
-    fn of_too_many_acknowledgements_the_last_is_kept() {
-        let many = MOST_ACKS as u32;
-        let mut packets: Vec<_> = (0..=many).flat_map(|n| [packet(1, n, b""), packet(2, n, b"")]).collect();
-        packets.pop();
-        packets.insert(3, packet(1, 1, b"data"));
-        thin_out(&mut packets);
-        let (mut first, second): (Vec<_>, Vec<_>) = acks(&packets).into_iter().partition(|(port, _)| *port == 1);
-        assert_eq!(second, (0..many).map(|n| (2, n)).collect::<Vec<_>>());
-        first.sort_unstable();
-        assert_eq!(first, [(1, 1), (1, many)]);
     }
 }

@@ -1,10 +1,13 @@
-//! Windows, where the engine's sockets have none: stock turmoil's know neither acknowledgements nor windows of bytes.
+//! Windows, where the engine's sockets have none, or do not tell of them.
 //!
-//! The world is both kernels then. A segment leaves when its receiver has room for it ([`World::leave_in_turn`]); what was delivered
-//! is acknowledged by a segment that goes through the link model as any other ([`World::acknowledge`]); and a user writes no more
-//! than a send buffer holds ([`World::may_write`]). So a window a round trip is what passes, on both engines.
+//! Stock turmoil's know neither acknowledgements nor windows of bytes. The world is both kernels then. A segment leaves when its
+//! receiver has room for it ([`World::leave_in_turn`]); what was delivered is acknowledged by a segment that goes through the link
+//! model as any other ([`World::acknowledge`]); and a user writes no more than a send buffer holds ([`World::may_write`]). So a window
+//! a round trip is what passes, on both engines.
 //!
 //! Segments cannot be split on that engine: a write is a segment. Where a link wants them small, writes are.
+//!
+//! The other engine's sockets have windows, and do not say that one has opened again: the world does ([`World::update_windows`]).
 
 use bytes::BytesMut;
 use turmoil_net::{TcpFlags, TcpSegment};
@@ -13,8 +16,11 @@ use crate::history::{ConnIndex, Flags, Side};
 
 use super::Engine;
 use super::link::Segment;
-use super::segments::{RECEIVE_BUFFER, SEGMENT};
 use super::state::World;
+
+/// The receive buffer of the simulated kernel, and the largest segment that it sends.
+const RECEIVE_BUFFER: u64 = 64 * 1024;
+const SEGMENT: u16 = 1_460;
 
 /// The send buffer of the simulated kernel.
 const SEND_BUFFER: u64 = 64 * 1024;
@@ -102,6 +108,33 @@ impl World {
         let writer = self.conns.look(conn).end(from).lock().writer.take();
         if let Some(writer) = writer {
             writer.wake();
+        }
+    }
+
+    /// Receivers that have room again, after they had advertised less than a segment, say so: the persist timer of a real TCP.
+    pub(super) fn update_windows(&mut self) {
+        for (conn, side) in std::mem::take(&mut self.reopened) {
+            let waiting = {
+                let end = self.conns.look(conn).end(side).lock();
+                end.received.saturating_sub(end.read)
+            };
+            let room = RECEIVE_BUFFER.saturating_sub(waiting).min(u64::from(u16::MAX)) as u16;
+            let direction = self.conns.get(conn).from(side);
+            if direction.window < SEGMENT && room >= SEGMENT {
+                direction.window = room;
+                let update = self.make(conn, side, |segment| {
+                    segment.window = room;
+                    TcpFlags { ack: true, ..TcpFlags::default() }
+                });
+                self.send(conn, side, update);
+            }
+        }
+    }
+
+    /// The user of an end read while little room was left: the window may have to be updated.
+    pub(super) fn made_room(&mut self, conn: ConnIndex, side: Side) {
+        if self.conns.get(conn).from(side).window < SEGMENT && !self.reopened.contains(&(conn, side)) {
+            self.reopened.push((conn, side));
         }
     }
 }

@@ -12,10 +12,10 @@ use std::cell::Cell;
 use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Side, Time};
+use crate::world::acks::freshen;
 use crate::world::link::packets_first;
 use crate::world::local;
 use crate::world::queue::Due;
-use crate::world::segments::freshen;
 use crate::world::state::World;
 
 /// With fewer bytes than this on their way, the sender's buffer has room left: it is four times as large.

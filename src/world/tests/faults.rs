@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use super::*;
@@ -153,6 +153,24 @@ fn reset_reaches_both_ends_or_one() {
     let one = fault_on_idle(Fault::Reset { conn: first(), toward: Some("client".into()) });
     assert_eq!(one.len(), 1);
     assert!(one[0].starts_with("client 10") && one[0].ends_with("ConnectionReset"), "{one:?}");
+}
+
+/// The sequence number of a reset is that of what its end writes next: the reset comes before that, also where a partition held both.
+#[test]
+fn a_reset_that_was_held_comes_before_what_was_written_after_it() {
+    let hosts = (Host::from("client"), Host::from("server"));
+    let partition = Fault::Partition { hosts, toward: None, lasts: Some(secs(5)) };
+    let reset = Fault::Reset { conn: first(), toward: Some("server".into()) };
+    let subject = bare(count_bytes, |host| async move {
+        let mut stream = connect(&host).await;
+        for _ in 0..2 {
+            sleep(secs(2)).await;
+            stream.write_all(&[7; 10]).await.unwrap();
+        }
+        std::future::pending::<()>().await;
+    });
+    let said = said(&history(&subject, &plan([(1_000, partition), (3_000, reset)])), true);
+    assert!(said.iter().any(|line| line.ends_with("10 bytes, ConnectionReset")), "{said:?}");
 }
 
 /// Says each second what it hears, over one connection.
@@ -325,6 +343,40 @@ fn slow_limits_bandwidth_segments_and_window() {
     let done = when(&said, "100000 bytes, eof").unwrap();
     // A window of 1,000 bytes a round trip of 7 to 50 ms, and at most 10,000 bytes a second.
     assert!((10_000..20_000).contains(&done), "{said:?}");
+}
+
+/// Segments of a byte are lost where they leave and where they arrive, and acknowledgements between them; all of it comes, in order.
+#[test]
+fn small_segments_that_were_held_come_in_order() {
+    let place = Place::Conn(first());
+    let by = SlowBy { bandwidth: Some(5_000), segment: Some(1), window: None, latency: Some(ms(200)) };
+    let slow = Fault::Slow { place, toward: None, by, lasts: None };
+    let stall = || Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(1_500)) };
+    let told: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
+    let expected = told.clone();
+    let server = move |host: HostContext| {
+        let expected = expected.clone();
+        async move {
+            let mut stream = host.env.net.listen(&server()).await.unwrap().accept().await.unwrap();
+            let mut heard = vec![0; expected.len()];
+            stream.read_exact(&mut heard).await.unwrap();
+            say(&host, if heard == expected { "all of it" } else { "something else" });
+            std::future::pending::<()>().await;
+        }
+    };
+    let client = move |host: HostContext| {
+        let told = told.clone();
+        async move {
+            let mut stream = connect(&host).await;
+            for piece in told.chunks(2_000) {
+                stream.write_all(piece).await.unwrap();
+                sleep(ms(300)).await;
+            }
+            std::future::pending::<()>().await;
+        }
+    };
+    let said = said(&history(&bare(server, client), &plan([(10, slow), (600, stall()), (3_000, stall())])), true);
+    assert!(when(&said, "all of it").is_some(), "{said:?}");
 }
 
 #[test]

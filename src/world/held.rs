@@ -1,0 +1,163 @@
+//! What faults hold in a direction, as trains: a stall may hold tens of thousands of small segments.
+
+use bytes::BytesMut;
+use turmoil_net::TcpSegment;
+
+use super::acks::bare;
+use super::train::Train;
+
+/// How many trains, from the newest on, a segment may join: of what is held where it arrives, of what is held where it leaves, and an
+/// acknowledgement behind them.
+const MAY_GROW: usize = 3;
+
+/// What faults hold in a direction, in the order in which the first segment of each train was held.
+#[derive(Default)]
+pub(super) struct Held(Vec<Joining>);
+
+impl Held {
+    /// Holds one more segment. It joins no train that an RST came behind: that has the sequence number of what its sender writes next.
+    pub fn push(&mut self, tcp: TcpSegment) {
+        let newest = self.0.iter_mut().rev().take(MAY_GROW).take_while(|train| !train.first.flags.rst);
+        if !newest.into_iter().any(|train| train.join(&tcp)) {
+            self.0.push(Joining { first: tcp, joined: BytesMut::new() });
+        }
+    }
+
+    /// Lets go of acknowledgements.
+    pub fn forget_acks(&mut self) {
+        self.0.retain(|train| !bare(&train.first));
+    }
+
+    /// What was held first.
+    pub fn first(&self) -> Option<&TcpSegment> {
+        self.0.first().map(|train| &train.first)
+    }
+
+    /// How many bytes of payload are held.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(Joining::bytes).sum()
+    }
+
+    /// Whether an RST is held.
+    pub fn has_reset(&self) -> bool {
+        self.0.iter().any(|train| train.first.flags.rst)
+    }
+
+    /// Lets go of all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Hands all on.
+    pub fn take(&mut self) -> impl Iterator<Item = Train> + use<> {
+        std::mem::take(&mut self.0).into_iter().map(Joining::closed)
+    }
+}
+
+/// A train that grows.
+struct Joining {
+    first: TcpSegment,
+    joined: BytesMut,
+}
+
+impl Joining {
+    fn bytes(&self) -> usize {
+        self.first.payload.len() + self.joined.len()
+    }
+
+    /// Takes a segment in, if it follows the last, and says nothing else than the first. A FIN stays alone. Returns whether it did.
+    fn join(&mut self, next: &TcpSegment) -> bool {
+        let (each, len) = (self.first.payload.len(), next.payload.len());
+        let follows = next.seq == self.first.seq.wrapping_add(self.bytes() as u32);
+        let alike = (next.ack, next.window, next.flags) == (self.first.ack, self.first.window, self.first.flags);
+        let fits = (1..=each).contains(&len) && self.joined.len().is_multiple_of(each) && !next.flags.fin;
+        let joins = follows && alike && fits;
+        if joins {
+            self.joined.extend_from_slice(&next.payload);
+        }
+        joins
+    }
+
+    fn closed(self) -> Train {
+        let Self { first, joined } = self;
+        let each = first.payload.len();
+        if joined.is_empty() {
+            return Train::alone(first);
+        }
+        let mut payload = BytesMut::with_capacity(each + joined.len());
+        payload.extend_from_slice(&first.payload);
+        payload.extend_from_slice(&joined);
+        Train::cut(TcpSegment { payload: payload.freeze(), ..first }, each)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(seq: u32, payload: &'static str) -> TcpSegment {
+        let flags = turmoil_net::TcpFlags { ack: true, ..Default::default() };
+        TcpSegment { src_port: 1, dst_port: 2, seq, ack: 7, flags, window: 9, payload: payload.as_bytes().into() }
+    }
+
+    fn with(mut tcp: TcpSegment, change: impl Fn(&mut TcpSegment)) -> TcpSegment {
+        change(&mut tcp);
+        tcp
+    }
+
+    /// The trains that are made of these, each as its segments.
+    fn held(segments: impl IntoIterator<Item = TcpSegment>) -> Vec<Vec<(u32, String)>> {
+        let mut held = Held::default();
+        segments.into_iter().for_each(|tcp| held.push(tcp));
+        let told = |tcp: TcpSegment| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned());
+        held.take().map(|train| train.map(told).collect()).collect()
+    }
+
+    #[test]
+    fn what_follows_joins_and_comes_out_as_it_went_in() {
+        let trains = held([segment(u32::MAX, "ab"), segment(1, "cd"), segment(3, "e"), segment(4, "fg")]);
+        assert_eq!(trains[0], [(u32::MAX, "ab".into()), (1, "cd".into()), (3, "e".into())]);
+        assert_eq!(trains[1], [(4, "fg".into())], "nothing joins behind a shorter one");
+        assert_eq!(trains.len(), 2);
+    }
+
+    #[test]
+    fn what_is_not_alike_does_not_join() {
+        let next = || segment(12, "cd");
+        let others = [
+            segment(13, "cd"),
+            segment(10, "ab"),
+            segment(12, ""),
+            segment(12, "cde"),
+            with(next(), |tcp| tcp.flags.fin = true),
+            with(next(), |tcp| tcp.ack = 8),
+            with(next(), |tcp| tcp.window = 1),
+        ];
+        for other in others {
+            assert_eq!(held([segment(10, "ab"), other.clone()]).len(), 2, "{other:?}");
+        }
+        assert_eq!(held([segment(10, "ab"), next()]).len(), 1);
+        assert_eq!(held([segment(10, ""), segment(10, "")]).len(), 2, "acknowledgements");
+        assert_eq!(held([with(segment(10, "ab"), |tcp| tcp.flags.fin = true), next()]).len(), 2, "behind a FIN");
+    }
+
+    /// What comes out of a slow link and what goes into it are held in turns, and acknowledgements between them.
+    #[test]
+    fn two_trains_grow_at_once() {
+        let turns = (0..100).flat_map(|n| [segment(n, "a"), segment(1_000 + n, "b")]);
+        assert_eq!(held(turns.clone()).len(), 2);
+        let mut held = Held::default();
+        for tcp in turns {
+            held.push(tcp);
+            held.forget_acks();
+            held.push(segment(5_000, ""));
+        }
+        assert_eq!((held.bytes(), held.take().count()), (200, 3));
+    }
+
+    #[test]
+    fn nothing_joins_across_a_reset() {
+        let reset = with(segment(12, ""), |tcp| tcp.flags.rst = true);
+        assert_eq!(held([segment(10, "ab"), reset, segment(12, "cd"), segment(14, "ef")]).len(), 3);
+    }
+}
