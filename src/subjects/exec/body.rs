@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::reading::sum;
+use super::sum::Sum;
 use super::web::{self, WebSetup};
 use crate::history::{Call, Stream};
 use crate::protocols::exec::client::{Body, Client, Failure, HttpRequest};
@@ -32,7 +32,9 @@ pub(super) struct Wanted {
 /// Asks for all of it at once. Says what it came to: `closed: h7 500 bytes 0f3a…`.
 pub(super) async fn whole(client: &Client, wanted: &Wanted) -> Result<String, Failure> {
     let response = client.http(HttpRequest::get(&wanted.url)).await?;
-    Ok(format!("closed: {}", sum(&wanted.stream, &response.body)))
+    let mut sum = Sum::default();
+    sum.put(response.body);
+    Ok(format!("closed: {}", sum.told(&wanted.stream)))
 }
 
 /// How the user reads a body.

@@ -2,7 +2,7 @@
 //!
 //! - [`operations`]: what a user can ask for. What processes really do stands in `[process.NAME]`
 //!   ([`world::process`](crate::world::process)).
-//! - `user`: the user of a client, who records what came of it; `follow`, `reading`: what it hears and reads of a process.
+//! - `user`: the user of a client, who records what came of it; `follow`, `reading`, `sum`: what it hears and reads of a process.
 //! - `web`: the HTTP server behind the exec server, on a host of its own; `body`: what a user hears of it; `burden`: how long
 //!   its link takes for that.
 //! - `properties`: what must hold on top of the generic properties.
@@ -32,6 +32,7 @@ pub mod limits;
 pub mod operations;
 mod properties;
 mod reading;
+mod sum;
 pub mod tables;
 mod user;
 pub mod web;

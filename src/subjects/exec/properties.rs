@@ -30,10 +30,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bytes::BufMut;
-
 use super::follow;
-use super::reading::sum;
+use super::sum::Sum;
 use super::web;
 use crate::history::{Call, Content, Ending, Stream, Time, What};
 use crate::property::{Broken, Evidence, GIVEN_UP, Property};
@@ -226,9 +224,9 @@ type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a Content>>;
 fn untrue(sums: &str, truth: &Truth<'_>) -> Option<String> {
     sums.split(", ").filter(|told| !told.is_empty()).find_map(|told| {
         let stream = Stream::from(told.split(' ').next()?);
-        let mut printed = Vec::new();
+        let mut printed = Sum::default();
         truth.get(&stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
-        let really = sum(&stream, &printed);
+        let really = printed.told(&stream);
         (told != really).then(|| format!("it read {told}, and really there was {really}"))
     })
 }

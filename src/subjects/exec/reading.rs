@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::follow::part;
-use crate::history::{Digest, Stream};
+use super::sum::Sum;
+use crate::history::Stream;
 use crate::protocols::exec::client::{Failure, Process};
 use crate::protocols::exec::wire::process::{OutputStream, ReadResult};
 
@@ -49,7 +50,7 @@ pub(super) fn told(read: &ReadResult) -> String {
 /// `closed: p1/stdout 340 bytes 0f3a…, p1/stderr 0 bytes …`.
 pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duration) -> Result<String, Failure> {
     let until = Instant::now() + wait;
-    let mut read: BTreeMap<OutputStream, Vec<u8>> = BTreeMap::new();
+    let mut read: BTreeMap<OutputStream, Sum> = BTreeMap::new();
     let (mut last, mut chunk, mut skipped) = (0, 0, 0);
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -64,7 +65,7 @@ pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duratio
             }
             skipped += found.seq - chunk - 1;
             (last, chunk) = (found.seq, found.seq);
-            read.entry(found.stream).or_default().extend_from_slice(&found.chunk.0);
+            read.entry(found.stream).or_default().put(&found.chunk.0[..]);
         }
         if answer.closed {
             // Behind the last chunk come exit and close, or the close alone: then the exit is one of those that were skipped.
@@ -87,14 +88,7 @@ fn says_nothing_new(answer: &ReadResult, after: u64) -> bool {
     answer.chunks.is_empty() && !answer.closed && answer.next_seq <= after + 1
 }
 
-fn sums(name: &Stream, read: &BTreeMap<OutputStream, Vec<u8>>) -> String {
-    let sum = |(stream, bytes): (&OutputStream, &Vec<u8>)| sum(&part(&name.0, *stream), bytes);
-    read.iter().map(sum).collect::<Vec<_>>().join(", ")
-}
-
-/// What bytes of a stream come to.
-pub(super) fn sum(stream: &Stream, bytes: &[u8]) -> String {
-    let mut digest = Digest::default();
-    digest.bytes(bytes);
-    format!("{stream} {} bytes {digest}", bytes.len())
+fn sums(name: &Stream, read: &BTreeMap<OutputStream, Sum>) -> String {
+    let told = |(stream, sum): (&OutputStream, &Sum)| sum.told(&part(&name.0, *stream));
+    read.iter().map(told).collect::<Vec<_>>().join(", ")
 }
