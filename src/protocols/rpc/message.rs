@@ -85,8 +85,8 @@ struct Envelope {
 }
 
 /// The same on its way out: what it carries may be long, and is not copied before it is written.
-#[derive(Default, Serialize)]
-struct Outgoing<'m> {
+#[derive(Serialize)]
+struct Outgoing<'m, C: Serialize + ?Sized> {
     #[serde(skip_serializing_if = "Option::is_none")]
     jsonrpc: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,11 +94,22 @@ struct Outgoing<'m> {
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'m str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    params: Option<&'m RawValue>,
+    params: Option<&'m C>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'m RawValue>,
+    result: Option<&'m C>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'m ErrorBody>,
+}
+
+impl<'m, C: Serialize + ?Sized> Outgoing<'m, C> {
+    const EMPTY: Self = Self { jsonrpc: None, id: None, method: None, params: None, result: None, error: None };
+
+    /// Writes it out; what it carries has about `weight` bytes.
+    fn written(&self, weight: usize) -> String {
+        let mut text = Vec::with_capacity(weight + ENVELOPE);
+        serde_json::to_writer(&mut text, self).expect("what is sent is plain data");
+        String::from_utf8(text).expect("JSON is text")
+    }
 }
 
 /// A result that is there, also where it is `null`.
@@ -180,19 +191,27 @@ impl Message {
     }
 
     fn written(&self, jsonrpc: Option<&'static str>) -> String {
-        let empty = Outgoing { jsonrpc, ..Outgoing::default() };
+        let empty = Outgoing { jsonrpc, ..Outgoing::EMPTY };
         let outgoing = match self {
             Self::Request { id, method, params } => {
                 Outgoing { id: Some(id), method: Some(method), params: params.as_deref(), ..empty }
             }
             Self::Notification { method, params } => Outgoing { method: Some(method), params: params.as_deref(), ..empty },
-            Self::Response { id, result } => Outgoing { id: Some(id), result: Some(result), ..empty },
+            Self::Response { id, result } => Outgoing { id: Some(id), result: Some(&**result), ..empty },
             Self::Error { id, error } => Outgoing { id: Some(id), error: Some(error), ..empty },
         };
-        let mut text = Vec::with_capacity(self.weight() + ENVELOPE);
-        serde_json::to_writer(&mut text, &outgoing).expect("an envelope is plain data");
-        String::from_utf8(text).expect("JSON is text")
+        outgoing.written(self.weight())
     }
+}
+
+/// The answer to a request as it stands in a frame, without a version: written at once, where nobody looks at the message.
+pub fn response_text(id: &RequestId, result: &impl Serialize) -> String {
+    Outgoing { id: Some(id), result: Some(result), ..Outgoing::EMPTY }.written(0)
+}
+
+/// The same of a notification.
+pub fn notification_text(method: &str, params: &impl Serialize) -> String {
+    Outgoing { method: Some(method), params: Some(params), ..Outgoing::EMPTY }.written(0)
 }
 
 /// How many values a JSON text holds, without reading it: itself, one behind each colon, and in an array one more than it has
@@ -297,6 +316,13 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"no","data":["1.0.0"]}}"#;
         assert_eq!(message.to_versioned_text(), text);
         assert_eq!(Message::parse(text.as_bytes()).unwrap().to_versioned_text(), text);
+    }
+
+    #[test]
+    fn what_is_written_at_once_is_the_same() {
+        let (id, carried) = (RequestId::Text("a".into()), ("\"", [1.5, 2.0]));
+        assert_eq!(response_text(&id, &carried), Message::response(id, &carried).to_text());
+        assert_eq!(notification_text("m", &carried), Message::notification("m", &carried).to_text());
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod link;
 mod message;
 
 pub use limits::WireLimits;
-pub use message::{ErrorBody, Malformed, Message, RequestId, read};
+pub use message::{ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text};
 
 pub(in crate::protocols) use door::{Entered, enter};
 pub(in crate::protocols) use link::{Heard, Link, Lost};

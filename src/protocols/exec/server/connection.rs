@@ -25,7 +25,7 @@ use crate::net::{ConnId, Stream};
 use crate::protocols::counted::Counted;
 use crate::protocols::exec::wire::process::{Closed, Exited, Output};
 use crate::protocols::exec::wire::session::{InitializeParams, InitializeResult};
-use crate::protocols::exec::wire::{Message, RequestId, code, method, read};
+use crate::protocols::exec::wire::{Message, RequestId, code, method, notification_text, read, response_text};
 use crate::protocols::rpc::{Entered, Heard, Link, Lost, enter};
 
 /// How long the last words to a client that broke the protocol may take to be heard.
@@ -145,7 +145,7 @@ impl Conversation {
                 Heard::Room => {}
             },
             () = self.wake.notified() => {}
-            message = self.fetches.next(), if room => self.link.send(&message),
+            text = self.fetches.next(), if room => self.link.send_text(text),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
         let late = !matches!(self.stage, Stage::Ready(_)) && self.deadline <= Instant::now();
@@ -222,10 +222,10 @@ impl Conversation {
             }
         };
         match asked {
-            Ok(Asked::Answered(message)) => self.link.send(&message),
+            Ok(Asked::Answered(text)) => self.link.send_text(text),
             Ok(Asked::Waits(waiting)) => self.waiting.push((id, waiting)),
             Ok(Asked::Fetched) => {}
-            Err(refusal) => self.link.send(&refusal.answer(id)),
+            Err(refusal) => self.link.send_text(refusal.answer(id)),
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ impl Conversation {
         // From the attach on events are sent: what happened before the answer stands before it.
         self.send_events()?;
         let result = InitializeResult { session_id: kept.id.clone() };
-        Ok(Ok(Asked::Answered(Message::response(id.clone(), &result))))
+        Ok(Ok(Asked::Answered(response_text(id, &result))))
     }
 
     fn refused(&self, refusal: &Refusal) {
@@ -269,8 +269,8 @@ impl Conversation {
         for (id, mut waiting) in std::mem::take(&mut self.waiting) {
             let answer = if self.link.has_room() { self.try_again(&kept, &id, &mut waiting, &writes) } else { None };
             match answer {
-                Some(Ok(message)) => self.link.send(&message),
-                Some(Err(refusal)) => self.link.send(&refusal.answer(id)),
+                Some(Ok(text)) => self.link.send_text(text),
+                Some(Err(refusal)) => self.link.send_text(refusal.answer(id)),
                 None => {
                     writes.extend(waiting.writes_to().cloned());
                     self.waiting.push((id, waiting));
@@ -294,9 +294,9 @@ impl Conversation {
                 if event.what == What::Closed {
                     kept.changed(); // from now on the process is kept for its retention
                 }
-                self.link.send(&notification(&process, event));
+                self.link.send_text(notification(&process, event));
             }
-            fetched.into_iter().for_each(|message| self.link.send(&message));
+            fetched.into_iter().for_each(|text| self.link.send_text(text));
         }
         Ok(false)
     }
@@ -351,13 +351,13 @@ impl Conversation {
 }
 
 /// How an event stands on the wire.
-fn notification(process: &ProcessId, event: Event) -> Message {
+fn notification(process: &ProcessId, event: Event) -> String {
     let (process_id, seq) = (process.as_str().to_owned(), event.seq);
     match event.what {
         What::Output(stream, bytes) => {
-            Message::notification(method::OUTPUT, &Output { process_id, seq, stream, chunk: bytes.into() })
+            notification_text(method::OUTPUT, &Output { process_id, seq, stream, chunk: bytes.into() })
         }
-        What::Exited(exit_code) => Message::notification(method::EXITED, &Exited { process_id, seq, exit_code }),
-        What::Closed => Message::notification(method::CLOSED, &Closed { process_id, seq }),
+        What::Exited(exit_code) => notification_text(method::EXITED, &Exited { process_id, seq, exit_code }),
+        What::Closed => notification_text(method::CLOSED, &Closed { process_id, seq }),
     }
 }

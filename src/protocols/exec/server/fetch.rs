@@ -26,7 +26,7 @@ use super::refusal::Refusal;
 use crate::net::{Endpoint, Net};
 use crate::protocols::counted::Counted;
 use crate::protocols::exec::wire::http::{BodyDelta, Header, HttpParams, HttpResult, TOO_LATE};
-use crate::protocols::exec::wire::{Message, RequestId, method};
+use crate::protocols::exec::wire::{RequestId, method, notification_text, response_text};
 use crate::resume::EVER;
 
 /// How many messages of all requests of a connection may wait for room on it.
@@ -46,7 +46,7 @@ pub(super) struct Fetches {
 
 /// What goes to the client.
 struct Fetched {
-    message: Message,
+    text: String,
     /// The request that is over with this.
     over: Option<String>,
 }
@@ -87,23 +87,23 @@ impl Fetches {
         Ok(())
     }
 
-    /// The next message for the client. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Message {
+    /// The next message for the client, written out. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> String {
         let fetched = self.queue.recv().await.expect("there is a sender as long as there is this");
         self.taken(fetched)
     }
 
     /// The same, if there is one.
-    pub(super) fn try_next(&mut self) -> Option<Message> {
+    pub(super) fn try_next(&mut self) -> Option<String> {
         let fetched = self.queue.try_recv().ok()?;
         Some(self.taken(fetched))
     }
 
-    fn taken(&mut self, fetched: Fetched) -> Message {
+    fn taken(&mut self, fetched: Fetched) -> String {
         if let Some(over) = fetched.over {
             self.live.remove(&over);
         }
-        fetched.message
+        fetched.text
     }
 
     /// The connection is over.
@@ -229,7 +229,7 @@ impl Fetch {
                 done: last,
                 error: error.clone().filter(|_| last),
             };
-            self.send(Message::notification(method::HTTP_BODY, &delta), last).await;
+            self.send(notification_text(method::HTTP_BODY, &delta), last).await;
             if data.is_empty() {
                 return;
             }
@@ -237,23 +237,23 @@ impl Fetch {
     }
 
     async fn answer(&self, result: Result<HttpResult, Failed>, over: bool) {
-        let message = match result {
+        let text = match result {
             Ok(result) => {
                 crate::milestone!("exec.http.responded", status = u64::from(result.status));
-                Message::response(self.id.clone(), &result)
+                response_text(&self.id, &result)
             }
             Err(failed) => {
                 crate::milestone!("exec.http.failed");
                 Refusal::HttpFailed(failed.to_string()).answer(self.id.clone())
             }
         };
-        self.send(message, over).await;
+        self.send(text, over).await;
     }
 
-    async fn send(&self, message: Message, over: bool) {
+    async fn send(&self, text: String, over: bool) {
         let over = over.then(|| self.request_id.clone());
         // Where nobody is there to take it, this task is about to end, too.
-        let _ = self.sender.send(Fetched { message, over }).await;
+        let _ = self.sender.send(Fetched { text, over }).await;
     }
 }
 

@@ -54,8 +54,8 @@ impl Refusal {
     }
 
     /// The answer to the request of this id.
-    pub(super) fn answer(&self, id: RequestId) -> Message {
-        Message::error(id, self.code(), self.to_string())
+    pub(super) fn answer(&self, id: RequestId) -> String {
+        Message::error(id, self.code(), self.to_string()).to_text()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::protocols::exec::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams, TerminateResult, WriteParams,
     WriteResult,
 };
-use crate::protocols::exec::wire::{Message, RequestId, method, read};
+use crate::protocols::exec::wire::{RequestId, method, read, response_text};
 
 /// How long the ids may be that a client chooses.
 const LONGEST_ID: usize = 256;
@@ -32,7 +32,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// What becomes of a request that is not refused.
 pub(super) enum Asked {
     /// This is the answer.
-    Answered(Message),
+    Answered(String),
     /// It is set aside.
     Waits(Waiting),
     /// It was sent on, and the answer comes with what comes back.
@@ -68,7 +68,7 @@ impl Waiting {
 }
 
 /// An answer, unless there is none yet.
-type Answer = Option<Result<Message, Refusal>>;
+type Answer = Option<Result<String, Refusal>>;
 
 impl Conversation {
     /// Handles a request of a client whose handshake is over.
@@ -180,18 +180,18 @@ impl Conversation {
                 let read = core.read(self.conn, process, Reading { after: *after, max: *max, may_wait });
                 let read = read.transpose()?;
                 drop(core); // an answer may be long
-                Some(read.map(|result| Message::response(id.clone(), &result)))
+                Some(read.map(|result| response_text(id, &result)))
             }
             Waiting::Write { process, write, bytes } => {
                 if writes.contains(process) {
                     return None;
                 }
                 let written = core.write(self.conn, process, write.as_deref(), bytes).transpose()?;
-                Some(written.map(|status| Message::response(id.clone(), &WriteResult { status })))
+                Some(written.map(|status| response_text(id, &WriteResult { status })))
             }
             Waiting::Start { process, start } => {
                 let result = StartResult { process_id: process.as_str().to_owned() };
-                Some(core.outcome(*start)?.map(|()| Message::response(id.clone(), &result)))
+                Some(core.outcome(*start)?.map(|()| response_text(id, &result)))
             }
         }
     }
@@ -224,7 +224,7 @@ impl Conversation {
 }
 
 fn answered(id: &RequestId, result: &impl Serialize) -> Asked {
-    Asked::Answered(Message::response(id.clone(), result))
+    Asked::Answered(response_text(id, result))
 }
 
 fn process_id(id: &str) -> Result<ProcessId, Refusal> {

@@ -15,7 +15,7 @@ pub mod http;
 pub mod process;
 pub mod session;
 
-pub use crate::protocols::rpc::{ErrorBody, Malformed, Message, RequestId, read};
+pub use crate::protocols::rpc::{ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text};
 pub use base64::Base64;
 
 /// The numbers of errors.
