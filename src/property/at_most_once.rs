@@ -2,7 +2,8 @@
 //! come in the order of issue.
 //!
 //! An operation is taken for mutating if one of its verb took effect in the run. Opening a stream acknowledges. An answer that begins with `refused`
-//! or `queued` acknowledges nothing. The calls of two hosts have no order among each other. Call 0 stands for an effect whose call the
+//! or `queued` acknowledges nothing. The calls of two hosts have no order among each other, nor
+//! have those of two lives of one host: what a client that died had sent may take effect after what the next one asked. Call 0 stands for an effect whose call the
 //! outside world cannot tell.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         return;
     }
     let mut first: BTreeMap<Call, Time> = BTreeMap::new();
-    let mut newest: BTreeMap<(&str, &str), &CallFacts<'_>> = BTreeMap::new();
+    let mut newest: BTreeMap<(&str, usize, &str), &CallFacts<'_>> = BTreeMap::new();
     for effect in effects() {
         let Some(call) = facts.call(effect.call) else {
             let (at, moment) = (effect.at, moment(None, effect.at));
@@ -32,7 +33,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             continue;
         }
         first.insert(effect.call, effect.at);
-        let newest = newest.entry((call.host, effect.target)).or_insert(call);
+        let newest = newest.entry((call.host, call.life, effect.target)).or_insert(call);
         if newest.call > call.call {
             let (at, moment) = (effect.at, moment(None, effect.at));
             broken.other(at, format!("{}: it took effect on {} after {} {moment}", call.name(), effect.target, newest.name()));
@@ -108,6 +109,13 @@ mod tests {
         assert_eq!(told.breaks("at_most_once"), ["call 2 (add): it took effect on c1 after call 3 (add) (at 0.160 s)"]);
         adds().asked(3, 20).effect(3, 150, "c2").effect(2, 160, "c1").holds("at_most_once");
         adds().by("client2").asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1").holds("at_most_once");
+    }
+
+    #[test]
+    fn what_an_earlier_life_of_a_client_had_sent_may_take_effect_after_what_the_next_one_asked() {
+        let told = |died: Told| died.asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
+        told(adds().died("client", 15)).holds("at_most_once");
+        assert_eq!(told(adds().died("server", 15)).breaks("at_most_once").len(), 1);
     }
 
     #[test]

@@ -25,6 +25,11 @@ pub struct CallFacts<'a> {
     pub at: Time,
     /// On which host.
     pub host: &'a str,
+    /// The number of the schedule's step that asked for it, if one did: calls are numbered by the order in which a run reaches
+    /// their steps, which may be another one in another run of the same schedule.
+    pub step: Option<usize>,
+    /// How often its host had died before: the lives of a host are different clients.
+    pub life: usize,
     /// What is promised of it.
     pub class: Class,
     /// What was asked for.

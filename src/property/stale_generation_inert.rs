@@ -7,16 +7,18 @@
 //! - what is still open in one run, and ended so late in the other that it may yet have ended: then only the items that both saw
 //!   must agree;
 //! - what a call was answered that may fail with its connection, and why it failed: only whether it did;
-//! - what came of a call that was asked for at another moment, in the wake of something that came earlier or later, and what streams
-//!   said from then on: what it asks for may be another thing by then, and others may hear of it;
+//! - what users saw after they *parted*: after a call was asked for at different moments in the two runs, because it waits for
+//!   something that came earlier in one of them; or after a call was answered differently because one user was ahead of the other when
+//!   it was asked: it had seen of a stream what the other had, and more, and the other saw something of it later. From then on the
+//!   two runs may differ in what is asked for, and others may see it, too;
 //! - what came of a call that its user gave up in one run: in the other the answer may have come a moment before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Buf;
 
-use crate::history::{Class, Ending, Time, What};
+use crate::history::{Call, Class, Ending, Stream, Time, What};
 
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::justified_failure::{failures, is_grey};
@@ -30,26 +32,91 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     if steps(facts) != steps(&twin) || is_grey(facts) || is_grey(&twin) {
         return;
     }
-    let key = |view: &View<'_>| (view.stream.clone(), view.host.to_owned(), view.opened.map(|(.., call)| call));
-    let others: BTreeMap<_, _> = twin.views.iter().map(|view| (key(view), view)).collect();
-    let parted = parted(facts, &twin);
+    let others: BTreeMap<_, _> = twin.views.iter().map(|view| (key(&twin, view), view)).collect();
+    let calls: Vec<_> = facts.calls.iter().filter_map(|call| Some((call, same_call(&twin, call)?))).collect();
+    let parted = parted((facts, &twin), &calls);
     for view in &facts.views {
-        if let Some(other) = others.get(&key(view)) {
+        if let Some(other) = others.get(&key(facts, view)) {
             compare_views((facts, view), (&twin, other), parted, broken);
         }
     }
-    for call in &facts.calls {
-        if let Some(other) = twin.call(call.call) {
-            compare_calls((facts, call), (&twin, other), broken);
-        }
+    for (call, other) in calls {
+        compare_calls((facts, call), (&twin, other), parted, broken);
     }
 }
 
-/// When the users of both runs ceased to ask for the same: the first moment at which a call was asked for in one, and in the other
-/// at another.
-fn parted(facts: &Facts<'_>, twin: &Facts<'_>) -> Time {
-    let moments = facts.calls.iter().filter_map(|call| Some((call.at, twin.call(call.call)?.at)));
-    moments.filter(|(here, there)| here != there).map(|(here, there)| here.min(there)).min().unwrap_or(Time(u64::MAX))
+/// The call of another run that the same step asked for.
+fn same_call<'t, 'a>(twin: &'t Facts<'a>, call: &CallFacts<'_>) -> Option<&'t CallFacts<'a>> {
+    match call.step {
+        Some(_) => twin.calls.iter().find(|other| other.step == call.step),
+        None => twin.call(call.call),
+    }
+}
+
+/// What a view is known by in both runs: its stream, its host, and the step that opened it.
+fn key<'v>(facts: &Facts<'_>, view: &'v View<'_>) -> (&'v Stream, &'v str, Option<(Option<usize>, Call)>) {
+    let opener = view.opened.map(|(.., call)| match facts.call(call).and_then(|call| call.step) {
+        Some(step) => (Some(step), Call(0)),
+        None => (None, call),
+    });
+    (view.stream, view.host, opener)
+}
+
+/// When the users of both runs parted.
+fn parted((facts, twin): (&Facts<'_>, &Facts<'_>), calls: &[(&CallFacts<'_>, &CallFacts<'_>)]) -> Time {
+    let parts = |(here, there): &&(&CallFacts<'_>, &CallFacts<'_>)| {
+        here.at != there.at || differs(here, there) && is_ahead((facts, here), (twin, there))
+    };
+    calls.iter().filter(parts).map(|(here, there)| here.at.min(there.at)).min().unwrap_or(Time(u64::MAX))
+}
+
+/// Whether users were only ahead of each other when they asked for the same: what one had seen of a stream begins with what the
+/// other had, for every stream. Of at least one stream, one had seen more; of each such stream, the other saw something later.
+fn is_ahead((facts, call): (&Facts<'_>, &CallFacts<'_>), (others, twin): (&Facts<'_>, &CallFacts<'_>)) -> bool {
+    let (here, there) = (Sight::of(facts, call), Sight::of(others, twin));
+    let streams: BTreeSet<_> = here.before.keys().chain(there.before.keys()).copied().collect();
+    let seen = |sight: &Sight<'_>, stream: &Stream| sight.before.get(stream).map_or(&[][..], Vec::as_slice).to_vec();
+    let mut some_ahead = false;
+    for stream in streams {
+        let (here_saw, there_saw) = (seen(&here, stream), seen(&there, stream));
+        let behind = if here_saw.len() < there_saw.len() { &here } else { &there };
+        let (less, more) = if here_saw.len() < there_saw.len() { (here_saw, there_saw) } else { (there_saw, here_saw) };
+        let is_ahead = less.len() < more.len();
+        if !more.starts_with(&less) || is_ahead && !behind.later.contains(stream) {
+            return false;
+        }
+        some_ahead |= is_ahead;
+    }
+    some_ahead
+}
+
+/// What a user had seen when it asked for something: of each stream, what it saw besides items, in order. Items need no look:
+/// `gap_free` has them in order.
+struct Sight<'a> {
+    before: BTreeMap<&'a Stream, Vec<String>>,
+    /// The streams of which it saw something later.
+    later: BTreeSet<&'a Stream>,
+}
+
+impl<'a> Sight<'a> {
+    fn of(facts: &Facts<'a>, call: &CallFacts<'_>) -> Self {
+        let mut sight = Self { before: BTreeMap::new(), later: BTreeSet::new() };
+        let events = facts.evidence.history.events.iter().enumerate();
+        for (index, event) in events.filter(|(_, event)| event.host.as_ref().is_some_and(|host| host.as_str() == call.host)) {
+            let (stream, saw) = match &event.what {
+                What::Opened { stream, .. } => (stream, "opened".to_owned()),
+                What::StreamEnded { stream, ending } => (stream, format!("{ending:?}")),
+                What::Saw { stream, what } => (stream, what.clone()),
+                _ => continue,
+            };
+            if index < call.index {
+                sight.before.entry(stream).or_default().push(saw);
+            } else {
+                sight.later.insert(stream);
+            }
+        }
+        sight
+    }
 }
 
 /// The steps that were carried out, and what came of them.
@@ -136,22 +203,29 @@ fn tell(ending: Option<Ending>) -> String {
     }
 }
 
+/// Whether a call came back differently in two runs.
+fn differs(call: &CallFacts<'_>, twin: &CallFacts<'_>) -> bool {
+    match (call.endings.first(), twin.endings.first()) {
+        (Some((.., CallEnding::Answered(here))), Some((.., CallEnding::Answered(there)))) => {
+            call.class == Class::Durable && here != there
+        }
+        (Some((.., CallEnding::Failed(_))), Some((.., CallEnding::Failed(_)))) | (None, _) | (_, None) => false,
+        _ => true,
+    }
+}
+
 fn compare_calls(
     (facts, call): (&Facts<'_>, &CallFacts<'_>),
     (others, twin): (&Facts<'_>, &CallFacts<'_>),
+    parted: Time,
     broken: &mut Findings,
 ) {
-    let (Some((index, at, here)), Some((other, _, there))) = (call.endings.first(), twin.endings.first()) else { return };
-    if call.at != twin.at || [here, there].contains(&&CallEnding::Answered(GIVEN_UP)) {
+    let (Some((index, at, here)), Some((other, then, there))) = (call.endings.first(), twin.endings.first()) else { return };
+    if *at.max(then) >= parted || [here, there].contains(&&CallEnding::Answered(GIVEN_UP)) {
         return;
     }
-    let differs = match (here, there) {
-        (CallEnding::Answered(here), CallEnding::Answered(there)) => call.class == Class::Durable && here != there,
-        (CallEnding::Failed(_), CallEnding::Failed(_)) => false,
-        _ => true,
-    };
     let is_luck = || call.class == Class::Durable && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)));
-    if differs && call.gave_up.is_none() && !is_luck() {
+    if differs(call, twin) && call.gave_up.is_none() && !is_luck() {
         let tell = |ending: &CallEnding<'_>| match ending {
             CallEnding::Answered(result) => format!("was answered ({result})"),
             CallEnding::Failed(reason) => format!("failed ({reason})"),
@@ -164,7 +238,7 @@ fn compare_calls(
 
 #[cfg(test)]
 mod tests {
-    use crate::history::Class;
+    use crate::history::{Class, What};
 
     use super::super::GIVEN_UP;
     use super::super::told::{Told, history};
@@ -271,6 +345,49 @@ mod tests {
         let differ = |asked| told(900).answered(7, 2_000, "5").twin(told(asked).answered(7, 2_000, "6"));
         assert_eq!(differ(900).breaks("stale_generation_inert").len(), 1);
         differ(1_900).holds("stale_generation_inert");
+    }
+
+    /// Call 1 is asked for by step 1, and call 2 by step 2, in this order or in the other.
+    fn numbered(first: usize) -> Told {
+        let (one, other) = if first == 1 { (1, 2) } else { (2, 1) };
+        let told = history().kills(1_000, 1_500).stepped(one, 900).asked_as(1, 900, Class::Durable, "read", "{}");
+        told.stepped(other, 900).asked_as(2, 900, Class::Durable, "read", "{}")
+    }
+
+    #[test]
+    fn a_call_is_known_by_its_step_whatever_its_number_is() {
+        let told = numbered(1).answered(1, 2_000, "5").answered(2, 2_000, "6");
+        told.clone().twin(numbered(2).answered(2, 2_000, "5").answered(1, 2_000, "6")).holds("stale_generation_inert");
+        assert_eq!(
+            told.twin(numbered(2).answered(1, 2_000, "5").answered(2, 2_000, "6")).breaks("stale_generation_inert").len(),
+            2
+        );
+    }
+
+    #[test]
+    fn a_call_may_be_answered_differently_after_the_users_parted() {
+        let told = |asked: u64, then: u64, result: &str| {
+            let told = history().kills(1_000, 1_500).asked_as(7, asked, Class::Durable, "write", "{}").answered(7, 3_000, "done");
+            told.asked_as(8, 900, Class::Durable, "read", "{}").answered(8, then, result)
+        };
+        told(2_000, 2_500, "5").twin(told(2_100, 2_500, "6")).holds("stale_generation_inert");
+        assert_eq!(told(2_000, 1_900, "5").twin(told(2_100, 1_900, "6")).breaks("stale_generation_inert").len(), 1);
+    }
+
+    #[test]
+    fn a_user_that_is_ahead_of_the_other_may_be_answered_differently() {
+        let saw = |told: Told, stream: &str, ms| told.user(ms, What::Saw { stream: stream.into(), what: "known".to_owned() });
+        let read = |told: Told, result: &str| told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_000, result);
+        let early = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is one");
+        let late = |told: Told| saw(read(told.kills(1_000, 1_500), "there is none"), "c1", 2_100);
+        early().twin(late(history())).holds("stale_generation_inert");
+        late(history()).twin(early()).holds("stale_generation_inert");
+        let never = || read(history().kills(1_000, 1_500), "there is none");
+        assert_eq!(early().twin(never()).breaks("stale_generation_inert").len(), 1);
+        let astray = || late(saw(history(), "c2", 1_900));
+        assert_eq!(early().twin(astray()).breaks("stale_generation_inert").len(), 1);
+        let same = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is none");
+        assert_eq!(early().twin(same()).breaks("stale_generation_inert").len(), 1);
     }
 
     #[test]

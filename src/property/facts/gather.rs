@@ -14,7 +14,7 @@ pub(super) fn gather(facts: Facts<'_>) -> Facts<'_> {
     let (streams, fault) = (BTreeMap::new(), BTreeMap::new());
     let (newest, lives, closed) = (Vec::new(), Vec::new(), Vec::new());
     let history = facts.evidence.history;
-    let mut gathering = Gathering { facts, streams, newest, lives, fault, closed };
+    let mut gathering = Gathering { facts, streams, newest, lives, fault, closed, step: None };
     for (index, event) in history.events.iter().enumerate() {
         gathering.read(index, event);
     }
@@ -34,6 +34,8 @@ struct Gathering<'a> {
     fault: BTreeMap<usize, usize>,
     /// The hosts whose user closed the client.
     closed: Vec<&'a str>,
+    /// The step that was carried out last.
+    step: Option<usize>,
 }
 
 impl<'a> Gathering<'a> {
@@ -48,6 +50,7 @@ impl<'a> Gathering<'a> {
             }
             What::Ended { stream, outcome } => self.living_source(stream, host).ends.push((index, at, outcome)),
             What::Effect { call, target } => self.facts.effects.push(Effect { at, call: *call, target, host }),
+            What::Stepped { step, .. } => self.step = Some(*step),
             What::Asked { call, operation, class } => {
                 let host = host.unwrap_or(operation.client.as_str());
                 self.asked(CallFacts {
@@ -55,6 +58,8 @@ impl<'a> Gathering<'a> {
                     index,
                     at,
                     host,
+                    step: self.step,
+                    life: self.facts.downs.iter().filter(|down| down.host == host).count(),
                     class: *class,
                     operation,
                     path: 0,
