@@ -52,13 +52,14 @@ impl Player {
 impl host::Agent for Player {
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
         let player = self.clone();
+        let stream = Stream::from(turn.id.as_str());
+        if let Ok(call) = turn.text.parse() {
+            player.begins(Call(call), &turn.chat);
+        }
+        let ends = Ends { record: player.record.clone(), stream: stream.clone() };
         Box::pin(async move {
-            let stream = Stream::from(turn.id.as_str());
-            if let Ok(call) = turn.text.parse() {
-                player.begins(Call(call), &turn.chat);
-            }
+            let _ends = ends;
             let script = setup::turn(&player.plan, records::declared(&turn.id)).script;
-            let _ends = Ends { record: player.record.clone(), stream: stream.clone() };
             Part { player, turn, stream }.play(script).await;
         })
     }

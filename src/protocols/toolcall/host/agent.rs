@@ -23,7 +23,8 @@ use crate::protocols::toolcall::wire::ahp::state::{
 
 /// Works in turns.
 pub trait Agent: Send + Sync {
-    /// Works at a turn. When the future is done, so is the turn; it is dropped when somebody cancels the turn.
+    /// Works at a turn. The host calls this in its own task when the turn begins, so it must not block or panic. The turn is
+    /// done when the future is. When a client cancels the turn, the host drops the future, perhaps before its first poll.
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()>;
 }
 

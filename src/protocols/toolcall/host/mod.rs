@@ -169,9 +169,11 @@ impl Tasks {
             Effect::Begin { chat, turn: id, text, client } => {
                 let (agent, shared) = (self.host.agent.clone(), shared.clone());
                 let key = (chat.clone(), id.clone());
+                let (name, turn) = key.clone();
+                // The agent hears of every turn that began, also of one that is stopped before its task runs.
+                let playing = agent.turn(Turn { chat, id, text, client, shared });
                 let work = async move {
-                    let (name, turn) = (chat.clone(), id.clone());
-                    agent.turn(Turn { chat, id, text, client, shared }).await;
+                    playing.await;
                     Done::Turn(name, turn)
                 };
                 self.turns.insert(key, self.all.spawn(work));
