@@ -17,6 +17,7 @@ use super::Promise;
 mod spell;
 
 use spell::Spell;
+pub use spell::conns_of;
 
 /// A moment after every run: the end of what never ended.
 pub const NEVER: Time = Time(u64::MAX);

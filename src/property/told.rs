@@ -280,6 +280,14 @@ impl Told {
         self.user(opened.0, What::Milestone { name: "told.client.connected", fields: fields.into() })
     }
 
+    /// A connection with a label.
+    pub fn conn_labelled(self, label: &str, n: u32, opened: u64, over: Option<u64>) -> Self {
+        let mut told = self.conn(n, opened, over);
+        let name = format!("{}/{label}#{n}", told.by);
+        told.history.conns.last_mut().expect("it was told").name = name;
+        told
+    }
+
     /// A connection that this host opens to somebody outside.
     pub fn upstream(mut self, opened: u64, over: Option<u64>) -> Self {
         let (client, over) = (self.by.clone(), over.map(Time));

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Connection, History, Nature, Time};
+use crate::history::{Connection, History, Nature, Scope, Time};
 use crate::schedule::{Conn, Fault, Learns, Place, SlowBy, Which};
 
 use super::{InForce, NEVER};
@@ -38,7 +38,7 @@ impl Spell {
             return None;
         } else {
             let on_path = |conn: &&Connection| has(conn.client.as_str()) && has(conn.server.as_str());
-            let spans = conns(fault, history).filter(on_path).filter_map(|conn| span(fault, conn));
+            let spans = conns_of(fault.what, fault.scope, history).filter(on_path).filter_map(|conn| span(fault, conn));
             spans.reduce(Span::or)?
         };
         let kills = fault.nature == Nature::Kills;
@@ -65,10 +65,10 @@ impl Span {
     }
 }
 
-/// The connections that a fault is about: those that it found, and those of its name that came later.
-fn conns<'a>(fault: &InForce<'a>, history: &'a History) -> impl Iterator<Item = &'a Connection> {
-    let name = conn_of(fault.what);
-    let found = &fault.scope.conns;
+/// The connections that a fault is about: those that it found in its scope, and those of its name that came later.
+pub fn conns_of<'a>(fault: &'a Fault, scope: &'a Scope, history: &'a History) -> impl Iterator<Item = &'a Connection> {
+    let name = conn_of(fault);
+    let found = &scope.conns;
     let is_last = name.is_some_and(|name| name.which == Which::Last);
     let first = move |n: usize| !history.conns[..n].iter().any(|conn| name.is_some_and(|name| name.host == conn.client));
     history.conns.iter().enumerate().filter_map(move |(n, conn)| {

@@ -125,7 +125,8 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
         let Some(window) = story.window_of(call) else { continue };
         let user = host(event);
         let died = story.deaths.iter().any(|death| *death <= event.at);
-        if !seen.insert((user, call)) || died || lost.contains(&call) {
+        // A host that has forgotten what came of a call does it again when an older connection repeats it.
+        if !seen.insert((user, call)) || died || lost.contains(&call) || !is_remembered(story, call, event.at) {
             continue;
         }
         let (newest, when) = newest.entry((user, window)).or_insert((call, event.at));

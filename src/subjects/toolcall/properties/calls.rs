@@ -77,7 +77,7 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
         return Some(format!("and it is the call of {}", call.owner));
     }
     let (over, _) = call.over.filter(|(over, _)| *over < at)?;
-    let since = story.attached.iter().filter(|attached| attached.client == call.owner && !attached.second);
+    let since = story.attached.iter().filter(|attached| attached.client == call.owner && !attached.is_second());
     let knew = since.filter(|attached| attached.at > over && attached.at <= at).map(|attached| attached.at).min();
     let calm = (over + story.moment() < at && story.is_calm(host, over.before(story.moment()), at)).then_some(over);
     knew.or(calm).map(|_| format!("though it was over at {over}"))

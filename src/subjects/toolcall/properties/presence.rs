@@ -32,7 +32,7 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Broken> {
 /// Whether the owner of a call that was failed had a connection then that counts: a second one may not have been given the chat,
 /// and says nothing against a release.
 fn lives(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
-    story.of_client(failed.owner, at).any(|attached| attached.lives(at) && (failed.away || !attached.second))
+    story.of_client(failed.owner, at).any(|attached| attached.lives(at) && (failed.away || !attached.is_second()))
 }
 
 /// What a host may take to do what is due.
@@ -87,9 +87,7 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Broken> {
     for event in judged(story.evidence) {
         let What::Milestone { name: "toolcall.host.deactivated", fields } = &event.what else { continue };
         let client = text(fields, "client");
-        let is_here = story.lives(client, event.at.before(MS))
-            && story.lives(client, event.at)
-            && story.looks_at(window(client), SESSION, event.at, event.at);
+        let is_here = story.lives_with(client, SESSION, event.at.before(MS)) && story.lives_with(client, SESSION, event.at);
         let is_wanted = story.is_newest(client, event.at) && story.looks_at(window(client), SESSION, event.at, event.at);
         let why = match too_short(story, client, event.at).filter(|_| is_wanted) {
             Some(away) => format!("it was away since {away} only"),
@@ -141,7 +139,7 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Broken> {
 fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     let own = || story.attached.iter().filter(|attached| attached.client == client);
     // Another connection may hold what this one lets go of.
-    if own().any(|attached| attached.second && attached.over > at) {
+    if own().any(|attached| attached.is_second() && attached.over > at) {
         return None;
     }
     if own().any(|attached| attached.at < at && attached.lives(at)) {
@@ -158,7 +156,7 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Broken> {
         let channel = text(fields, "channel");
         // A second connection may not have been given the channel.
         let mut holders = story.attached.iter().filter(|attached| {
-            let live = !attached.second && attached.at < event.at && attached.lives(event.at);
+            let live = !attached.is_second() && attached.at < event.at && attached.lives(event.at);
             live && story.looks_at(window(attached.client), channel, event.at.before(story.moment()), event.at)
         });
         if let Some(holder) = holders.find(|holder| story.is_newest(holder.client, event.at)) {

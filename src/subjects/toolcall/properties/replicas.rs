@@ -109,14 +109,14 @@ impl<'a> AtRest<'_, 'a> {
 
     /// Whether a window has had one second connection only since it was noted what that knows.
     fn is_of_the_only_second(&self, host: &str, noted: Time, at: Time) -> bool {
-        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.second);
+        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.is_second());
         let mut there = own.filter(|attached| attached.at <= at && attached.gone >= noted);
         there.next().is_some_and(|only| only.at <= noted) && there.next().is_none()
     }
 
     /// Since when the newest connection of that kind has been there, if it is.
     fn connected_since(&self, host: &str, second: bool, at: Time) -> Option<Time> {
-        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.second == second);
+        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.is_second() == second);
         let newest = own.filter(|attached| attached.at <= at).max_by_key(|attached| attached.at)?;
         (newest.gone >= at && newest.over >= at).then_some(newest.at)
     }
@@ -163,7 +163,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Broken> {
                     "toolcall.client.connected" => {
                         let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
                         let seconds =
-                            story.attached.iter().any(|attached| attached.second && window(attached.client) == host(event));
+                            story.attached.iter().any(|attached| attached.is_second() && window(attached.client) == host(event));
                         own.filter(|_| !seconds).for_each(|(_, unheard)| _ = unheard.remove("everything"));
                     }
                     _ => {}

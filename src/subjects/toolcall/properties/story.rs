@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Call, ConnIndex, Event, Nature, Scope, Stream, Time, What};
+use crate::history::{Call, ConnIndex, Connection, Event, Nature, Scope, Stream, Time, What};
 use crate::property::Evidence;
-use crate::property::path::NEVER;
+use crate::property::path::{NEVER, conns_of};
 use crate::protocols::toolcall::limits::HostLimits;
 use crate::schedule::{Fault, FieldValue, Operation};
 use crate::subjects::judging::{host, judged};
@@ -35,6 +35,8 @@ pub(super) struct Story<'a> {
     troubles: Vec<Trouble<'a>>,
     /// When the host died.
     pub(super) deaths: Vec<Time>,
+    /// How many windows each host has had so far.
+    windows: BTreeMap<&'a str, usize>,
     /// The clients that the host forgot, and when.
     pub(super) forgotten: Vec<(&'a str, Time)>,
 }
@@ -48,14 +50,19 @@ pub(super) struct Attached<'a> {
     pub(super) gone: Time,
     /// When the host's end was over.
     pub(super) over: Time,
-    /// Whether it is a second one.
-    pub(super) second: bool,
+    /// Of a second one, when its user asked for it: it was given what the window looked at then.
+    second: Option<Time>,
 }
 
 impl Attached<'_> {
     /// Whether it is over at neither end, once it was taken in.
     pub(super) fn lives(&self, at: Time) -> bool {
         self.gone > at && self.over > at
+    }
+
+    /// Whether it is a second one.
+    pub(super) fn is_second(&self) -> bool {
+        self.second.is_some()
     }
 }
 
@@ -93,7 +100,8 @@ pub(super) struct FailedCall<'a> {
     pub(super) away: bool,
 }
 
-/// A window: its host, and how often that had been loaded again before.
+/// A window: its host, and which one of that host it is. A window that is loaded again is another one, and so is that of a host
+/// that was started again.
 pub(super) type Window<'a> = (&'a str, usize);
 
 /// What the user of a window asked for.
@@ -101,6 +109,7 @@ pub(super) type Window<'a> = (&'a str, usize);
 pub(super) struct Asked<'a> {
     pub(super) at: Time,
     pub(super) host: &'a str,
+    window: usize,
     pub(super) operation: &'a Operation,
 }
 
@@ -152,6 +161,7 @@ impl<'a> Story<'a> {
             looks: Vec::new(),
             troubles: Vec::new(),
             deaths: Vec::new(),
+            windows: BTreeMap::new(),
             forgotten: Vec::new(),
         };
         let mut owners = BTreeMap::new();
@@ -179,16 +189,19 @@ impl<'a> Story<'a> {
                 open.for_each(|call| call.left = at);
             }
             What::Asked { call, operation, .. } => {
-                self.asked.insert(*call, Asked { at, host, operation });
+                let windows = self.windows.entry(host).or_default();
+                self.asked.insert(*call, Asked { at, host, window: *windows, operation });
+                *windows += usize::from(operation.verb == "reload");
             }
             What::Died { .. } => self.died(host, at),
             What::Started => {
+                *self.windows.entry(host).or_default() += 1;
                 let down = self.troubles.iter_mut().filter(|trouble| trouble.number == DOWN && trouble.holds == Some(host));
                 down.filter(|trouble| trouble.to == NEVER).for_each(|trouble| trouble.to = at);
             }
             What::FaultBegan { fault, nature, what, scope, .. } if *nature != Nature::Harmless => {
                 let holds = matches!(**what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
-                let (to, only) = (self.dies_with(scope, at), self.only(scope));
+                let (to, only) = (self.dies_with(what, scope, at), self.only(scope));
                 self.troubles.push(Trouble { number: *fault, from: at, to, holds, only });
             }
             What::FaultEnded { fault } => {
@@ -201,19 +214,17 @@ impl<'a> Story<'a> {
 
     /// The window in which a call was asked for.
     pub(super) fn window_of(&self, call: Call) -> Option<Window<'a>> {
-        let host = self.asked.get(&call)?.host;
-        let reloads = self.asked.range(..call).filter(|(_, asked)| asked.host == host && asked.verb() == "reload");
-        Some((host, reloads.count()))
+        self.asked.get(&call).map(|asked| (asked.host, asked.window))
     }
 
-    /// When a fault can do nothing any more, for the connections that it is in force on are over at both ends.
-    fn dies_with(&self, scope: &Scope, at: Time) -> Time {
-        if scope.conns.is_empty() || !scope.hosts.is_empty() || !scope.links.is_empty() {
+    /// When a fault can do nothing any more: all connections that it is about, those that came later included, are over at both
+    /// ends. A name by generation may mean another connection when a window is loaded again, for that counts from 1 again.
+    fn dies_with(&self, fault: &'a Fault, scope: &'a Scope, at: Time) -> Time {
+        if !scope.hosts.is_empty() || !scope.links.is_empty() {
             return NEVER;
         }
-        let conns = scope.conns.iter().filter_map(|ConnIndex(index)| self.evidence.history.conns.get(*index));
+        let conns = conns_of(fault, scope, &self.evidence.history);
         let over = conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max();
-        // A fault that waits for a connection has another one than it found at first.
         over.filter(|over| *over > at).unwrap_or(NEVER)
     }
 
@@ -245,7 +256,7 @@ impl<'a> Story<'a> {
                 let (gone, over) = (conn.over.0.unwrap_or(NEVER), conn.over.1.unwrap_or(NEVER));
                 // A connection attempt may outlive the host that it was first made to; then the host says when it is over.
                 let over = if over < at { NEVER } else { over };
-                let second = conn.name.contains("/second");
+                let second = conn.name.contains("/second").then(|| self.second_asked(conn));
                 self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
             }
             // Where the host closes it, it has last words yet.
@@ -353,6 +364,20 @@ impl<'a> Story<'a> {
     /// Whether a client has a connection at a moment that is over at neither end.
     pub(super) fn lives(&self, client: &str, at: Time) -> bool {
         self.of_client(client, at).any(|attached| attached.lives(at))
+    }
+
+    /// Whether a client has a connection at a moment that is over at neither end, and holds a channel at which its user looks. A
+    /// second connection holds only what its window looked at when it was opened, and without a break since then.
+    pub(super) fn lives_with(&self, client: &str, channel: &str, at: Time) -> bool {
+        let looks = |from| self.looks_at(window(client), channel, from, at);
+        let holds = |attached: &Attached<'_>| attached.second.map_or(looks(at), |asked| looks(asked.before(MS)));
+        self.of_client(client, at).any(|attached| attached.lives(at) && holds(attached))
+    }
+
+    /// When the user of a window asked for a second connection.
+    fn second_asked(&self, conn: &Connection) -> Time {
+        let asked = self.asked.values().rev().filter(|asked| asked.host == conn.client.as_str() && asked.at <= conn.opened);
+        asked.filter(|asked| asked.verb() == "open-second").map(|asked| asked.at).next().unwrap_or(conn.opened)
     }
 
     /// Whether the host has a connection of a client at a moment.

@@ -1,9 +1,11 @@
 //! The properties at their edges, over runs told by hand.
 
-use crate::history::{Class, What};
+use std::collections::BTreeMap;
+
+use crate::history::{Class, ConnIndex, Nature, Scope, What};
 use crate::property::Broken;
 use crate::property::told::{Told, history};
-use crate::schedule::FieldValue;
+use crate::schedule::{Conn, Count, Fault, FieldValue, Which};
 
 use super::actions::{actions_once, authority, claims_are_checked, in_order, rejections_are_heard};
 use super::calls::{no_work_for_what_is_over, one_outcome, owner_can_run, results_count};
@@ -170,6 +172,23 @@ fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
     let let_go = saw(here_until(Some(10_000)), 9_999, "client", "s1", "let go");
     let released = milestone(let_go, 10_001, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")]);
     holds(&released, returning_keeps);
+}
+
+#[test]
+fn a_second_connection_keeps_a_place_if_its_window_looked_when_it_was_opened() {
+    let told = |looked: u64| {
+        let told = taken_in(history().conn(1, 10, Some(10_000)), 20, "1");
+        let told = saw(told, looked, "client", "s1", "known").asked_as(1, 9_400, Class::InFlight, "open-second", "{}");
+        let told = taken_in(told.conn_labelled("second", 1, 9_400, None), 9_500, "2");
+        let fields = [("session", "s1"), ("client", "client")];
+        milestone(told, 40_001, "server", "toolcall.host.deactivated", &fields).horizon(60_000)
+    };
+    assert_eq!(
+        breaks(&told(30), returning_keeps),
+        ["client: it lost its place in the session at 40.001 s, though it was here, and looked at it"]
+    );
+    holds(&told(9_400), returning_keeps); // the second connection may have been opened before, and was not given the session
+    holds(&told(9_450), returning_keeps);
 }
 
 #[test]
@@ -378,6 +397,18 @@ fn what_one_window_asks_for_happens_in_that_order() {
     let reloaded = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(2, 150, Class::Durable, "reload", "{}");
     let reloaded = reloaded.asked_as(3, 200, Class::InFlight, "new-chat", "{}");
     holds(&saw(saw(reloaded, 1_000, "client2", "s1", "lists n3"), 1_010, "client2", "s1", "title client 1"), in_order);
+    let restarted = |host| {
+        let told = history().asked_as(1, 100, Class::Durable, "rename", "{}").died(host, 120).started(host, 130);
+        let told = told.asked_as(2, 200, Class::InFlight, "new-chat", "{}");
+        saw(saw(told, 1_000, "client2", "s1", "lists n2"), 1_010, "client2", "s1", "title client 1")
+    };
+    holds(&restarted("client"), in_order);
+    assert_eq!(breaks(&restarted("client3"), in_order).len(), 1);
+    // A host that forgets what came of a call may do it again.
+    let told = |asked: Told| saw(saw(asked, 1_000, "client2", "s1", "lists n2"), 1_010, "client2", "s1", "title client 1");
+    let forgets = |client| told(milestone(asked.clone(), 500, "server", "toolcall.host.forgotten", &[("client", client)]));
+    holds(&forgets("client"), in_order);
+    assert_eq!(breaks(&forgets("client3"), in_order).len(), 1);
 }
 
 #[test]
@@ -436,6 +467,21 @@ fn a_healthy_connection_is_kept() {
         ["client: it lost its connection, though nothing was wrong with that (at 50.000 s)"]
     );
     holds(&lost(connected.kills(49_000, 51_000)), healthy_is_kept);
+}
+
+#[test]
+fn a_fault_of_a_generation_may_strike_a_later_connection_that_counts_the_same() {
+    let lost = |conn: Conn| {
+        let what = Fault::CutAfter { conn, toward: "client".into(), count: Count::Messages(12), learns: BTreeMap::new() };
+        let scope = Scope { conns: vec![ConnIndex(0)], ..Scope::default() };
+        let told = history().conn(1, 10, Some(5_000)).fault_in(1_000, Some(90_000), Nature::Kills, what, scope);
+        let told = told.conn(1, 6_000, Some(90_000));
+        let told = milestone(told, 6_100, "client", "toolcall.client.connected", &[("generation", "1")]);
+        milestone(told, 90_000, "client", "toolcall.client.lost", &[("generation", "1")]).horizon(99_000)
+    };
+    let named = |which| Conn { host: "client".into(), label: None, which };
+    holds(&lost(named(Which::Generation(1))), healthy_is_kept);
+    assert_eq!(breaks(&lost(named(Which::Last)), healthy_is_kept).len(), 1);
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl<'a> Told<'a> {
 impl Story<'_> {
     /// When a wait went on for a moment for a client that was connected, and whose user looked at the channel.
     fn is_here_all_along(&self, wait: &Wait<'_>) -> Option<(Time, String)> {
-        let own = self.attached.iter().filter(|attached| attached.client == wait.client && !attached.second);
+        let own = self.attached.iter().filter(|attached| attached.client == wait.client && !attached.is_second());
         let looks = || self.looks.iter().filter(|look| look.host == window(wait.client) && look.channel == wait.channel);
         own.flat_map(|attached| looks().map(move |look| (attached, look))).find_map(|(attached, look)| {
             let from = wait.from.max(attached.at).max(look.from);
