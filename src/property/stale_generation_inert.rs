@@ -7,8 +7,9 @@
 //! - what is still open in one run, and ended so late in the other that it may yet have ended: then only the items that both saw
 //!   must agree;
 //! - what a call was answered that may fail with its connection, and why it failed: only whether it did;
-//! - what users saw after they *parted*: after a call was asked for at different moments in the two runs, because it waits for
-//!   something that came earlier in one of them; or after a call was answered differently because one user was ahead of the other when
+//! - what users saw after they *parted*: after a call in flight failed or was abandoned, because its request may have been a packet
+//!   that is dropped in one of the runs, and takes effect in the other; after a call was asked for at different moments, because it
+//!   waits for something that came earlier in one of them; or after a call was answered differently because one user was ahead of the other when
 //!   it was asked: it had seen of a stream what the other had, and more, and the other saw something of it later. From then on the
 //!   two runs may differ in what is asked for, and others may see it, too;
 //! - what came of a call that its user gave up in one run: in the other the answer may have come a moment before.
@@ -67,7 +68,17 @@ fn parted((facts, twin): (&Facts<'_>, &Facts<'_>), calls: &[(&CallFacts<'_>, &Ca
     let parts = |(here, there): &&(&CallFacts<'_>, &CallFacts<'_>)| {
         here.at != there.at || differs(here, there) && is_ahead((facts, here), (twin, there))
     };
-    calls.iter().filter(parts).map(|(here, there)| here.at.min(there.at)).min().unwrap_or(Time(u64::MAX))
+    let asked = calls.iter().filter(parts).map(|(here, there)| here.at.min(there.at));
+    let unsure = facts.calls.iter().chain(&twin.calls).filter_map(unsure_since);
+    asked.chain(unsure).min().unwrap_or(Time(u64::MAX))
+}
+
+/// Since when its user does not know whether a call in flight took effect.
+fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
+    let failed = call.endings.first().filter(|(.., how)| matches!(how, CallEnding::Failed(_))).map(|(_, at, _)| *at);
+    let abandoned = if call.endings.is_empty() { call.gave_up.into_iter().chain(call.orphaned).min() } else { None };
+    // Others can see it in the next moment at the earliest.
+    failed.or(abandoned).filter(|_| call.class == Class::InFlight).map(|at| at + Duration::from_millis(1))
 }
 
 /// Whether users were only ahead of each other when they asked for the same: what one had seen of a stream begins with what the
@@ -372,6 +383,16 @@ mod tests {
         };
         told(2_000, 2_500, "5").twin(told(2_100, 2_500, "6")).holds("stale_generation_inert");
         assert_eq!(told(2_000, 1_900, "5").twin(told(2_100, 1_900, "6")).breaks("stale_generation_inert").len(), 1);
+    }
+
+    #[test]
+    fn a_request_in_flight_may_have_taken_effect_in_one_run_only() {
+        let told = |class, result| {
+            let told = history().kills(1_000, 1_500).asked_as(7, 900, class, "remove", "{}").failed(7, 2_000, "lost");
+            told.asked_as(8, 950, Class::Durable, "read", "{}").answered(8, 2_500, result)
+        };
+        told(Class::InFlight, "5").twin(told(Class::InFlight, "gone")).holds("stale_generation_inert");
+        assert_eq!(told(Class::Durable, "5").twin(told(Class::Durable, "gone")).breaks("stale_generation_inert").len(), 1);
     }
 
     #[test]
