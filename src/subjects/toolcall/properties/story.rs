@@ -142,6 +142,13 @@ struct Trouble<'a> {
     only: Option<&'a str>,
 }
 
+impl Trouble<'_> {
+    /// Whether it says that a host is down, and has not been started again yet.
+    fn is_down(&self, host: &str) -> bool {
+        self.number == DOWN && self.holds == Some(host) && self.to == NEVER
+    }
+}
+
 /// A field of a milestone that is a text.
 pub(super) fn text<'a>(fields: &'a [(&'static str, FieldValue)], name: &str) -> &'a str {
     FieldValue::text(fields, name).unwrap_or_default()
@@ -196,8 +203,7 @@ impl<'a> Story<'a> {
             What::Died { .. } => self.died(host, at),
             What::Started => {
                 *self.windows.entry(host).or_default() += 1;
-                let down = self.troubles.iter_mut().filter(|trouble| trouble.number == DOWN && trouble.holds == Some(host));
-                down.filter(|trouble| trouble.to == NEVER).for_each(|trouble| trouble.to = at);
+                self.troubles.iter_mut().filter(|trouble| trouble.is_down(host)).for_each(|trouble| trouble.to = at);
             }
             What::FaultBegan { fault, nature, what, scope, .. } if *nature != Nature::Harmless => {
                 let holds = matches!(**what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
@@ -295,6 +301,8 @@ impl<'a> Story<'a> {
             let chosen = !tool.contains(notes::OF_ITS_CHOICE);
             let tool = tool.split_whitespace().next();
             let (tools, users, seconds) = (Vec::new(), Vec::new(), Vec::new());
+            // An agent may note a call while its host dies with it.
+            let left = if self.is_down(host) { at } else { NEVER };
             let call = CallStory {
                 turn,
                 id,
@@ -305,7 +313,7 @@ impl<'a> Story<'a> {
                 began: at,
                 ready: None,
                 over: None,
-                left: NEVER,
+                left,
                 tools,
                 users,
                 seconds,
@@ -324,6 +332,10 @@ impl<'a> Story<'a> {
             (By::Second, _) => call.seconds.push((at, host, what.strip_prefix("is ").unwrap_or(what))),
             (By::User, _) => call.users.push((at, host, what.strip_prefix("is ").unwrap_or(what))),
         }
+    }
+
+    fn is_down(&self, host: &str) -> bool {
+        self.troubles.iter().any(|trouble| trouble.is_down(host))
     }
 
     fn look_ends(&mut self, host: &str, channel: &str, at: Time) {

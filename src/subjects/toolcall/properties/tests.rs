@@ -202,6 +202,13 @@ fn what_a_user_lets_go_of_is_given_up_at_once() {
         ["t1: call-1 was not over at 5.620 s, though the user of its owner client had let go of c1 at 5.000 s"]
     );
     holds(&over(told.kills(5_100, 5_200), 30_000, "failed (released)"), released_at_once);
+    // An agent notes a call in the moment in which its host dies: the call dies with it.
+    let released = |begun| {
+        let told = calls(begun, 1_000, "call-1", "client").asked_as(1, 5_000, Class::Durable, "unwatch", r#"{"channel":"c1"}"#);
+        saw(told, 5_000, "client", "c1", "let go")
+    };
+    holds(&released(here_until(None).died("server", 1_000)), released_at_once);
+    assert_eq!(breaks(&released(here_until(None)), released_at_once).len(), 1);
 }
 
 #[test]
