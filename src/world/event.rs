@@ -30,6 +30,7 @@ use super::engine::{Machine, Stack};
 use super::link::packets_first;
 use super::local;
 use super::state::World;
+use super::steps::Reached;
 use super::{RunError, census};
 
 mod quiet;
@@ -129,6 +130,8 @@ fn park() {
 #[derive(Default)]
 pub(super) struct Turns {
     notes: Vec<local::Note>,
+    /// What tasks reached in the turn, in order.
+    reached: Vec<Reached>,
     /// The moment of the last turn, and how many rounds of triggers there were in it.
     last: Time,
     rounds: u32,
@@ -206,15 +209,19 @@ impl World {
         self.wake_director();
     }
 
-    /// Writes what was noted in this turn; returns whether it triggered anything.
+    /// Writes what was noted in this turn, and then carries out what that triggers; returns whether it triggered anything. All of it
+    /// happened before: what a task recorded behind the milestone at which its host dies is true of the living host.
     pub(super) fn read_notes(&mut self) -> bool {
         let mut notes = std::mem::take(&mut self.turns.notes);
         local::drain(&mut notes);
-        let mut acted = false;
-        for note in notes.drain(..) {
-            acted |= self.read_note(note.host, note.what);
-        }
+        let mut reached = std::mem::take(&mut self.turns.reached);
+        reached.extend(notes.drain(..).filter_map(|note| self.read_note(note.host, note.what)));
         self.turns.notes = notes;
+        let mut acted = false;
+        for reached in reached.drain(..) {
+            acted |= self.reached(&reached);
+        }
+        self.turns.reached = reached;
         acted
     }
 

@@ -29,6 +29,21 @@ pub(super) struct Steps {
     holds: Vec<HeldTask>,
 }
 
+impl Steps {
+    /// Whether a step or a held task waits for a milestone or point.
+    fn wait(&self) -> bool {
+        !self.waiting.is_empty() || !self.holds.is_empty()
+    }
+}
+
+/// A milestone or point that a task reached.
+pub(super) struct Reached {
+    is_point: bool,
+    host: HostIx,
+    name: &'static str,
+    fields: Arc<[(&'static str, FieldValue)]>,
+}
+
 /// A task that is held at a point.
 struct HeldTask {
     fault: usize,
@@ -131,7 +146,9 @@ impl World {
     }
 
     /// A milestone or a point was reached: steps whose trigger it is happen now, or in a while. Returns whether any happened now.
-    pub(super) fn reached(&mut self, point: bool, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> bool {
+    pub(super) fn reached(&mut self, reached: &Reached) -> bool {
+        let Reached { is_point: point, host, name, fields } = reached;
+        let (point, host) = (*point, *host);
         let mut acted = self.let_go(point, host, name, fields);
         let plan = self.plan.clone();
         let mut ready = Vec::new();
@@ -249,40 +266,38 @@ impl World {
         held.into_iter().for_each(|fault| self.end_fault(fault));
     }
 
-    /// Writes what was noted in a turn, and carries out what it triggers. Returns whether any of it acted at once.
-    pub(super) fn read_note(&mut self, host: HostIx, what: Noted) -> bool {
+    /// Writes what was noted in a turn. Returns the milestone or point that it is, if a step or a held task waits for any.
+    pub(super) fn read_note(&mut self, host: HostIx, what: Noted) -> Option<Reached> {
         let of = (host != super::local::NOBODY).then_some(host);
         match what {
             Noted::Entry(entry) => {
                 if self.phase < Phase::Closing || !is_of_user(&entry) {
                     self.record(of, entry);
                 }
-                false
             }
             Noted::Milestone { name, fields } => {
                 *self.history.milestones.entry(name).or_default() += 1;
                 self.install_generation(host, name, &fields);
                 let fields: Arc<[_]> = fields.into();
                 self.record(of, What::Milestone { name, fields: fields.clone() });
-                self.reached(false, host, name, &fields)
+                return self.steps.wait().then_some(Reached { is_point: false, host, name, fields });
             }
             Noted::Point { name, fields, hold } => {
                 *self.history.points.entry(name).or_default() += 1;
                 self.record(of, What::Point { name, fields: fields.clone(), held: hold.is_some() });
-                self.reached(true, host, name, &fields)
+                return self.steps.wait().then_some(Reached { is_point: true, host, name, fields });
             }
             Noted::Stray(what) => {
                 if self.strays.insert(what.clone()) {
                     self.record(None, What::Stray { what });
                 }
-                false
             }
             Noted::Log(line) => {
                 let (at, name) = (self.now(), of.map_or("-", |host| self.hosts.get(host).name.as_str()));
                 self.log.push(format!("{at:>9}  {name:<8}  {line}"));
-                false
             }
         }
+        None
     }
 
     /// A client says which generation a connection carries. Where it says its own name, too, the connections of another one on the

@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::*;
 use crate::history::What;
-use crate::schedule::{Fault, Puppet, PuppetStep, Speaks};
+use crate::schedule::{Fault, Puppet, PuppetStep, Speaks, Trigger};
 use crate::subject::HostContext;
 
 fn secs(n: u64) -> Duration {
@@ -58,6 +58,21 @@ fn crash_closes_sockets_refuses_and_comes_again() {
     assert_eq!(said[1], "client: eof", "an idle connection is closed with a FIN: {said:?}");
     assert!(said[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2, "{said:?}");
     assert_eq!(said.iter().filter(|line| *line == "client: up").count(), 2, "{said:?}");
+}
+
+#[test]
+fn what_a_host_recorded_behind_the_milestone_at_which_it_crashes_comes_before_its_death() {
+    let subject = bare(echo, |host: HostContext| async move {
+        crate::milestone!("bare.client.there");
+        say(&host, "behind it");
+        sleep(secs(1)).await;
+        say(&host, "never");
+    });
+    let trigger = Trigger::milestone("bare.client.there");
+    let history = history(&subject, &plan_after(trigger, crash("client", None)));
+    let place = |is: fn(&What) -> bool| history.events.iter().position(|event| is(&event.what)).unwrap();
+    assert!(place(|what| matches!(what, What::Delivered { .. })) < place(|what| matches!(what, What::Died { .. })));
+    assert_eq!(said(&history, false), ["client: behind it"]);
 }
 
 #[test]
