@@ -107,6 +107,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "of the snapshots of a reconnect only the root's counts", "facts, 20"),
     defect("TokensForgotten", "tokens-forgotten", &["client_comes_back"],
         "a host that was restarted is handed no tokens", "facts, 17"),
+    defect("TokensHandedOverOnce", "tokens-handed-over-once", &["client_comes_back"],
+        "a host that took the client in over a connection that was lost before the tokens arrived is handed none over the next one", "found by a hunt"),
     defect("MissingIsKept", "missing-is-kept", &["replicas_converge"],
         "a channel for which there is no snapshot is kept as if it lived", "facts, 37"),
     defect("NamesWhatItLacks", "names-what-it-lacks", &["replay_is_used", "replicas_converge"],

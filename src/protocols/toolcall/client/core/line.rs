@@ -7,7 +7,7 @@
 //! A client that the host knows says how far it has come; a client that it does not know, or another life of the host, starts
 //! over: channels first, then tokens, and only then what was done in the meantime.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
@@ -129,9 +129,16 @@ impl Core {
         self.epoch = Some(epoch);
         self.seen = u64::try_from(result.server_seq).unwrap_or(0);
         self.reseat(result.snapshots, asked);
+        self.tokens_are_owed = true;
+        self.hand_over_tokens(asked, now);
+    }
+
+    /// Hands over all tokens where the host may not have them; the rest follows when it has answered them.
+    fn hand_over_tokens(&mut self, asked: &[String], now: Instant) {
         let until = now + self.limits.handshake_timeout;
+        let owed = self.tokens_are_owed && !crate::defect!(TokensForgotten);
         let mut waiting = BTreeSet::new();
-        for (resource, token) in if crate::defect!(TokensForgotten) { Default::default() } else { self.tokens.clone() } {
+        for (resource, token) in if owed { self.tokens.clone() } else { BTreeMap::new() } {
             let params =
                 AuthenticateParams { channel: ROOT.to_owned(), meta: None, resource, token, expires_in: None, scopes: None };
             waiting.insert(self.request_now(method::AUTHENTICATE, &params, Purpose::Token, now));
@@ -163,8 +170,9 @@ impl Core {
                 self.reseat(snapshot.snapshots, asked);
             }
         }
-        self.take_back(asked);
-        self.connected(now);
+        // The connection over which the host took the client in may have been lost before it had the tokens.
+        self.tokens_are_owed &= !crate::defect!(TokensHandedOverOnce);
+        self.hand_over_tokens(asked, now);
     }
 
     /// What the handshake asked for, and its user let go of since, is not wanted any more.
@@ -196,6 +204,7 @@ impl Core {
             waiting.remove(&request);
         }
         if waiting.is_empty() {
+            self.tokens_are_owed = false;
             self.connected(now);
         }
     }

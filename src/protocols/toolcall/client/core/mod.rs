@@ -119,6 +119,8 @@ pub struct Core {
     /// What waits for a connection, in order.
     held: VecDeque<Held>,
     tokens: BTreeMap<String, String>,
+    /// Whether the host took it in anew, and has not answered all tokens since.
+    tokens_are_owed: bool,
     /// The sessions in which it is active.
     joined: BTreeSet<String>,
     running: BTreeMap<Key, Running>,
@@ -164,6 +166,7 @@ impl Core {
             in_flight: BTreeMap::new(),
             held: VecDeque::new(),
             tokens: BTreeMap::new(),
+            tokens_are_owed: false,
             joined: BTreeSet::new(),
             running: BTreeMap::new(),
             begun: Seen::new(limits.begun_calls),

@@ -71,6 +71,24 @@ fn who_is_not_known_starts_over_with_channels_then_tokens_then_what_was_done() {
     assert_eq!((window.core.seen(), window.title()), (3, ("new life".to_owned(), "mine".to_owned())));
 }
 
+#[test]
+fn tokens_that_were_lost_with_their_connection_are_handed_over_again() {
+    let mut window = Window::connected();
+    window.core.remember("https://model", "secret");
+    window.comes_back();
+    window.refuse("reconnect", -32008);
+    window.welcome(3, json!([session(3, "new life"), chat(3, Value::Null)]));
+    window.comes_back();
+    let replay = json!({ "type": "replay", "actions": [], "missing": [] });
+    window.answer("reconnect", replay.clone());
+    let asked = window.methods();
+    assert_eq!(asked[asked.len() - 1], "authenticate");
+    window.answer("authenticate", json!({}));
+    window.comes_back();
+    window.answer("reconnect", replay);
+    assert_eq!(window.core.state(), State::Connected, "the host has them");
+}
+
 /// The channels are there; the host has the window for one that holds them.
 #[test]
 fn who_lets_go_of_a_channel_while_tokens_are_handed_over_says_so() {
