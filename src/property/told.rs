@@ -296,6 +296,13 @@ impl Told {
         told
     }
 
+    /// As [`conn`](Told::conn), and its server closed it at `closed`, before its client knew.
+    pub fn conn_closed(self, n: u32, opened: u64, closed: u64, over: Option<u64>) -> Self {
+        let mut told = self.conn(n, opened, over);
+        told.history.conns.last_mut().expect("it was told").over.1 = Some(Time(closed));
+        told
+    }
+
     /// A connection that the client tries to open.
     pub fn attempt(self, n: u32, ms: u64) -> Self {
         let conn = ConnIndex(self.history.conns.len());

@@ -211,6 +211,28 @@ fn a_cut_after_counts_only_if_it_struck() {
 }
 
 #[test]
+fn a_cut_after_counts_also_where_one_end_had_closed_before() {
+    let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
+    let cut = Fault::CutAfter { conn: Conn::number("client", 1), toward: "client".into(), count: Count::Bytes(0), learns };
+    let judge = |told: Told, ended, expected| judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected);
+    // It struck what the server had left on its way, at 2 s or later, and the client learned of it at 40 s.
+    judge(open().conn_closed(1, 0, 1_000, Some(40_000)), Some(40_000), Is::Justified);
+    // It never struck: the client read to the end of what was on its way, at 20 s.
+    judge(open().conn_closed(1, 0, 1_000, Some(20_000)), None, Is::Unjustified);
+    // Nor did it where both ends were over before.
+    judge(open().conn_closed(1, 0, 1_000, Some(1_900)), None, Is::Unjustified);
+    // It struck, and that was long before the failure.
+    let learned_at_once = Fault::CutAfter {
+        conn: Conn::number("client", 1),
+        toward: "client".into(),
+        count: Count::Bytes(0),
+        learns: Default::default(),
+    };
+    let early = open().conn_closed(1, 0, 1_000, Some(9_000));
+    judged(&on_first_conn(early, learned_at_once, Nature::Kills, Some(9_000)), Is::Unjustified);
+}
+
+#[test]
 fn a_delayed_close_counts_only_from_a_close_on() {
     let late = Fault::DelayClose { conn: Conn::number("client", 1), toward: "server".into(), by: Duration::from_secs(30) };
     let judge = |told: Told, expected| judged(&on_first_conn(told, late.clone(), Nature::Slows, None), expected);

@@ -87,14 +87,17 @@ fn span(fault: &InForce<'_>, conn: &Connection) -> Option<Span> {
     match fault.what {
         Fault::Cut { .. } | Fault::Reset { .. } => Some(Span { began: fault.began, known: fault.began, ended: fault.ended }),
         Fault::CutAfter { learns, .. } => {
+            // An end that was over before the fault began learned nothing of it: the other end alone tells when it struck.
+            let ends = [(client, &conn.client), (server, &conn.server)];
+            let ends = ends.map(|(over, host)| (over.filter(|over| *over >= fault.began), host));
+            let first_over = ends.iter().filter_map(|(over, _)| *over).min();
             // What outlived both ends did not kill the connection: that was over for another reason.
             let known = first_over.filter(|_| both_over.is_none_or(|over| fault.ended <= over))?;
-            let struck = [(client, &conn.client), (server, &conn.server)].into_iter().filter_map(|(over, host)| {
-                match learns.get(host).unwrap_or(&Learns::After(Duration::ZERO)) {
+            let struck =
+                ends.into_iter().filter_map(|(over, host)| match learns.get(host).unwrap_or(&Learns::After(Duration::ZERO)) {
                     Learns::After(after) => Some(over?.before(*after)),
                     Learns::Never => None,
-                }
-            });
+                });
             let began = struck.min().unwrap_or(Time::ZERO).max(fault.began).max(conn.opened);
             Some(Span { began, known, ended: fault.ended })
         }
