@@ -280,6 +280,15 @@ impl Told {
         self.user(opened.0, What::Milestone { name: "told.client.connected", fields: fields.into() })
     }
 
+    /// A connection of the client to the server that is for something else, the n-th of this label.
+    pub fn conn_labelled(mut self, label: &str, n: u32, opened: u64, over: Option<u64>) -> Self {
+        let ((client, server), over) = (self.link(), over.map(Time));
+        let name = format!("{client}/{label}#{n}");
+        let conn = Connection { name, client, server, generation: None, opened: Time(opened), over: (over, over) };
+        self.history.conns.push(conn);
+        self
+    }
+
     /// A connection that this host opens to somebody outside.
     pub fn upstream(mut self, opened: u64, over: Option<u64>) -> Self {
         let (client, over) = (self.by.clone(), over.map(Time));

@@ -198,6 +198,19 @@ fn a_fault_of_a_connection_counts_only_while_that_is_open() {
     judge(open().conn(1, 38_000, None), Is::Unjustified);
 }
 
+/// A fault may name a connection that is not open yet by its number among all of its host, whatever they are for.
+#[test]
+fn a_connection_with_a_label_has_a_number_among_all_of_its_host() {
+    let judge = |n, expected| {
+        let stall = Fault::Stall { conn: Conn::number("client", n), toward: "client".into(), lasts: None };
+        let told = open().conn(1, 0, Some(1_000)).conn_labelled("http", 1, 3_000, None);
+        judged(&on_first_conn(told, stall, Nature::Kills, None), expected);
+    };
+    judge(1, Is::Unjustified); // it was over
+    judge(2, Is::Justified);
+    judge(3, Is::Unjustified); // it never came
+}
+
 #[test]
 fn a_cut_after_counts_only_if_it_struck() {
     let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Connection, History, Nature, Time};
+use crate::history::{ConnIndex, Connection, History, Nature, Time};
 use crate::schedule::{Conn, Fault, Learns, Place, SlowBy, Which};
 
 use super::{InForce, NEVER};
@@ -70,10 +70,11 @@ fn conns<'a>(fault: &InForce<'a>, history: &'a History) -> impl Iterator<Item = 
     let name = conn_of(fault.what);
     let found = &fault.scope.conns;
     let is_last = name.is_some_and(|name| name.which == Which::Last);
-    let first = move |n: usize| !history.conns[..n].iter().any(|conn| name.is_some_and(|name| name.host == conn.client));
+    let named = move |n: usize| name.is_some_and(|name| history.is_named(ConnIndex(n), name));
     history.conns.iter().enumerate().filter_map(move |(n, conn)| {
         let is_found = found.iter().any(|found| found.0 == n);
-        let is_named = name.is_some_and(|name| is(name, conn)) && (!is_last || (found.is_empty() && first(n)));
+        // The last of none yet is the first that comes.
+        let is_named = named(n) && (!is_last || (found.is_empty() && !(0..n).any(named)));
         (is_found || is_named).then_some(conn)
     })
 }
@@ -126,15 +127,6 @@ fn conn_of(fault: &Fault) -> Option<&Conn> {
         | Fault::Slow { place: Place::Conn(conn), .. } => Some(conn),
         _ => None,
     }
-}
-
-fn is(name: &Conn, conn: &Connection) -> bool {
-    name.host == conn.client
-        && match name.which {
-            Which::Number(_) => name.to_string() == conn.name,
-            Which::Generation(generation) => conn.generation == Some(generation),
-            Which::Last => true,
-        }
 }
 
 /// How much latency a fault adds, and whether it does nothing else.
