@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::schedule::{Fault, FieldValue, Host, Operation};
+use crate::schedule::{Conn, Fault, FieldValue, Host, Operation, Which};
 
 pub mod content;
 pub mod digest;
@@ -389,6 +389,22 @@ impl History {
     pub fn conn(&self, index: ConnIndex) -> &Connection {
         &self.conns[index.0]
     }
+
+    /// Whether a schedule's name means the connection of this index at some time: for `#last`, until the next is opened. A name
+    /// without a label means connections of every label, counted together.
+    pub fn is_named(&self, index: ConnIndex, name: &Conn) -> bool {
+        let is_of_kind = |conn: &&Connection| {
+            let labelled = |label: &String| conn.name.starts_with(&format!("{}/{label}#", conn.client));
+            conn.client == name.host && name.label.as_ref().is_none_or(labelled)
+        };
+        let conn = self.conn(index);
+        is_of_kind(&conn)
+            && match name.which {
+                Which::Number(n) => self.conns[..=index.0].iter().filter(is_of_kind).count() == n as usize,
+                Which::Generation(generation) => conn.generation == Some(generation),
+                Which::Last => true,
+            }
+    }
 }
 
 impl What {
@@ -404,5 +420,31 @@ impl What {
             What::GaveUp { stream, .. } => stream.as_ref(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_label_means_connections_of_every_label() {
+        let conn = |name: &str, generation| Connection {
+            name: name.into(),
+            client: name.split(['/', '#']).next().expect("a host").into(),
+            server: "server".into(),
+            generation,
+            opened: Time::ZERO,
+            over: (None, None),
+        };
+        let conns = [("a#1", Some(1)), ("b/http#1", None), ("a/http#1", None), ("a/http#2", None), ("a#4", Some(2))];
+        let history = History { conns: conns.map(|(name, generation)| conn(name, generation)).into(), ..History::default() };
+        let named = |name: &str| {
+            let name = name.parse().expect("a name");
+            (0..history.conns.len()).filter(|n| history.is_named(ConnIndex(*n), &name)).collect::<Vec<_>>()
+        };
+        assert_eq!(["a#1", "a#2", "a#3", "a#4", "a#5"].map(named), [vec![0], vec![2], vec![3], vec![4], vec![]]);
+        assert_eq!(["a/http#1", "a/http#2", "a/http#4", "b#1"].map(named), [vec![2], vec![3], vec![], vec![1]]);
+        assert_eq!(["a#last", "a/http#last", "a:gen2", "c#last"].map(named), [vec![0, 2, 3, 4], vec![2, 3], vec![4], vec![]]);
     }
 }

@@ -12,7 +12,8 @@
 //!   does.
 //!
 //! Where the way between a server and the outside world was faulty, what comes from there may end later by the patience of a call.
-//! A user that pauses after each item (the field `pause` of its operation, a duration) has so much longer.
+//! A user that pauses after each item (the field `pause` of its operation, a duration) takes nothing in a pause. Its pauses since the
+//! stream was due do not count.
 //!
 //! What the user gave up, or whose user died, is not owed. What is open at the horizon is late only if its bound lies before.
 
@@ -59,6 +60,16 @@ enum Why {
     Asked(Time),
     /// The connection that carried it was over then.
     Over(Time),
+}
+
+impl Why {
+    /// Since when it was due, for somebody who could be told from `opened` on.
+    fn since(self, opened: Time) -> Time {
+        match self {
+            Why::Ended(at) | Why::Died(at) | Why::Owed(at) | Why::Asked(at) | Why::Over(at) => at.max(opened),
+            Why::Severed => opened,
+        }
+    }
 }
 
 impl std::fmt::Display for Why {
@@ -121,9 +132,9 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
     let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)) + unheard, why: Why::Owed(at) });
     let lost = view.bound(facts).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
-    let pace = pace(facts, view);
     let dues = [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
-    dues.min_by_key(|due| due.bound).map(|due| Due { bound: due.bound + pace, ..due })
+    let dues = dues.map(|due| Due { bound: due.bound + facts.paused(view, due.why.since(opened)), ..due });
+    dues.min_by_key(|due| due.bound)
 }
 
 /// How long nobody may hear of the end of a stream whose producer is the outside world: nothing is promised of the way between a
@@ -135,13 +146,6 @@ fn unheard(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Duration {
     let servers = facts.path(view.path).servers.clone();
     let way = Path::new(outside, servers, plan, history, &facts.faults, &facts.downs);
     if way.is_touched(opened, facts.judged_until()) { promise.call_wait } else { Duration::ZERO }
-}
-
-/// How long a user may take who pauses after each item.
-fn pace(facts: &Facts<'_>, view: &View<'_>) -> Duration {
-    let call = view.opened.and_then(|(.., call)| facts.call(call));
-    let items = u32::try_from(facts.sources[view.source].items.len()).unwrap_or(u32::MAX);
-    call.map_or(Duration::ZERO, |call| call.operation.pause().saturating_mul(items))
 }
 
 /// When the first item was produced that a stream still owes when nobody looks any more, if it is open then.

@@ -4,6 +4,7 @@
 //! can say so.
 
 use std::cell::OnceCell;
+use std::time::Duration;
 
 use crate::history::{Call, Class, Time};
 use crate::schedule::{Fault, Operation};
@@ -176,6 +177,20 @@ impl<'a> Facts<'a> {
     pub fn over(&self, view: &View<'a>) -> Option<Time> {
         let ended = |part: &View<'a>| self.sources[part.source].ended();
         self.parts(view).try_fold(Time::ZERO, |last, part| Some(last.max(ended(part)?)))
+    }
+
+    /// How long the user of a view has paused since a moment: the field `pause` of its operation, after each item of all that this
+    /// opened. In that time the user takes nothing, whatever has come.
+    pub fn paused(&self, view: &View<'a>, since: Time) -> Duration {
+        let call = view.opened.and_then(|(.., call)| self.call(call));
+        let Some(pause) = call.map(|call| call.operation.pause()).filter(|pause| !pause.is_zero()) else { return Duration::ZERO };
+        let mut items: Vec<Time> = self.parts(view).flat_map(|part| part.delivered.iter().map(|item| item.at)).collect();
+        items.sort_unstable();
+        let (_, paused) = items.into_iter().fold((since, Duration::ZERO), |(until, paused), item| {
+            let goes_on = (item + pause).max(until);
+            (goes_on, paused + goes_on.since(item.max(until)))
+        });
+        paused
     }
 
     /// The holds of tasks of a host.

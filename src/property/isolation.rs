@@ -2,7 +2,8 @@
 //!
 //! Two ways to see harm:
 //! - a stream or call whose own path no fault touched, and which nobody gave up, must complete; and not later than one attempt's
-//!   time-out, [`A`](super::path::Path::chance) and 1 s after it was due, since there is nothing to detect and nothing to recover. That is told here only if
+//!   time-out, [`A`](super::path::Path::chance) and 1 s after it was due, since there is nothing to detect and nothing to recover. The
+//!   pauses that its user has made since then do not count, as for `bounded_ending`. That is told here only if
 //!   something happened to somebody else before; otherwise it is for `justified_failure` and `bounded_ending` alone;
 //! - a stream must not fail without a reason of its own when another one of its path just did that had one: it was given up, or
 //!   more was produced than is retained.
@@ -90,7 +91,8 @@ fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
 
 fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((opened, ended)) = view.opened.map(|(_, at, _)| at).zip(facts.over(view)) else { return };
-    let bound = calm_bound(facts, view.path, ended.max(opened));
+    let due = ended.max(opened);
+    let bound = calm_bound(facts, view.path, due) + facts.paused(view, due);
     let ending = view.ending().map(|(index, at, _)| (index, at));
     if is_late(facts, bound, ending) && !view.is_abandoned(bound) {
         let (index, at) = ending.unwrap_or((usize::MAX, bound));
@@ -122,6 +124,7 @@ fn is_late(facts: &Facts<'_>, bound: Time, ending: Option<(usize, Time)>) -> boo
 #[cfg(test)]
 mod tests {
     use super::super::told::{Told, history};
+    use crate::history::Class;
 
     /// When a calm stream that is due at 0 must have ended: an attempt, A, 1 s.
     const CALM: u64 = 5_000 + 1_120 + 1_000;
@@ -140,6 +143,28 @@ mod tests {
             ["s1: after item 1, it did not end until 17.120 s, though only others had trouble (generation 1, at 17.121 s)"]
         );
         assert_eq!(calm().end(600_000).breaks("isolation").len(), 1);
+    }
+
+    /// As [`calm`], with a user who pauses for 10 s after each item.
+    fn calm_and_pausing() -> Told {
+        let told = history().by("client2").kills(2_000, 4_000).by("client");
+        let told = told.asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
+        told.produced("s1", 500, "a").produced("s1", 600, "b").ended("s1", 10_000, "total 2")
+    }
+
+    #[test]
+    fn the_pauses_of_a_calm_user_do_not_count() {
+        let slow = || calm_and_pausing().delivered("s1", 520, "a").delivered("s1", 10_520, "b");
+        slow().completed("s1", 20_520, "total 2").holds("isolation");
+        slow().completed("s1", 20_520 + CALM, "total 2").holds("isolation");
+        assert_eq!(slow().completed("s1", 20_521 + CALM, "total 2").breaks("isolation").len(), 1);
+    }
+
+    #[test]
+    fn what_comes_too_late_for_a_calm_user_is_late_whatever_pause_follows_it() {
+        // The second item came when its user had waited for too long already.
+        let late = || calm_and_pausing().delivered("s1", 520, "a").delivered("s1", 10_521 + CALM, "b");
+        assert_eq!(late().completed("s1", 20_521 + CALM, "total 2").breaks("isolation").len(), 1);
     }
 
     #[test]

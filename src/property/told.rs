@@ -280,12 +280,13 @@ impl Told {
         self.user(opened.0, What::Milestone { name: "told.client.connected", fields: fields.into() })
     }
 
-    /// A connection with a label.
-    pub fn conn_labelled(self, label: &str, n: u32, opened: u64, over: Option<u64>) -> Self {
-        let mut told = self.conn(n, opened, over);
-        let name = format!("{}/{label}#{n}", told.by);
-        told.history.conns.last_mut().expect("it was told").name = name;
-        told
+    /// A connection of the client to the server that is for something else, the n-th of this label.
+    pub fn conn_labelled(mut self, label: &str, n: u32, opened: u64, over: Option<u64>) -> Self {
+        let ((client, server), over) = (self.link(), over.map(Time));
+        let name = format!("{client}/{label}#{n}");
+        let conn = Connection { name, client, server, generation: None, opened: Time(opened), over: (over, over) };
+        self.history.conns.push(conn);
+        self
     }
 
     /// A connection that this host opens to somebody outside.
@@ -301,6 +302,13 @@ impl Told {
     pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
         let mut told = self.conn(n, opened, None);
         told.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));
+        told
+    }
+
+    /// As [`conn`](Told::conn), and its server closed it at `closed`, before its client knew.
+    pub fn conn_closed(self, n: u32, opened: u64, closed: u64, over: Option<u64>) -> Self {
+        let mut told = self.conn(n, opened, over);
+        told.history.conns.last_mut().expect("it was told").over.1 = Some(Time(closed));
         told
     }
 

@@ -28,9 +28,11 @@ impl Held {
         self.0.retain(|train| !bare(&train.first));
     }
 
-    /// What was held first.
-    pub fn first(&self) -> Option<&TcpSegment> {
-        self.0.first().map(|train| &train.first)
+    /// The segment that its receiver misses first: the lowest from `base` on of those that must stay in order, or any where none must.
+    /// What was on its way is held when it would have arrived, so what left behind it may have been held before it.
+    pub fn lowest(&self, base: u32, in_order: impl Fn(&TcpSegment) -> bool) -> Option<&TcpSegment> {
+        let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN, before the first byte, at 0
+        self.0.iter().map(|train| &train.first).min_by_key(|first| (!in_order(first), begins(first)))
     }
 
     /// How many bytes of payload are held.
@@ -153,6 +155,20 @@ mod tests {
             held.push(segment(5_000, ""));
         }
         assert_eq!((held.bytes(), held.take().count()), (200, 3));
+    }
+
+    #[test]
+    fn the_lowest_is_missed_first_whenever_it_was_held() {
+        let lowest = |base, segments: &[TcpSegment]| {
+            let mut held = Held::default();
+            segments.iter().for_each(|tcp| held.push(tcp.clone()));
+            held.lowest(base, |tcp| !bare(tcp)).map(|tcp| tcp.seq)
+        };
+        assert_eq!(lowest(5, &[]), None);
+        assert_eq!(lowest(5, &[segment(14, "ef"), segment(10, "ab"), segment(12, "cd")]), Some(10));
+        assert_eq!(lowest(u32::MAX, &[segment(1, "cd"), segment(u32::MAX, "ab")]), Some(u32::MAX), "numbers wrap");
+        assert_eq!(lowest(5, &[segment(8, ""), segment(10, "ab")]), Some(10), "an acknowledgement is not sent again");
+        assert_eq!(lowest(5, &[segment(8, "")]), Some(8));
     }
 
     #[test]

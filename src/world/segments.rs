@@ -265,12 +265,13 @@ impl World {
     /// its receiver keeps until it has what is missing. Returns when the last of it arrives.
     pub(super) fn retransmit(&mut self, conn: ConnIndex, from: Side) -> Option<Time> {
         let now = self.now();
-        let first = self.conns.get(conn).from(from).held.first()?.clone();
+        let direction = &self.conns.look(conn).directions[from as usize];
+        let base = direction.base;
+        let first = direction.held.lowest(base, |tcp| self.facts(conn, from, tcp).in_order())?.clone();
         if self.effects(self.facts(conn, from, &first)).blocked {
             return None;
         }
         let direction = self.conns.get(conn).from(from);
-        let base = direction.base;
         let mut trains: Vec<_> = direction.held.take().map(|train| (None, train)).collect();
         let leaves = match direction.lost_since.take() {
             Some(lost) => {

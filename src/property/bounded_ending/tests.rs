@@ -265,13 +265,31 @@ fn a_call_has_a_wait_of_its_own() {
     }
 }
 
-#[test]
-fn a_user_that_pauses_after_each_item_has_so_much_longer() {
+/// A user who pauses for 10 s after each item reads what was produced until 10 s.
+fn pausing(delivered: &[u64]) -> Told {
     let told = history().asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
-    let told = told.produced("s1", 500, "a").produced("s1", 600, "b").ended("s1", 10_000, "total 2");
-    let told = told.delivered("s1", 520, "a").delivered("s1", 10_520, "b");
-    told.clone().completed("s1", 10_000 + BOUND + 20_000, "total 2").holds("bounded_ending");
-    assert_eq!(told.completed("s1", 10_001 + BOUND + 20_000, "total 2").breaks("bounded_ending").len(), 1);
+    let told = told.produced("s1", 500, "ab").ended("s1", 10_000, "total 1");
+    delivered.iter().zip(["a", "b"]).fold(told, |told, (at, bytes)| told.delivered("s1", *at, bytes))
+}
+
+#[test]
+fn the_pauses_of_a_user_since_a_stream_was_due_do_not_count() {
+    // The first began before it was due, and lasted until 10.52 s. What was produced as one item may come as two.
+    let paused = 520 + 10_000;
+    let told = pausing(&[520, 10_520]);
+    told.clone().completed("s1", 10_000 + BOUND + paused, "total 1").holds("bounded_ending");
+    assert_eq!(told.completed("s1", 10_001 + BOUND + paused, "total 1").breaks("bounded_ending").len(), 1);
+    // An item does not cut short the pause after the one before it.
+    let told = pausing(&[520, 520]);
+    told.clone().completed("s1", 10_000 + BOUND + 520, "total 1").holds("bounded_ending");
+    assert_eq!(told.completed("s1", 10_001 + BOUND + 520, "total 1").breaks("bounded_ending").len(), 1);
+}
+
+#[test]
+fn a_user_whose_pauses_were_over_before_has_no_longer_than_others() {
+    let early = || pausing(&[500]).ended("s1", 11_000, "total 1");
+    early().completed("s1", 11_000 + BOUND, "total 1").holds("bounded_ending");
+    assert_eq!(early().completed("s1", 11_001 + BOUND, "total 1").breaks("bounded_ending").len(), 1);
 }
 
 #[test]

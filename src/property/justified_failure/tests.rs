@@ -198,6 +198,19 @@ fn a_fault_of_a_connection_counts_only_while_that_is_open() {
     judge(open().conn(1, 38_000, None), Is::Unjustified);
 }
 
+/// A fault may name a connection that is not open yet by its number among all of its host, whatever they are for.
+#[test]
+fn a_connection_with_a_label_has_a_number_among_all_of_its_host() {
+    let judge = |n, expected| {
+        let stall = Fault::Stall { conn: Conn::number("client", n), toward: "client".into(), lasts: None };
+        let told = open().conn(1, 0, Some(1_000)).conn_labelled("http", 1, 3_000, None);
+        judged(&on_first_conn(told, stall, Nature::Kills, None), expected);
+    };
+    judge(1, Is::Unjustified); // it was over
+    judge(2, Is::Justified);
+    judge(3, Is::Unjustified); // it never came
+}
+
 #[test]
 fn a_cut_after_counts_only_if_it_struck() {
     let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
@@ -208,6 +221,28 @@ fn a_cut_after_counts_only_if_it_struck() {
     // The connection was over for another reason; or it lives.
     judge(open().conn(1, 0, Some(14_000)), None, Is::Unjustified);
     judge(open().conn(1, 0, None), None, Is::Unjustified);
+}
+
+#[test]
+fn a_cut_after_counts_also_where_one_end_had_closed_before() {
+    let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
+    let cut = Fault::CutAfter { conn: Conn::number("client", 1), toward: "client".into(), count: Count::Bytes(0), learns };
+    let judge = |told: Told, ended, expected| judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected);
+    // It struck what the server had left on its way, at 2 s or later, and the client learned of it at 40 s.
+    judge(open().conn_closed(1, 0, 1_000, Some(40_000)), Some(40_000), Is::Justified);
+    // It never struck: the client read to the end of what was on its way, at 20 s.
+    judge(open().conn_closed(1, 0, 1_000, Some(20_000)), None, Is::Unjustified);
+    // Nor did it where both ends were over before.
+    judge(open().conn_closed(1, 0, 1_000, Some(1_900)), None, Is::Unjustified);
+    // It struck, and that was long before the failure.
+    let learned_at_once = Fault::CutAfter {
+        conn: Conn::number("client", 1),
+        toward: "client".into(),
+        count: Count::Bytes(0),
+        learns: Default::default(),
+    };
+    let early = open().conn_closed(1, 0, 1_000, Some(9_000));
+    judged(&on_first_conn(early, learned_at_once, Nature::Kills, Some(9_000)), Is::Unjustified);
 }
 
 #[test]

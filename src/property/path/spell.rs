@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Connection, History, Nature, Scope, Time};
+use crate::history::{ConnIndex, Connection, History, Nature, Scope, Time};
 use crate::schedule::{Conn, Fault, Learns, Place, SlowBy, Which};
 
 use super::{InForce, NEVER};
@@ -70,10 +70,11 @@ pub fn conns_of<'a>(fault: &'a Fault, scope: &'a Scope, history: &'a History) ->
     let name = conn_of(fault);
     let found = &scope.conns;
     let is_last = name.is_some_and(|name| name.which == Which::Last);
-    let first = move |n: usize| !history.conns[..n].iter().any(|conn| name.is_some_and(|name| name.host == conn.client));
+    let named = move |n: usize| name.is_some_and(|name| history.is_named(ConnIndex(n), name));
     history.conns.iter().enumerate().filter_map(move |(n, conn)| {
         let is_found = found.iter().any(|found| found.0 == n);
-        let is_named = name.is_some_and(|name| is(name, conn)) && (!is_last || (found.is_empty() && first(n)));
+        // The last of none yet is the first that comes.
+        let is_named = named(n) && (!is_last || (found.is_empty() && !(0..n).any(named)));
         (is_found || is_named).then_some(conn)
     })
 }
@@ -87,14 +88,17 @@ fn span(fault: &InForce<'_>, conn: &Connection) -> Option<Span> {
     match fault.what {
         Fault::Cut { .. } | Fault::Reset { .. } => Some(Span { began: fault.began, known: fault.began, ended: fault.ended }),
         Fault::CutAfter { learns, .. } => {
+            // An end that was over before the fault began learned nothing of it: the other end alone tells when it struck.
+            let ends = [(client, &conn.client), (server, &conn.server)];
+            let ends = ends.map(|(over, host)| (over.filter(|over| *over >= fault.began), host));
+            let first_over = ends.iter().filter_map(|(over, _)| *over).min();
             // What outlived both ends did not kill the connection: that was over for another reason.
             let known = first_over.filter(|_| both_over.is_none_or(|over| fault.ended <= over))?;
-            let struck = [(client, &conn.client), (server, &conn.server)].into_iter().filter_map(|(over, host)| {
-                match learns.get(host).unwrap_or(&Learns::After(Duration::ZERO)) {
+            let struck =
+                ends.into_iter().filter_map(|(over, host)| match learns.get(host).unwrap_or(&Learns::After(Duration::ZERO)) {
                     Learns::After(after) => Some(over?.before(*after)),
                     Learns::Never => None,
-                }
-            });
+                });
             let began = struck.min().unwrap_or(Time::ZERO).max(fault.began).max(conn.opened);
             Some(Span { began, known, ended: fault.ended })
         }
@@ -123,15 +127,6 @@ fn conn_of(fault: &Fault) -> Option<&Conn> {
         | Fault::Slow { place: Place::Conn(conn), .. } => Some(conn),
         _ => None,
     }
-}
-
-fn is(name: &Conn, conn: &Connection) -> bool {
-    name.host == conn.client
-        && match name.which {
-            Which::Number(_) => name.to_string() == conn.name,
-            Which::Generation(generation) => conn.generation == Some(generation),
-            Which::Last => true,
-        }
 }
 
 /// How much latency a fault adds, and whether it does nothing else.

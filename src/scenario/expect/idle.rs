@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{History, What};
+use crate::history::{ConnIndex, History, What};
 use crate::scenario::{Body, Scenario};
 use crate::schedule::words::Value;
 use crate::schedule::{Action, Step, When};
-
-use super::sight::can_name;
 
 /// Which steps of a schedule did nothing in its runs so far. It keeps no history.
 #[derive(Clone, Debug)]
@@ -74,7 +72,7 @@ fn aims_at_nothing(step: &Step, history: &History) -> Option<String> {
         Value::Conn(conn) => Some(conn),
         _ => None,
     })?;
-    let came = history.conns.iter().any(|found| can_name(&conn, found));
+    let came = (0..history.conns.len()).any(|found| history.is_named(ConnIndex(found), &conn));
     (!came).then(|| format!("{conn} never came"))
 }
 

@@ -1,6 +1,6 @@
 //! What a file wants to be reached, or never: a trigger that is looked for in a history, after the fact.
 
-use crate::history::{Connection, Event, History, Time, What};
+use crate::history::{ConnIndex, Event, History, Time, What};
 use crate::schedule::{Conn, FieldValue, Mark, Trigger, Which};
 
 /// How often a milestone or point was reached in a run, wherever and with whatever fields.
@@ -54,22 +54,7 @@ impl Sight for Trigger {
 fn names(conn: &Conn, told: Option<&FieldValue>, at: Time, history: &History) -> bool {
     let Some(FieldValue::Number(id)) = told else { return false };
     let Some(index) = usize::try_from(*id).ok().and_then(|id| id.checked_sub(1)) else { return false };
-    let Some(found) = history.conns.get(index) else { return false };
-    can_name(conn, found)
-        && (conn.which != Which::Last
-            || !history.conns[index + 1..].iter().any(|later| can_name(conn, later) && later.opened <= at))
-}
-
-/// Whether a schedule's name of a connection names this one, at some time.
-pub(super) fn can_name(conn: &Conn, found: &Connection) -> bool {
-    let kind = match &conn.label {
-        Some(label) => format!("{}/{label}#", conn.host),
-        None => format!("{}#", conn.host),
-    };
-    found.name.starts_with(&kind)
-        && match conn.which {
-            Which::Number(_) => found.name == conn.to_string(),
-            Which::Generation(generation) => found.generation == Some(generation),
-            Which::Last => true,
-        }
+    let mut later = index + 1..history.conns.len();
+    let mut is_last = || !later.any(|later| history.is_named(ConnIndex(later), conn) && history.conns[later].opened <= at);
+    index < history.conns.len() && history.is_named(ConnIndex(index), conn) && (conn.which != Which::Last || is_last())
 }

@@ -231,6 +231,30 @@ fn what_arrives_before_a_lost_segment_is_sent_again_is_kept_for_it() {
     }
 }
 
+/// Over a long link a short partition holds what leaves in it before what was on its way arrives in it; what left between the two arrives
+/// after it.
+#[test]
+fn what_left_before_a_short_partition_is_kept_in_order_behind_what_it_held() {
+    let subject = bare(echo, |host| async move {
+        let mut stream = connect(&host).await;
+        for n in 0..20_u8 {
+            stream.write_all(&[b'a' + n]).await.unwrap();
+            sleep(ms(25)).await;
+        }
+        let mut heard = [0; 20];
+        stream.read_exact(&mut heard).await.unwrap();
+        say(&host, String::from_utf8_lossy(&heard).into_owned());
+    });
+    let fault = Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts: Some(ms(40)) };
+    let mut plan = plan([(600, fault)]);
+    plan.latency = (ms(100), ms(120));
+    for seed in 1..=20 {
+        plan.seed = seed;
+        let said = said(&history(&subject, &plan), false);
+        assert!(said.iter().any(|line| line.contains("abcdefghijklmnopqrst")), "seed {seed}: {said:?}");
+    }
+}
+
 #[test]
 fn a_door_answers_only_whom_the_way_lets_through() {
     let hosts = || (Host::from("client"), Host::from("server"));
