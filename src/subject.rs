@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::env::Env;
-use crate::history::{Call, Class, Ending, Side, Stream};
+use crate::history::{Call, Class, Data, Ending, Side, Stream};
 use crate::net::BoxFuture;
 use crate::property::{Broken, Evidence, Promise, Property};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
@@ -247,12 +247,12 @@ pub struct Rule {
 
 impl Recorder {
     /// A stream completed for its user: all was delivered, and this is its outcome.
-    pub fn completed(&self, stream: &Stream, outcome: impl Into<String>) {
+    pub fn completed(&self, stream: &Stream, outcome: impl Into<Data>) {
         self.stream_ended(stream, Ending::Completed { outcome: outcome.into() });
     }
 
     /// A stream failed for its user, for this reason.
-    pub fn broke(&self, stream: &Stream, reason: impl Into<String>) {
+    pub fn broke(&self, stream: &Stream, reason: impl Into<Data>) {
         self.stream_ended(stream, Ending::Failed { reason: reason.into() });
     }
 }

@@ -7,7 +7,7 @@
 //! - [`Event`], [`What`]: one entry.
 //! - [`Stream`], [`Call`]: what entries are about.
 //! - [`ConnIndex`], [`Connection`], [`Packet`], [`Scope`]: what entries say of the network and its faults.
-//! - [`Content`]: what an item consists of.
+//! - [`Content`]: what an item consists of. [`Data`]: outcomes, reasons, and what a user saw. [`Answer`]: how a call came back.
 //! - [`digest`]: the chained digest by which two runs are compared.
 
 use std::collections::BTreeMap;
@@ -15,13 +15,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use crate::schedule::{Fault, FieldValue, Host, Operation};
 
+mod answer;
 pub mod content;
+mod data;
 pub mod digest;
 mod network;
 
+pub use answer::{Answer, Coded};
 pub use content::Content;
+pub use data::{Data, Fact, Outcome, Text};
 pub use digest::Digest;
 pub use network::{ConnEnd, ConnIndex, Connection, Fate, Flags, Nature, Packet, Scope, Side};
 
@@ -71,6 +77,12 @@ pub struct Stream(pub Arc<str>);
 impl From<&str> for Stream {
     fn from(name: &str) -> Self {
         Self(name.into())
+    }
+}
+
+impl Serialize for Stream {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
@@ -137,7 +149,7 @@ pub enum What {
         /// The stream.
         stream: Stream,
         /// `exit 7`, `total 60`: whatever the subject calls the outcome.
-        outcome: String,
+        outcome: Data,
     },
     /// A mutating operation really took effect.
     Effect {
@@ -161,15 +173,15 @@ pub enum What {
     Answered {
         /// Its number.
         call: Call,
-        /// The result, as text.
-        result: String,
+        /// The answer.
+        answer: Answer,
     },
     /// The call came back with a failure.
     Failed {
         /// Its number.
         call: Call,
-        /// The reason, as text.
-        reason: String,
+        /// The reason.
+        reason: Data,
     },
     /// A stream was opened by a call: from now on its items are owed to this host.
     Opened {
@@ -199,7 +211,7 @@ pub enum What {
         /// The stream.
         stream: Stream,
         /// What.
-        what: String,
+        saw: Data,
     },
     /// The user closed a stream or the client by an operation of its own: what ends by it is justified.
     GaveUp {
@@ -342,17 +354,17 @@ pub enum What {
 }
 
 /// How a stream ended for its user.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
     /// Complete: all was delivered, and this is the outcome.
     Completed {
         /// As in [`What::Ended`].
-        outcome: String,
+        outcome: Data,
     },
     /// It failed, explicitly.
     Failed {
-        /// Why, in the client's words.
-        reason: String,
+        /// Why, as the client says.
+        reason: Data,
     },
 }
 

@@ -1,15 +1,15 @@
 //! `at_most_once`: a mutating operation takes effect at most once, and exactly once if it was acknowledged; effects on one target
 //! come in the order of issue.
 //!
-//! An operation is taken for mutating if one of its verb took effect in the run. Opening a stream acknowledges. An answer that begins with `refused`
-//! or `queued` acknowledges nothing. The calls of two hosts have no order among each other. Call 0 stands for an effect whose call the
+//! An operation is taken for mutating if one of its verb took effect in the run. Opening a stream acknowledges. A refusal
+//! acknowledges nothing, nor does an answer to what is queued. The calls of two hosts have no order among each other. Call 0 stands for an effect whose call the
 //! outside world cannot tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Call, Time};
 
-use super::facts::{CallEnding, CallFacts, Effect, Facts, acknowledges};
+use super::facts::{CallEnding, CallFacts, Effect, Facts};
 use super::{Findings, moment};
 
 /// Doubled, disordered, unasked and lost effects.
@@ -57,9 +57,9 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         facts.calls.iter().filter(|call| mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call))
     {
         match call.endings.first() {
-            Some((_, at, CallEnding::Answered(result))) if acknowledges(result) => {
+            Some((_, at, CallEnding::Answered(answer))) if answer.acknowledges() => {
                 let moment = moment(None, *at);
-                broken.other(*at, format!("{}: it was acknowledged ({result}), but never took effect {moment}", call.name()));
+                broken.other(*at, format!("{}: it was acknowledged ({answer}), but never took effect {moment}", call.name()));
             }
             _ => {}
         }
@@ -78,6 +78,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
 #[cfg(test)]
 mod tests {
     use super::super::told::{Told, history};
+    use crate::history::Answer;
 
     /// Calls 1 and 2 add to c1; the first took effect.
     fn adds() -> Told {
@@ -116,8 +117,8 @@ mod tests {
             adds().answered(2, 130, "2").breaks("at_most_once"),
             ["call 2 (add): it was acknowledged (2), but never took effect (at 0.130 s)"]
         );
-        adds().answered(2, 130, "refused: no such counter").holds("at_most_once");
-        adds().answered(2, 130, "queued: the reader may be gone").holds("at_most_once");
+        adds().answered(2, 130, Answer::refused("no such counter")).holds("at_most_once");
+        adds().answered(2, 130, Answer::queued("the reader may be gone")).holds("at_most_once");
     }
 
     #[test]

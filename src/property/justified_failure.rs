@@ -24,7 +24,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Class, Ending, Time};
+use crate::history::{Class, Data, Ending, Time};
 
 use super::bounded_ending::may_wait_for_the_outside;
 use super::facts::{CallEnding, CallFacts, Facts};
@@ -78,7 +78,7 @@ pub(super) struct Failure<'f> {
     pub path: usize,
     pub index: usize,
     pub at: Time,
-    pub reason: &'f str,
+    pub reason: &'f Data,
 }
 
 /// What failed.

@@ -9,9 +9,9 @@
 //!
 //! What a driver must record, so that a good protocol is not accused:
 //! - every call is [`Answered`](crate::history::What::Answered), [`Failed`](crate::history::What::Failed), or opens a stream;
-//! - a refusal that the protocol owes (no such counter) is an answer, and its text begins with `refused`; the answer to an
-//!   operation whose target may be gone before it takes effect begins with `queued`; that to a
-//!   call that its user did not wait for any longer is [`GIVEN_UP`];
+//! - the [`Answer`](crate::history::Answer) says what the call came to: a refusal that the protocol owes (no such counter) is
+//!   `Refused`; an operation whose target may be gone before it takes effect is `Queued`; a call that its user did not wait for any
+//!   longer is `GivenUp`;
 //! - a stream has one user a host: a second watcher on the same host needs a name of its own;
 //! - a producer that its server ends has [`Ended`](crate::history::What::Ended), too; then its stream must not stay open.
 
@@ -39,7 +39,6 @@ pub(crate) mod told;
 pub mod view;
 
 use facts::Facts;
-pub use facts::GIVEN_UP;
 pub use justified_failure::grey;
 
 /// What must hold over the history of a run.

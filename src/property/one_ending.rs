@@ -3,7 +3,7 @@
 //! A stream may be asked for its ending again: then it must say the same. Completed means that all that was produced was
 //! delivered, that the producer had ended, and that the outcome is the true one. That an ending comes at all is `bounded_ending`.
 
-use crate::history::Ending;
+use crate::history::{Data, Ending};
 
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::view::View;
@@ -39,7 +39,7 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 }
 
 /// What is not true of a completion.
-fn completed_wrongly(facts: &Facts<'_>, view: &View<'_>, index: usize, outcome: &str) -> Option<String> {
+fn completed_wrongly(facts: &Facts<'_>, view: &View<'_>, index: usize, outcome: &Data) -> Option<String> {
     if facts.path(view.path).puppet {
         return None;
     }
@@ -73,7 +73,7 @@ fn tell(ending: &Ending) -> String {
 
 fn tell_call(ending: CallEnding<'_>) -> String {
     match ending {
-        CallEnding::Answered(result) => format!("was answered ({result})"),
+        CallEnding::Answered(answer) => format!("was answered ({answer})"),
         CallEnding::Failed(reason) => format!("failed ({reason})"),
     }
 }

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use bytes::Buf;
 
-use crate::history::{Class, Ending, Time, What};
+use crate::history::{Answer, Class, Ending, Time, What};
 
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::justified_failure::{failures, is_grey};
 use super::view::{Item, View};
-use super::{Evidence, Findings, GIVEN_UP, moment};
+use super::{Evidence, Findings, moment};
 
 /// The views and calls that came out differently.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -142,7 +142,7 @@ fn compare_calls(
     broken: &mut Findings,
 ) {
     let (Some((index, at, here)), Some((other, _, there))) = (call.endings.first(), twin.endings.first()) else { return };
-    if call.at != twin.at || [here, there].contains(&&CallEnding::Answered(GIVEN_UP)) {
+    if call.at != twin.at || [here, there].iter().any(|how| matches!(how, CallEnding::Answered(Answer::GivenUp))) {
         return;
     }
     let differs = match (here, there) {
@@ -153,7 +153,7 @@ fn compare_calls(
     let is_luck = || call.class == Class::Durable && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)));
     if differs && call.gave_up.is_none() && !is_luck() {
         let tell = |ending: &CallEnding<'_>| match ending {
-            CallEnding::Answered(result) => format!("was answered ({result})"),
+            CallEnding::Answered(answer) => format!("was answered ({answer})"),
             CallEnding::Failed(reason) => format!("failed ({reason})"),
         };
         let (here, there, moment) = (tell(here), tell(there), moment(None, *at));
@@ -166,8 +166,8 @@ fn compare_calls(
 mod tests {
     use crate::history::Class;
 
-    use super::super::GIVEN_UP;
     use super::super::told::{Told, history};
+    use crate::history::Answer;
 
     /// `s1` across a cut, with one item in each generation.
     fn cut() -> Told {
@@ -262,7 +262,7 @@ mod tests {
     fn a_call_that_its_user_gave_up_may_have_been_answered_a_moment_before() {
         let told =
             |result| history().kills(1_000, 1_500).asked_as(7, 900, Class::Durable, "read", "{}").answered(7, 2_000, result);
-        told(GIVEN_UP).twin(told("5")).holds("stale_generation_inert");
+        told(Answer::GivenUp).twin(told("5".into())).holds("stale_generation_inert");
     }
 
     #[test]

@@ -259,7 +259,7 @@ impl<'a> Teller<'a> {
             What::Ended { stream, outcome } => (Tone::Quiet, format!("{stream}: its producer ended, {outcome}")),
             What::Effect { call, target } => (Tone::Plain, format!("{call} took effect on {target}")),
             What::Asked { call, operation, .. } => (Tone::Schedule, format!("{} ({call})", say::operation(operation))),
-            What::Answered { call, result } => (Tone::Good, format!("{call} answered: {result}")),
+            What::Answered { call, answer } => (Tone::Good, format!("{call} answered: {answer}")),
             What::Failed { call, reason } => (Tone::Bad, format!("{call} failed: {reason}")),
             What::Opened { stream, call } => (Tone::Plain, format!("{stream}: opened by {call}")),
             What::Delivered { stream, bytes, generation } => {
@@ -270,7 +270,7 @@ impl<'a> Teller<'a> {
                 let tone = if matches!(ending, Ending::Completed { .. }) { Tone::Good } else { Tone::Bad };
                 (tone, format!("{stream}: {}", say::ending(ending)))
             }
-            What::Saw { stream, what } => (Tone::Plain, format!("{stream}: {what}")),
+            What::Saw { stream, saw } => (Tone::Plain, format!("{stream}: {saw}")),
             What::GaveUp { stream: Some(stream), call } => (Tone::Plain, format!("{stream}: closed by its user ({call})")),
             What::GaveUp { stream: None, call } => (Tone::Plain, format!("closed by its user ({call})")),
             What::Started => (Tone::Quiet, "started".into()),

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use super::*;
+use crate::history::Answer;
 use crate::property::told::{Told, history};
 use crate::scenario::Scenario;
 use crate::schedule::{Action, Conn, Fault, Learns, Limits, When};
@@ -187,8 +188,8 @@ fn a_record_has_all_of_another_if_nothing_came_to_less() {
     let open = record(&history().opened("s1", 1, 0));
     assert!(completed.has_all_of(&failed) && completed.has_all_of(&open) && open.has_all_of(&open));
     assert!(!failed.has_all_of(&completed) && !open.has_all_of(&completed) && !failed.has_all_of(&open));
-    let call = |result: &str| record(&history().asked(1, 0).answered(1, 10, result));
-    let (answered, refused) = (call("3"), call("refused: no such counter"));
+    let call = |answer: Answer| record(&history().asked(1, 0).answered(1, 10, answer));
+    let (answered, refused) = (call("3".into()), call(Answer::refused("no such counter")));
     let (lost, never) = (record(&history().asked(1, 0).failed(1, 10, "lost")), record(&history().asked(1, 0)));
     assert!(answered.has_all_of(&refused) && refused.has_all_of(&refused) && refused.has_all_of(&lost));
     assert!(!refused.has_all_of(&answered) && !lost.has_all_of(&refused) && !never.has_all_of(&answered));

@@ -3,7 +3,7 @@
 use bytes::BufMut;
 
 use super::{CallEnds, ExpectCall, ExpectStream, Output, StreamEnds, broken};
-use crate::history::{Call, Connection, Ending, History, Stream, Time, What};
+use crate::history::{Call, Connection, Data, Ending, History, Stream, Time, What};
 use crate::property::Broken;
 use crate::schedule::{Host, units};
 
@@ -23,7 +23,7 @@ impl ExpectStream {
         let told = seen.told();
         let (ends, outcome, reason) = match seen.ended {
             None => (StreamEnds::Open, None, None),
-            Some((_, Ending::Completed { outcome })) => (StreamEnds::Completed, Some(outcome), None),
+            Some((_, Ending::Completed { outcome })) => (StreamEnds::Completed, Some(outcome.to_string()), None),
             Some((_, Ending::Failed { reason })) => (StreamEnds::Failed, None, Some(reason)),
         };
         let wanted = match self.ends {
@@ -162,8 +162,8 @@ impl ExpectCall {
         }
         let ended = events.find(|event| !matches!(event.what, What::Asked { .. }));
         let (ends, result, reason, told) = match ended.map(|event| (event.at, &event.what)) {
-            Some((at, What::Answered { result, .. })) => {
-                (CallEnds::Answered, Some(result), None, format!("it was answered at {at} with `{result}`"))
+            Some((at, What::Answered { answer, .. })) => {
+                (CallEnds::Answered, Some(answer.to_string()), None, format!("it was answered at {at} with `{answer}`"))
             }
             Some((at, What::Failed { reason, .. })) => {
                 (CallEnds::Failed, None, Some(reason), format!("it failed at {at}: {reason}"))
@@ -187,15 +187,11 @@ impl ExpectCall {
 }
 
 /// What an ending must do that it does not: have exactly this text, or a reason that contains this one.
-fn wrong_text(
-    exact: &Option<String>,
-    is: Option<&String>,
-    contained: &Option<String>,
-    reason: Option<&String>,
-) -> Option<String> {
-    if let Some(exact) = exact.as_ref().filter(|exact| is != Some(exact)) {
+fn wrong_text(exact: &Option<String>, is: Option<String>, contained: &Option<String>, reason: Option<&Data>) -> Option<String> {
+    if let Some(exact) = exact.as_ref().filter(|exact| is.as_ref() != Some(exact)) {
         return Some(format!("end with `{exact}`"));
     }
-    let contained = contained.as_ref().filter(|contained| !reason.is_some_and(|reason| reason.contains(contained.as_str())))?;
+    let contained =
+        contained.as_ref().filter(|contained| !reason.is_some_and(|reason| reason.to_string().contains(contained.as_str())))?;
     Some(format!("fail with a reason that contains `{contained}`"))
 }

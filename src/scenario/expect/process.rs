@@ -12,11 +12,8 @@ use std::fmt;
 
 use super::ends::SeenStream;
 use super::{ExpectProcess, ExpectStream, Output, ProcessExit, StreamEnds};
-use crate::history::{Ending, History, Stream, Time};
+use crate::history::{Data, Ending, History, Outcome, Stream, Time};
 use crate::property::{Broken, Evidence};
-
-/// The outcome of a pipe or terminal whose last holder has gone.
-const CLOSED: &str = "closed";
 
 impl ExpectProcess {
     /// What did not come of the process of this name.
@@ -44,7 +41,7 @@ impl ExpectProcess {
         if stream.stream == whole {
             return self.as_stream().ends_unmet(stream).or_else(|| self.exit_unmet(stream));
         }
-        let outcome = (self.ends == Some(StreamEnds::Completed)).then(|| CLOSED.to_owned());
+        let outcome = (self.ends == Some(StreamEnds::Completed)).then(|| Outcome::Closed.to_string());
         ExpectStream { outcome, ..self.as_stream() }.ends_unmet(stream)
     }
 
@@ -74,10 +71,11 @@ impl ExpectProcess {
 }
 
 impl ProcessExit {
-    fn is(self, outcome: &str) -> bool {
-        match self {
-            ProcessExit::Code(code) => outcome == format!("exit {code}"),
-            ProcessExit::Signal => outcome.starts_with("signal "),
+    fn is(self, outcome: &Data) -> bool {
+        match (self, outcome.downcast_ref()) {
+            (ProcessExit::Code(code), Some(Outcome::Exit(exit))) => i32::from(code) == *exit,
+            (ProcessExit::Signal, Some(Outcome::Signal(_))) => true,
+            _ => false,
         }
     }
 }

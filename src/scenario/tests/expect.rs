@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::history::{Call, Class, ConnIndex, Connection, Ending, Event, History, Stream, Time, What};
+use crate::history::{Call, Class, ConnIndex, Connection, Data, Ending, Event, History, Outcome, Stream, Time, What};
 use crate::property::{Broken, Evidence, Promise};
 use crate::schedule::{FieldValue, Host, Operation};
 
@@ -77,21 +77,21 @@ impl Told {
 
     pub(super) fn really_ended(self, at: u64) -> Self {
         let stream = self.stream();
-        self.event(at, What::Ended { stream, outcome: "exit 7".into() })
+        self.event(at, What::Ended { stream, outcome: Outcome::Exit(7).into() })
     }
 
     /// Everybody who held this pipe has gone.
     pub(super) fn closed(self, at: u64) -> Self {
         let stream = self.stream();
-        self.event(at, What::Ended { stream, outcome: "closed".into() })
+        self.event(at, What::Ended { stream, outcome: Outcome::Closed.into() })
     }
 
-    pub(super) fn completed(self, at: u64, outcome: &str) -> Self {
+    pub(super) fn completed(self, at: u64, outcome: impl Into<Data>) -> Self {
         let stream = self.stream();
         self.event(at, What::StreamEnded { stream, ending: Ending::Completed { outcome: outcome.into() } })
     }
 
-    pub(super) fn failed(self, at: u64, reason: &str) -> Self {
+    pub(super) fn failed(self, at: u64, reason: impl Into<Data>) -> Self {
         let stream = self.stream();
         self.event(at, What::StreamEnded { stream, ending: Ending::Failed { reason: reason.into() } })
     }
@@ -110,7 +110,7 @@ fn good() -> Told {
         .produced(40, "c")
         .delivered(45, "c", 2)
         .really_ended(50)
-        .completed(1050, "exit 7")
+        .completed(1050, Outcome::Exit(7))
 }
 
 /// What did not come out, where the subject promises that a stream has parts.
@@ -219,7 +219,7 @@ fn what_was_only_caught_up_with_is_not_live() {
 #[test]
 fn a_call_ended_otherwise() {
     let of = |keys: &str, told: &Told| unmet(&format!("[expect.call.1]\n{keys}"), told);
-    let answered = || Told::default().asked(1, 1).event(5, What::Answered { call: Call(1), result: "sum 3".into() });
+    let answered = || Told::default().asked(1, 1).event(5, What::Answered { call: Call(1), answer: "sum 3".into() });
     assert_eq!(of("ends = \"answered\"\nresult = \"sum 3\"", &answered()), Vec::<String>::new());
     assert_eq!(
         of("ends = \"answered\"\nresult = \"sum 4\"", &answered()),

@@ -30,11 +30,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::follow;
+use super::answers::{Failed, Seen, Totals, Wrong};
 use super::sum::Sum;
 use super::web;
-use crate::history::{Call, Content, Ending, Stream, Time, What};
-use crate::property::{Broken, Evidence, GIVEN_UP, Property};
+use crate::history::{Answer, Call, Content, Ending, Stream, Time, What};
+use crate::property::{Broken, Evidence, Property};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{Trouble, broken, has_puppet, host, judged};
@@ -174,11 +174,14 @@ fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
     for event in judged(evidence) {
         match &event.what {
             What::Milestone { name: "exec.process.exited", fields } => exits.extend(exited(fields)),
-            What::Saw { stream, what } => {
-                let place = what.strip_prefix(follow::EXIT_AT).and_then(|seq| seq.parse().ok());
+            What::Saw { stream, saw } => {
+                let place = match saw.downcast_ref() {
+                    Some(Seen::ExitAt(seq)) => Some(*seq),
+                    _ => None,
+                };
                 let in_place = place.is_some_and(|seq| exits.contains(&(records::declared(&stream.0).to_owned(), seq)));
                 if !(in_place || place.is_some() && has_puppet(evidence)) {
-                    found.push(broken("in_sequence", event.at, Some(stream), format!("{stream}: {what} (at {})", event.at)));
+                    found.push(broken("in_sequence", event.at, Some(stream), format!("{stream}: {saw} (at {})", event.at)));
                 }
             }
             _ => {}
@@ -202,10 +205,10 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
     for event in judged(evidence) {
         match &event.what {
             What::Produced { stream, bytes } => truth.entry(stream).or_default().push(bytes),
-            What::Answered { call, result } => {
-                let wrong = match (result.strip_prefix("wrong: "), result.strip_prefix("closed: ")) {
-                    (Some(wrong), _) => Some(wrong.to_owned()),
-                    (None, Some(sums)) => untrue(sums, &truth),
+            What::Answered { call, answer } => {
+                let wrong = match (answer.done::<Wrong>(), answer.done::<Totals>()) {
+                    (Some(wrong), _) => Some(wrong.to_string().trim_start_matches("wrong: ").to_owned()),
+                    (None, Some(totals)) => untrue(totals, &truth),
                     (None, None) => None,
                 };
                 let tell = |wrong| broken("reads_are_true", event.at, None, format!("{call}: {wrong} (at {})", event.at));
@@ -220,14 +223,13 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
 /// What processes really printed so far, in pieces.
 type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a Content>>;
 
-/// The first sum of a read that is not the truth's: `p1/stdout 340 bytes 0f3a…, …`.
-fn untrue(sums: &str, truth: &Truth<'_>) -> Option<String> {
-    sums.split(", ").filter(|told| !told.is_empty()).find_map(|told| {
-        let stream = Stream::from(told.split(' ').next()?);
+/// The first total of a read that is not the truth's.
+fn untrue(totals: &Totals, truth: &Truth<'_>) -> Option<String> {
+    totals.0.iter().find_map(|(stream, told)| {
         let mut printed = Sum::default();
-        truth.get(&stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
-        let really = printed.told(&stream);
-        (told != really).then(|| format!("it read {told}, and really there was {really}"))
+        truth.get(stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
+        let really = printed.total();
+        (*told != really).then(|| format!("it read {stream} {told}, and really there was {stream} {really}"))
     })
 }
 
@@ -247,8 +249,8 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
     for event in judged(evidence) {
         match &event.what {
             What::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
-            What::Answered { call, result } if result == GIVEN_UP => drop(unwanted.insert(*call, event.at)),
-            What::StreamEnded { stream, ending: Ending::Failed { reason } } if reason.starts_with("gap") => {
+            What::Answered { call, answer: Answer::GivenUp } => drop(unwanted.insert(*call, event.at)),
+            What::StreamEnded { stream, ending: Ending::Failed { reason } } if Failed::is_gap(reason) => {
                 failed.entry(&stream.0).or_insert(event.at);
             }
             What::Effect { call, target } if is_start(target) => {
@@ -314,7 +316,7 @@ fn one_reason(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Died { .. } => drop(reasons.remove(host)),
             What::Asked { call, .. } => owed.extend(reasons.get(host).map(|reason| (*call, reason.clone()))),
             What::Failed { call, reason } => {
-                if let Some(first) = owed.get(call).filter(|first| *first != reason) {
+                if let Some(first) = owed.get(call).filter(|first| **first != reason.to_string()) {
                     let sentence =
                         format!("{call}: it failed ({reason}), though its client had failed before ({first}) (at {})", event.at);
                     found.push(broken("one_reason", event.at, None, sentence));

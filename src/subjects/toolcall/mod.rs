@@ -21,13 +21,14 @@ use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
 
 mod agent;
+pub mod answers;
 mod archive;
 pub mod claim;
 mod digests;
 pub mod eyes;
 mod label;
 pub mod limits;
-mod notes;
+pub mod notes;
 pub mod operations;
 mod properties;
 mod raw;

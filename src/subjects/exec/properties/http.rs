@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{broken, has_puppet, host, judged};
-use crate::history::{Call, Ending, Event, Stream, Time, What};
+use crate::history::{Call, Data, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::{Fault, Host};
+use crate::subjects::exec::answers::Failed;
 
 /// A request of a user's.
 struct Asked<'a> {
@@ -50,8 +51,8 @@ fn told(at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
 }
 
 /// What is not true of a reason.
-fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &str) -> Option<String> {
-    let is = |failure: Failure| reason == failure.to_string();
+fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &Data) -> Option<String> {
+    let is = |failure: Failure| Failed::is(reason, &failure);
     let own = evidence.history.conns.iter().filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
     let mut overs = own.filter_map(|conn| conn.over.0);
     if is(Failure::BodyGap) {

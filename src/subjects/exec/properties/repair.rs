@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{broken, host, judged};
-use crate::history::{Call, Ending, Event, Time, What};
-use crate::property::{Broken, Evidence, GIVEN_UP};
+use crate::history::{Answer, Call, Ending, Event, Time, What};
+use crate::property::{Broken, Evidence};
 use crate::protocols::exec::client::Failure;
 use crate::protocols::exec::limits::ClientLimits;
 use crate::schedule::FieldValue;
+use crate::subjects::exec::answers::Failed;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
 
 /// The begin of the reasons for which a process fails whose read was refused.
@@ -74,7 +75,7 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
                 }
             }
             What::StreamEnded { stream, ending: Ending::Failed { reason } }
-                if *reason == Failure::Lagged.to_string() && items < kept.log_events && bytes < kept.log_bytes =>
+                if Failed::is(reason, &Failure::Lagged) && items < kept.log_events && bytes < kept.log_bytes =>
             {
                 let sentence = format!("{stream}: it failed ({reason}), and all that was printed has room (at {})", event.at);
                 found.push(broken("processes_fail_truly", event.at, Some(stream), sentence));
@@ -124,7 +125,7 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
             }
             What::Asked { call, operation, .. } if operation.verb == "start" => drop(starting.insert(*call, host)),
             // Its user does not wait for it, but its client does.
-            What::Answered { result, .. } if result == GIVEN_UP => {}
+            What::Answered { answer: Answer::GivenUp, .. } => {}
             What::Opened { call, .. } | What::Answered { call, .. } | What::Failed { call, .. } => drop(starting.remove(call)),
             What::Gauge { name: "held-back-events", .. }
                 if connected.contains(host)

@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::generations::LITTLE;
-use super::{Trouble, broken, follow, has_puppet, host, judged};
-use crate::history::{Call, Ending, Event, Time, What};
+use super::{Trouble, broken, has_puppet, host, judged};
+use crate::history::{Answer, Call, Ending, Event, Outcome, Time, What};
 use crate::property::path::NEVER;
-use crate::property::{Broken, Evidence, GIVEN_UP, Promise};
+use crate::property::{Broken, Evidence, Promise};
 use crate::schedule::units::read_size;
 use crate::schedule::{FieldValue, Operation};
+use crate::subjects::exec::answers::{Failed, Read, Seen};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
-use crate::subjects::exec::reading;
 use crate::world::process::TABLE;
 
 /// Who asked for what, and when.
@@ -109,7 +109,7 @@ impl<'a> Known<'a> {
                 self.first.entry(promise.whole(stream)).or_insert(event.at);
             }
             What::Delivered { stream, .. } => self.told.entry(promise.whole(stream)).or_default().push(event.at),
-            What::Saw { stream, what } if what.starts_with(follow::EXIT_AT) => {
+            What::Saw { stream, saw } if matches!(saw.downcast_ref(), Some(Seen::ExitAt(_))) => {
                 self.told.entry(promise.whole(stream)).or_default().push(event.at);
             }
             What::Milestone { name: "exec.client.connected", .. } => drop(self.connected.insert(host(event), event.at)),
@@ -156,15 +156,16 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         known.learn(event, promise);
-        let What::Answered { call, result } = &event.what else { continue };
+        let What::Answered { call, answer } = &event.what else { continue };
         let Some(read) = known.asked.get(call).filter(|asked| asked.verb() == "read" && !asked.wait().is_zero()) else {
             continue;
         };
-        let (after, result) = reading::answer(result);
-        let after = after.unwrap_or_else(|| read.after());
-        if event.at < read.at + read.wait() && says_nothing_new(result, after) {
+        let told = answer.done::<Read>();
+        let after = told.and_then(|told| told.after).unwrap_or_else(|| read.after());
+        if let Some(told) = told.filter(|told| event.at < read.at + read.wait() && told.says_nothing_new(after)) {
+            let told = told.alone();
             let sentence =
-                format!("{call}: it was answered before its wait was over, with nothing new ({result}; at {})", event.at);
+                format!("{call}: it was answered before its wait was over, with nothing new ({told}; at {})", event.at);
             found.push(broken("reads_wait", event.at, None, sentence));
         }
         if known.trouble.in_force > 0 {
@@ -192,12 +193,6 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
         }
     }
     found
-}
-
-/// Whether an answer (`nothing, next 9`) tells of no event after this one.
-fn says_nothing_new(result: &str, after: u64) -> bool {
-    let next = result.strip_prefix("nothing, next ").and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
-    next.is_some_and(|next| next <= after + 1) && !result.ends_with("closed")
 }
 
 pub(super) fn closed_are_kept(evidence: &Evidence<'_>) -> Vec<Broken> {
@@ -230,13 +225,13 @@ pub(super) fn ids_are_own(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(evidence).filter(|_| !has_puppet(evidence)) {
         asked.extend(Asked::of(event));
-        let What::Answered { call, result } = &event.what else { continue };
-        let Some(start) = asked.get(call).filter(|asked| asked.verb() == "start" && result.contains(" is taken")) else {
+        let What::Answered { call, answer } = &event.what else { continue };
+        let Some(start) = asked.get(call).filter(|asked| asked.verb() == "start" && Failed::is_taken(answer)) else {
             continue;
         };
         let mut earlier = asked.range(..*call).map(|(_, earlier)| earlier);
         if !earlier.any(|earlier| earlier.verb() == "start" && earlier.is_about_the_process_of(start)) {
-            let sentence = format!("{call}: its user had no process of this id ({result}; at {})", event.at);
+            let sentence = format!("{call}: its user had no process of this id ({answer}; at {})", event.at);
             found.push(broken("ids_are_own", event.at, None, sentence));
         }
     }
@@ -261,15 +256,15 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
         match &event.what {
             What::Effect { call, target } => drop(starts.insert(target, *call)),
             What::Failed { call, .. } => unwanted.push(*call),
-            What::Answered { call, result } if result.starts_with("refused: gap") => refused.push(*call),
-            What::Answered { call, result } if result == GIVEN_UP || result.starts_with("refused") => unwanted.push(*call),
+            What::Answered { call, answer: Answer::Refused(why) } if Failed::is_gap(why) => refused.push(*call),
+            What::Answered { call, answer: Answer::Refused(_) | Answer::GivenUp } => unwanted.push(*call),
             // Its user may not have looked yet: a client ends what it has failed.
             What::Milestone { name: "exec.client.start-ambiguous" | "exec.client.process-failed", fields } => {
                 ended.extend(FieldValue::text(fields, "process").map(|process| (host(event), process)));
             }
             // With a server or a session die its processes.
             What::Died { .. } | What::Milestone { name: "exec.server.expired", .. } => return Vec::new(),
-            What::Ended { stream, outcome } if outcome.starts_with("signal") => {
+            What::Ended { stream, outcome } if matches!(outcome.downcast_ref(), Some(Outcome::Signal(_))) => {
                 let Some(call) = starts.get(&*stream.0) else { continue };
                 let Some(start) = asked.get(call).filter(|start| !wants_a_signal(evidence, start)) else { continue };
                 let mut ends = asked.values().filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));

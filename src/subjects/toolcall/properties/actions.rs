@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::story::{Story, Window, text, window};
-use crate::history::{Call, Time, What};
+use crate::history::{Answer, Call, Time, What};
 use crate::property::Broken;
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
-use crate::subjects::toolcall::claim::BELIEVED;
+use crate::subjects::toolcall::answers::{Did, is_of_no_channel};
 use crate::subjects::toolcall::notes::OfChannel;
-use crate::subjects::toolcall::user::FORGED;
 
 /// The call that a title or the name of a chat tells of: `client 7`, `n7`.
 fn call_of(told: &str) -> Option<Call> {
@@ -22,7 +21,7 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &str>) = (BTreeMap::new(), BTreeMap::new());
+    let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &Answer>) = (BTreeMap::new(), BTreeMap::new());
     let mut titles: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.evidence) {
@@ -32,14 +31,14 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
                 Some(*call)
             }
             // That there is no such channel any more says nothing of what happened there before.
-            What::Answered { call, result } if result.starts_with("refused") && !result.ends_with("no such channel") => {
-                refused.insert(*call, result);
+            What::Answered { call, answer: answer @ Answer::Refused(why) } if !is_of_no_channel(why) => {
+                refused.insert(*call, answer);
                 Some(*call)
             }
-            What::Saw { stream, what } => match OfChannel::read(what) {
+            What::Saw { stream, saw } => match saw.downcast_ref() {
                 Some(OfChannel::Title(title)) => {
                     let seen = titles.entry(host(event)).or_default();
-                    if seen.contains(&title) && call_of(title).is_some_and(|call| is_remembered(story, call, event.at)) {
+                    if seen.contains(&title.as_str()) && call_of(title).is_some_and(|call| is_remembered(story, call, event.at)) {
                         let sentence = format!("{stream}: {} saw the title `{title}` again (at {})", host(event), event.at);
                         found.push(broken("actions_once", event.at, None, sentence));
                     }
@@ -100,8 +99,8 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
         if let What::Failed { call, .. } = &event.what {
             lost.insert(*call);
         }
-        if let What::Answered { call, result } = &event.what
-            && ["named ", "made "].iter().any(|did| result.starts_with(did))
+        if let What::Answered { call, answer } = &event.what
+            && let Some(Did::Named(_) | Did::Made(_)) = answer.done()
             && let Some(window) = story.window_of(*call)
         {
             let newest = done.entry(window).or_insert(*call);
@@ -111,8 +110,8 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
             }
             *newest = *call.max(newest);
         }
-        let What::Saw { what, .. } = &event.what else { continue };
-        let told = match OfChannel::read(what) {
+        let What::Saw { saw, .. } = &event.what else { continue };
+        let told = match saw.downcast_ref() {
             Some(OfChannel::Title(told) | OfChannel::Lists(told)) => told,
             // Whoever looks anew sees everything at once.
             Some(OfChannel::LetGo | OfChannel::Gone) => {
@@ -144,7 +143,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
 /// G11.
 pub(super) fn authority(story: &Story<'_>) -> Vec<Broken> {
     let forged = judged(story.evidence).filter_map(|event| match &event.what {
-        What::Answered { call, result } if result == FORGED => {
+        What::Answered { call, answer } if answer.done() == Some(&Did::Forged) => {
             let sentence = format!("{call}: a window began a call, which only the host does (at {})", event.at);
             Some(broken("authority", event.at, None, sentence))
         }
@@ -156,9 +155,9 @@ pub(super) fn authority(story: &Story<'_>) -> Vec<Broken> {
 /// G5: what was missed is told upon what is really there.
 pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Broken> {
     let believed = judged(story.evidence).filter_map(|event| match &event.what {
-        What::Answered { call, result } if result == BELIEVED => {
+        What::Answered { call, answer } if answer.done() == Some(&Did::ToldWhatItHadMissed) => {
             let claimed = story.asked.get(call).and_then(|asked| asked.field("what")).unwrap_or_default();
-            let sentence = format!("{call}: somebody claimed {claimed}, and was {result} (at {})", event.at);
+            let sentence = format!("{call}: somebody claimed {claimed}, and was {answer} (at {})", event.at);
             Some(broken("claims_are_checked", event.at, None, sentence))
         }
         _ => None,
@@ -189,7 +188,7 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
             What::Milestone { name: "toolcall.client.rejected", .. } => *heard.entry(host(event)).or_default() += 1,
             // What is let go of is taken back with it, whoever looks at it.
             What::Milestone { name: "toolcall.client.gone", .. } => drop(moved.insert(host(event))),
-            What::Saw { what, .. } if matches!(OfChannel::read(what), Some(OfChannel::LetGo | OfChannel::Gone)) => {
+            What::Saw { saw, .. } if matches!(saw.downcast_ref(), Some(OfChannel::LetGo | OfChannel::Gone)) => {
                 moved.insert(host(event));
             }
             What::Died { .. } => drop(moved.insert(host(event))),

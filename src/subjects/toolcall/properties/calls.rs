@@ -6,22 +6,17 @@ use super::story::{CallStory, MS, Story, window};
 use crate::history::Time;
 use crate::property::Broken;
 use crate::subjects::judging::broken;
-use crate::subjects::toolcall::eyes::{CANCELLED, COMPLETED, FAILED};
-use crate::subjects::toolcall::{notes, setup};
-
-fn is_end(what: &str) -> bool {
-    [COMPLETED, FAILED, CANCELLED].contains(&what)
-}
+use crate::subjects::toolcall::notes::{Status, Work};
+use crate::subjects::toolcall::setup;
 
 /// G4: one end for everybody, and nothing after it.
 pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for call in &story.calls {
-        let told = call.over.map(|(at, how)| (at, how.split(' ').next().unwrap_or_default()));
-        let mut first: Option<(Time, &str)> = told;
+        let mut first: Option<(Time, Status)> = call.over.map(|(at, end)| (at, end.status()));
         let mut ended: BTreeMap<&str, Time> = BTreeMap::new();
         for (at, host, what) in &call.users {
-            let sentence = match (is_end(what), first) {
+            let sentence = match (what.is_end(), first) {
                 (true, Some((when, how))) if how != *what => {
                     format!("{}: {} is {what} for {host} at {at}, and {how} for others at {when}", call.turn, call.id)
                 }
@@ -29,7 +24,7 @@ pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Broken> {
                     format!("{}: {} is {what} for {host} at {at}, though it was over at {}", call.turn, call.id, ended[host])
                 }
                 (true, _) => {
-                    first.get_or_insert((*at, what));
+                    first.get_or_insert((*at, *what));
                     ended.insert(host, *at);
                     continue;
                 }
@@ -48,9 +43,9 @@ pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Broken> {
     for call in &story.calls {
         for (at, host, what) in &call.tools {
             let wrong = match *what {
-                notes::BEGINS => begins_wrongly(story, call, *at, host),
-                notes::ENDS => works_on(call, *at, host),
-                _ => None,
+                Work::Begins => begins_wrongly(story, call, *at, host),
+                Work::Ends => works_on(call, *at, host),
+                Work::Stopped => None,
             };
             if let Some(wrong) = wrong {
                 let sentence = format!("{}: the tool of {} {what} on {host}, {wrong} (at {at})", call.turn, call.id);
@@ -62,7 +57,7 @@ pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Broken> {
             .users
             .iter()
             .chain(&call.seconds)
-            .find(|(at, _, what)| *what == "running" && call.ready.is_none_or(|ready| ready > *at));
+            .find(|(at, _, what)| *what == Status::Running && call.ready.is_none_or(|ready| ready > *at));
         if let Some((at, host, _)) = early {
             let sentence =
                 format!("{}: {} runs for {host}, though its agent has not said that it may (at {at})", call.turn, call.id);
@@ -85,7 +80,7 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
 
 /// A tool goes on until its end though its own window knew better.
 fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<String> {
-    let mut ends = call.users.iter().filter(|(_, by, what)| *by == host && is_end(what));
+    let mut ends = call.users.iter().filter(|(_, by, what)| *by == host && what.is_end());
     ends.find(|(when, ..)| *when < at).map(|(when, ..)| format!("though its user knew since {when} that it was over"))
 }
 
@@ -93,7 +88,7 @@ fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<String> {
 pub(super) fn results_count(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for call in &story.calls {
-        let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == notes::ENDS) else { continue };
+        let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == Work::Ends) else { continue };
         // A window that is loaded again, or dies, has nothing to say any more.
         let newer = story
             .attached
@@ -130,7 +125,7 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Broken> {
             );
             found.push(broken("owner_can_run", call.began, Some(call.turn), sentence));
         }
-        if let Some((at, how)) = call.over.filter(|(_, how)| how.contains("try again"))
+        if let Some((at, how)) = call.over.filter(|(_, how)| how.offers_another())
             && !offers_another(story, call, at)
         {
             let sentence = format!("{}: {} was {how}, and there is no other (at {at})", call.turn, call.id);

@@ -7,7 +7,8 @@ use super::story::{Story, text, window};
 use crate::history::{Call, Time, What};
 use crate::property::Broken;
 use crate::subjects::judging::{broken, has_puppet, host, judged};
-use crate::subjects::toolcall::notes::{self, By, OfCall};
+use crate::subjects::toolcall::answers::wants_a_token;
+use crate::subjects::toolcall::notes::{Became, By, OfCall};
 use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup, SESSION};
 
 /// A client is connected again when all has been well for long enough, and may do what it might before.
@@ -23,9 +24,9 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Broken> {
             What::Died { .. } => drop(away.remove(host(event))),
             What::Milestone { name: "toolcall.client.connected", .. } => drop(away.remove(host(event))),
             What::Milestone { name: "toolcall.client.lost", .. } => drop(away.entry(host(event)).or_insert(event.at)),
-            What::Answered { call, result } if result.contains("a token is wanted") && has_moved_in(story, *call) => {
+            What::Answered { call, answer } if wants_a_token(answer) && has_moved_in(story, *call) => {
                 let sentence = format!(
-                    "{call}: its window had handed over its token, and the host does not know ({result}; at {})",
+                    "{call}: its window had handed over its token, and the host does not know ({answer}; at {})",
                     event.at
                 );
                 found.push(broken("client_comes_back", event.at, None, sentence));
@@ -89,16 +90,16 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(story.evidence) {
         match &event.what {
-            What::Saw { stream, what } => {
-                let Some(OfCall { by: By::Agent, call, what }) = OfCall::read(what) else { continue };
-                if let Some(client) = what.strip_prefix(notes::ASKS) {
+            What::Saw { stream, saw } => match saw.downcast_ref() {
+                Some(OfCall { by: By::Agent, call, what: Became::Asks(client) }) => {
                     questions.insert((&stream.0, call), (event.at, client));
-                } else if what.starts_with(notes::HEARS)
-                    && let Some((at, client)) = questions.remove(&(&*stream.0, call))
-                {
-                    found.extend(late(story, &stream.0, client, at, event.at));
                 }
-            }
+                Some(OfCall { by: By::Agent, call, what: Became::Hears(_) }) => {
+                    let asked = questions.remove(&(&*stream.0, call.as_str()));
+                    found.extend(asked.and_then(|(at, client)| late(story, &stream.0, client, at, event.at)));
+                }
+                _ => {}
+            },
             What::Ended { stream, .. } => questions.retain(|(turn, _), _| *turn != &*stream.0),
             What::Died { .. } => {
                 questions.clear();

@@ -23,9 +23,9 @@ pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Broken> {
     let mut at_rest = AtRest { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
     for event in judged(story.evidence) {
         match &event.what {
-            What::Saw { stream, what } => {
-                let note = OfChannel::read(what);
-                note.iter().for_each(|note| at_rest.pass(event.at, host(event), &stream.0, note));
+            What::Saw { stream, saw } => {
+                let note = saw.downcast_ref();
+                note.into_iter().for_each(|note| at_rest.pass(event.at, host(event), &stream.0, note));
             }
             What::Died { .. } => at_rest.died(event.at, host(event)),
             _ => {}
@@ -46,7 +46,7 @@ struct AtRest<'s, 'a> {
 }
 
 impl<'a> AtRest<'_, 'a> {
-    fn pass(&mut self, at: Time, host: &'a str, channel: &'a str, note: &OfChannel<'a>) {
+    fn pass(&mut self, at: Time, host: &'a str, channel: &'a str, note: &'a OfChannel) {
         let is_server = self.story.evidence.servers.contains(&host);
         match note {
             OfChannel::Stirs | OfChannel::Known if is_server => {
@@ -169,7 +169,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Broken> {
                     _ => {}
                 }
             }
-            What::Saw { stream, what } if OfChannel::read(what) == Some(OfChannel::Known) => {
+            What::Saw { stream, saw } if saw.downcast_ref() == Some(&OfChannel::Known) => {
                 let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
                 own.for_each(|(_, unheard)| _ = unheard.remove(&*stream.0));
             }

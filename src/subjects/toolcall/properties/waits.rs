@@ -60,7 +60,7 @@ impl<'a> Told<'a> {
                     ended.into_iter().for_each(|n| told.waits[n].to = event.at);
                 }
                 What::Milestone { name: "toolcall.client.joins-again", .. } => told.joined.push((host(event), event.at)),
-                What::Saw { stream, what } if &*stream.0 == SESSION && OfChannel::read(what) == Some(OfChannel::Known) => {
+                What::Saw { stream, saw } if &*stream.0 == SESSION && saw.downcast_ref() == Some(&OfChannel::Known) => {
                     told.joined.push((host(event), event.at));
                 }
                 What::Milestone { name: "toolcall.host.deactivated", fields } => {
