@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::env::Env;
 use crate::history::{Call, Class, Data, Ending, Side, Stream};
 use crate::net::BoxFuture;
-use crate::property::{Broken, Evidence, Promise, Property};
+use crate::property::{Evidence, Promise, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
 pub mod disk;
@@ -134,7 +134,7 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// All that breaks one of these. Where they read the same of a run, it can be read once for all of them here.
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
         self.properties().iter().flat_map(|property| (property.check)(evidence)).collect()
     }
 

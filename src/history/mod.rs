@@ -80,6 +80,12 @@ impl From<&str> for Stream {
     }
 }
 
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
 impl Serialize for Stream {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
@@ -395,6 +401,16 @@ impl History {
     /// The entries about one stream, with their positions.
     pub fn of_stream<'a>(&'a self, stream: &'a Stream) -> impl Iterator<Item = (usize, &'a Event)> {
         self.events.iter().enumerate().filter(move |(_, event)| event.what.stream() == Some(stream))
+    }
+
+    /// The position of the first entry that is not the same in another record; `None` where all are.
+    pub fn parts_from(&self, other: &History) -> Option<usize> {
+        let same = |n: &usize| match (self.events.get(*n), other.events.get(*n)) {
+            (Some(a), Some(b)) => a.at == b.at && a.host == b.host && format!("{:?}", a.what) == format!("{:?}", b.what),
+            (None, None) => true,
+            _ => false,
+        };
+        (0..self.events.len().max(other.events.len())).find(|n| !same(n))
     }
 
     /// The connection of this index.

@@ -9,8 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Call, Time};
 
+use super::Findings;
 use super::facts::{CallEnding, CallFacts, Effect, Facts};
-use super::{Findings, moment};
+use super::violation::{fields, kinds};
+
+kinds! {
+    pub(super) KINDS;
+    UNASKED = "unasked": "{subject:}it took effect on {target}, but nobody had asked for it {moment}";
+    OUT_OF_ORDER = "out-of-order": "{subject:}it took effect on {target} after {newer} {moment}";
+    TWICE = "twice": "{subject:}it took effect on {target} again, after {before} {moment}";
+    LOST = "lost": "{subject:}it was acknowledged ({answer}), but never took effect {moment}";
+    OPENED_AND_LOST = "opened-and-lost": "{subject:}it opened {stream}, but never took effect {moment}";
+}
 
 /// Doubled, disordered, unasked and lost effects.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -22,9 +32,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut newest: BTreeMap<(&str, &str), &CallFacts<'_>> = BTreeMap::new();
     for effect in effects() {
         let Some(call) = facts.call(effect.call) else {
-            let (at, moment) = (effect.at, moment(None, effect.at));
-            broken
-                .other(at, format!("{}: it took effect on {}, but nobody had asked for it {moment}", effect.call, effect.target));
+            broken.push(effect.call, effect.at, &UNASKED, fields! { target: effect.target });
             continue;
         };
         if let Some(before) = first.get(&effect.call) {
@@ -34,8 +42,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         first.insert(effect.call, effect.at);
         let newest = newest.entry((call.host, effect.target)).or_insert(call);
         if newest.call > call.call {
-            let (at, moment) = (effect.at, moment(None, effect.at));
-            broken.other(at, format!("{}: it took effect on {} after {} {moment}", call.name(), effect.target, newest.name()));
+            broken.push(call, effect.at, &OUT_OF_ORDER, fields! { target: effect.target, newer: newest.name() });
         } else {
             *newest = call;
         }
@@ -44,9 +51,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 fn twice(call: &CallFacts<'_>, effect: &Effect<'_>, before: Time, broken: &mut Findings) {
-    let moment = moment(None, effect.at);
-    let sentence = format!("{}: it took effect on {} again, after {before} {moment}", call.name(), effect.target);
-    broken.other(effect.at, sentence);
+    broken.push(call, effect.at, &TWICE, fields! { target: effect.target, before });
 }
 
 /// What was acknowledged and never took effect.
@@ -58,8 +63,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
     {
         match call.endings.first() {
             Some((_, at, CallEnding::Answered(answer))) if answer.acknowledges() => {
-                let moment = moment(None, *at);
-                broken.other(*at, format!("{}: it was acknowledged ({answer}), but never took effect {moment}", call.name()));
+                broken.push(call, *at, &LOST, fields! { answer: *answer });
             }
             _ => {}
         }
@@ -69,8 +73,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         let Some((call, at)) = view.opened.and_then(|(_, at, call)| Some((facts.call(call)?, at))) else { continue };
         let is_lost = mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call);
         if is_lost && told.insert(call.call) {
-            let moment = moment(None, at);
-            broken.other(at, format!("{}: it opened {}, but never took effect {moment}", call.name(), view.stream));
+            broken.push(call, at, &OPENED_AND_LOST, fields! { stream: view.stream });
         }
     }
 }
@@ -119,6 +122,10 @@ mod tests {
         );
         adds().answered(2, 130, Answer::refused("no such counter")).holds("at_most_once");
         adds().answered(2, 130, Answer::queued("the reader may be gone")).holds("at_most_once");
+        // What is said does not count, but what it is.
+        for text in ["refused", "queued: the reader may be gone"] {
+            assert_eq!(adds().answered(2, 130, text).breaks("at_most_once").len(), 1, "{text}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::schedule::{Fault, Operation};
 
 use super::path::{Down, InForce, Path};
 use super::view::{Fit, Item, Source, View};
-use super::{Evidence, Promise};
+use super::{About, Evidence, Promise};
 
 mod gather;
 
@@ -60,7 +60,13 @@ impl CallFacts<'_> {
 
     /// How a sentence names it: `call 7 (add)`.
     pub fn name(&self) -> String {
-        format!("{} ({})", self.call, self.operation.verb)
+        About::from(self).to_string()
+    }
+}
+
+impl From<&CallFacts<'_>> for About {
+    fn from(call: &CallFacts<'_>) -> Self {
+        Self::Call(call.call, Some(call.operation.verb.clone()))
     }
 }
 

@@ -21,7 +21,19 @@ use crate::history::{Answer, Class, Ending, Time, What};
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::justified_failure::{failures, is_grey};
 use super::view::{Item, View};
-use super::{Evidence, Findings, moment};
+use super::violation::{fields, kinds};
+use super::{Evidence, Fields, Findings, Phrase, one_ending};
+
+kinds! {
+    pub(super) KINDS;
+    OTHER_DELIVERY = "other-delivery": "{subject:}delivery {delivery} was another one when packets of older generations were dropped {moment}";
+    OTHER_ENDING = "other-ending": "{subject:}it {here}, but it {there} when packets of older generations were dropped {moment}";
+}
+
+// A part of these sentences: how a stream did not end.
+kinds! {
+    OPEN = "open": "did not end";
+}
 
 /// The views and calls that came out differently.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -78,14 +90,8 @@ fn compare_views(
         if at >= parted {
             return;
         }
-        let moment = moment(view.delivered[item].generation, at);
-        let item = item + 1;
-        broken.stream(
-            view.stream,
-            at,
-            format_args!("delivery {item} was another one when packets of older generations were dropped {moment}"),
-        );
-        return;
+        let data = fields! { delivery: item + 1 }.with("generation", view.delivered[item].generation);
+        return broken.push(view.stream, at, &OTHER_DELIVERY, data);
     }
     let seen = |view: &View<'_>| view.ending().map(|(_, at, ending)| (at, ending.clone())).filter(|(at, _)| *at < facts.horizon);
     let (here, there) = (seen(view), seen(twin));
@@ -100,13 +106,9 @@ fn compare_views(
     let differs = differs && [&here, &there].into_iter().flatten().all(|(at, _)| *at < parted);
     if differs && !view.is_abandoned(facts.judged_until()) && !is_luck() {
         let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
-        let moment = moment(view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index)), at);
-        let (here, there) = (tell(here.map(|(_, ending)| ending)), tell(there.map(|(_, ending)| ending)));
-        broken.stream(
-            view.stream,
-            at,
-            format_args!("it {here}, but it {there} when packets of older generations were dropped {moment}"),
-        );
+        let generation = view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index));
+        let data = fields! { here: tell(here.map(|(_, ending)| ending)), there: tell(there.map(|(_, ending)| ending)) };
+        broken.push(view.stream, at, &OTHER_ENDING, data.with("generation", generation));
     }
 }
 
@@ -128,12 +130,8 @@ fn first_difference(here: &[Item<'_>], there: &[Item<'_>]) -> Option<(usize, Tim
     None
 }
 
-fn tell(ending: Option<Ending>) -> String {
-    match ending {
-        Some(Ending::Completed { outcome }) => format!("completed ({outcome})"),
-        Some(Ending::Failed { reason }) => format!("failed ({reason})"),
-        None => "did not end".to_owned(),
-    }
+fn tell(ending: Option<Ending>) -> Phrase {
+    ending.map_or(Phrase::new(&OPEN, Fields::default()), |ending| one_ending::tell(&ending))
 }
 
 fn compare_calls(
@@ -152,13 +150,8 @@ fn compare_calls(
     };
     let is_luck = || call.class == Class::Durable && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)));
     if differs && call.gave_up.is_none() && !is_luck() {
-        let tell = |ending: &CallEnding<'_>| match ending {
-            CallEnding::Answered(answer) => format!("was answered ({answer})"),
-            CallEnding::Failed(reason) => format!("failed ({reason})"),
-        };
-        let (here, there, moment) = (tell(here), tell(there), moment(None, *at));
-        let sentence = format!("it {here}, but it {there} when packets of older generations were dropped {moment}");
-        broken.other(*at, format!("{}: {sentence}", call.name()));
+        let data = fields! { here: one_ending::tell_call(*here), there: one_ending::tell_call(*there) };
+        broken.push(call, *at, &OTHER_ENDING, data);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::history::{
 use crate::schedule::{Fault, FieldValue, HoldEnd, Host, Operation, Place, Plan, Puppet};
 
 use super::{Evidence, GENERIC, Promise, Retention, Work};
+use crate::report::sentence;
 
 /// `A` under the promise of these tests: 1 s of back-off, 3 round trips at 2 × 20 ms.
 pub const A: u64 = 1_120;
@@ -361,8 +362,8 @@ impl Told {
     pub fn breaks(&self, property: &str) -> Vec<String> {
         let property = GENERIC.iter().find(|known| known.name == property).expect("a generic property");
         let broken = self.with(|evidence| (property.check)(evidence));
-        assert!(broken.iter().all(|broken| broken.property == property.name));
-        broken.into_iter().map(|broken| broken.sentence).collect()
+        assert!(broken.iter().all(|broken| broken.property == property.name && property.kinds.contains(&broken.kind)));
+        broken.iter().map(sentence).collect()
     }
 
     #[track_caller]

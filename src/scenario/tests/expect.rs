@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::history::{Call, Class, ConnIndex, Connection, Data, Ending, Event, History, Outcome, Stream, Time, What};
-use crate::property::{Broken, Evidence, Promise};
+use crate::property::{Evidence, Promise, Violation};
+use crate::report::sentence;
 use crate::schedule::{FieldValue, Host, Operation};
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -114,7 +115,7 @@ fn good() -> Told {
 }
 
 /// What did not come out, where the subject promises that a stream has parts.
-fn broken(expect: &Expect, told: &Told) -> Vec<Broken> {
+fn broken(expect: &Expect, told: &Told) -> Vec<Violation> {
     let promise = Promise { parts: &["/stdout", "/stderr", "/pty"], ..Promise::default() };
     let plan = Plan::new("ferry");
     let history = &told.history;
@@ -124,7 +125,7 @@ fn broken(expect: &Expect, told: &Told) -> Vec<Broken> {
 /// The sentences of what did not come out, under an `[expect]` that begins with this text.
 pub(super) fn unmet(expect: &str, told: &Told) -> Vec<String> {
     let expect = after_head(&format!("[expect]\n{expect}")).expect;
-    broken(&expect, told).into_iter().map(|broken| broken.sentence).collect()
+    broken(&expect, told).iter().map(sentence).collect()
 }
 
 #[test]
@@ -238,7 +239,7 @@ fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
     let expect = after_head("[expect.stream.p1]\nends = \"failed\"").expect;
     let broken = broken(&expect, &good());
     assert_eq!(
-        (broken[0].property, broken[0].at, broken[0].stream.clone()),
+        (broken[0].property, broken[0].at, broken[0].stream().cloned()),
         ("expect", Time::from(Duration::from_millis(1050)), Some(p1()))
     );
 }
@@ -259,7 +260,7 @@ fn idle(second: &str, runs: &[&[(usize, Option<&str>)]]) -> Vec<String> {
         }
         idle.add(&told.history);
     }
-    idle.unmet()
+    idle.unmet().iter().map(sentence).collect()
 }
 
 const RESET: &str = "at = \"2s\"\nreset = { conn = \"client#5\" }";
@@ -314,7 +315,7 @@ fn a_swarm_is_asked_over_all_its_runs_together() {
         let expect = swarm(expect);
         let mut tally = Tally::new(&expect);
         [&never, &once, &never, &never].into_iter().for_each(|history| tally.add(history));
-        tally.unmet()
+        tally.unmet().iter().map(sentence).collect::<Vec<_>>()
     };
     let nothing = Vec::<String>::new();
     assert_eq!(over("reaches = [\"ferry.client.connected\"]"), nothing, "one run is enough");

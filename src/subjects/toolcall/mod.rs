@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Broken, Evidence, Promise, Property, Work};
+use crate::property::{Evidence, Promise, Property, Violation, Work};
 use crate::protocols::toolcall::host::{self, Host};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
@@ -170,7 +170,7 @@ impl Subject for Toolcall {
         properties::OWN
     }
 
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
         properties::breaks(evidence)
     }
 

@@ -8,8 +8,9 @@ use super::repair::{holes_are_asked_for, processes_fail_truly, refusals_pass, wr
 use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Answer, Call, Class, Data, Outcome, What};
 use crate::property::told::{Told, history};
-use crate::property::{Broken, Evidence};
+use crate::property::{Evidence, Violation};
 use crate::protocols::exec::client::Failure;
+use crate::report::sentence;
 use crate::schedule::FieldValue;
 use crate::subjects::exec::answers::{Failed, Read};
 
@@ -66,8 +67,11 @@ fn history_of_a_poll() -> Told {
     told.asked_as(2, 500, Class::Durable, "read", r#"{"process":"p1","after":"told","wait":"2m"}"#)
 }
 
-fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Broken>) -> Vec<String> {
-    told.with(|evidence| property(evidence).into_iter().map(|broken| broken.sentence).collect())
+fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Violation>) -> Vec<String> {
+    let found = told.with(property);
+    let is_listed = |it: &Violation| super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind));
+    assert!(found.iter().all(is_listed), "{found:?}");
+    found.iter().map(sentence).collect()
 }
 
 #[test]

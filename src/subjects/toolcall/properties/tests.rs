@@ -1,8 +1,9 @@
 //! The properties at their edges, over runs told by hand.
 
 use crate::history::{Answer, Class, Data, What};
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::property::told::{Told, history};
+use crate::report::sentence;
 use crate::schedule::FieldValue;
 use crate::subjects::toolcall::answers::{Did, Rejected};
 use crate::subjects::toolcall::notes::{Became, By, End, OfCall, OfChannel, Status, Work};
@@ -104,12 +105,15 @@ fn over(told: Told, ms: u64, how: &str) -> Told {
     saw(told, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
 }
 
-fn breaks(told: &Told, property: fn(&Story<'_>) -> Vec<Broken>) -> Vec<String> {
-    told.with(|evidence| property(&Story::of(evidence)).into_iter().map(|broken| broken.sentence).collect())
+fn breaks(told: &Told, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
+    let found = told.with(|evidence| property(&Story::of(evidence)));
+    let is_listed = |it: &Violation| super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind));
+    assert!(found.iter().all(is_listed), "{found:?}");
+    found.iter().map(sentence).collect()
 }
 
 #[track_caller]
-fn holds(told: &Told, property: fn(&Story<'_>) -> Vec<Broken>) {
+fn holds(told: &Told, property: fn(&Story<'_>) -> Vec<Violation>) {
     assert_eq!(breaks(told, property), Vec::<String>::new());
 }
 
