@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use reknit::hunt::random::Ground;
 use reknit::hunt::{Case, Pool, judge, plans};
+use reknit::report::sentence;
 use reknit::scenario::{Expect, Scenario};
 use reknit::schedule::{Plan, Profile};
 use reknit::subject::Erased;
@@ -61,7 +62,7 @@ impl Both {
     fn on(&self, engine: Engine) -> Result<Broken, RunError> {
         let case = Case { subject: &self.subject, plan: &self.plan, expect: &self.expect };
         let judged = judge(case, &Options { engine, ..Options::default() }, |_| false)?;
-        Ok(judged.broken.into_iter().map(|broken| (broken.property, broken.sentence)).collect())
+        Ok(judged.broken.iter().map(|broken| (broken.property, sentence(broken))).collect())
     }
 
     fn compared(&self) -> Compared {

@@ -20,6 +20,7 @@ use reknit::schedule::keyed::below;
 use reknit::schedule::{Action, Conn, Fault, Host, Learns, LimitValue, Limits, Operation, Plan, Profile, Step, When, draw};
 use reknit::subject::Erased;
 use reknit::subjects::Toolcall;
+use reknit::subjects::toolcall::notes::OfChannel;
 use reknit::world::{Options, run};
 use serde_json::{Value, json};
 
@@ -163,16 +164,15 @@ fn known(plan: &Plan, history: &History) -> BTreeMap<(String, String), String> {
     let judged = history.events.iter().take_while(|event| event.at <= plan.horizon.into());
     let mut known = BTreeMap::new();
     for event in judged {
-        let (What::Saw { stream, what }, Some(host)) = (&event.what, &event.host) else { continue };
+        let (What::Saw { stream, saw }, Some(host)) = (&event.what, &event.host) else { continue };
         let key = (host.as_str().to_owned(), stream.0.to_string());
-        match what.as_str() {
-            "stirs" => drop(known.insert(key, "not at rest".to_owned())),
-            "let go" | "gone" => drop(known.remove(&key)),
-            _ => {
-                if let Some((_, plain)) = what.strip_prefix("settles ").and_then(|digest| digest.split_once('-')) {
-                    known.insert(key, plain.to_owned());
-                }
+        match saw.downcast_ref() {
+            Some(OfChannel::Stirs) => drop(known.insert(key, "not at rest".to_owned())),
+            Some(OfChannel::LetGo | OfChannel::Gone) => drop(known.remove(&key)),
+            Some(OfChannel::Settles { second: false, digest }) => {
+                known.extend(digest.split_once('-').map(|(_, plain)| (key, plain.to_owned())));
             }
+            _ => {}
         }
     }
     known

@@ -15,9 +15,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::env::Env;
-use crate::history::{Call, Class, Ending, Side, Stream};
+use crate::history::{Call, Class, Data, Ending, Side, Stream};
 use crate::net::BoxFuture;
-use crate::property::{Broken, Evidence, Promise, Property};
+use crate::property::{Evidence, Promise, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
 pub mod disk;
@@ -134,7 +134,7 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// All that breaks one of these. Where they read the same of a run, it can be read once for all of them here.
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
         self.properties().iter().flat_map(|property| (property.check)(evidence)).collect()
     }
 
@@ -247,12 +247,12 @@ pub struct Rule {
 
 impl Recorder {
     /// A stream completed for its user: all was delivered, and this is its outcome.
-    pub fn completed(&self, stream: &Stream, outcome: impl Into<String>) {
+    pub fn completed(&self, stream: &Stream, outcome: impl Into<Data>) {
         self.stream_ended(stream, Ending::Completed { outcome: outcome.into() });
     }
 
     /// A stream failed for its user, for this reason.
-    pub fn broke(&self, stream: &Stream, reason: impl Into<String>) {
+    pub fn broke(&self, stream: &Stream, reason: impl Into<Data>) {
         self.stream_ended(stream, Ending::Failed { reason: reason.into() });
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::report::account::{Account, Place};
 use crate::report::junit;
+use crate::scenario::expect::EXPECT;
 
 use super::github::Summary;
 use super::outputs::Output;
@@ -49,15 +50,15 @@ pub fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
 
-/// Where a person looks first when a scenario of this file breaks: where it stands what was expected, if that is what broke; where
-/// nothing broke, the sentence is what all runs did not show. Standard input is no place.
-pub fn place(file: &Path, broken: &[Broken], sentence: &str) -> Option<Place> {
+/// Where a person looks first when a scenario of this file breaks: where it stands what was expected, if that is what broke. Where
+/// nothing broke, `unmet` is what all runs did not show. Standard input is no place.
+pub fn place(file: &Path, broken: &[Violation], unmet: Option<&Violation>) -> Option<Place> {
     if file.as_os_str().is_empty() || file == Path::new("-") {
         return None;
     }
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    let first = broken.iter().find(|broken| broken.property == "expect").or(broken.first());
-    Some(Place::of(file.display().to_string(), &text, first, first.map_or(sentence, |first| &first.sentence)))
+    let first = broken.iter().find(|broken| broken.property == EXPECT).or(broken.first());
+    Some(Place::of(file.display().to_string(), &text, first.or(unmet)))
 }
 
 #[cfg(test)]

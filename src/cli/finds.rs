@@ -10,9 +10,10 @@ use crate::history::History;
 use crate::hunt::kept::{Kept, Shape};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
 use crate::hunt::{Case, Failed, Pool};
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::report::account::{self, Account, Break, Came, Group};
-use crate::report::{Failure, envelope, json, say, story};
+use crate::report::sentence::title;
+use crate::report::{Failure, envelope, json, say, sentence, story};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::Erased;
@@ -55,7 +56,7 @@ pub(super) struct Finds {
 /// A find, as small as it could be made.
 struct Find {
     plan: Plan,
-    broken: Vec<Broken>,
+    broken: Vec<Violation>,
     history: History,
     /// Where it comes from.
     origin: String,
@@ -100,19 +101,19 @@ impl Finds {
         if let Some(like) = self.kept.has(&Shape::of(&find.plan, main.property)) {
             if !self.saved.contains(like) && self.before.insert(like.to_owned()) {
                 let replay = format!("{} replay {}", page.program, quoted(&like.display().to_string()));
-                let (place, story) = (place(like, &[], ""), "a find of this shape had been kept before\n".to_owned());
-                let it = Break { property: main.property.to_owned(), sentence: main.sentence, story, replay, place };
+                let (place, story) = (place(like, &[], None), "a find of this shape had been kept before\n".to_owned());
+                let it = Break { property: main.property.to_owned(), sentence: sentence(&main), story, replay, place };
                 self.cases.push(case(like, &find.origin, it));
             }
             self.duplicates += 1;
             return Ok(());
         }
-        let saved = self.kept.keep(&find.plan, &main);
+        let saved = self.kept.keep(&find.plan, &main, &title(&main));
         self.saved.insert(saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone));
         let file = saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone);
         let name = file.file_name().unwrap_or_default().to_owned();
         let (place, text) = match saved {
-            Ok(path) => (path.display().to_string(), (!page.live).then(|| Kept::file(&find.plan, &main))),
+            Ok(path) => (path.display().to_string(), (!page.live).then(|| Kept::file(&find.plan, &title(&main)))),
             Err(unsaved) => {
                 page.complain(&format!("{unsaved}; its text is printed instead"));
                 ("-".to_owned(), Some(unsaved.text))
@@ -127,14 +128,14 @@ impl Finds {
         let story = story::failure(&failure, page.width);
         let told = Break {
             property: main.property.to_owned(),
-            sentence: main.sentence.clone(),
+            sentence: sentence(&main),
             story: plain(&story),
             replay: replay.clone(),
-            place: self::place(Path::new(&place), &[], ""),
+            place: self::place(Path::new(&place), &[], None),
         };
         self.cases.push(case(&file, origin, told));
         if self.format == Format::Json {
-            let (file, toml) = ((place != "-").then_some(place), Kept::file(plan, &main));
+            let (file, toml) = ((place != "-").then_some(place), Kept::file(plan, &title(&main)));
             let kept = json::Find { file, toml, replay, picture, origin: origin.clone(), ..json::Find::default() };
             return page.say(&json::find(plan, broken, kept).text());
         }
@@ -156,11 +157,11 @@ impl Finds {
         });
         let holds_good = |shrunk: &Shrunk| {
             let main = main_thing(&shrunk.broken);
-            main.is_some_and(|main| verify(&Kept::file(&shrunk.plan, main), shrunk, &self.subject, page).is_ok())
+            main.is_some_and(|main| verify(&Kept::file(&shrunk.plan, &title(main)), shrunk, &self.subject, page).is_ok())
         };
         match shrunk.filter(holds_good) {
             Some(shrunk) => {
-                let origin = format!("{}, {from}", shrunk.origin());
+                let origin = format!("{}, {from}", say::origin(&shrunk));
                 Find { plan: shrunk.plan, broken: shrunk.broken, history: shrunk.judged.history, origin }
             }
             None => Find { plan, broken, history: history.unwrap_or_default(), origin: from.to_owned() },

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::history::{Connection, History, Time};
 use crate::hunt::kept::write_whole;
 use crate::hunt::{Pool, main_thing};
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::report::Picture;
 use crate::report::picture::html;
 use crate::schedule::Plan;
@@ -26,7 +26,7 @@ pub(crate) struct Drawn<'a> {
     /// The plan that was run.
     pub plan: &'a Plan,
     /// What broke in it; at least one.
-    pub broken: &'a [Broken],
+    pub broken: &'a [Violation],
     /// What carried the segments.
     pub engine: Engine,
     /// The command that shows this run again.
@@ -62,14 +62,14 @@ impl Drawn<'_> {
 
 /// The file of a failure's picture: `SUBJECT-PROPERTY-SEED.html`, with the name of the file that was run before the seed, where
 /// there is one: the same seed is another run in another file.
-pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Broken], of: &Path) -> PathBuf {
+pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Violation], of: &Path) -> PathBuf {
     let property = main_thing(broken).map_or("held", |broken| broken.property).replace('_', "-");
     let of = of.file_stem().map_or(String::new(), |stem| format!("{}-", stem.to_string_lossy()));
     folder.join(format!("{}-{property}-{of}{}.html", plan.subject, plan.seed))
 }
 
 /// A run as it stood at a moment: what happened until then, and what had broken.
-pub(crate) fn until(history: &History, broken: &[Broken], until: Time) -> (History, Vec<Broken>) {
+pub(crate) fn until(history: &History, broken: &[Violation], until: Time) -> (History, Vec<Violation>) {
     let mut shown = history.clone();
     shown.events.retain(|event| event.at <= until);
     // They stand in the order of opening, so those that remain keep their numbers.
@@ -84,6 +84,8 @@ pub(crate) fn until(history: &History, broken: &[Broken], until: Time) -> (Histo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::property::About;
+    use crate::property::violation::said;
 
     fn failure(test: impl FnOnce(&Drawn<'_>)) {
         let subjects = crate::subjects::built_in();
@@ -91,7 +93,7 @@ mod tests {
             crate::scenario::Scenario::load(Path::new("scenarios/counter/short-cut-while-numbers-flow.toml"), &subjects);
         let mut plan = scenario.unwrap().plans().remove(0);
         plan.defects = vec!["resumes-one-too-late".into()];
-        let broken = [Broken { property: "gap_free", at: Time(21_027), stream: None, sentence: "a < b".into() }];
+        let broken = [said("gap_free", About::Run, Time(21_027), "a < b")];
         let subject = &subjects[0];
         test(&Drawn { subject, plan: &plan, broken: &broken, engine: Engine::Event, replay: "reknit replay x" });
     }

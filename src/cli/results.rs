@@ -2,9 +2,10 @@
 
 use crate::history::History;
 use crate::hunt::Failed;
-use crate::report::account::{Account, Break, Came, Case};
+use crate::hunt::{Totals, Verdict};
+use crate::report::account::{Account, Break, Came, Case, main_sentence};
 use crate::report::line::wrap;
-use crate::report::{Failure, Totals, Verdict, say, story, table};
+use crate::report::{self, Failure, say, story, table};
 
 use super::args::Run;
 use super::ci::{place, plain};
@@ -48,8 +49,8 @@ fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
     let failed = tally.failed.first().filter(|_| scenario.expect.breaks.is_none());
     let broken = failed.map_or(&[][..], |failed| &failed.broken);
     let replay = failed.map(|it| replay_command(&page.program, scenario, &it.plan, args.carrier.0, &args.select));
-    let (property, sentence) = tally.main_sentence(scenario.expect.breaks.as_deref());
-    let place = place(&scenario.path, broken, &sentence);
+    let (property, sentence) = main_sentence(tally, scenario.expect.breaks.as_deref());
+    let place = place(&scenario.path, broken, tally.unmet.first());
     Break { property, sentence, story: plain(story), replay: replay.unwrap_or_default(), place }
 }
 
@@ -66,7 +67,7 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     if let Some(property) = scenario.expect.breaks.as_deref().filter(|property| !tally.broke(property)) {
         told += &format!("  {property} held in all runs, and must break: the alarm does not ring\n");
     }
-    tally.unmet.iter().for_each(|unmet| told += &format!("  {unmet}\n"));
+    tally.unmet.iter().for_each(|unmet| told += &format!("  {}\n", report::sentence(unmet)));
     if tally.failed.len() > 1 && scenario.expect.breaks.is_none() {
         told += &others(&tally.failed[1..]);
     }

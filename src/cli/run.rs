@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::hunt::{self, Check, Checks, Tally, Trouble};
-use crate::property::Broken;
-use crate::report::{Row, Totals, Verdict, json};
+use crate::hunt::{Totals, Verdict};
+use crate::property::Violation;
+use crate::report::{Row, json};
 use crate::scenario::Scenario;
 use crate::schedule::words::Fidelity;
 use crate::schedule::{Action, Plan};
@@ -159,7 +160,7 @@ fn row(scenario: &Scenario, subject: &Arc<dyn Erased>, tally: &Tally, verdict: V
     }
 }
 
-fn failures(tally: &Tally) -> Vec<(u64, &[Broken])> {
+fn failures(tally: &Tally) -> Vec<(u64, &[Violation])> {
     tally.failed.iter().map(|failed| (failed.plan.seed, failed.broken.as_slice())).collect()
 }
 

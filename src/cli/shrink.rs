@@ -8,7 +8,7 @@ use crate::hunt::kept::write_whole;
 use crate::hunt::plans::expected;
 use crate::hunt::shrink::{Budget, Progress, Shrunk, main_thing, shrink as make_small};
 use crate::hunt::{Case, Judged, Pool, judge};
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::report::{Failure, say, story};
 use crate::scenario::{Expect, Scenario};
 use crate::schedule::Plan;
@@ -44,7 +44,7 @@ pub fn shrink(args: &Shrink, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
         Err(why) => page.complain(&format!("{why}; no file was written")),
     }
     let replay = format!("{} replay {}", page.program, quoted(&out.display().to_string()));
-    let (origin, history) = (shrunk.origin(), &shrunk.judged.history);
+    let (origin, history) = (say::origin(&shrunk), &shrunk.judged.history);
     let (plan, broken) = (&shrunk.plan, &shrunk.broken[..]);
     let drawn = Drawn { subject, plan, broken, engine: Engine::Event, replay: &replay };
     let name = Path::new(out.file_name().unwrap_or_default()).with_extension("html");
@@ -68,7 +68,7 @@ fn place(args: &Shrink) -> Result<PathBuf, Stop> {
 }
 
 /// The first plan whose run breaks, and the main thing that breaks in it; every run that can have a twin has one.
-fn first_broken(subject: &Arc<dyn Erased>, plans: Vec<Plan>, expect: &Expect, file: &Path) -> Result<(Plan, Broken), Stop> {
+fn first_broken(subject: &Arc<dyn Erased>, plans: Vec<Plan>, expect: &Expect, file: &Path) -> Result<(Plan, Violation), Stop> {
     let count = plans.len() as u64;
     let mut order = plans.clone().into_iter();
     let mut found = Err(Stop(format!("nothing to shrink: {} of {} held", say::count(count, "run"), file.display())));
@@ -95,8 +95,9 @@ pub(super) fn told(so_far: Progress<'_>) -> String {
 }
 
 fn title(shrunk: &Shrunk, scenario: &Scenario) -> String {
-    let Broken { property, stream, .. } = &shrunk.broken[0];
-    let of = stream.as_ref().map_or(String::new(), |stream| format!(" of {stream}"));
+    let broken = &shrunk.broken[0];
+    let (property, stream) = (broken.property, broken.stream());
+    let of = stream.map_or(String::new(), |stream| format!(" of {stream}"));
     format!("{property}{of} breaks; shrunk from seed {} of: {}", shrunk.plan.seed, scenario.title)
 }
 

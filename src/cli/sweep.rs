@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::hunt::sweep::Caught;
 use crate::hunt::{Checks, Swept, sweep as run};
+use crate::report::position;
 use crate::scenario::Scenario;
 use crate::schedule::Plan;
 use crate::subject::Erased;
@@ -85,7 +86,7 @@ fn wanted(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Re
 fn origin(file: &Path, swept: &Swept, trial: Option<usize>) -> String {
     let file = file.display();
     match trial {
-        Some(trial) => format!("swept from {file}: {}", swept.name(&swept.trials[trial])),
+        Some(trial) => format!("swept from {file}: {}", position::trial(swept, &swept.trials[trial])),
         None => format!("{file} without any more fault"),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 /// A chain of 64 bits over everything that was fed to it, in order.
 ///
 /// It tells runs apart that differ by chance; it is no defence against somebody who wants two runs to look alike.
@@ -39,6 +41,12 @@ impl Digest {
     /// The 64 bits.
     pub fn value(self) -> u64 {
         self.0
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

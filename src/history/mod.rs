@@ -7,7 +7,7 @@
 //! - [`Event`], [`What`]: one entry.
 //! - [`Stream`], [`Call`]: what entries are about.
 //! - [`ConnIndex`], [`Connection`], [`Packet`], [`Scope`]: what entries say of the network and its faults.
-//! - [`Content`]: what an item consists of.
+//! - [`Content`]: what an item consists of. [`Data`]: outcomes, reasons, and what a user saw. [`Answer`]: how a call came back.
 //! - [`digest`]: the chained digest by which two runs are compared.
 
 use std::collections::BTreeMap;
@@ -15,13 +15,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use crate::schedule::{Conn, Fault, FieldValue, Host, Operation, Which};
 
+mod answer;
 pub mod content;
+mod data;
 pub mod digest;
 mod network;
 
+pub use answer::{Answer, Coded};
 pub use content::Content;
+pub use data::{Data, Fact, Outcome, Text};
 pub use digest::Digest;
 pub use network::{ConnEnd, ConnIndex, Connection, Fate, Flags, Nature, Packet, Scope, Side};
 
@@ -71,6 +77,18 @@ pub struct Stream(pub Arc<str>);
 impl From<&str> for Stream {
     fn from(name: &str) -> Self {
         Self(name.into())
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl Serialize for Stream {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
@@ -137,7 +155,7 @@ pub enum What {
         /// The stream.
         stream: Stream,
         /// `exit 7`, `total 60`: whatever the subject calls the outcome.
-        outcome: String,
+        outcome: Data,
     },
     /// A mutating operation really took effect.
     Effect {
@@ -161,15 +179,15 @@ pub enum What {
     Answered {
         /// Its number.
         call: Call,
-        /// The result, as text.
-        result: String,
+        /// The answer.
+        answer: Answer,
     },
     /// The call came back with a failure.
     Failed {
         /// Its number.
         call: Call,
-        /// The reason, as text.
-        reason: String,
+        /// The reason.
+        reason: Data,
     },
     /// A stream was opened by a call: from now on its items are owed to this host.
     Opened {
@@ -199,7 +217,7 @@ pub enum What {
         /// The stream.
         stream: Stream,
         /// What.
-        what: String,
+        saw: Data,
     },
     /// The user closed a stream or the client by an operation of its own: what ends by it is justified.
     GaveUp {
@@ -342,17 +360,17 @@ pub enum What {
 }
 
 /// How a stream ended for its user.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
     /// Complete: all was delivered, and this is the outcome.
     Completed {
         /// As in [`What::Ended`].
-        outcome: String,
+        outcome: Data,
     },
     /// It failed, explicitly.
     Failed {
-        /// Why, in the client's words.
-        reason: String,
+        /// Why, as the client says.
+        reason: Data,
     },
 }
 
@@ -383,6 +401,16 @@ impl History {
     /// The entries about one stream, with their positions.
     pub fn of_stream<'a>(&'a self, stream: &'a Stream) -> impl Iterator<Item = (usize, &'a Event)> {
         self.events.iter().enumerate().filter(move |(_, event)| event.what.stream() == Some(stream))
+    }
+
+    /// The position of the first entry that is not the same in another record; `None` where all are.
+    pub fn parts_from(&self, other: &History) -> Option<usize> {
+        let same = |n: &usize| match (self.events.get(*n), other.events.get(*n)) {
+            (Some(a), Some(b)) => a.at == b.at && a.host == b.host && format!("{:?}", a.what) == format!("{:?}", b.what),
+            (None, None) => true,
+            _ => false,
+        };
+        (0..self.events.len().max(other.events.len())).find(|n| !same(n))
     }
 
     /// The connection of this index.

@@ -2,14 +2,30 @@
 //! asked again of a fresh process.
 
 use crate::history::History;
-use crate::property::Broken;
-use crate::report::parting;
+use crate::property::violation::{Entry, fields, kinds};
+use crate::property::{About, Fields, Kind, Phrase, SAME_DIGEST, Value, Violation};
 use crate::schedule::Plan;
 use crate::schedule::keyed::below;
 use crate::world::{Detail, Engine, Options, RunError};
 
 use super::fresh::Fresh;
 use super::judge::{Case, Judged, judge};
+
+kinds! {
+    RUN_PARTS = "run-parts": "the run came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
+    TWIN_PARTS = "twin-parts": "its twin came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
+    SEEN_NO_MORE = "seen-no-more": "the run came out another way when it was repeated, and the same again when it was looked at closely";
+    OTHER_IN_FRESH = "other-in-fresh": "the run came out another way in a fresh process: here `{here}`, there `{there}`";
+    NOT_VERIFIED = "not-verified": "the run could not be verified: {why}";
+}
+
+// A part of these sentences: what stands for an entry that is not there.
+kinds! {
+    NOTHING = "nothing": "nothing";
+}
+
+/// How a run is not the same again.
+type Unlike = (&'static Kind, Fields);
 
 /// How much is checked besides the properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +60,7 @@ pub struct Examined {
     /// The record of the run.
     pub history: History,
     /// What broke in it.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Violation>,
     /// Whether a failure in it is neither surely justified nor surely not.
     pub grey: bool,
     /// Whether it was repeated.
@@ -73,7 +89,7 @@ pub fn examine(case: Case<'_>, checks: &Checks) -> Result<Examined, RunError> {
     if let (false, None, Some(fresh)) = (broken.is_empty(), &unlike, &checks.fresh) {
         unlike = second_opinion(fresh, case, checks.engine, &said);
     }
-    broken.extend(unlike.map(|sentence| not_the_same(&history, sentence)));
+    broken.extend(unlike.map(|(kind, data)| Violation::new(SAME_DIGEST.0, About::Run, history.end, kind, data)));
     Ok(Examined { history, broken, grey, repeated })
 }
 
@@ -84,7 +100,7 @@ struct Said {
 }
 
 /// Judges the plan again; says where the second run differs, if it does.
-fn repeat(case: Case<'_>, options: &Options, first: &Said) -> Result<Option<String>, RunError> {
+fn repeat(case: Case<'_>, options: &Options, first: &Said) -> Result<Option<Unlike>, RunError> {
     let again = |options: &Options| judge(case, options, |_| first.has_twin);
     if again(options)?.statement() == first.statement {
         return Ok(None);
@@ -92,44 +108,32 @@ fn repeat(case: Case<'_>, options: &Options, first: &Said) -> Result<Option<Stri
     let full = Options { detail: Detail::Full, ..*options };
     let (a, b) = (again(&full)?, again(&full)?);
     let twins = a.twin.as_ref().zip(b.twin.as_ref());
-    let parted = where_they_part(case.plan, "the run", &a.history, &b.history)
-        .or_else(|| twins.and_then(|(a, b)| where_they_part(case.plan, "its twin", a, b)));
-    let seen_no_more = "the run came out another way when it was repeated, and the same again when it was looked at closely";
-    Ok(Some(parted.unwrap_or_else(|| seen_no_more.into())))
+    let parted = where_they_part(case.plan, &RUN_PARTS, &a.history, &b.history)
+        .or_else(|| twins.and_then(|(a, b)| where_they_part(case.plan, &TWIN_PARTS, a, b)));
+    Ok(Some(parted.unwrap_or_else(|| (&SEEN_NO_MORE, Fields::default()))))
 }
 
-/// Where two runs part that should be the same, in one sentence, if they do.
-fn where_they_part(plan: &Plan, what: &str, a: &History, b: &History) -> Option<String> {
-    let at = parting::first(a, b)?;
-    let told = |history: &History, n: Option<usize>| {
-        let event = n.and_then(|n| history.events.get(n));
-        event.map_or("nothing".to_owned(), |event| {
-            let line = crate::report::telling::entry(plan, history, event);
-            format!("`{} {}: {}`", line.at, line.place, line.text)
-        })
+/// Where two runs part that should be the same, if they do.
+fn where_they_part(plan: &Plan, kind: &'static Kind, a: &History, b: &History) -> Option<Unlike> {
+    let at = a.parts_from(b)?;
+    let entry = |history: &History, n: Option<usize>| match n.and_then(|n| history.events.get(n)) {
+        Some(event) => Value::from(Entry { plan: plan.clone(), conns: history.conns.clone(), event: event.clone() }),
+        None => Value::from(Phrase::new(&NOTHING, Fields::default())),
     };
-    Some(format!(
-        "{what} came out another way when it was repeated: after {} came {} once, and {} the other time",
-        told(a, at.checked_sub(1)),
-        told(a, Some(at)),
-        told(b, Some(at))
-    ))
+    let (before, once, again) = (entry(a, at.checked_sub(1)), entry(a, Some(at)), entry(b, Some(at)));
+    Some((kind, fields! { before, once, again }))
 }
 
 /// Asks a fresh process; says how it differs, if it does.
-fn second_opinion(fresh: &Fresh, case: Case<'_>, engine: Engine, said: &Said) -> Option<String> {
+fn second_opinion(fresh: &Fresh, case: Case<'_>, engine: Engine, said: &Said) -> Option<Unlike> {
     let here = &said.statement;
     match fresh.ask(case.plan, case.expect, engine, said.has_twin) {
         Ok(there) if there == *here => None,
         Ok(there) => {
             let difference = here.lines().zip(there.lines()).find(|(here, there)| here != there);
             let (here, there) = difference.unwrap_or(("more", "less"));
-            Some(format!("the run came out another way in a fresh process: here `{here}`, there `{there}`"))
+            Some((&OTHER_IN_FRESH, fields! { here, there }))
         }
-        Err(why) => Some(format!("the run could not be verified: {why}")),
+        Err(why) => Some((&NOT_VERIFIED, fields! { why })),
     }
-}
-
-fn not_the_same(history: &History, sentence: String) -> Broken {
-    Broken { property: "same_digest", at: history.end, stream: None, sentence }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::history::History;
-use crate::property::{self, Broken, Evidence};
+use crate::property::{self, Evidence, Violation};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::Erased;
@@ -35,7 +35,7 @@ pub struct Judged {
     /// The record of its twin, where it had one.
     pub twin: Option<History>,
     /// What broke in it.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Violation>,
     /// Whether a failure in it is neither surely justified nor surely not.
     pub grey: bool,
 }
@@ -76,10 +76,12 @@ fn twin(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<Histor
 }
 
 impl Judged {
-    /// What must be the same whenever and wherever it is run: the digests and the verdict, as text.
+    /// What must be the same whenever and wherever it is run: the digests and the verdict, as text. The verdict is in the JSON form of
+    /// its violations.
     pub fn statement(&self) -> String {
         let twin = self.twin.as_ref().map_or(String::new(), |twin| format!("twin {}\n", twin.digest));
-        let verdict = self.broken.iter().map(|broken| format!("{} {}: {}\n", broken.property, broken.at, broken.sentence));
+        let json = |broken: &Violation| serde_json::to_string(broken).unwrap_or_else(|error| error.to_string());
+        let verdict = self.broken.iter().map(|broken| json(broken) + "\n");
         format!("digest {}\n{twin}{}", self.history.digest, verdict.collect::<String>())
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::scenario::{Body, Scenario};
 use crate::schedule::{Action, Plan};
 use crate::subject::Erased;
@@ -78,12 +78,12 @@ impl Kept {
         self.shapes.get(shape).map(PathBuf::as_path)
     }
 
-    /// Saves a find; where its file is. It replaces no file.
+    /// Saves a find under a title; where its file is. It replaces no file.
     ///
     /// # Errors
     /// If it cannot be written. Its shape counts as kept all the same, so that the next find of that shape is a duplicate.
-    pub fn keep(&mut self, plan: &Plan, broken: &Broken) -> Result<PathBuf, Box<Unsaved>> {
-        let text = Self::file(plan, broken);
+    pub fn keep(&mut self, plan: &Plan, broken: &Violation, title: &str) -> Result<PathBuf, Box<Unsaved>> {
+        let text = Self::file(plan, title);
         let path = self.free(&format!("{}-{}-{}", plan.subject, broken.property.replace('_', "-"), plan.seed));
         self.shapes.insert(Shape::of(plan, broken.property), path.clone());
         match write_whole(&path, &text) {
@@ -92,9 +92,9 @@ impl Kept {
         }
     }
 
-    /// The file of a find. Its title begins with the property, from which its shape is known again.
-    pub fn file(plan: &Plan, broken: &Broken) -> String {
-        Scenario::of_plan(plan.clone(), format!("{} breaks: {}", broken.property, broken.sentence)).to_toml()
+    /// The file of a find. Its title must begin with the property, from which its shape is known again.
+    pub fn file(plan: &Plan, title: &str) -> String {
+        Scenario::of_plan(plan.clone(), title).to_toml()
     }
 
     fn free(&self, name: &str) -> PathBuf {
@@ -120,12 +120,15 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::history::Time;
+    use crate::property::violation::said;
     use crate::subjects::counter;
 
-    fn find() -> (Plan, Broken) {
+    const TITLE: &str = "gap_free breaks: s1: item 2 never came";
+
+    fn find() -> (Plan, Violation) {
         let text = "format = 1\nsubject = \"counter\"\ntitle = \"a\"\n[stream.s1]\nnumbers = 3\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
         let plan = Scenario::parse(text, "a.toml", &crate::subjects::built_in()).unwrap().plans().remove(0);
-        (plan, Broken { property: "gap_free", at: Time(1), stream: None, sentence: "s1: item 2 never came".into() })
+        (plan, said("gap_free", "s1", Time(1), "item 2 never came"))
     }
 
     #[test]
@@ -134,8 +137,8 @@ mod tests {
         let (plan, broken) = find();
         let mut kept = Kept::open(&folder, &counter());
         assert!(kept.has(&Shape::of(&plan, "gap_free")).is_none());
-        let path = kept.keep(&plan, &broken).unwrap();
-        let second = kept.keep(&plan, &broken).unwrap();
+        let path = kept.keep(&plan, &broken, TITLE).unwrap();
+        let second = kept.keep(&plan, &broken, TITLE).unwrap();
         assert_ne!(path, second, "no file is replaced");
         let later = Kept::open(&folder, &counter());
         assert!(later.has(&Shape::of(&Plan { seed: 9, ..plan.clone() }, "gap_free")).is_some());
@@ -148,7 +151,7 @@ mod tests {
     fn what_cannot_be_written_is_handed_back() {
         let (plan, broken) = find();
         let mut kept = Kept::open(Path::new("/dev/null/found"), &counter());
-        let unsaved = kept.keep(&plan, &broken).unwrap_err();
+        let unsaved = kept.keep(&plan, &broken, TITLE).unwrap_err();
         assert!(unsaved.text.contains("gap_free breaks: s1: item 2 never came"), "{}", unsaved.text);
         assert!(kept.has(&Shape::of(&plan, "gap_free")).is_some());
     }

@@ -5,7 +5,7 @@
 //! - [`plans`]: which plans a scenario stands for.
 //! - [`pool`]: runs on several threads, results in order, with a watchdog outside the worlds.
 //! - [`shrink`](mod@shrink): a run that broke, made small.
-//! - [`summary`]: what is left of a run. [`tally`](mod@tally): all runs of one scenario, summed up.
+//! - [`summary`]: what is left of a run. [`tally`](mod@tally): all runs of one scenario, summed up. [`verdict`]: what they come to.
 //! - [`sweep`](mod@sweep): every position of one schedule, and every fault that makes sense there.
 //! - [`random`]: a hunt through random schedules. [`hits`]: what their faults hit. [`seed`]: a seed as a person is told it.
 //! - [`kept`]: finds as files of a folder. [`matrix`]: which defects hunts find, and how soon.
@@ -26,6 +26,7 @@ pub mod shrink;
 pub mod summary;
 pub mod sweep;
 pub mod tally;
+pub mod verdict;
 
 pub use examine::{Check, Checks, Examined, examine};
 pub use fresh::Fresh;
@@ -35,6 +36,7 @@ pub use shrink::{Budget, NotShrunk, Progress, Shrunk, main_thing, shrink};
 pub use summary::Summary;
 pub use sweep::{Swept, sweep};
 pub use tally::{Failed, Tally, Trouble, tally};
+pub use verdict::{Main, Totals, Verdict};
 
 #[cfg(test)]
 mod tests;

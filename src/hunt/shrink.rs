@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use crate::history::{History, What};
-use crate::property::{Broken, SAME_DIGEST};
+use crate::property::{SAME_DIGEST, Violation};
 use crate::scenario::expect::EXPECT;
 use crate::scenario::{Expect, Scenario};
 use crate::schedule::Plan;
@@ -58,7 +58,7 @@ pub struct Shrunk {
     /// What is expected of it, besides the properties.
     pub expect: Expect,
     /// What broke in its run, first of all what it was shrunk for.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Violation>,
     /// Its run, judged.
     pub judged: Judged,
     /// How many steps there were in the beginning.
@@ -68,11 +68,6 @@ pub struct Shrunk {
 }
 
 impl Shrunk {
-    /// Where its schedule comes from, as a story tells it: `shrunk from 19 in 84 runs`.
-    pub fn origin(&self) -> String {
-        format!("shrunk from {} in {}", self.from, crate::report::say::count(self.runs, "run"))
-    }
-
     /// Whether it takes a twin to see what broke.
     pub fn has_twin(&self) -> bool {
         self.judged.twin.is_some()
@@ -106,10 +101,10 @@ pub enum NotShrunk {
 
 /// What of all that broke is worth being kept while all else gets smaller: a property rather than what a file expects, and of the
 /// streams that it is about the one with the plainest name, which the fewest steps lead to.
-pub fn main_thing(broken: &[Broken]) -> Option<&Broken> {
+pub fn main_thing(broken: &[Violation]) -> Option<&Violation> {
     let main = broken.iter().find(|broken| broken.property != EXPECT).or(broken.first())?;
     let of_property = broken.iter().filter(|broken| broken.property == main.property);
-    of_property.min_by_key(|broken| broken.stream.as_ref().map(|stream| (stream.0.len(), stream.clone())))
+    of_property.min_by_key(|broken| broken.stream().map(|stream| (stream.0.len(), stream.clone())))
 }
 
 /// Makes the run of a case small, so that it still breaks what it broke. `progress` is told of every run, and may break off: then
@@ -119,7 +114,7 @@ pub fn main_thing(broken: &[Broken]) -> Option<&Broken> {
 /// If there is nothing to shrink.
 pub fn shrink(
     case: Case<'_>,
-    broken: &Broken,
+    broken: &Violation,
     budget: &Budget,
     mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Shrunk, NotShrunk> {
@@ -184,11 +179,11 @@ fn first(case: Case<'_>, target: &Target, pool: &Pool) -> Result<(Judged, bool),
 
 /// What a smaller plan must break.
 struct Target {
-    broken: Broken,
+    broken: Violation,
 }
 
 impl Target {
-    fn of(broken: &Broken) -> Result<Self, NotShrunk> {
+    fn of(broken: &Violation) -> Result<Self, NotShrunk> {
         if broken.property == SAME_DIGEST.0 {
             return Err(NotShrunk::NotTheSame(broken.property));
         }
@@ -200,20 +195,16 @@ impl Target {
         self.broken.property == EXPECT
     }
 
-    fn is_in(&self, broken: &[Broken]) -> bool {
+    fn is_in(&self, broken: &[Violation]) -> bool {
         broken.iter().any(|broken| self.is(broken))
     }
 
-    /// The same property of the same stream. A file expects many things under one name: there, the sentence must be the same but
-    /// for its figures.
-    fn is(&self, broken: &Broken) -> bool {
-        let same = broken.property == self.broken.property && broken.stream == self.broken.stream;
-        same && (!self.is_expected() || without_figures(&broken.sentence) == without_figures(&self.broken.sentence))
+    /// The same property of the same stream. A file expects many things under one name: there, it must be about the same thing, and
+    /// break in the same way.
+    fn is(&self, broken: &Violation) -> bool {
+        let same = broken.property == self.broken.property && broken.stream() == self.broken.stream();
+        same && (!self.is_expected() || broken.is_like(&self.broken))
     }
-}
-
-fn without_figures(sentence: &str) -> String {
-    sentence.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 /// What the shrinker is told of a run.

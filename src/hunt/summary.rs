@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::history::{Digest, History, Time};
-use crate::property::Broken;
+use crate::property::Violation;
 
 use super::examine::Examined;
 
@@ -27,7 +27,7 @@ pub struct Summary {
     /// Whether a failure in it is neither surely justified nor surely not.
     pub grey: bool,
     /// What broke in it, and its record; `None` where nothing did.
-    pub broke: Option<(Vec<Broken>, History)>,
+    pub broke: Option<(Vec<Violation>, History)>,
 }
 
 impl From<Examined> for Summary {
@@ -48,8 +48,10 @@ impl From<Examined> for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::property::About;
+    use crate::property::violation::said;
 
-    fn summary(broken: Vec<Broken>) -> Summary {
+    fn summary(broken: Vec<Violation>) -> Summary {
         let history = History { end: Time(7), ..History::default() };
         Examined { history, broken, grey: false, repeated: false }.into()
     }
@@ -57,7 +59,7 @@ mod tests {
     #[test]
     fn only_a_run_that_broke_keeps_its_record() {
         assert!(summary(Vec::new()).broke.is_none());
-        let broken = Broken { property: "gap_free", at: Time(1), stream: None, sentence: "it broke".into() };
+        let broken = said("gap_free", About::Run, Time(1), "it broke");
         let (broken, history) = summary(vec![broken]).broke.unwrap();
         assert_eq!((broken[0].property, history.end), ("gap_free", Time(7)));
     }

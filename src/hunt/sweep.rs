@@ -95,11 +95,6 @@ impl Swept {
         position.trials.iter().filter_map(|trial| self.trials[*trial].outcome).max()
     }
 
-    /// What a trial is, for a person: `cut, client first, at packet 5 of client#1 toward server (312 bytes)`.
-    pub fn name(&self, trial: &Trial) -> String {
-        format!("{}, at {}", trial.fault.name, self.positions[trial.position])
-    }
-
     /// The plan of a trial.
     pub fn plan_of(&self, trial: &Trial) -> Plan {
         with(&self.plan, &trial.step)

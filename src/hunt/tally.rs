@@ -7,9 +7,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::history::{Digest, History, Time};
-use crate::property::Broken;
-use crate::report::{Totals, Verdict};
+use crate::history::{Digest, History};
+use crate::property::{Violation, stuck};
 use crate::scenario::{Scenario, expect};
 use crate::schedule::Plan;
 use crate::subject::Erased;
@@ -21,6 +20,7 @@ use super::plans::{expected, is_swarm};
 use super::pool::{Lost, Pool};
 use super::shrink::main_thing;
 use super::summary::Summary;
+use super::verdict::{Main, Totals, Verdict};
 
 /// All runs of one scenario.
 #[derive(Debug, Default)]
@@ -41,8 +41,8 @@ pub struct Tally {
     pub grey: u64,
     /// The runs in which something broke, in order.
     pub failed: Vec<Failed>,
-    /// What all runs together did not show, and must, in sentences: what a swarm expects, and steps of a schedule that did nothing.
-    pub unmet: Vec<String>,
+    /// What all runs together did not show, and must: what a swarm expects, and steps of a schedule that did nothing.
+    pub unmet: Vec<Violation>,
 }
 
 /// A run in which something broke.
@@ -51,7 +51,7 @@ pub struct Failed {
     /// Its plan.
     pub plan: Plan,
     /// What broke.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Violation>,
     /// Its record: of the first few failed runs only, and of none that got stuck.
     pub history: Option<History>,
 }
@@ -123,7 +123,7 @@ impl Tally {
             Ok(Ok(summary)) => self.add(plan, summary),
             Ok(Err(error)) => return Err(Trouble::Run(error)),
             Err(Lost::Panicked(message)) => return Err(Trouble::Harness { seed, message }),
-            Err(stuck @ Lost::Stuck(_)) => self.add_stuck(plan(), stuck.to_string()),
+            Err(Lost::Stuck(patience)) => self.add_stuck(plan(), patience),
         }
         Ok(())
     }
@@ -143,20 +143,19 @@ impl Tally {
         }
     }
 
-    fn add_stuck(&mut self, plan: Plan, sentence: String) {
+    fn add_stuck(&mut self, plan: Plan, patience: Duration) {
         self.runs += 1;
-        let stuck = Broken { property: "no_livelock", at: Time::ZERO, stream: None, sentence };
-        self.failed.push(Failed { plan, broken: vec![stuck], history: None });
+        self.failed.push(Failed { plan, broken: vec![stuck(patience)], history: None });
     }
 
     /// What the runs come to; `breaks` is the property that a canary must break.
     pub fn verdict(&self, breaks: Option<&str>) -> Verdict {
-        let tame = self.unmet.first().map(|unmet| Verdict::TooTame(unmet.clone()));
+        let tame = self.unmet.first().map(|unmet| Verdict::TooTame(unmet.clone().into()));
         match breaks {
             Some(property) if self.broke(property) => {
                 return tame.unwrap_or_else(|| Verdict::BrokeAsItShould(property.to_owned()));
             }
-            Some(property) => return Verdict::TooTame(format!("{property} held, and must break")),
+            Some(property) => return Verdict::DidNotBreak(property.to_owned()),
             None => {}
         }
         if !self.failed.is_empty() {
@@ -168,13 +167,13 @@ impl Tally {
         tame.unwrap_or(Verdict::Held)
     }
 
-    /// What is not as it should be, in short: the property and a sentence. `breaks` is what a canary must break.
-    pub fn main_sentence(&self, breaks: Option<&str>) -> (String, String) {
+    /// What is not as it should be, in short. `breaks` is what a canary must break.
+    pub fn main<'t>(&'t self, breaks: Option<&'t str>) -> Main<'t> {
         let main = self.failed.first().filter(|_| breaks.is_none()).and_then(|failed| main_thing(&failed.broken));
         match (main, breaks.filter(|property| !self.broke(property))) {
-            (_, Some(property)) => (property.to_owned(), format!("{property} held in all runs, and must break")),
-            (Some(main), None) => (main.property.to_owned(), main.sentence.clone()),
-            (None, None) => ("expect".into(), self.unmet.first().cloned().unwrap_or_default()),
+            (_, Some(property)) => Main::DidNotBreak(property),
+            (Some(main), None) => Main::Broke(main),
+            (None, None) => self.unmet.first().map_or(Main::Nothing, Main::Unmet),
         }
     }
 
@@ -217,9 +216,16 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::Time;
+    use crate::property::About;
+    use crate::property::violation::said;
+
+    fn unmet() -> Violation {
+        said("expect", About::Run, Time::ZERO, "step 2 did nothing")
+    }
 
     fn failed(property: &'static str) -> Failed {
-        let broken = Broken { property, at: Time(1), stream: None, sentence: "it broke".into() };
+        let broken = said(property, About::Run, Time(1), "it broke");
         Failed { plan: Plan::new("x"), broken: vec![broken], history: None }
     }
 
@@ -240,22 +246,22 @@ mod tests {
 
     #[test]
     fn a_canary_with_a_step_that_does_nothing_is_too_tame() {
-        let tally = Tally { failed: vec![failed("gap_free")], unmet: vec!["step 2 did nothing".into()], ..Tally::default() };
-        assert_eq!(tally.verdict(Some("gap_free")), Verdict::TooTame("step 2 did nothing".into()));
+        let tally = Tally { failed: vec![failed("gap_free")], unmet: vec![unmet()], ..Tally::default() };
+        assert_eq!(tally.verdict(Some("gap_free")), Verdict::TooTame(unmet().into()));
     }
 
     #[test]
     fn what_a_swarm_never_showed_makes_it_too_tame() {
-        let tally = Tally { unmet: vec!["a.gap was reached in none of 3 runs".into()], ..Tally::default() };
-        assert_eq!(tally.verdict(None), Verdict::TooTame("a.gap was reached in none of 3 runs".into()));
+        let tally = Tally { unmet: vec![unmet()], ..Tally::default() };
+        assert_eq!(tally.verdict(None), Verdict::TooTame(unmet().into()));
         assert!(Tally::default().verdict(None).is_good());
     }
 
     #[test]
     fn a_stuck_run_is_a_verdict() {
         let mut tally = Tally::default();
-        tally.add_stuck(Plan::new("x"), Lost::Stuck(Duration::from_secs(10)).to_string());
+        tally.add_stuck(Plan::new("x"), Duration::from_secs(10));
         assert_eq!(tally.verdict(None), Verdict::Broke { properties: vec!["no_livelock".into()], runs: 1 });
-        assert!(tally.failed[0].broken[0].sentence.starts_with("it took more than 10 s of real time"));
+        assert_eq!(tally.failed[0].broken, [stuck(Duration::from_secs(10))]);
     }
 }

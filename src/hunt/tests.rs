@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use crate::history::Class;
 use crate::property::{Promise, Work};
-use crate::report::Verdict;
+use crate::report::sentence;
 use crate::scenario::{Expect, Scenario};
 use crate::schedule::{Action, Limits, Operation, Plan, When};
 use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Subject};
 
 use crate::world::{Engine, Options, RunError, Tick};
 
+use super::verdict::Verdict;
 use super::{Case, Check, Checks, Examined, Fresh, Pool, Trouble, examine, fresh, judge, tally};
 
 /// A subject whose client answers all by itself.
@@ -112,8 +113,8 @@ fn a_run_that_comes_out_another_way_breaks_same_digest_and_the_first_difference_
     let [broken] = &examined.broken[..] else { panic!("{:?}", examined.broken) };
     assert_eq!(broken.property, "same_digest");
     let start = "the run came out another way when it was repeated: after ";
-    assert!(broken.sentence.starts_with(start), "{}", broken.sentence);
-    assert!(broken.sentence.contains("came `1.000 s client: call 1 answered: "), "{}", broken.sentence);
+    assert!(sentence(broken).starts_with(start), "{broken:?}");
+    assert!(sentence(broken).contains("came `1.000 s client: call 1 answered: "), "{broken:?}");
 }
 
 #[test]
@@ -218,5 +219,5 @@ fn what_only_the_file_expects_is_asked_of_a_fresh_process_too() {
     let [expected, .., unlike] = &broken[..] else { panic!("{broken:?}") };
     assert_eq!((expected.property, unlike.property), ("expect", "same_digest"));
     let start = "the run could not be verified: a fresh process ";
-    assert!(unlike.sentence.starts_with(start), "{}", unlike.sentence);
+    assert!(sentence(unlike).starts_with(start), "{unlike:?}");
 }

@@ -1,17 +1,27 @@
 //! `at_most_once`: a mutating operation takes effect at most once, and exactly once if it was acknowledged; effects on one target
 //! come in the order of issue.
 //!
-//! An operation is taken for mutating if one of its verb took effect in the run. Opening a stream acknowledges. An answer that begins with `refused`
-//! or `queued` acknowledges nothing. The calls of two hosts have no order among each other, nor
-//! have those of two lives of one host: what a client that died had sent may take effect after what the next one asked. Call 0 stands for an effect whose call the
+//! An operation is taken for mutating if one of its verb took effect in the run. Opening a stream acknowledges. A refusal
+//! acknowledges nothing, nor does an answer to what is queued. The calls of two hosts have no order among each other, nor have those
+//! of two lives of one host: what a client that died had sent may take effect after what the next one asked. Call 0 stands for an effect whose call the
 //! outside world cannot tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Call, Time};
 
-use super::facts::{CallEnding, CallFacts, Effect, Facts, acknowledges};
-use super::{Findings, moment};
+use super::Findings;
+use super::facts::{CallEnding, CallFacts, Effect, Facts};
+use super::violation::{fields, kinds};
+
+kinds! {
+    pub(super) KINDS;
+    UNASKED = "unasked": "{subject:}it took effect on {target}, but nobody had asked for it {moment}";
+    OUT_OF_ORDER = "out-of-order": "{subject:}it took effect on {target} after {newer} {moment}";
+    TWICE = "twice": "{subject:}it took effect on {target} again, after {before} {moment}";
+    LOST = "lost": "{subject:}it was acknowledged ({answer}), but never took effect {moment}";
+    OPENED_AND_LOST = "opened-and-lost": "{subject:}it opened {stream}, but never took effect {moment}";
+}
 
 /// Doubled, disordered, unasked and lost effects.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -23,9 +33,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut newest: BTreeMap<(&str, usize, &str), &CallFacts<'_>> = BTreeMap::new();
     for effect in effects() {
         let Some(call) = facts.call(effect.call) else {
-            let (at, moment) = (effect.at, moment(None, effect.at));
-            broken
-                .other(at, format!("{}: it took effect on {}, but nobody had asked for it {moment}", effect.call, effect.target));
+            broken.push(effect.call, effect.at, &UNASKED, fields! { target: effect.target });
             continue;
         };
         if let Some(before) = first.get(&effect.call) {
@@ -35,8 +43,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         first.insert(effect.call, effect.at);
         let newest = newest.entry((call.host, call.life, effect.target)).or_insert(call);
         if newest.call > call.call {
-            let (at, moment) = (effect.at, moment(None, effect.at));
-            broken.other(at, format!("{}: it took effect on {} after {} {moment}", call.name(), effect.target, newest.name()));
+            broken.push(call, effect.at, &OUT_OF_ORDER, fields! { target: effect.target, newer: newest.name() });
         } else {
             *newest = call;
         }
@@ -45,9 +52,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 fn twice(call: &CallFacts<'_>, effect: &Effect<'_>, before: Time, broken: &mut Findings) {
-    let moment = moment(None, effect.at);
-    let sentence = format!("{}: it took effect on {} again, after {before} {moment}", call.name(), effect.target);
-    broken.other(effect.at, sentence);
+    broken.push(call, effect.at, &TWICE, fields! { target: effect.target, before });
 }
 
 /// What was acknowledged and never took effect.
@@ -58,9 +63,8 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         facts.calls.iter().filter(|call| mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call))
     {
         match call.endings.first() {
-            Some((_, at, CallEnding::Answered(result))) if acknowledges(result) => {
-                let moment = moment(None, *at);
-                broken.other(*at, format!("{}: it was acknowledged ({result}), but never took effect {moment}", call.name()));
+            Some((_, at, CallEnding::Answered(answer))) if answer.acknowledges() => {
+                broken.push(call, *at, &LOST, fields! { answer: *answer });
             }
             _ => {}
         }
@@ -70,8 +74,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         let Some((call, at)) = view.opened.and_then(|(_, at, call)| Some((facts.call(call)?, at))) else { continue };
         let is_lost = mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call);
         if is_lost && told.insert(call.call) {
-            let moment = moment(None, at);
-            broken.other(at, format!("{}: it opened {}, but never took effect {moment}", call.name(), view.stream));
+            broken.push(call, at, &OPENED_AND_LOST, fields! { stream: view.stream });
         }
     }
 }
@@ -79,6 +82,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
 #[cfg(test)]
 mod tests {
     use super::super::told::{Told, history};
+    use crate::history::Answer;
 
     /// Calls 1 and 2 add to c1; the first took effect.
     fn adds() -> Told {
@@ -124,8 +128,12 @@ mod tests {
             adds().answered(2, 130, "2").breaks("at_most_once"),
             ["call 2 (add): it was acknowledged (2), but never took effect (at 0.130 s)"]
         );
-        adds().answered(2, 130, "refused: no such counter").holds("at_most_once");
-        adds().answered(2, 130, "queued: the reader may be gone").holds("at_most_once");
+        adds().answered(2, 130, Answer::refused("no such counter")).holds("at_most_once");
+        adds().answered(2, 130, Answer::queued("the reader may be gone")).holds("at_most_once");
+        // What is said does not count, but what it is.
+        for text in ["refused", "queued: the reader may be gone"] {
+            assert_eq!(adds().answered(2, 130, text).breaks("at_most_once").len(), 1, "{text}");
+        }
     }
 
     #[test]

@@ -24,7 +24,26 @@ use crate::history::{Class, Connection, Time};
 use super::facts::{CallFacts, Facts};
 use super::path::{NEVER, Path};
 use super::view::View;
-use super::{Evidence, Findings, moment};
+use super::violation::{fields, kinds};
+use super::{Evidence, Fields, Findings, Phrase};
+
+kinds! {
+    pub(super) KINDS;
+    STREAM_LATE = "stream-late": "{subject:}after item {items}, it ended late: {why}, so {bound} was the bound {moment}";
+    STREAM_OPEN = "stream-open": "{subject:}after item {items}, it never ended: {why}, so {bound} was the bound {moment}";
+    CALL_LATE = "call-late": "{subject:}it ended late: {why}, so {bound} was the bound {moment}";
+    CALL_OPEN = "call-open": "{subject:}it never ended: {why}, so {bound} was the bound {moment}";
+}
+
+// Parts of these sentences: why something was due.
+kinds! {
+    ENDED = "ended": "its producer had ended at {since}";
+    DIED = "died": "its producer had died with its host at {since}";
+    OWED = "owed": "its next item had been produced at {since}";
+    SEVERED = "severed": "nothing could pass any more";
+    ASKED = "asked": "it had been asked for at {since}";
+    OVER = "over": "its connection was over at {since}";
+}
 
 /// What "at once" may take.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -72,15 +91,16 @@ impl Why {
     }
 }
 
-impl std::fmt::Display for Why {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Why::Ended(at) => write!(f, "its producer had ended at {at}"),
-            Why::Died(at) => write!(f, "its producer had died with its host at {at}"),
-            Why::Owed(at) => write!(f, "its next item had been produced at {at}"),
-            Why::Severed => write!(f, "nothing could pass any more"),
-            Why::Asked(at) => write!(f, "it had been asked for at {at}"),
-            Why::Over(at) => write!(f, "its connection was over at {at}"),
+impl From<Why> for Phrase {
+    fn from(why: Why) -> Self {
+        let since = |kind, since: Time| Phrase::new(kind, fields! { since });
+        match why {
+            Why::Ended(at) => since(&ENDED, at),
+            Why::Died(at) => since(&DIED, at),
+            Why::Owed(at) => since(&OWED, at),
+            Why::Severed => Phrase::new(&SEVERED, Fields::default()),
+            Why::Asked(at) => since(&ASKED, at),
+            Why::Over(at) => since(&OVER, at),
         }
     }
 }
@@ -91,9 +111,9 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let ending = view.ending().map(|(index, at, _)| (index, at));
     if let Some((at, how)) = late(facts, due, ending.map(|(_, at)| at), |at| view.is_abandoned(at)) {
         let index = ending.map_or(usize::MAX, |(index, _)| index);
-        let items = view.fit.items;
-        let moment = moment(view.generation_before(index), at);
-        broken.stream(view.stream, at, format_args!("after item {items}, {how} {moment}"));
+        let kind = if how == Late::Ended { &STREAM_LATE } else { &STREAM_OPEN };
+        let data = fields! { items: view.fit.items, why: Phrase::from(due.why), bound: due.bound };
+        broken.push(view.stream, at, kind, data.with("generation", view.generation_before(index)));
     }
 }
 
@@ -104,22 +124,29 @@ fn check_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
     let due = call_due(facts, call);
     let ended = call.endings.first().map(|(_, at, _)| *at);
     if let Some((at, how)) = late(facts, due, ended, |at| call.is_abandoned(at)) {
-        broken.other(at, format!("{}: {how} {}", call.name(), moment(None, at)));
+        let kind = if how == Late::Ended { &CALL_LATE } else { &CALL_OPEN };
+        broken.push(call, at, kind, fields! { why: Phrase::from(due.why), bound: due.bound });
     }
 }
 
-/// When and how something is late, if it is: it ended after its bound, or is still open when nobody looks any more.
-fn late(facts: &Facts<'_>, due: Due, ended: Option<Time>, is_abandoned: impl Fn(Time) -> bool) -> Option<(Time, String)> {
-    let Due { bound, why } = due;
+/// How something is late.
+#[derive(PartialEq, Eq)]
+enum Late {
+    /// It ended after its bound.
+    Ended,
+    /// It is still open when nobody looks any more.
+    Open,
+}
+
+/// When and how something is late, if it is.
+fn late(facts: &Facts<'_>, due: Due, ended: Option<Time>, is_abandoned: impl Fn(Time) -> bool) -> Option<(Time, Late)> {
+    let Due { bound, .. } = due;
     let ended = ended.filter(|at| *at <= facts.horizon);
     let seen = ended.unwrap_or(facts.judged_until());
     if seen <= bound || is_abandoned(bound) {
         return None;
     }
-    Some(match ended {
-        Some(at) => (at, format!("it ended late: {why}, so {bound} was the bound")),
-        None => (bound, format!("it never ended: {why}, so {bound} was the bound")),
-    })
+    Some(ended.map_or((bound, Late::Open), |at| (at, Late::Ended)))
 }
 
 fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {

@@ -9,6 +9,12 @@ use crate::history::What;
 
 use super::Findings;
 use super::facts::Facts;
+use super::violation::{fields, kinds};
+
+kinds! {
+    pub(super) KINDS;
+    EXCEEDED = "exceeded": "{subject:}`{gauge}` rose to {value}, more than {bound} {moment}";
+}
 
 /// The first time that each gauge of each host was above its bound.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -18,8 +24,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         let What::Gauge { name, value } = &event.what else { continue };
         let Some(bound) = bound(name).filter(|bound| value > bound) else { continue };
         if told.insert((&event.host, *name)) {
-            let host = event.host.as_ref().map(|host| format!("{host}: ")).unwrap_or_default();
-            broken.other(event.at, format!("{host}`{name}` rose to {value}, more than {bound} (at {})", event.at));
+            broken.push(event.host.as_ref(), event.at, &EXCEEDED, fields! { gauge: *name, value: *value, bound });
         }
     }
 }

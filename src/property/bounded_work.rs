@@ -14,8 +14,17 @@ use std::time::Duration;
 use crate::history::{ConnIndex, Event, Fate, Packet, Side, Time, What};
 use crate::schedule::{Fault, SlowBy};
 
-use super::Findings;
 use super::facts::Facts;
+use super::violation::{fields, kinds};
+use super::{About, Findings};
+
+kinds! {
+    pub(super) KINDS;
+    ATTEMPTS = "attempts": "{subject:}{count} connections were opened within a second, more than {most} {moment}";
+    FRAMES = "frames": "{subject:}more than {most} frames were sent within a second, besides what items take {moment}";
+    SEGMENTS = "segments": "{subject:}{packets} segments were sent in the run, more than {most} {moment}";
+    POLLS = "polls": "{subject:}tasks were polled {polls} times in the run, more than {most} {moment}";
+}
 
 /// The window in which attempts and frames are counted.
 const SECOND: Duration = Duration::from_secs(1);
@@ -64,7 +73,7 @@ fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
         window.moments.push_back(at);
         let count = window.count(at);
         if count > most && !std::mem::replace(&mut window.told, true) {
-            broken.other(at, format!("{host}: {count} connections were opened within a second, more than {most} (at {at})"));
+            broken.push(About::Host(host.into()), at, &ATTEMPTS, fields! { count, most });
         }
     }
 }
@@ -134,10 +143,7 @@ fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
         } else if *carried < payload.granted * users {
             *carried += 1;
         } else if !std::mem::replace(&mut window.told, true) {
-            broken.other(
-                at,
-                format!("{host}: more than {most} frames were sent within a second, besides what items take (at {at})"),
-            );
+            broken.push(About::Host(host.clone()), at, &FRAMES, fields! { most });
         }
     }
 }
@@ -161,8 +167,7 @@ fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
     let most =
         frames.saturating_add(payload.granted * hosts).saturating_add(HANDSHAKE * history.conns.len() as u64).saturating_mul(2);
     if history.packets > most {
-        let (packets, at) = (history.packets, history.end);
-        broken.other(at, format!("{packets} segments were sent in the run, more than {most} (at {at})"));
+        broken.push(About::Run, history.end, &SEGMENTS, fields! { packets: history.packets, most });
     }
 }
 
@@ -171,8 +176,7 @@ fn check_polls(facts: &Facts<'_>, broken: &mut Findings) {
     let items = facts.sources.iter().map(|source| source.items.len() as u64).sum::<u64>();
     let most = facts.promise().work.polls.saturating_mul(history.packets + items + seconds(facts));
     if history.polls > most {
-        let (polls, at) = (history.polls, history.end);
-        broken.other(at, format!("tasks were polled {polls} times in the run, more than {most} (at {at})"));
+        broken.push(About::Run, history.end, &POLLS, fields! { polls: history.polls, most });
     }
 }
 

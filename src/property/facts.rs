@@ -6,12 +6,12 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use crate::history::{Call, Class, Time};
+use crate::history::{Answer, Call, Class, Data, Time};
 use crate::schedule::{Fault, Operation};
 
 use super::path::{Down, InForce, Path};
 use super::view::{Fit, Item, Source, View};
-use super::{Evidence, Promise};
+use super::{About, Evidence, Promise};
 
 mod gather;
 
@@ -50,12 +50,12 @@ pub struct CallFacts<'a> {
 }
 
 /// How a call came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CallEnding<'a> {
     /// With a result.
-    Answered(&'a str),
+    Answered(&'a Answer),
     /// With a failure, for this reason.
-    Failed(&'a str),
+    Failed(&'a Data),
 }
 
 impl CallFacts<'_> {
@@ -66,21 +66,14 @@ impl CallFacts<'_> {
 
     /// How a sentence names it: `call 7 (add)`.
     pub fn name(&self) -> String {
-        format!("{} ({})", self.call, self.operation.verb)
+        About::from(self).to_string()
     }
 }
 
-/// Whether an answer is a refusal: it acknowledges nothing, and a client that failed for good may give it, too.
-pub fn is_refusal(result: &str) -> bool {
-    result.starts_with("refused")
-}
-
-/// What a user records as the answer to a call that it did not wait for any longer: it acknowledges nothing, and shows no life.
-pub const GIVEN_UP: &str = "queued: given up";
-
-/// Whether an answer says that the effect has taken place or certainly will. What is `queued` may find its target gone.
-pub fn acknowledges(result: &str) -> bool {
-    !is_refusal(result) && !result.starts_with("queued")
+impl From<&CallFacts<'_>> for About {
+    fn from(call: &CallFacts<'_>) -> Self {
+        Self::Call(call.call, Some(call.operation.verb.clone()))
+    }
 }
 
 /// The effect of a mutating call.
@@ -224,10 +217,8 @@ impl<'a> Facts<'a> {
             life[view.path].extend(view.delivered.iter().map(lived));
         }
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
-            let answers = call
-                .endings
-                .iter()
-                .filter(|(.., how)| matches!(how, CallEnding::Answered(result) if !is_refusal(result) && *result != GIVEN_UP));
+            let answers =
+                call.endings.iter().filter(|(.., how)| matches!(how, CallEnding::Answered(answer) if answer.shows_life()));
             // So is an answer: all that it shows is life since the asking, or since the effect.
             let effect = self.effects.iter().rev().find(|effect| effect.call == call.call).map(|effect| effect.at);
             let lived = effect.map_or(call.at, |effect| effect.max(call.at));

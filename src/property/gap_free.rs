@@ -10,7 +10,29 @@ use crate::history::Stream;
 
 use super::facts::Facts;
 use super::view::{Difference, Item, Source, View};
-use super::{Findings, moment};
+use super::violation::{fields, kinds};
+use super::{Fields, Findings, Kind, Phrase};
+
+kinds! {
+    pub(super) KINDS;
+    UNOPENED = "unopened": "{subject:}an item was delivered to {host}, which had not opened it {moment}";
+    MISSING = "missing": "{subject:}item {item} was delivered {place}; {missing} {moment}";
+    REORDERED = "reordered": "{subject:}item {item} was delivered before item {next} {moment}";
+    AGAIN = "again": "{subject:}item {item} was delivered again, {place} {moment}";
+    FOREIGN = "foreign": "{subject:}item {item} of {other} was delivered {place} {moment}";
+    TOO_EARLY = "too-early": "{subject:}item {item} was delivered before it was produced {moment}";
+    INVENTED = "invented": "{subject:}{bytes} bytes that nobody had produced were delivered {place} {moment}";
+    CORRUPT = "corrupt": "{subject:}item {item} was delivered with byte {byte} wrong {moment}";
+    TORN = "torn": "{subject:}item {item} was delivered after {bytes} bytes of item {torn}; the rest of that never was {moment}";
+}
+
+// Parts of these sentences: where an item was delivered, and which were not.
+kinds! {
+    FIRST = "first": "first";
+    AFTER = "after": "after item {item}";
+    ONE = "one": "{first} never was";
+    MANY = "many": "{first} to {last} never were";
+}
 
 /// The first difference of each view.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -19,30 +41,23 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             continue;
         }
         if let (None, Some(item)) = (view.opened, view.delivered.first()) {
-            let moment = moment(item.generation, item.at);
-            broken.stream(
-                view.stream,
-                item.at,
-                format_args!("an item was delivered to {}, which had not opened it {moment}", view.host),
-            );
+            let data = fields! { host: view.host }.with("generation", item.generation);
+            broken.push(view.stream, item.at, &UNOPENED, data);
         } else if let Some(difference) = view.fit.difference {
             let item = &view.delivered[difference.delivered];
-            let sentence = tell(facts, view, difference);
-            broken.stream(view.stream, item.at, format_args!("{sentence} {}", moment(item.generation, item.at)));
+            let (kind, data) = tell(facts, view, difference);
+            broken.push(view.stream, item.at, kind, data.with("generation", item.generation));
         }
     }
 }
 
 /// What went wrong at the first difference, with items counted from the one with which the view begins.
-fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> String {
+fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> (&'static Kind, Fields) {
     let source = &facts.sources[view.source];
     let chunk = &view.delivered[difference.delivered];
     let number = |item: usize| item + 1 - view.fit.start;
     let wanted = difference.produced;
-    let after = match wanted - view.fit.start {
-        0 => "first".to_owned(),
-        n => format!("after item {n}"),
-    };
+    let place = place(wanted - view.fit.start);
     let known = source.produced_before(chunk.index);
     let Some(begins) = difference.begins else {
         return split(source, chunk, difference, known, number(wanted));
@@ -56,23 +71,27 @@ fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> String {
         return skipped(view, source, difference, later);
     }
     if let Some(earlier) = (view.fit.start..wanted.min(known)).rev().find(|item| is(&source.items[*item])) {
-        return format!("item {} was delivered again, {after}", number(earlier));
+        return (&AGAIN, fields! { item: number(earlier), place });
     }
     if let Some((stream, item)) = foreign(facts, view.stream, is) {
-        return format!("item {item} of {stream} was delivered {after}");
+        return (&FOREIGN, fields! { item, other: stream, place });
     }
     if source.items.get(wanted).is_some_and(is) {
-        return format!("item {} was delivered before it was produced", number(wanted));
+        return (&TOO_EARLY, fields! { item: number(wanted) });
     }
     if wanted >= known {
-        let bytes = found.remaining();
-        return format!("{bytes} bytes that nobody had produced were delivered {after}");
+        return (&INVENTED, fields! { bytes: found.remaining(), place });
     }
-    format!("item {} was delivered with byte {} wrong", number(wanted), difference.byte + 1)
+    (&CORRUPT, fields! { item: number(wanted), byte: difference.byte + 1 })
+}
+
+/// Behind how many items something was delivered.
+fn place(after: usize) -> Phrase {
+    if after == 0 { Phrase::new(&FIRST, Fields::default()) } else { Phrase::new(&AFTER, fields! { item: after }) }
 }
 
 /// One or more items are missing before a later one.
-fn skipped(view: &View<'_>, source: &Source<'_>, difference: Difference, later: usize) -> String {
+fn skipped(view: &View<'_>, source: &Source<'_>, difference: Difference, later: usize) -> (&'static Kind, Fields) {
     let number = |item: usize| item + 1 - view.fit.start;
     let wanted = difference.produced;
     let chunk = &view.delivered[difference.delivered];
@@ -81,29 +100,25 @@ fn skipped(view: &View<'_>, source: &Source<'_>, difference: Difference, later: 
         other.bytes.reading().skip(begins) == source.items[wanted].bytes.reading()
     });
     if comes {
-        return format!("item {} was delivered before item {}", number(later), number(wanted));
+        return (&REORDERED, fields! { item: number(later), next: number(wanted) });
     }
-    let after = match wanted - view.fit.start {
-        0 => "first".to_owned(),
-        n => format!("after item {n}"),
-    };
     let missing = match (number(wanted), number(later) - 1) {
-        (first, last) if first == last => format!("{first} never was"),
-        (first, last) => format!("{first} to {last} never were"),
+        (first, last) if first == last => Phrase::new(&ONE, fields! { first }),
+        (first, last) => Phrase::new(&MANY, fields! { first, last }),
     };
-    format!("item {} was delivered {after}; {missing}", number(later))
+    (&MISSING, fields! { item: number(later), place: place(wanted - view.fit.start), missing })
 }
 
 /// An item of which a part had been delivered goes on wrongly.
-fn split(source: &Source<'_>, chunk: &Item<'_>, difference: Difference, known: usize, number: usize) -> String {
+fn split(source: &Source<'_>, chunk: &Item<'_>, difference: Difference, known: usize, number: usize) -> (&'static Kind, Fields) {
     let is = |item: &Item<'_>| !item.bytes.is_empty() && chunk.bytes.reading().starts_with(item.bytes.reading());
     let next = (difference.produced + 1..known).find(|item| is(&source.items[*item]));
     match next {
         Some(later) => {
             let later = number + later - difference.produced;
-            format!("item {later} was delivered after {} bytes of item {number}; the rest of that never was", difference.byte)
+            (&TORN, fields! { item: later, bytes: difference.byte, torn: number })
         }
-        None => format!("item {number} was delivered with byte {} wrong", difference.byte + 1),
+        None => (&CORRUPT, fields! { item: number, byte: difference.byte + 1 }),
     }
 }
 

@@ -17,7 +17,22 @@ use super::facts::{CallFacts, Facts};
 use super::justified_failure::{Failed, Failure, Standing, failures};
 use super::path::NEVER;
 use super::view::View;
-use super::{Findings, moment};
+use super::violation::{fields, kinds};
+use super::{Fields, Findings, Phrase};
+
+kinds! {
+    pub(super) KINDS;
+    STREAM_FAILED = "stream-failed": "{subject:}it failed ({reason}) after item {items}, {when} {moment}";
+    CALL_FAILED = "call-failed": "{subject:}it failed ({reason}), {when} {moment}";
+    STREAM_LATE = "stream-late": "{subject:}after item {items}, it did not end until {bound}, though only others had trouble {moment}";
+    CALL_LATE = "call-late": "{subject:}it did not end until {bound}, though only others had trouble {moment}";
+}
+
+// Parts of these sentences: who had trouble.
+kinds! {
+    OTHERS = "others": "though only others had trouble";
+    DRAGGED = "dragged": "when {other} did, which had its own reason";
+}
 
 /// How soon one harms another.
 const SOON: Duration = Duration::from_secs(1);
@@ -27,10 +42,10 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for failure in failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified) {
         if is_calm(facts, failure.path) {
             if trouble_elsewhere(facts, failure.index, failure.at) {
-                tell(&failure, "though only others had trouble", broken);
+                tell(&failure, Phrase::new(&OTHERS, Fields::default()), broken);
             }
         } else if let Some(other) = dragged_by(facts, &failure) {
-            tell(&failure, &format!("when {} did, which had its own reason", other.stream), broken);
+            tell(&failure, Phrase::new(&DRAGGED, fields! { other: other.stream }), broken);
         }
     }
     for view in facts.views.iter().filter(|view| is_calm(facts, view.path)) {
@@ -41,14 +56,14 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-fn tell(failure: &Failure<'_>, when: &str, broken: &mut Findings) {
+fn tell(failure: &Failure<'_>, when: Phrase, broken: &mut Findings) {
     let Failure { at, reason, index, .. } = *failure;
     match failure.what {
         Failed::View(view) => {
-            let (items, moment) = (view.fit.items, moment(view.generation_before(index), at));
-            broken.stream(view.stream, at, format_args!("it failed ({reason}) after item {items}, {when} {moment}"));
+            let data = fields! { reason, items: view.fit.items, when };
+            broken.push(view.stream, at, &STREAM_FAILED, data.with("generation", view.generation_before(index)));
         }
-        Failed::Call(call) => broken.other(at, format!("{}: it failed ({reason}), {when} {}", call.name(), moment(None, at))),
+        Failed::Call(call) => broken.push(call, at, &CALL_FAILED, fields! { reason, when }),
     }
 }
 
@@ -96,12 +111,8 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let ending = view.ending().map(|(index, at, _)| (index, at));
     if is_late(facts, bound, ending) && !view.is_abandoned(bound) {
         let (index, at) = ending.unwrap_or((usize::MAX, bound));
-        let (items, moment) = (view.fit.items, moment(view.generation_before(index), at));
-        broken.stream(
-            view.stream,
-            at,
-            format_args!("after item {items}, it did not end until {bound}, though only others had trouble {moment}"),
-        );
+        let data = fields! { items: view.fit.items, bound };
+        broken.push(view.stream, at, &STREAM_LATE, data.with("generation", view.generation_before(index)));
     }
 }
 
@@ -111,8 +122,7 @@ fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Finding
     let is_owed = call.class != Class::Bound && !call.opened && !call.is_abandoned(bound);
     if is_owed && is_late(facts, bound, ending) {
         let at = ending.map_or(bound, |(_, at)| at);
-        let sentence = format!("it did not end until {bound}, though only others had trouble {}", moment(None, at));
-        broken.other(at, format!("{}: {sentence}", call.name()));
+        broken.push(call, at, &CALL_LATE, fields! { bound });
     }
 }
 

@@ -24,13 +24,26 @@
 
 use std::time::Duration;
 
-use crate::history::{Class, Ending, Time};
+use crate::history::{Class, Data, Ending, Time};
 
 use super::bounded_ending::may_wait_for_the_outside;
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::path::Path;
 use super::view::View;
-use super::{Evidence, Findings, moment};
+use super::violation::{fields, kinds};
+use super::{Evidence, Fields, Findings, Phrase};
+
+kinds! {
+    pub(super) KINDS;
+    STREAM_FAILED = "stream-failed": "{subject:}it failed ({reason}) after item {items}, unjustified: {why} {moment}";
+    CALL_FAILED = "call-failed": "{subject:}it failed ({reason}), unjustified: {why} {moment}";
+}
+
+// Parts of these sentences: why nothing justifies a failure.
+kinds! {
+    NO_FAULT = "no-fault": "no fault had touched its path";
+    CALM = "calm": "its path had been free of faults from {calm} to {until}, and {enough} of that were enough";
+}
 
 /// How well a failure is justified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,15 +62,11 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         let why = failure.why_not(facts, path);
         match failure.what {
             Failed::View(view) => {
-                let (items, moment) = (view.fit.items, moment(view.generation_before(failure.index), at));
-                broken.stream(
-                    view.stream,
-                    at,
-                    format_args!("it failed ({reason}) after item {items}, unjustified: {why} {moment}"),
-                );
+                let data = fields! { reason, items: view.fit.items, why };
+                broken.push(view.stream, at, &STREAM_FAILED, data.with("generation", view.generation_before(failure.index)));
             }
             Failed::Call(call) => {
-                broken.other(at, format!("{}: it failed ({reason}), unjustified: {why} {}", call.name(), moment(None, at)));
+                broken.push(call, at, &CALL_FAILED, fields! { reason, why });
             }
         }
     }
@@ -78,7 +87,7 @@ pub(super) struct Failure<'f> {
     pub path: usize,
     pub index: usize,
     pub at: Time,
-    pub reason: &'f str,
+    pub reason: &'f Data,
 }
 
 /// What failed.
@@ -245,15 +254,15 @@ impl Failure<'_> {
         }
     }
 
-    /// What a person is told.
-    fn why_not(&self, facts: &Facts<'_>, path: &Path<'_>) -> String {
+    /// Why nothing justifies it.
+    fn why_not(&self, facts: &Facts<'_>, path: &Path<'_>) -> Phrase {
         let from = self.at.before(facts.promise().recovery);
         if !path.is_touched(Time::ZERO, self.at) {
-            return "no fault had touched its path".to_owned();
+            return Phrase::new(&NO_FAULT, Fields::default());
         }
         let (calm, until) = path.longest_calm(from, self.at);
         let enough = Time::from(path.chance(facts.promise(), from, self.at));
-        format!("its path had been free of faults from {calm} to {until}, and {enough} of that were enough")
+        Phrase::new(&CALM, fields! { calm, until, enough })
     }
 }
 

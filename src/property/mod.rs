@@ -1,6 +1,6 @@
 //! What must hold over a history.
 //!
-//! A [`Property`] is a name, a sentence, and a function from the [`Evidence`] of a run to what broke in it. The generic ones
+//! A [`Property`] is a name, a sentence, and a function from the [`Evidence`] of a run to the [`Violation`]s in it. The generic ones
 //! stand in [`GENERIC`]; subjects add their own. All figures come from the subject's [`Promise`] under the limits of the run,
 //! the schedule, and the ground truth; never from the protocol's own word.
 //!
@@ -9,9 +9,9 @@
 //!
 //! What a driver must record, so that a good protocol is not accused:
 //! - every call is [`Answered`](crate::history::What::Answered), [`Failed`](crate::history::What::Failed), or opens a stream;
-//! - a refusal that the protocol owes (no such counter) is an answer, and its text begins with `refused`; the answer to an
-//!   operation whose target may be gone before it takes effect begins with `queued`; that to a
-//!   call that its user did not wait for any longer is [`GIVEN_UP`];
+//! - the [`Answer`](crate::history::Answer) says what the call came to: a refusal that the protocol owes (no such counter) is
+//!   `Refused`; an operation whose target may be gone before it takes effect is `Queued`; a call that its user did not wait for any
+//!   longer is `GivenUp`;
 //! - a stream has one user a host: a second watcher on the same host needs a name of its own;
 //! - a producer that its server ends has [`Ended`](crate::history::What::Ended), too; then its stream must not stay open.
 
@@ -37,10 +37,12 @@ mod stale_generation_inert;
 #[cfg(test)]
 pub(crate) mod told;
 pub mod view;
+pub mod violation;
 
 use facts::Facts;
-pub use facts::GIVEN_UP;
 pub use justified_failure::grey;
+pub use no_panic::stuck;
+pub use violation::{About, Fields, Kind, Phrase, Value, Violation};
 
 /// What must hold over the history of a run.
 #[derive(Clone, Copy)]
@@ -49,27 +51,16 @@ pub struct Property {
     pub name: &'static str,
     /// What it says, in one sentence.
     pub doc: &'static str,
+    /// The ways in which it can break.
+    pub kinds: &'static [&'static Kind],
     /// Everything in the evidence that breaks it.
-    pub check: fn(&Evidence<'_>) -> Vec<Broken>,
+    pub check: fn(&Evidence<'_>) -> Vec<Violation>,
 }
 
 impl std::fmt::Debug for Property {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
-}
-
-/// A property that broke, where it broke.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    /// The property's name.
-    pub property: &'static str,
-    /// When.
-    pub at: Time,
-    /// The stream it is about, if it is about one.
-    pub stream: Option<Stream>,
-    /// One sentence with stream, item, time and generation: `s1: item 42 was delivered after item 40; 41 never was`.
-    pub sentence: String,
 }
 
 /// What a property is given.
@@ -196,11 +187,12 @@ pub struct Work {
 
 /// Draws the table of generic properties and the function that checks them all from the same rows.
 macro_rules! generic {
-    ($($module:ident :: $check:ident as $name:literal: $doc:literal;)*) => {
+    ($($module:ident :: $check:ident, $kinds:ident as $name:literal: $doc:literal;)*) => {
         /// The generic properties, in the order in which they are reported.
         pub const GENERIC: &[Property] = &[$(Property {
             name: $name,
             doc: $doc,
+            kinds: $module::$kinds,
             check: |evidence| {
                 let mut broken = Findings::new($name);
                 $module::$check(&Facts::of(evidence), &mut broken);
@@ -209,7 +201,7 @@ macro_rules! generic {
         }),*];
 
         /// All that breaks a generic property. The facts are gathered once.
-        pub fn check(evidence: &Evidence<'_>) -> Vec<Broken> {
+        pub fn check(evidence: &Evidence<'_>) -> Vec<Violation> {
             let facts = Facts::of(evidence);
             let mut all = Vec::new();
             $({
@@ -223,18 +215,18 @@ macro_rules! generic {
 }
 
 generic! {
-    no_panic::no_panic as "no_panic": "no task of the subject panics";
-    no_panic::no_livelock as "no_livelock": "virtual time goes on: no task keeps it from doing so";
-    gap_free::check as "gap_free": "what is delivered of a stream is a prefix of what was produced: no gap, no double, no foreign byte";
-    one_ending::check as "one_ending": "each stream and call ends once, completely or with a reason that stays; nothing comes after it";
-    bounded_ending::check as "bounded_ending": "what is over ends for its user in bounded time; no call waits for ever";
-    justified_failure::check as "justified_failure": "what must survive fails only where faults, retention or the user left no other way";
-    at_most_once::check as "at_most_once": "a mutating operation takes effect at most once, exactly once if acknowledged, in the order of issue";
-    isolation::check as "isolation": "what happens to one stream, session or client harms no other";
-    stale_generation_inert::check as "stale_generation_inert": "once a newer generation is installed, packets of an older one change nothing that the user sees";
-    no_residue::check as "no_residue": "when all is over, no task, socket, process, session, timer or buffer is left, and nothing belongs to no host";
-    bounded_work::check as "bounded_work": "connection attempts, frames and polls stay under the subject's bounds";
-    bounded_memory::check as "bounded_memory": "retained bytes and queue lengths stay under the subject's bounds at all times";
+    no_panic::no_panic, PANICS as "no_panic": "no task of the subject panics";
+    no_panic::no_livelock, LIVELOCKS as "no_livelock": "virtual time goes on: no task keeps it from doing so";
+    gap_free::check, KINDS as "gap_free": "what is delivered of a stream is a prefix of what was produced: no gap, no double, no foreign byte";
+    one_ending::check, KINDS as "one_ending": "each stream and call ends once, completely or with a reason that stays; nothing comes after it";
+    bounded_ending::check, KINDS as "bounded_ending": "what is over ends for its user in bounded time; no call waits for ever";
+    justified_failure::check, KINDS as "justified_failure": "what must survive fails only where faults, retention or the user left no other way";
+    at_most_once::check, KINDS as "at_most_once": "a mutating operation takes effect at most once, exactly once if acknowledged, in the order of issue";
+    isolation::check, KINDS as "isolation": "what happens to one stream, session or client harms no other";
+    stale_generation_inert::check, KINDS as "stale_generation_inert": "once a newer generation is installed, packets of an older one change nothing that the user sees";
+    no_residue::check, KINDS as "no_residue": "when all is over, no task, socket, process, session, timer or buffer is left, and nothing belongs to no host";
+    bounded_work::check, KINDS as "bounded_work": "connection attempts, frames and polls stay under the subject's bounds";
+    bounded_memory::check, KINDS as "bounded_memory": "retained bytes and queue lengths stay under the subject's bounds at all times";
 }
 
 /// Name and doc of the property that no single history shows: whoever repeats a run checks it.
@@ -248,7 +240,7 @@ pub fn list(own: &'static [Property]) -> impl Iterator<Item = (&'static str, &'s
 /// What breaks one property: a handful at most, so that one mistake that shows a thousand times stays readable.
 struct Findings {
     property: &'static str,
-    list: Vec<Broken>,
+    list: Vec<Violation>,
 }
 
 /// How many findings of one property are kept.
@@ -259,28 +251,10 @@ impl Findings {
         Self { property, list: Vec::new() }
     }
 
-    /// Something about a stream. The sentence is told `s1: …`.
-    fn stream(&mut self, stream: &Stream, at: Time, sentence: std::fmt::Arguments<'_>) {
-        self.push(Some(stream), at, format!("{stream}: {sentence}"));
-    }
-
-    /// Something about anything else; the sentence names it.
-    fn other(&mut self, at: Time, sentence: String) {
-        self.push(None, at, sentence);
-    }
-
-    fn push(&mut self, stream: Option<&Stream>, at: Time, sentence: String) {
+    fn push(&mut self, subject: impl Into<About>, at: Time, kind: &'static Kind, data: Fields) {
         if self.list.len() < HANDFUL {
-            self.list.push(Broken { property: self.property, at, stream: stream.cloned(), sentence });
+            self.list.push(Violation::new(self.property, subject, at, kind, data));
         }
-    }
-}
-
-/// When something happened, as sentences end with it: `(generation 2, at 4.231 s)`.
-fn moment(generation: Option<u64>, at: Time) -> String {
-    match generation {
-        Some(generation) => format!("(generation {generation}, at {at})"),
-        None => format!("(at {at})"),
     }
 }
 
@@ -296,6 +270,16 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), 13);
+    }
+
+    #[test]
+    fn every_kind_of_a_property_has_a_name_of_its_own() {
+        for property in GENERIC {
+            let mut names: Vec<_> = property.kinds.iter().map(|kind| kind.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert!(!names.is_empty() && names.len() == property.kinds.len(), "{property:?}");
+        }
     }
 
     #[test]

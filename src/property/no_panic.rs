@@ -1,17 +1,36 @@
 //! `no_panic` and `no_livelock`: the two ways in which a run itself breaks down. The world notices both, and says so in the history.
 
-use crate::history::{Time, What};
-use crate::schedule::Host;
+use std::time::Duration;
 
-use super::Findings;
+use crate::history::{Time, What};
+
 use super::facts::Facts;
+use super::violation::{fields, kinds};
+use super::{About, Findings, Violation};
+
+kinds! {
+    pub(super) PANICS;
+    PANICKED = "panicked": "{subject:}a task panicked: {message} {moment}";
+}
+
+kinds! {
+    pub(super) LIVELOCKS;
+    STOOD_STILL = "stood-still": "{subject:}virtual time stood still: {what} {moment}";
+    STUCK = "stuck": "{subject:}it took more than {seconds} s of real time: a task spins without awaiting, or blocks its thread";
+}
+
+/// A run that was given up after so much real time: it has no history.
+pub fn stuck(patience: Duration) -> Violation {
+    let seconds = patience.as_secs_f32().to_string();
+    Violation::new("no_livelock", About::Run, Time::ZERO, &STUCK, fields! { seconds })
+}
 
 /// Every panic.
 pub(super) fn no_panic(facts: &Facts<'_>, broken: &mut Findings) {
     for event in &facts.evidence.history.events {
         if let What::Panicked { message } = &event.what {
-            let what = format!("a task panicked: {}", message.lines().next().unwrap_or_default());
-            tell(event.host.as_ref(), event.at, &what, broken);
+            let message = message.lines().next().unwrap_or_default();
+            broken.push(event.host.as_ref(), event.at, &PANICKED, fields! { message });
         }
     }
 }
@@ -20,14 +39,9 @@ pub(super) fn no_panic(facts: &Facts<'_>, broken: &mut Findings) {
 pub(super) fn no_livelock(facts: &Facts<'_>, broken: &mut Findings) {
     for event in &facts.evidence.history.events {
         if let What::Livelock { what } = &event.what {
-            tell(event.host.as_ref(), event.at, &format!("virtual time stood still: {what}"), broken);
+            broken.push(event.host.as_ref(), event.at, &STOOD_STILL, fields! { what });
         }
     }
-}
-
-fn tell(host: Option<&Host>, at: Time, what: &str, broken: &mut Findings) {
-    let host = host.map(|host| format!("{host}: ")).unwrap_or_default();
-    broken.other(at, format!("{host}{what} (at {at})"));
 }
 
 #[cfg(test)]

@@ -13,16 +13,31 @@ use std::collections::BTreeMap;
 use crate::history::What;
 use crate::schedule::Host;
 
-use super::Findings;
 use super::facts::Facts;
 use super::path::NEVER;
+use super::violation::{fields, kinds};
+use super::{About, Findings, Phrase};
+
+kinds! {
+    pub(super) KINDS;
+    OF_NO_HOST = "of-no-host": "{subject:}{what} belongs to no host {moment}";
+    LEFT = "left": "{subject:}{left} `{counter}` were left, and {earlier} were there at first {moment}";
+    OUTLIVED = "outlived": "{subject:}{tasks} tasks outlived their host {moment}";
+}
+
+// Parts of these sentences: what belongs to no host.
+kinds! {
+    STRAY = "stray": "{what}";
+    MILESTONE = "milestone": "the milestone {name}";
+    POINT = "point": "the point {name}";
+}
 
 /// The counters that stayed higher.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut before: BTreeMap<&str, &BTreeMap<String, u64>> = BTreeMap::new();
     for event in &facts.evidence.history.events {
         if let (None, Some(what)) = (&event.host, of_nobody(&event.what)) {
-            broken.other(event.at, format!("{what} belongs to no host (at {})", event.at));
+            broken.push(About::Run, event.at, &OF_NO_HOST, fields! { what });
         }
         let is_foreign =
             |host: &Host| facts.evidence.plan.puppets.contains_key(host) || facts.promise().outside.contains(&host.as_str());
@@ -34,15 +49,12 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             What::Census { baseline: false, counts } if !is_held(facts, host.as_str()) => {
                 let earlier = |name: &str| before.get(host.as_str()).and_then(|counts| counts.get(name)).copied().unwrap_or(0);
                 for (name, left) in counts.iter().filter(|(name, left)| **left > earlier(name)) {
-                    let earlier = earlier(name);
-                    broken.other(
-                        event.at,
-                        format!("{host}: {left} `{name}` were left, and {earlier} were there at first (at {})", event.at),
-                    );
+                    let data = fields! { left: *left, counter: name, earlier: earlier(name) };
+                    broken.push(Some(host), event.at, &LEFT, data);
                 }
             }
             What::Outlived { tasks } if *tasks > 0 => {
-                broken.other(event.at, format!("{host}: {tasks} tasks outlived their host (at {})", event.at));
+                broken.push(Some(host), event.at, &OUTLIVED, fields! { tasks: *tasks });
             }
             _ => {}
         }
@@ -50,11 +62,11 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 /// What an entry without a host tells of that should have one.
-fn of_nobody(what: &What) -> Option<String> {
+fn of_nobody(what: &What) -> Option<Phrase> {
     match what {
-        What::Stray { what } => Some(what.clone()),
-        What::Milestone { name, .. } => Some(format!("the milestone {name}")),
-        What::Point { name, .. } => Some(format!("the point {name}")),
+        What::Stray { what } => Some(Phrase::new(&STRAY, fields! { what })),
+        What::Milestone { name, .. } => Some(Phrase::new(&MILESTONE, fields! { name: *name })),
+        What::Point { name, .. } => Some(Phrase::new(&POINT, fields! { name: *name })),
         _ => None,
     }
 }

@@ -3,11 +3,30 @@
 //! A stream may be asked for its ending again: then it must say the same. Completed means that all that was produced was
 //! delivered, that the producer had ended, and that the outcome is the true one. That an ending comes at all is `bounded_ending`.
 
-use crate::history::Ending;
+use crate::history::{Data, Ending};
 
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::view::View;
-use super::{Findings, moment};
+use super::violation::{fields, kinds};
+use super::{Fields, Findings, Phrase};
+
+kinds! {
+    pub(super) KINDS;
+    UNASKED = "unasked": "{subject:}it came back, but nobody had asked for it {moment}";
+    TWICE = "twice": "{subject:}it {first}, and then it {second} {moment}";
+    AFTER_THE_END = "after-the-end": "{subject:}{bytes} bytes were delivered after it {ending} {moment}";
+    UNTRUE = "untrue": "{subject:}it {ending}, but {wrong} {moment}";
+}
+
+// Parts of these sentences: how something ended, and what is not true of that.
+kinds! {
+    COMPLETED = "completed": "completed ({outcome})";
+    FAILED = "failed": "failed ({reason})";
+    ANSWERED = "answered": "was answered ({answer})";
+    NOT_ENDED = "not-ended": "its producer had not ended";
+    OTHER_OUTCOME = "other-outcome": "the true outcome is {outcome}";
+    INCOMPLETE = "incomplete": "of {items} items only {had} had been delivered";
+}
 
 /// The first mistake of each view and call.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -18,7 +37,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         check_call(call, broken);
     }
     for (call, at) in &facts.unasked {
-        broken.other(*at, format!("{call}: it came back, but nobody had asked for it {}", moment(None, *at)));
+        broken.push(*call, *at, &UNASKED, Fields::default());
     }
 }
 
@@ -26,55 +45,56 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((index, at, ending)) = view.ending() else { return };
     let generation = view.generation_before(index);
     if let Some((_, again, other)) = view.endings.iter().find(|(.., other)| *other != ending) {
-        let (first, other) = (tell(ending), tell(other));
-        broken.stream(view.stream, *again, format_args!("it {first}, and then it {other} {}", moment(generation, *again)));
+        let data = fields! { first: tell(ending), second: tell(other) };
+        broken.push(view.stream, *again, &TWICE, data.with("generation", generation));
     } else if let Some(item) = view.delivered.iter().find(|item| item.index > index) {
-        let (ended, moment) = (tell(ending), moment(item.generation, item.at));
-        broken.stream(view.stream, item.at, format_args!("{} bytes were delivered after it {ended} {moment}", item.bytes.len()));
+        let data = fields! { bytes: item.bytes.len(), ending: tell(ending) };
+        broken.push(view.stream, item.at, &AFTER_THE_END, data.with("generation", item.generation));
     } else if let Ending::Completed { outcome } = ending
         && let Some(wrong) = completed_wrongly(facts, view, index, outcome)
     {
-        broken.stream(view.stream, at, format_args!("it {}, but {wrong} {}", tell(ending), moment(generation, at)));
+        broken.push(view.stream, at, &UNTRUE, fields! { ending: tell(ending), wrong }.with("generation", generation));
     }
 }
 
 /// What is not true of a completion.
-fn completed_wrongly(facts: &Facts<'_>, view: &View<'_>, index: usize, outcome: &str) -> Option<String> {
+fn completed_wrongly(facts: &Facts<'_>, view: &View<'_>, index: usize, outcome: &Data) -> Option<Phrase> {
     if facts.path(view.path).puppet {
         return None;
     }
     let source = &facts.sources[view.source];
     let mut ends = source.ends.iter().filter(|(ended, ..)| *ended < index);
     let Some((_, _, last)) = ends.clone().next_back() else {
-        return Some("its producer had not ended".to_owned());
+        return Some(Phrase::new(&NOT_ENDED, Fields::default()));
     };
     if !ends.any(|(.., real)| *real == outcome) {
-        return Some(format!("the true outcome is {last}"));
+        return Some(Phrase::new(&OTHER_OUTCOME, fields! { outcome: *last }));
     }
     let produced = source.produced_before(index);
     let had = view.fit.items;
     (view.fit.difference.is_none() && !view.fit.is_all_before(source, index))
-        .then(|| format!("of {} items only {had} had been delivered", produced - view.fit.start))
+        .then(|| Phrase::new(&INCOMPLETE, fields! { items: produced - view.fit.start, had }))
 }
 
 fn check_call(call: &CallFacts<'_>, broken: &mut Findings) {
     if let [(_, _, first), (_, at, second), ..] = call.endings[..] {
-        let (first, second) = (tell_call(first), tell_call(second));
-        broken.other(at, format!("{}: it {first}, and then it {second} {}", call.name(), moment(None, at)));
+        broken.push(call, at, &TWICE, fields! { first: tell_call(first), second: tell_call(second) });
     }
 }
 
-fn tell(ending: &Ending) -> String {
+/// How a stream ended.
+pub(super) fn tell(ending: &Ending) -> Phrase {
     match ending {
-        Ending::Completed { outcome } => format!("completed ({outcome})"),
-        Ending::Failed { reason } => format!("failed ({reason})"),
+        Ending::Completed { outcome } => Phrase::new(&COMPLETED, fields! { outcome }),
+        Ending::Failed { reason } => Phrase::new(&FAILED, fields! { reason }),
     }
 }
 
-fn tell_call(ending: CallEnding<'_>) -> String {
+/// How a call came back.
+pub(super) fn tell_call(ending: CallEnding<'_>) -> Phrase {
     match ending {
-        CallEnding::Answered(result) => format!("was answered ({result})"),
-        CallEnding::Failed(reason) => format!("failed ({reason})"),
+        CallEnding::Answered(answer) => Phrase::new(&ANSWERED, fields! { answer }),
+        CallEnding::Failed(reason) => Phrase::new(&FAILED, fields! { reason }),
     }
 }
 

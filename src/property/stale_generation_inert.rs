@@ -19,12 +19,24 @@ use std::time::Duration;
 
 use bytes::Buf;
 
-use crate::history::{Call, Class, Ending, Stream, Time, What};
+use crate::history::{Answer, Call, Class, Data, Ending, Stream, Time, What};
 
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::justified_failure::{failures, is_grey};
 use super::view::{Item, View};
-use super::{Evidence, Findings, GIVEN_UP, moment};
+use super::violation::{fields, kinds};
+use super::{Evidence, Fields, Findings, Phrase, one_ending};
+
+kinds! {
+    pub(super) KINDS;
+    OTHER_DELIVERY = "other-delivery": "{subject:}delivery {delivery} was another one when packets of older generations were dropped {moment}";
+    OTHER_ENDING = "other-ending": "{subject:}it {here}, but it {there} when packets of older generations were dropped {moment}";
+}
+
+// A part of these sentences: how a stream did not end.
+kinds! {
+    OPEN = "open": "did not end";
+}
 
 /// The views and calls that came out differently.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -84,16 +96,15 @@ fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
 /// Whether users were only ahead of each other when they asked for the same: what one had seen of a stream begins with what the
 /// other had, for every stream. Of at least one stream, one had seen more; of each such stream, the other saw something later.
 fn is_ahead((facts, call): (&Facts<'_>, &CallFacts<'_>), (others, twin): (&Facts<'_>, &CallFacts<'_>)) -> bool {
-    let (here, there) = (Sight::of(facts, call), Sight::of(others, twin));
+    let (here, there) = (Sight::at(facts, call), Sight::at(others, twin));
     let streams: BTreeSet<_> = here.before.keys().chain(there.before.keys()).copied().collect();
-    let seen = |sight: &Sight<'_>, stream: &Stream| sight.before.get(stream).map_or(&[][..], Vec::as_slice).to_vec();
     let mut some_ahead = false;
     for stream in streams {
-        let (here_saw, there_saw) = (seen(&here, stream), seen(&there, stream));
-        let behind = if here_saw.len() < there_saw.len() { &here } else { &there };
-        let (less, more) = if here_saw.len() < there_saw.len() { (here_saw, there_saw) } else { (there_saw, here_saw) };
+        let is_less = here.of(stream).len() < there.of(stream).len();
+        let (behind, ahead) = if is_less { (&here, &there) } else { (&there, &here) };
+        let (less, more) = (behind.of(stream), ahead.of(stream));
         let is_ahead = less.len() < more.len();
-        if !more.starts_with(&less) || is_ahead && !behind.later.contains(stream) {
+        if !more.starts_with(less) || is_ahead && !behind.later.contains(stream) {
             return false;
         }
         some_ahead |= is_ahead;
@@ -104,24 +115,36 @@ fn is_ahead((facts, call): (&Facts<'_>, &CallFacts<'_>), (others, twin): (&Facts
 /// What a user had seen when it asked for something: of each stream, what it saw besides items, in order. Items need no look:
 /// `gap_free` has them in order.
 struct Sight<'a> {
-    before: BTreeMap<&'a Stream, Vec<String>>,
+    before: BTreeMap<&'a Stream, Vec<Seen<'a>>>,
     /// The streams of which it saw something later.
     later: BTreeSet<&'a Stream>,
 }
 
+/// One thing that a user saw of a stream.
+#[derive(PartialEq)]
+enum Seen<'a> {
+    Opened,
+    Ended(&'a Ending),
+    Saw(&'a Data),
+}
+
 impl<'a> Sight<'a> {
-    fn of(facts: &Facts<'a>, call: &CallFacts<'_>) -> Self {
+    fn of(&self, stream: &Stream) -> &[Seen<'a>] {
+        self.before.get(stream).map_or(&[], Vec::as_slice)
+    }
+
+    fn at(facts: &Facts<'a>, call: &CallFacts<'_>) -> Self {
         let mut sight = Self { before: BTreeMap::new(), later: BTreeSet::new() };
         let events = facts.evidence.history.events.iter().enumerate();
         for (index, event) in events.filter(|(_, event)| event.host.as_ref().is_some_and(|host| host.as_str() == call.host)) {
-            let (stream, saw) = match &event.what {
-                What::Opened { stream, .. } => (stream, "opened".to_owned()),
-                What::StreamEnded { stream, ending } => (stream, format!("{ending:?}")),
-                What::Saw { stream, what } => (stream, what.clone()),
+            let (stream, seen) = match &event.what {
+                What::Opened { stream, .. } => (stream, Seen::Opened),
+                What::StreamEnded { stream, ending } => (stream, Seen::Ended(ending)),
+                What::Saw { stream, saw } => (stream, Seen::Saw(saw)),
                 _ => continue,
             };
             if index < call.index {
-                sight.before.entry(stream).or_default().push(saw);
+                sight.before.entry(stream).or_default().push(seen);
             } else {
                 sight.later.insert(stream);
             }
@@ -156,14 +179,8 @@ fn compare_views(
         if at >= parted {
             return;
         }
-        let moment = moment(view.delivered[item].generation, at);
-        let item = item + 1;
-        broken.stream(
-            view.stream,
-            at,
-            format_args!("delivery {item} was another one when packets of older generations were dropped {moment}"),
-        );
-        return;
+        let data = fields! { delivery: item + 1 }.with("generation", view.delivered[item].generation);
+        return broken.push(view.stream, at, &OTHER_DELIVERY, data);
     }
     let seen = |view: &View<'_>| view.ending().map(|(_, at, ending)| (at, ending.clone())).filter(|(at, _)| *at < facts.horizon);
     let (here, there) = (seen(view), seen(twin));
@@ -178,13 +195,9 @@ fn compare_views(
     let differs = differs && [&here, &there].into_iter().flatten().all(|(at, _)| *at < parted);
     if differs && !view.is_abandoned(facts.judged_until()) && !is_luck() {
         let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
-        let moment = moment(view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index)), at);
-        let (here, there) = (tell(here.map(|(_, ending)| ending)), tell(there.map(|(_, ending)| ending)));
-        broken.stream(
-            view.stream,
-            at,
-            format_args!("it {here}, but it {there} when packets of older generations were dropped {moment}"),
-        );
+        let generation = view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index));
+        let data = fields! { here: tell(here.map(|(_, ending)| ending)), there: tell(there.map(|(_, ending)| ending)) };
+        broken.push(view.stream, at, &OTHER_ENDING, data.with("generation", generation));
     }
 }
 
@@ -206,12 +219,8 @@ fn first_difference(here: &[Item<'_>], there: &[Item<'_>]) -> Option<(usize, Tim
     None
 }
 
-fn tell(ending: Option<Ending>) -> String {
-    match ending {
-        Some(Ending::Completed { outcome }) => format!("completed ({outcome})"),
-        Some(Ending::Failed { reason }) => format!("failed ({reason})"),
-        None => "did not end".to_owned(),
-    }
+fn tell(ending: Option<Ending>) -> Phrase {
+    ending.map_or(Phrase::new(&OPEN, Fields::default()), |ending| one_ending::tell(&ending))
 }
 
 /// Whether a call came back differently in two runs.
@@ -232,18 +241,14 @@ fn compare_calls(
     broken: &mut Findings,
 ) {
     let (Some((index, at, here)), Some((other, then, there))) = (call.endings.first(), twin.endings.first()) else { return };
-    if *at.max(then) >= parted || [here, there].contains(&&CallEnding::Answered(GIVEN_UP)) {
+    let given_up = [here, there].iter().any(|how| matches!(how, CallEnding::Answered(Answer::GivenUp)));
+    if *at.max(then) >= parted || given_up {
         return;
     }
     let is_luck = || call.class == Class::Durable && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)));
     if differs(call, twin) && call.gave_up.is_none() && !is_luck() {
-        let tell = |ending: &CallEnding<'_>| match ending {
-            CallEnding::Answered(result) => format!("was answered ({result})"),
-            CallEnding::Failed(reason) => format!("failed ({reason})"),
-        };
-        let (here, there, moment) = (tell(here), tell(there), moment(None, *at));
-        let sentence = format!("it {here}, but it {there} when packets of older generations were dropped {moment}");
-        broken.other(*at, format!("{}: {sentence}", call.name()));
+        let data = fields! { here: one_ending::tell_call(*here), there: one_ending::tell_call(*there) };
+        broken.push(call, *at, &OTHER_ENDING, data);
     }
 }
 
@@ -251,8 +256,8 @@ fn compare_calls(
 mod tests {
     use crate::history::{Class, What};
 
-    use super::super::GIVEN_UP;
     use super::super::told::{Told, history};
+    use crate::history::Answer;
 
     /// `s1` across a cut, with one item in each generation.
     fn cut() -> Told {
@@ -347,7 +352,7 @@ mod tests {
     fn a_call_that_its_user_gave_up_may_have_been_answered_a_moment_before() {
         let told =
             |result| history().kills(1_000, 1_500).asked_as(7, 900, Class::Durable, "read", "{}").answered(7, 2_000, result);
-        told(GIVEN_UP).twin(told("5")).holds("stale_generation_inert");
+        told(Answer::GivenUp).twin(told("5".into())).holds("stale_generation_inert");
     }
 
     #[test]
@@ -377,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_call_may_be_answered_differently_after_the_users_parted() {
-        let told = |asked: u64, then: u64, result: &str| {
+        let told = |asked: u64, then: u64, result: &'static str| {
             let told = history().kills(1_000, 1_500).asked_as(7, asked, Class::Durable, "write", "{}").answered(7, 3_000, "done");
             told.asked_as(8, 900, Class::Durable, "read", "{}").answered(8, then, result)
         };
@@ -397,8 +402,9 @@ mod tests {
 
     #[test]
     fn a_user_that_is_ahead_of_the_other_may_be_answered_differently() {
-        let saw = |told: Told, stream: &str, ms| told.user(ms, What::Saw { stream: stream.into(), what: "known".to_owned() });
-        let read = |told: Told, result: &str| told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_000, result);
+        let saw = |told: Told, stream: &str, ms| told.user(ms, What::Saw { stream: stream.into(), saw: "known".into() });
+        let read =
+            |told: Told, result: &'static str| told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_000, result);
         let early = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is one");
         let late = |told: Told| saw(read(told.kills(1_000, 1_500), "there is none"), "c1", 2_100);
         early().twin(late(history())).holds("stale_generation_inert");

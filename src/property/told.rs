@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{
-    Call, Class, ConnIndex, Connection, Ending, Event, Fate, Flags, History, Nature, Packet, Scope, Side, Stream, Time, What,
+    Answer, Call, Class, ConnIndex, Connection, Data, Ending, Event, Fate, Flags, History, Nature, Packet, Scope, Side, Stream,
+    Time, What,
 };
 use crate::schedule::{Fault, FieldValue, HoldEnd, Host, Operation, Place, Plan, Puppet};
 
 use super::{Evidence, GENERIC, Promise, Retention, Work};
+use crate::report::sentence;
 
 /// `A` under the promise of these tests: 1 s of back-off, 3 round trips at 2 × 20 ms.
 pub const A: u64 = 1_120;
@@ -156,12 +158,12 @@ impl Told {
         self.user(ms, What::Asked { call: Call(call), operation: operation.into(), class })
     }
 
-    pub fn answered(self, call: u64, ms: u64, result: &str) -> Self {
-        self.user(ms, What::Answered { call: Call(call), result: result.to_owned() })
+    pub fn answered(self, call: u64, ms: u64, answer: impl Into<Answer>) -> Self {
+        self.user(ms, What::Answered { call: Call(call), answer: answer.into() })
     }
 
-    pub fn failed(self, call: u64, ms: u64, reason: &str) -> Self {
-        self.user(ms, What::Failed { call: Call(call), reason: reason.to_owned() })
+    pub fn failed(self, call: u64, ms: u64, reason: impl Into<Data>) -> Self {
+        self.user(ms, What::Failed { call: Call(call), reason: reason.into() })
     }
 
     pub fn effect(self, call: u64, ms: u64, target: &str) -> Self {
@@ -172,8 +174,8 @@ impl Told {
         self.server(ms, What::Produced { stream: stream.into(), bytes: bytes.to_owned().into() })
     }
 
-    pub fn ended(self, stream: &str, ms: u64, outcome: &str) -> Self {
-        self.server(ms, What::Ended { stream: stream.into(), outcome: outcome.to_owned() })
+    pub fn ended(self, stream: &str, ms: u64, outcome: impl Into<Data>) -> Self {
+        self.server(ms, What::Ended { stream: stream.into(), outcome: outcome.into() })
     }
 
     /// Over generation 1.
@@ -186,13 +188,13 @@ impl Told {
         self.user(ms, What::Delivered { stream: stream.into(), bytes, generation: Some(generation) })
     }
 
-    pub fn completed(self, stream: &str, ms: u64, outcome: &str) -> Self {
-        let ending = Ending::Completed { outcome: outcome.to_owned() };
+    pub fn completed(self, stream: &str, ms: u64, outcome: impl Into<Data>) -> Self {
+        let ending = Ending::Completed { outcome: outcome.into() };
         self.user(ms, What::StreamEnded { stream: stream.into(), ending })
     }
 
-    pub fn broke(self, stream: &str, ms: u64, reason: &str) -> Self {
-        let ending = Ending::Failed { reason: reason.to_owned() };
+    pub fn broke(self, stream: &str, ms: u64, reason: impl Into<Data>) -> Self {
+        let ending = Ending::Failed { reason: reason.into() };
         self.user(ms, What::StreamEnded { stream: stream.into(), ending })
     }
 
@@ -376,8 +378,8 @@ impl Told {
     pub fn breaks(&self, property: &str) -> Vec<String> {
         let property = GENERIC.iter().find(|known| known.name == property).expect("a generic property");
         let broken = self.with(|evidence| (property.check)(evidence));
-        assert!(broken.iter().all(|broken| broken.property == property.name));
-        broken.into_iter().map(|broken| broken.sentence).collect()
+        assert!(broken.iter().all(|broken| broken.property == property.name && property.kinds.contains(&broken.kind)));
+        broken.iter().map(sentence).collect()
     }
 
     #[track_caller]

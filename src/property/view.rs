@@ -4,7 +4,7 @@
 
 use bytes::Buf;
 
-use crate::history::{Call, Class, Content, Ending, Stream, Time};
+use crate::history::{Call, Class, Content, Data, Ending, Stream, Time};
 
 use super::facts::{CallFacts, Facts};
 
@@ -36,7 +36,7 @@ pub struct Source<'a> {
     /// delivered may begin with any of them.
     pub lives: Vec<usize>,
     /// Its real ends, one a life at most: entry, time, outcome.
-    pub ends: Vec<(usize, Time, &'a str)>,
+    pub ends: Vec<(usize, Time, &'a Data)>,
 }
 
 impl Source<'_> {

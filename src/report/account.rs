@@ -4,7 +4,11 @@
 
 use std::time::Duration;
 
-use crate::property::Broken;
+use crate::hunt::{Main, Tally};
+use crate::property::{About, Value, Violation};
+use crate::scenario::expect::{EXPECT, TABLE};
+
+use super::sentence;
 
 /// All that was run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,40 +112,49 @@ impl Break {
 }
 
 impl Place {
-    /// Where a scenario file expected what did not come: the table of the stream, the call or the process that the sentence is
-    /// about, the line of a milestone, or else `[expect]`. Of any other property, and of what cannot be found, it is the first line.
-    pub fn of(file: impl Into<String>, text: &str, broken: Option<&Broken>, sentence: &str) -> Self {
-        let expected = broken.is_none_or(|broken| broken.property == "expect");
-        Self { file: file.into(), line: if expected { line(text, broken, sentence).unwrap_or(1) } else { 1 } }
+    /// Where a scenario file expected what did not come: the table of the stream, the call or the process that the violation is
+    /// about, the line of a step or milestone, or else `[expect]`. Of any other property, and of what cannot be found, it is the first
+    /// line.
+    pub fn of(file: impl Into<String>, text: &str, broken: Option<&Violation>) -> Self {
+        let expected = broken.is_none_or(|broken| broken.property == EXPECT);
+        Self { file: file.into(), line: if expected { line(text, broken).unwrap_or(1) } else { 1 } }
     }
 }
 
-fn line(text: &str, broken: Option<&Broken>, sentence: &str) -> Option<usize> {
+fn line(text: &str, broken: Option<&Violation>) -> Option<usize> {
     let lines = || text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
     let first = |is: &dyn Fn(&str) -> bool| lines().find(|(_, line)| is(line)).map(|(n, _)| n);
-    // A step that did nothing says where it stands.
-    if let Some((_, rest)) = sentence.split_once(" in line ") {
-        return rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok());
-    }
-    let stream = broken.and_then(|broken| broken.stream.as_ref()).map(ToString::to_string);
-    let call = sentence.strip_prefix("call ").and_then(|rest| rest.split(':').next());
-    let named = stream.as_deref().or(call).and_then(|name| {
-        first(&|line| {
-            let of =
-                line.strip_prefix("[expect.").and_then(|line| line.split(']').next()).and_then(|table| table.split_once('.'));
-            of.is_some_and(|(_, of)| of.trim_matches('"') == name)
-        })
-    });
     let expect = first(&|line| line == "[expect]");
-    let word = sentence.split_whitespace().next().unwrap_or_default();
-    let sight = lines().skip(expect.unwrap_or(0)).find(|(_, line)| line.contains(&format!("\"{word}\""))).map(|(n, _)| n);
-    named.or(sight).or(expect)
+    let found = match broken.map(|broken| (&broken.subject, broken.data.get(TABLE))) {
+        Some((About::Step(_, line), _)) => *line,
+        Some((About::Mark(name, _), _)) => {
+            let quoted = format!("\"{name}\"");
+            lines().skip(expect.unwrap_or(0)).find(|(_, line)| line.contains(&quoted)).map(|(n, _)| n)
+        }
+        Some((_, Some(Value::Text(table)))) => first(&|line| {
+            let head = line.strip_prefix("[expect.").and_then(|line| line.split(']').next());
+            head.is_some_and(|head| head.replace('"', "") == *table)
+        }),
+        _ => None,
+    };
+    found.or(expect)
+}
+
+/// What is not as it should be in the runs of a scenario, in short: the property and a sentence. `breaks` is what a canary must break.
+pub fn main_sentence(tally: &Tally, breaks: Option<&str>) -> (String, String) {
+    match tally.main(breaks) {
+        Main::DidNotBreak(property) => (property.to_owned(), format!("{property} held in all runs, and must break")),
+        Main::Broke(main) => (main.property.to_owned(), sentence(main)),
+        Main::Unmet(unmet) => (EXPECT.to_owned(), sentence(unmet)),
+        Main::Nothing => (EXPECT.to_owned(), String::new()),
+    }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::history::Time;
+    use crate::history::{Call, Time};
+    use crate::property::violation::said;
 
     /// What came of two files, of which one broke, and a third that could not be run.
     pub(crate) fn some_account() -> Account {
@@ -166,25 +179,30 @@ pub(crate) mod tests {
     const FILE: &str = "format = 1\n[[step]]\nwatch = { stream = \"s1\" }\n[expect]\nreaches = [\"a.gap\"]\n\n[expect.stream.s1]\n\
                         ends = \"completed\"\n[expect.stream.\"client2/s1\"]\n[expect.call.2]\n";
 
-    fn line_of(property: &'static str, stream: Option<&str>, sentence: &str) -> usize {
-        let broken = Broken { property, at: Time(1), stream: stream.map(Into::into), sentence: sentence.into() };
-        Place::of("a.toml", FILE, Some(&broken), sentence).line
+    fn line_of(property: &'static str, subject: About, table: Option<&str>) -> usize {
+        let broken = said(property, subject, Time(1), "it did not come");
+        let broken = Violation { data: broken.data.with(TABLE, table), ..broken };
+        Place::of("a.toml", FILE, Some(&broken)).line
+    }
+
+    fn mark(name: &str) -> About {
+        About::Mark(name.into(), format!("{name} (generation 2)"))
     }
 
     #[test]
     fn what_a_file_expects_has_the_line_of_the_expectation() {
-        assert_eq!(line_of("expect", Some("s1"), "s1: it is still open"), 7);
-        assert_eq!(line_of("expect", Some("client2/s1"), "client2/s1: it is still open"), 9);
-        assert_eq!(line_of("expect", None, "call 2: it was never asked for"), 10);
-        assert_eq!(line_of("expect", None, "a.gap was not reached"), 5);
-        assert_eq!(line_of("expect", None, "something else"), 4);
-        assert_eq!(line_of("gap_free", Some("s1"), "s1: item 2 never came"), 1);
+        assert_eq!(line_of("expect", About::Stream("s1".into()), Some("stream.s1")), 7);
+        assert_eq!(line_of("expect", About::Stream("client2/s1".into()), Some("stream.client2/s1")), 9);
+        assert_eq!(line_of("expect", Call(2).into(), Some("call.2")), 10);
+        assert_eq!(line_of("expect", mark("a.gap"), None), 5);
+        assert_eq!(line_of("expect", mark("a.other"), None), 4);
+        assert_eq!(line_of("gap_free", About::Stream("s1".into()), None), 1);
     }
 
     #[test]
     fn what_no_run_showed_has_its_line_too() {
-        assert_eq!(Place::of("a.toml", FILE, None, "a.gap was reached in none of 3 runs").line, 5);
-        assert_eq!(Place::of("a.toml", FILE, None, "step 1 in line 2, `watch`, did nothing").line, 2);
-        assert_eq!(Place::of("a.toml", "", None, "a.gap was reached in none of 3 runs").line, 1);
+        assert_eq!(line_of("expect", About::Step(0, Some(2)), None), 2);
+        assert_eq!(Place::of("a.toml", FILE, None).line, 4);
+        assert_eq!(Place::of("a.toml", "", None).line, 1);
     }
 }

@@ -138,21 +138,37 @@ pub struct Failure {
     /// The seed of the run.
     pub seed: u64,
     /// What broke.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Breach>,
 }
 
 /// How a property broke.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Broken {
+pub struct Breach {
     /// The property.
     pub property: String,
+    /// In which way it broke: a name.
+    pub kind: String,
+    /// What it is about; nothing where that is the whole run.
+    pub subject: Option<About>,
     /// When, in virtual time.
     pub at_ms: u64,
     /// The stream it is about, if it is about one.
     pub stream: Option<String>,
+    /// The values of this kind.
+    pub data: serde_json::Map<String, serde_json::Value>,
     /// How, in a sentence.
     pub sentence: String,
+}
+
+/// What a property broke of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    /// What sort of thing it is: `stream`, `call`, `host`, `mark`, `step`, `name`.
+    pub sort: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// A schedule that breaks something.
@@ -162,7 +178,7 @@ pub struct Find {
     /// The protocol under test.
     pub subject: String,
     /// What broke; the first is what it was made small for.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Breach>,
     /// The seed of the run.
     pub seed: u64,
     /// How many steps it has.

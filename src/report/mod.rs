@@ -6,6 +6,7 @@
 //! - [`story`]: a failure, shortest first; the whole story of a run.
 //! - [`table`]: scenario, seeds, virtual time, milestones, verdict; and the totals. [`json`]: the same for machines.
 //! - [`parting`]: where two runs part.
+//! - [`mod@sentence`]: how a property broke. [`mod@position`]: where a fault was put.
 //! - [`telling`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`say`]: what such lines are made of.
 //! - [`picture`]: a run as a page to look at. [`map`]: a sweep as one. [`matrix`]: a kill matrix as one.
 //! - [`account`]: what was run, case by case; as CI servers read it: [`junit`], [`github`].
@@ -22,14 +23,18 @@ pub mod map;
 pub mod matrix;
 pub mod parting;
 pub mod picture;
+pub mod position;
 pub mod say;
+pub mod sentence;
 pub mod story;
 pub mod table;
 pub mod telling;
 
 pub use picture::Picture;
+pub use position::position;
+pub use sentence::sentence;
 pub use story::Failure;
-pub use table::{Row, Totals, Verdict};
+pub use table::Row;
 pub use telling::Telling;
 
 /// How wide a page is where nothing says it.

@@ -17,19 +17,9 @@ pub struct Side<'a> {
     pub history: &'a History,
 }
 
-/// The position of the first entry that is not the same in both; `None` where all are.
-pub fn first(a: &History, b: &History) -> Option<usize> {
-    let same = |n: &usize| match (a.events.get(*n), b.events.get(*n)) {
-        (Some(a), Some(b)) => a.at == b.at && a.host == b.host && format!("{:?}", a.what) == format!("{:?}", b.what),
-        (None, None) => true,
-        _ => false,
-    };
-    (0..a.events.len().max(b.events.len())).find(|n| !same(n))
-}
-
 /// Whether two runs are the same, to the packet.
 pub fn are_same(a: &History, b: &History) -> bool {
-    a.digest == b.digest && first(a, b).is_none()
+    a.digest == b.digest && a.parts_from(b).is_none()
 }
 
 /// How many entries are shown before the first that differs, and from it on.
@@ -37,7 +27,7 @@ const NEIGHBOURS: usize = 5;
 
 /// Where two runs part, on a page of this width.
 pub fn tell(a: Side<'_>, b: Side<'_>, width: usize) -> String {
-    let Some(at) = first(a.history, b.history) else {
+    let Some(at) = a.history.parts_from(b.history) else {
         let (entries, digests) = (a.history.events.len(), (a.history.digest, b.history.digest));
         return if digests.0 == digests.1 {
             format!("the same: {entries} entries, digest {}\n", digests.0)
@@ -70,7 +60,7 @@ mod tests {
     #[test]
     fn the_same_run_does_not_part() {
         let (plan, history, _) = a_gap();
-        assert_eq!(first(&history, &history.clone()), None);
+        assert_eq!(history.parts_from(&history.clone()), None);
         let side = Side { name: "a", plan: &plan, history: &history };
         assert!(tell(side, side, 100).starts_with("the same: "));
         assert!(are_same(&history, &history));
@@ -125,7 +115,7 @@ mod tests {
         let (_, history, _) = a_gap();
         let mut other = history.clone();
         other.events.truncate(2);
-        assert_eq!(first(&history, &other), Some(2));
-        assert_eq!(first(&other, &history), Some(2));
+        assert_eq!(history.parts_from(&other), Some(2));
+        assert_eq!(other.parts_from(&history), Some(2));
     }
 }

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use crate::history::{ConnEnd, ConnIndex, Ending, History};
+use crate::hunt::Shrunk;
 use crate::schedule::{
     Action, Count, Fault, FieldValue, HoldEnd, Host, Learns, Operation, Orphans, Place, SlowBy, Step, Trigger, When,
 };
@@ -110,6 +111,11 @@ pub fn conn(history: &History, index: ConnIndex) -> String {
         },
         None => format!("connection {}", index.0),
     }
+}
+
+/// Where a schedule comes from that was made small: `shrunk from 19 in 84 runs`.
+pub fn origin(shrunk: &Shrunk) -> String {
+    format!("shrunk from {} in {}", shrunk.from, count(shrunk.runs, "run"))
 }
 
 /// How a stream ended for its user.

@@ -1,12 +1,12 @@
 //! A failure as a story, shortest first; and the whole story of a run.
 
 use crate::history::History;
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::schedule::Plan;
 
 use super::line::{Tone, paint, set, wrap};
 use super::telling::{Telling, short, whole};
-use super::{line, say};
+use super::{line, say, sentence};
 
 /// A run in which a property broke.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct Failure<'a> {
     /// The record of the run.
     pub history: &'a History,
     /// What broke; at least one.
-    pub broken: &'a [Broken],
+    pub broken: &'a [Violation],
     /// Where the schedule comes from, if from elsewhere than a file: `shrunk from 19 in 84 runs`.
     pub origin: Option<&'a str>,
     /// The command that shows this run again.
@@ -42,7 +42,7 @@ pub fn failure(failure: &Failure<'_>, width: usize) -> String {
 }
 
 /// All that happened in a run, and whether it held.
-pub fn run(plan: &Plan, history: &History, broken: &[Broken], telling: Telling, width: usize) -> String {
+pub fn run(plan: &Plan, history: &History, broken: &[Violation], telling: Telling, width: usize) -> String {
     let mut told = format!("{}, {}\n\n", plan.subject, about(plan));
     told += &set(&whole(plan, history, broken, telling), width);
     told += &format!("\n  {}, {}, digest {}\n", history.end, say::count(history.packets, "segment"), history.digest);
@@ -54,14 +54,14 @@ pub fn run(plan: &Plan, history: &History, broken: &[Broken], telling: Telling, 
 }
 
 /// `FAIL  exec  gap_free`, and one sentence for each.
-fn head(subject: &str, broken: &[Broken], width: usize) -> String {
+fn head(subject: &str, broken: &[Violation], width: usize) -> String {
     let mut names: Vec<_> = broken.iter().map(|broken| broken.property).collect();
     names.dedup();
     let mut told = format!("{}  {subject}  {}\n", paint(Tone::Broken.style(), "FAIL"), names.join(", "));
     for name in names {
         let of_name: Vec<_> = broken.iter().filter(|broken| broken.property == name).collect();
         for broken in of_name.iter().take(SENTENCES) {
-            for line in wrap(&broken.sentence, width.saturating_sub(2)) {
+            for line in wrap(&sentence(broken), width.saturating_sub(2)) {
                 told += &format!("  {line}\n");
             }
         }
@@ -104,11 +104,12 @@ mod known;
 pub(crate) mod tests {
     use super::*;
     use crate::history::{Call, Class, ConnEnd, ConnIndex, Connection, Content, Ending, Event, Nature, Side, Stream, Time, What};
+    use crate::property::violation::said;
     use crate::schedule::{Action, Conn, Fault, Learns, Operation, Trigger, When};
     use std::time::Duration;
 
     /// A plan of three steps, and the record of a run of it in which item 41 never came.
-    pub(crate) fn a_gap() -> (Plan, History, Vec<Broken>) {
+    pub(crate) fn a_gap() -> (Plan, History, Vec<Violation>) {
         let fields = serde_json::json!({ "stream": "s1" }).as_object().cloned().unwrap();
         let watch = Operation { verb: "watch".into(), client: "client".into(), fields };
         let learns =
@@ -154,8 +155,8 @@ pub(crate) mod tests {
             client,
             What::StreamEnded { stream: s1.clone(), ending: Ending::Completed { outcome: "total 60".into() } },
         );
-        let sentence = "s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)".into();
-        let broken = Broken { property: "gap_free", at: Time(4231), stream: Some(s1), sentence };
+        let text = "item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)";
+        let broken = said("gap_free", &s1, Time(4231), text);
         (plan, record.0, vec![broken])
     }
 

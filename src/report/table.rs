@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use crate::history::Digest;
+use crate::hunt::{Totals, Verdict};
 
 use super::line::{Tone, paint};
-use super::say;
+use super::{say, sentence};
 
 /// What came of the runs of one scenario.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
     /// The scenario's file.
     pub scenario: String,
@@ -26,72 +27,27 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
-/// What the runs of one scenario come to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
-    /// All held.
-    #[default]
-    Held,
-    /// A canary broke what it was to break.
-    BrokeAsItShould(String),
-    /// Properties broke, in so many runs.
-    Broke {
-        /// Which, each once.
-        properties: Vec<String>,
-        /// In how many runs.
-        runs: u64,
-    },
-    /// No run broke, but all together did not show what they must.
-    TooTame(String),
-    /// It could not be run, for this reason.
-    NotRun(String),
-}
-
-impl Verdict {
-    /// Whether it is as it should be.
-    pub fn is_good(&self) -> bool {
-        matches!(self, Verdict::Held | Verdict::BrokeAsItShould(_))
-    }
-
-    /// Whether it is not as it should be. What could not be run is neither good nor bad.
-    pub fn is_bad(&self) -> bool {
-        matches!(self, Verdict::Broke { .. } | Verdict::TooTame(_))
-    }
-
-    fn cell(&self) -> (Tone, String) {
-        match self {
-            Verdict::Held => (Tone::Good, "held".into()),
-            Verdict::BrokeAsItShould(property) => (Tone::Good, format!("broke {property}, as it should")),
-            Verdict::Broke { properties, runs } => {
-                (Tone::Broken, format!("BROKE {} in {}", properties.join(", "), say::count(*runs, "run")))
-            }
-            Verdict::TooTame(why) => (Tone::Broken, format!("TOO TAME: {why}")),
-            Verdict::NotRun(why) => (Tone::Quiet, why.clone()),
+fn verdict_cell(verdict: &Verdict) -> (Tone, String) {
+    match verdict {
+        Verdict::Held => (Tone::Good, "held".into()),
+        Verdict::BrokeAsItShould(property) => (Tone::Good, format!("broke {property}, as it should")),
+        Verdict::Broke { properties, runs } => {
+            (Tone::Broken, format!("BROKE {} in {}", properties.join(", "), say::count(*runs, "run")))
         }
+        Verdict::TooTame(_) | Verdict::DidNotBreak(_) => {
+            (Tone::Broken, format!("TOO TAME: {}", why(verdict).unwrap_or_default()))
+        }
+        Verdict::NotRun(why) => (Tone::Quiet, why.clone()),
     }
 }
 
-/// What all runs come to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// How many schedules were run.
-    pub schedules: u64,
-    /// Virtual time of all of them.
-    pub virtual_time: Duration,
-    /// Real time.
-    pub wall: Duration,
-    /// How many runs were repeated, and came out the same.
-    pub repeated: u64,
-    /// How many runs ended in a failure that is neither surely justified nor surely not.
-    pub grey: u64,
-    /// Milestones and points that no run reached, and that a good subject reaches.
-    pub unreached: Vec<String>,
-}
-
-impl Totals {
-    /// How many times faster than a clock on the wall.
-    pub fn speed(&self) -> u64 {
-        (self.virtual_time.as_secs_f64() / self.wall.as_secs_f64().max(1e-6)) as u64
+/// What a verdict says beyond the failures.
+pub fn why(verdict: &Verdict) -> Option<String> {
+    match verdict {
+        Verdict::TooTame(unmet) => Some(sentence(unmet)),
+        Verdict::DidNotBreak(property) => Some(format!("{property} held, and must break")),
+        Verdict::NotRun(why) => Some(why.clone()),
+        Verdict::Held | Verdict::BrokeAsItShould(_) | Verdict::Broke { .. } => None,
     }
 }
 
@@ -110,7 +66,7 @@ pub fn rows(rows: &[Row]) -> String {
     };
     let mut table = set([HEAD[0], HEAD[1], HEAD[2], HEAD[3]], HEAD[4]);
     for (row, cells) in rows.iter().zip(&cells) {
-        let (tone, verdict) = row.verdict.cell();
+        let (tone, verdict) = verdict_cell(&row.verdict);
         table += &set([&cells[0], &cells[1], &cells[2], &cells[3]], &paint(tone.style(), &verdict));
     }
     table
@@ -177,6 +133,9 @@ fn thousands(n: u64) -> String {
 mod tests {
     use super::super::story::tests::plain;
     use super::*;
+    use crate::history::Time;
+    use crate::property::About;
+    use crate::property::violation::said;
 
     pub(crate) fn some_rows() -> Vec<Row> {
         let row = |scenario: &str, runs, secs, reached, verdict| Row {
@@ -193,7 +152,13 @@ mod tests {
             row("scenarios/counter/canary.toml", 1, 60, 3, Verdict::BrokeAsItShould("gap_free".into())),
             row("late.toml", 2, 2, 12, Verdict::Broke { properties: vec!["gap_free".into(), "one_ending".into()], runs: 1 }),
             row("turmoil.toml", 0, 0, 0, Verdict::NotRun("not on turmoil: slow: stock turmoil has no byte windows".into())),
-            row("swarm.toml", 300, 54_000, 12, Verdict::TooTame("counter.client.gap was never reached".into())),
+            row(
+                "swarm.toml",
+                300,
+                54_000,
+                12,
+                Verdict::TooTame(said("expect", About::Run, Time::ZERO, "counter.client.gap was never reached").into()),
+            ),
         ]
     }
 

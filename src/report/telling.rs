@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::{ConnEnd, ConnIndex, Content, Ending, Event, Fate, History, Packet, Side, Time, What};
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::schedule::{Action, Plan};
 
 use super::items::{Items, Numbering};
@@ -27,7 +27,7 @@ pub struct Telling {
 const SHORT: (usize, usize, usize) = (48, 12, 34);
 
 /// What happened, for somebody who sees it for the first time.
-pub fn short(plan: &Plan, history: &History, broken: &[Broken]) -> Vec<Line> {
+pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<Line> {
     let (most, head, tail) = SHORT;
     let last = broken.iter().map(|broken| broken.at).max().unwrap_or(history.end);
     let mut lines = Teller::new(plan, history, true).tell(broken, Telling { until: Some(last), packets: false });
@@ -46,7 +46,7 @@ pub fn short(plan: &Plan, history: &History, broken: &[Broken]) -> Vec<Line> {
 }
 
 /// All that happened.
-pub fn whole(plan: &Plan, history: &History, broken: &[Broken], telling: Telling) -> Vec<Line> {
+pub fn whole(plan: &Plan, history: &History, broken: &[Violation], telling: Telling) -> Vec<Line> {
     Teller::new(plan, history, false).tell(broken, telling)
 }
 
@@ -57,8 +57,8 @@ pub fn entry(plan: &Plan, history: &History, event: &Event) -> Line {
 }
 
 /// The line that marks where a property broke. Its sentence stands at the head of the story.
-pub fn mark(broken: &Broken) -> Line {
-    let about = broken.stream.as_ref().map_or(String::new(), |stream| format!(" of {stream}"));
+pub fn mark(broken: &Violation) -> Line {
+    let about = broken.stream().map_or(String::new(), |stream| format!(" of {stream}"));
     let text = format!("{}{about} breaks here", broken.property);
     Line { at: broken.at, place: "BROKEN".into(), text, after: None, tone: Tone::Broken }
 }
@@ -105,7 +105,7 @@ impl<'a> Teller<'a> {
         Self { plan, history, short, lines, folds, items, numbering, faults, endings }
     }
 
-    fn tell(mut self, broken: &[Broken], telling: Telling) -> Vec<Line> {
+    fn tell(mut self, broken: &[Violation], telling: Telling) -> Vec<Line> {
         let mut marks: Vec<_> = broken.iter().collect();
         marks.sort_by_key(|broken| broken.at);
         let mut marks = marks.into_iter().peekable();
@@ -259,7 +259,7 @@ impl<'a> Teller<'a> {
             What::Ended { stream, outcome } => (Tone::Quiet, format!("{stream}: its producer ended, {outcome}")),
             What::Effect { call, target } => (Tone::Plain, format!("{call} took effect on {target}")),
             What::Asked { call, operation, .. } => (Tone::Schedule, format!("{} ({call})", say::operation(operation))),
-            What::Answered { call, result } => (Tone::Good, format!("{call} answered: {result}")),
+            What::Answered { call, answer } => (Tone::Good, format!("{call} answered: {answer}")),
             What::Failed { call, reason } => (Tone::Bad, format!("{call} failed: {reason}")),
             What::Opened { stream, call } => (Tone::Plain, format!("{stream}: opened by {call}")),
             What::Delivered { stream, bytes, generation } => {
@@ -270,7 +270,7 @@ impl<'a> Teller<'a> {
                 let tone = if matches!(ending, Ending::Completed { .. }) { Tone::Good } else { Tone::Bad };
                 (tone, format!("{stream}: {}", say::ending(ending)))
             }
-            What::Saw { stream, what } => (Tone::Plain, format!("{stream}: {what}")),
+            What::Saw { stream, saw } => (Tone::Plain, format!("{stream}: {saw}")),
             What::GaveUp { stream: Some(stream), call } => (Tone::Plain, format!("{stream}: closed by its user ({call})")),
             What::GaveUp { stream: None, call } => (Tone::Plain, format!("closed by its user ({call})")),
             What::Started => (Tone::Quiet, "started".into()),

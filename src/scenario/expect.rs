@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::Named;
 use crate::history::{Call, History, Stream, Time};
-use crate::property::{Broken, Evidence};
+use crate::property::violation::{fields, kinds};
+use crate::property::{About, Evidence, Fields, Kind, Violation};
 use crate::schedule::{Mark, Trigger};
 use sight::{Sight, times};
 
@@ -151,21 +152,42 @@ pub(super) const CALL_ENDS: [(&str, CallEnds); 3] =
 /// The name under which what did not come out is reported, as if it were a property.
 pub const EXPECT: &str = "expect";
 
+/// The value that says in which table of a file something is expected: `stream.s1`.
+pub const TABLE: &str = "table";
+
+kinds! {
+    NOT_REACHED = "not-reached": "{subject} was not reached";
+    NOT_REACHED_SO_OFTEN = "not-reached-so-often": "{subject} was not reached {times} times";
+    REACHED = "reached": "{subject} was reached at {at}, and must never be";
+    REACHED_IN_NONE = "reached-in-none": "{subject} was reached in none of {runs} runs";
+    REACHED_IN_SOME = "reached-in-some": "{subject} was reached in {times} of {runs} runs, and must never be";
+    TOO_SELDOM = "too-seldom": "{subject} was reached in {times} of {runs} runs, and must be in a share of {share}";
+}
+
 impl Expect {
     /// What did not come out of one run of a schedule.
-    pub fn unmet(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+    pub fn unmet(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
         let history = evidence.history;
         let reaches = self.reaches.iter().filter(|sight| !sight.seen(history)).map(|sight| {
-            let times = if sight.nth == 1 { String::new() } else { format!(" {} times", sight.nth) };
-            broken(history.end, None, format!("{} was not reached{times}", sight.told()))
+            let kind = if sight.nth == 1 { &NOT_REACHED } else { &NOT_REACHED_SO_OFTEN };
+            unmet(of(sight), history.end, kind, fields! { times: sight.nth })
         });
         let never = self.never.iter().filter_map(|sight| {
             let event = sight.sightings(history).nth(sight.nth as usize - 1)?;
-            Some(broken(event.at, None, format!("{} was reached at {}, and must never be", sight.told(), event.at)))
+            Some(unmet(of(sight), event.at, &REACHED, Fields::default()))
         });
-        let streams = self.streams.iter().flat_map(|(name, expect)| expect.unmet(&Stream::from(name.as_str()), history));
-        let processes = self.processes.iter().flat_map(|(name, expect)| expect.unmet(name, evidence));
-        let calls = self.calls.iter().flat_map(|(call, expect)| expect.unmet(Call(*call), history));
+        let streams = self.streams.iter().flat_map(|(name, expect)| {
+            let unmet = expect.unmet(&Stream::from(name.as_str()), history);
+            unmet.into_iter().map(move |unmet| in_table(unmet, format!("stream.{name}")))
+        });
+        let processes = self.processes.iter().flat_map(|(name, expect)| {
+            let unmet = expect.unmet(name, evidence);
+            unmet.into_iter().map(move |unmet| in_table(unmet, format!("process.{name}")))
+        });
+        let calls = self.calls.iter().flat_map(|(call, expect)| {
+            let unmet = expect.unmet(Call(*call), history);
+            unmet.into_iter().map(move |unmet| in_table(unmet, format!("call.{call}")))
+        });
         reaches.chain(never).chain(streams).chain(processes).chain(calls).collect()
     }
 }
@@ -196,18 +218,18 @@ impl<'e> Tally<'e> {
         count(&mut self.shares, &self.expect.at_least, |(mark, _)| times(mark, history) > 0);
     }
 
-    /// What did not come out of all of them together, in sentences.
-    pub fn unmet(&self) -> Vec<String> {
+    /// What did not come out of all of them together.
+    pub fn unmet(&self) -> Vec<Violation> {
         let runs = self.runs;
         let reaches = self.expect.reaches.iter().zip(&self.reached).filter(|(_, times)| **times == 0);
-        let reaches = reaches.map(|(sight, _)| format!("{} was reached in none of {runs} runs", sight.told()));
+        let reaches = reaches.map(|(sight, _)| over_all(of(sight), &REACHED_IN_NONE, fields! { runs }));
         let never = self.expect.never.iter().zip(&self.never).filter(|(_, times)| **times > 0);
-        let never =
-            never.map(|(sight, times)| format!("{} was reached in {times} of {runs} runs, and must never be", sight.told()));
+        let never = never.map(|(sight, times)| over_all(of(sight), &REACHED_IN_SOME, fields! { times: *times, runs }));
         let shares = self.expect.at_least.iter().zip(&self.shares);
         let shares = shares.filter(|((_, share), times)| (**times as f64) < share * runs as f64);
         let shares = shares.map(|((mark, share), times)| {
-            format!("{mark} was reached in {times} of {runs} runs, and must be in a share of {share}")
+            let subject = About::Mark(mark.name().to_owned(), mark.to_string());
+            over_all(subject, &TOO_SELDOM, fields! { times: *times, runs, share: share.to_string() })
         });
         reaches.chain(never).chain(shares).collect()
     }
@@ -217,6 +239,22 @@ fn count<T>(counters: &mut [u64], what: &[T], seen: impl Fn(&T) -> bool) {
     counters.iter_mut().zip(what).filter(|(_, what)| seen(what)).for_each(|(counter, _)| *counter += 1);
 }
 
-fn broken(at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
-    Broken { property: EXPECT, at, stream: stream.cloned(), sentence }
+/// A milestone or point that a file names.
+fn of(sight: &Trigger) -> About {
+    About::Mark(sight.mark.name().to_owned(), sight.told())
+}
+
+/// Something that is expected of one run.
+fn unmet(subject: impl Into<About>, at: Time, kind: &'static Kind, data: Fields) -> Violation {
+    Violation::new(EXPECT, subject, at, kind, data)
+}
+
+/// Something that is expected of all runs together.
+fn over_all(subject: About, kind: &'static Kind, data: Fields) -> Violation {
+    unmet(subject, Time::ZERO, kind, data)
+}
+
+/// The table of the file in which it is expected: `stream.s1`.
+fn in_table(unmet: Violation, table: String) -> Violation {
+    Violation { data: unmet.data.with(TABLE, Some(table)), ..unmet }
 }

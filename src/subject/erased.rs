@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::history::{Call, Class, Side};
-use crate::property::{Broken, Evidence, Promise, Property};
+use crate::property::{Evidence, Promise, Property, Violation};
 use crate::schedule::{Limit, Limits, Operation, Plan};
 
 use super::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Root, Rule, Subject, VariantDoc};
@@ -27,7 +27,7 @@ pub trait Erased: Send + Sync + 'static {
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)>;
     fn promise(&self, limits: &Limits) -> Promise;
     fn properties(&self) -> &'static [Property];
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken>;
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation>;
     fn dissector(&self, from: Side) -> Box<dyn Dissector>;
     /// The root of a server.
     fn serve(self: Arc<Self>, host: HostContext) -> Root;
@@ -131,7 +131,7 @@ impl<S: Subject> Erased for S {
         Subject::properties(self)
     }
 
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
         Subject::breaks(self, evidence)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::history::{Call, Content, Ending, Stream, What};
+use crate::history::{Answer, Call, Content, Data, Ending, Stream, What};
 use crate::schedule::Host;
 
 /// Where entries go: the world of the run.
@@ -54,7 +54,7 @@ impl Recorder {
     }
 
     /// The truth: a stream's producer ended, with this outcome.
-    pub fn ended(&self, stream: &Stream, outcome: impl Into<String>) {
+    pub fn ended(&self, stream: &Stream, outcome: impl Into<Data>) {
         self.write(What::Ended { stream: stream.clone(), outcome: outcome.into() });
     }
 
@@ -78,19 +78,29 @@ impl Recorder {
         self.write(What::StreamEnded { stream: stream.clone(), ending });
     }
 
-    /// A call came back with a result.
-    pub fn answered(&self, call: Call, result: impl Into<String>) {
-        self.write(What::Answered { call, result: result.into() });
+    /// A call came back with a result. A plain value is that of a call that was done.
+    pub fn answered(&self, call: Call, answer: impl Into<Answer>) {
+        self.write(What::Answered { call, answer: answer.into() });
+    }
+
+    /// A call came back with a refusal that the protocol owes.
+    pub fn refused(&self, call: Call, why: impl Into<Data>) {
+        self.answered(call, Answer::refused(why));
+    }
+
+    /// A call was accepted whose target may be gone before it takes effect.
+    pub fn queued(&self, call: Call, what: impl Into<Data>) {
+        self.answered(call, Answer::queued(what));
     }
 
     /// A call came back with a failure.
-    pub fn failed(&self, call: Call, reason: impl Into<String>) {
+    pub fn failed(&self, call: Call, reason: impl Into<Data>) {
         self.write(What::Failed { call, reason: reason.into() });
     }
 
     /// The user saw something of a stream that a property of the subject's own judges.
-    pub fn saw(&self, stream: &Stream, what: impl Into<String>) {
-        self.write(What::Saw { stream: stream.clone(), what: what.into() });
+    pub fn saw(&self, stream: &Stream, saw: impl Into<Data>) {
+        self.write(What::Saw { stream: stream.clone(), saw: saw.into() });
     }
 
     /// The user closed a stream (or, with `None`, the client) by a call of its own.

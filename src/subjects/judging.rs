@@ -1,12 +1,7 @@
 //! What the own properties of several subjects need: which entries are judged, and when the network was at fault.
 
-use crate::history::{Event, Stream, Time, What};
-use crate::property::{Broken, Evidence};
-
-/// A finding.
-pub(super) fn broken(property: &'static str, at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
-    Broken { property, at, stream: stream.cloned(), sentence }
-}
+use crate::history::{Event, Time, What};
+use crate::property::Evidence;
 
 /// The entries of a run until its clients are closed.
 pub(super) fn judged<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Event> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::cli::{Drawn, PICTURES, colours, picture_file, place, plain, quoted, width, words_for};
 use crate::history::History;
 use crate::hunt::{Failed, Tally};
-use crate::report::account::{Break, Place};
-use crate::report::{Failure, envelope, say, story};
+use crate::report::account::{Break, Place, main_sentence};
+use crate::report::{self, Failure, envelope, say, story};
 use crate::scenario::Scenario;
 use crate::schedule::Order;
 use crate::subject::Erased;
@@ -53,8 +53,8 @@ pub fn unless_good(subject: &Arc<dyn Erased>, scenario: &Scenario, tally: &Tally
     let manner = Manner { engine, width: width(), sealed: !std::io::stdout().is_terminal(), draw: &draw };
     let told = tell(scenario, tally, &manner);
     let failed = tally.failed.first().filter(|_| breaks.is_none());
-    let (property, sentence) = tally.main_sentence(breaks);
-    let place = place(&scenario.path, failed.map_or(&[], |failed| &failed.broken), &sentence);
+    let (property, sentence) = main_sentence(tally, breaks);
+    let place = place(&scenario.path, failed.map_or(&[], |failed| &failed.broken), tally.unmet.first());
     let replay = failed.map_or(String::new(), |failed| replay(scenario, failed, engine).1);
     let story = plain(told.split(envelope::BEGIN).next().unwrap_or_default());
     Err(Wrong { said: colours(&told), it: Box::new(Break { property, sentence, story, replay, place }) })
@@ -76,7 +76,7 @@ struct Manner<'a> {
 fn tell(scenario: &Scenario, tally: &Tally, manner: &Manner<'_>) -> String {
     let path = scenario.path.display().to_string();
     let file = if path.is_empty() { path } else { path + ": " };
-    let mut told: String = tally.unmet.iter().map(|unmet| format!("{file}{unmet}\n")).collect();
+    let mut told: String = tally.unmet.iter().map(|unmet| format!("{file}{}\n", report::sentence(unmet))).collect();
     if let Some(property) = &scenario.expect.breaks {
         if !tally.broke(property) {
             told += &format!("{file}{property} held in all {} runs, and must break\n", tally.runs);

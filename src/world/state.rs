@@ -195,8 +195,16 @@ fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &What) {
             chain.bytes(name.as_bytes());
             chain.number(*value);
         }
+        // Rare entries: a text that has every field, in order.
+        What::Answered { call, answer } => {
+            head(7);
+            chain.bytes(format!("Answered {{ call: {call:?}, result: {answer:?} }}").as_bytes());
+        }
+        What::Saw { stream, saw } => {
+            head(7);
+            chain.bytes(format!("Saw {{ stream: {stream:?}, what: {saw:?} }}").as_bytes());
+        }
         other => {
-            // Rare entries: their debug form has every field, in order.
             head(7);
             chain.bytes(format!("{other:?}").as_bytes());
         }

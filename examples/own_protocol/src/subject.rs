@@ -66,7 +66,7 @@ impl Subject for Chat {
 
 async fn follow(host: HostContext, call: Call, first: bool) {
     if !first {
-        return host.record.answered(call, "refused: it is followed already");
+        return host.record.refused(call, "it is followed already");
     }
     let log = Stream(format!("{}-log", host.name).into());
     host.record.opened(&log, call);

@@ -69,7 +69,7 @@ impl Subject for Ticker {
 
 async fn follow(host: HostContext, call: Call, first: bool, hasty: bool) {
     if !first {
-        return host.record.answered(call, "refused: it is followed already");
+        return host.record.refused(call, "it is followed already");
     }
     let count = Stream(format!("{}-count", host.name).into());
     host.record.opened(&count, call);

@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reknit::hunt::{Case, judge, plans, random::Ground};
+use reknit::report::sentence;
 use reknit::scenario::{Expect, Scenario};
 use reknit::schedule::{Plan, Profile};
 use reknit::subject::Erased;
@@ -17,7 +18,7 @@ fn ticker(hasty: bool) -> Arc<dyn Erased> {
 fn broken(subject: &Arc<dyn Erased>, plan: &Plan, expect: &Expect) -> Option<Vec<String>> {
     let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     match judge(Case { subject, plan, expect }, &options, |_| false) {
-        Ok(judged) => Some(judged.broken.iter().map(|broken| format!("{}: {}", broken.property, broken.sentence)).collect()),
+        Ok(judged) => Some(judged.broken.iter().map(|broken| format!("{}: {}", broken.property, sentence(broken))).collect()),
         Err(RunError::Plan(_)) => None,
         Err(error) => panic!("{error}"),
     }

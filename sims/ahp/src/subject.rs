@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Class, Side};
-use reknit::property::{Broken, Evidence, Promise, Property};
+use reknit::property::{Evidence, Promise, Property, Violation};
 use reknit::schedule::{Limit, LimitValue, Limits, Plan};
 use reknit::subject::tables::{limit, milestone, only};
 use reknit::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, Subject};
@@ -151,7 +151,7 @@ impl Subject for Theirs {
     }
 
     /// Toolcall reads a run once for all of its own.
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
         let mut broken = Toolcall.breaks(evidence);
         broken.retain(|broken| PROPERTIES.contains(&broken.property));
         broken

@@ -16,11 +16,13 @@ use ahp::hosts::{
 use ahp::{BoxedTransport, ClientConfig, ClientError, SubscriptionEvent, TransportError};
 use ahp_types::state::{ResponsePart, SnapshotState, ToolCallContributor, ToolCallState};
 use ahp_types::{ActionEnvelope, StateAction};
-use reknit::history::{Call, Stream};
+use reknit::history::{Answer, Call, Data, Stream};
 use reknit::milestone;
 use reknit::net::{BoxFuture, Endpoint};
 use reknit::subject::{HostContext, Operated};
+use reknit::subjects::toolcall::answers::{Did, Rejected};
 use reknit::subjects::toolcall::eyes::Eyes;
+use reknit::subjects::toolcall::notes::{Became, By, OfCall, Work};
 use reknit::subjects::toolcall::setup::{self, CHAT, SESSION, TOOL, ToolSetup};
 use reknit::subjects::toolcall::{PROVIDER, SETTLES, TOKEN};
 use serde_json::{Value, json};
@@ -53,7 +55,7 @@ pub struct Window {
     /// What its user asks for meanwhile.
     held: VecDeque<(Call, Operation)>,
     /// What was asked for over this connection and not heard of, by the number of its action.
-    asked: BTreeMap<i64, (Call, String)>,
+    asked: BTreeMap<i64, (Call, Data)>,
     /// The calls that it began to run.
     begun: BTreeSet<Key>,
     running: JoinSet<Key>,
@@ -146,7 +148,7 @@ impl Window {
         for (key, tool) in runs {
             if self.begun.insert(key.clone()) {
                 let takes = self.host.plan.entry::<ToolSetup>(TOOL, &tool).unwrap_or_default().takes.0;
-                self.note(&key, "begins");
+                self.note(&key, Work::Begins);
                 self.running.spawn(async move {
                     sleep(takes).await;
                     key
@@ -156,12 +158,13 @@ impl Window {
         is_stirred
     }
 
-    fn note(&self, (_, turn, call): &Key, what: &str) {
-        self.host.record.saw(&Stream::from(turn.as_str()), format!("tool: {call} {what}"));
+    fn note(&self, (_, turn, call): &Key, work: Work) {
+        let note = OfCall { by: By::Tool, call: call.clone(), what: Became::Works(work) };
+        note.note(&self.host.record, &Stream::from(turn.as_str()));
     }
 
     async fn ran(&mut self, key: Key) {
-        self.note(&key, "ends");
+        self.note(&key, Work::Ends);
         let (chat, turn, call) = key;
         let result = json!({ "success": true, "pastTenseMessage": "done" });
         let complete = json!({ "type": "chat/toolCallComplete", "turnId": turn, "toolCallId": call, "result": result });
@@ -173,8 +176,8 @@ impl Window {
         self.known().apply(envelope);
         let own = envelope.origin.as_ref().filter(|origin| origin.client_id == self.name());
         if let Some((call, done)) = own.and_then(|origin| self.asked.remove(&origin.client_seq)) {
-            let refused = envelope.rejection_reason.as_ref().map(|why| format!("refused: {why}"));
-            self.host.record.answered(call, refused.unwrap_or(done));
+            let refused = envelope.rejection_reason.as_ref().map(|why| Answer::refused(Rejected(why.to_string())));
+            self.host.record.answered(call, refused.unwrap_or(Answer::Done(done)));
         }
     }
 
@@ -214,12 +217,12 @@ impl Window {
             Operation::Rename {} => {
                 let title = format!("{} {}", self.name(), call.0);
                 let renamed = json!({ "type": "session/titleChanged", "title": title });
-                (SESSION.to_owned(), renamed, format!("named {title}"))
+                (SESSION.to_owned(), renamed, Data::from(Did::Named(title)))
             }
             Operation::StartTurn { turn } => {
                 let name = if self.name() == "client" { turn.clone() } else { format!("{}/{turn}", self.name()) };
                 let chat = setup::turn(&self.host.plan, &turn).chat;
-                (chat, started(&name, &call.0.to_string()), format!("began {name}"))
+                (chat, started(&name, &call.0.to_string()), format!("began {name}").into())
             }
         };
         match self.client.dispatch(&HostId::new(HOST), channel, action(begins)).await {

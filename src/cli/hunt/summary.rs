@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::hunt::Totals;
 use crate::hunt::hits::Hit;
 use crate::hunt::random::Hunted;
-use crate::report::{Totals, json, table};
+use crate::report::{json, table};
 use crate::subject::Erased;
 
 use super::super::finds::Finds;

@@ -8,6 +8,7 @@ use crate::hunt::sweep::{FAULTS, Outcome};
 use crate::hunt::{Case, Judged, Pool, Swept, judge};
 use crate::report::line::set;
 use crate::report::map::{Map, html};
+use crate::report::sentence;
 use crate::report::telling::short;
 use crate::scenario::Expect;
 use crate::schedule::Plan;
@@ -53,7 +54,7 @@ fn stories(plans: Vec<Plan>, subject: &Arc<dyn Erased>) -> Vec<Option<String>> {
         let case = Case { subject: &subject, plan: &plan, expect: &Expect::default() };
         let Judged { history, broken, .. } = judge(case, &Options::default(), |_| true)?;
         let sentences: String =
-            broken.iter().take(3).map(|broken| format!("{}: {}\n", broken.property, broken.sentence)).collect();
+            broken.iter().take(3).map(|broken| format!("{}: {}\n", broken.property, sentence(broken))).collect();
         Ok(plain(&format!("{sentences}{}", set(&short(&plan, &history, &broken), WIDTH))))
     };
     Pool::default().run(plans.into_iter(), work, |story: Result<Result<_, RunError>, _>| {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hunt::Swept;
+use crate::hunt::Totals;
 use crate::hunt::sweep::{FAULTS, Kind, Outcome};
 use crate::report::line::wrap;
-use crate::report::{Totals, json, say, table};
+use crate::report::{self, json, say, table};
 use crate::subject::Erased;
 
 use super::super::args::Sweep;
@@ -89,7 +90,7 @@ pub(super) fn positions(swept: &Swept) -> String {
         let counts = Outcome::ALL.map(|(outcome, name, _)| (tried.clone().filter(|it| *it == outcome).count(), name));
         let came: Vec<_> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect();
         let came = if came.is_empty() { "nothing to try".to_owned() } else { came.join(", ") };
-        format!("{:>10}  {position}: {came}\n", position.at.to_string())
+        format!("{:>10}  {}: {came}\n", position.at.to_string(), report::position(position))
     };
     swept.positions.iter().map(line).collect()
 }

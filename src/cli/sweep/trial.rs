@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::hunt::{Case, Checks, Swept, judge, sweep};
 use crate::report::picture::html;
-use crate::report::{Picture, Telling, story};
+use crate::report::{Picture, Telling, position, story};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::Erased;
@@ -30,7 +30,7 @@ pub(super) fn tell(
     let plan = swept.plan_of(trial);
     let case = Case { subject, plan: &plan, expect: &Expect::default() };
     let judged = judge(case, &Options { detail: Detail::Full, ..Options::default() }, |_| true)?;
-    page.say(&format!("{}\n", swept.name(trial)))?;
+    page.say(&format!("{}\n", position::trial(&swept, trial)))?;
     let telling = Telling { until: None, packets: false };
     page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
     if let (Some(output), Some(path)) = (output, &args.html) {

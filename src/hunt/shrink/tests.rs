@@ -1,6 +1,8 @@
 //! Runs of the built-in subject `counter`, made small.
 
 use super::*;
+use crate::property::About;
+use crate::property::violation::said;
 use crate::schedule::{Profile, draw};
 
 fn counter() -> Arc<dyn Erased> {
@@ -8,7 +10,7 @@ fn counter() -> Arc<dyn Erased> {
 }
 
 /// The first random schedule under a defect that breaks one of the properties that the defect is said to break.
-fn first_failing(defect: &str) -> (Plan, Broken) {
+fn first_failing(defect: &str) -> (Plan, Violation) {
     let subject = counter();
     let breaks = subject.defects().iter().find(|it| it.name == defect).expect("the defect is in the table").breaks;
     let profile = Profile { defects: vec![defect.into()], ..Profile::default_for(&subject) };
@@ -22,7 +24,7 @@ fn first_failing(defect: &str) -> (Plan, Broken) {
     (1..200).find_map(broken).expect("a swarm finds it")
 }
 
-fn small(plan: &Plan, broken: &Broken, expect: &Expect) -> Result<Shrunk, NotShrunk> {
+fn small(plan: &Plan, broken: &Violation, expect: &Expect) -> Result<Shrunk, NotShrunk> {
     let case = Case { subject: &counter(), plan, expect };
     shrink(case, broken, &Budget::default(), |_| ControlFlow::Continue(()))
 }
@@ -34,7 +36,7 @@ fn comes_down(defect: &str) {
     let shrunk = small(&plan, &broken, &Expect::default()).unwrap();
     let steps = shrunk.plan.steps.len();
     assert!(steps <= 3 && steps <= plan.steps.len(), "{steps} steps of {}: {:#?}", plan.steps.len(), shrunk.plan.steps);
-    assert_eq!((shrunk.broken[0].property, &shrunk.broken[0].stream), (broken.property, &broken.stream));
+    assert_eq!((shrunk.broken[0].property, shrunk.broken[0].stream()), (broken.property, broken.stream()));
     assert_eq!(shrunk.plan.defects, [defect]);
     let again = small(&plan, &broken, &Expect::default()).unwrap();
     assert_eq!((&again.plan, again.runs, again.judged.statement()), (&shrunk.plan, shrunk.runs, shrunk.judged.statement()));
@@ -91,7 +93,7 @@ fn half_open() -> (Plan, Expect) {
     (plan, scenario.expect)
 }
 
-fn all_broken(plan: &Plan, expect: &Expect) -> Vec<Broken> {
+fn all_broken(plan: &Plan, expect: &Expect) -> Vec<Violation> {
     judge(Case { subject: &counter(), plan, expect }, &Options::default(), |_| true).unwrap().broken
 }
 
@@ -119,17 +121,15 @@ fn what_does_not_break_cannot_be_shrunk() {
     let (plan, broken) = first_failing("resumes-one-too-late");
     let good = Plan { defects: Vec::new(), ..plan.clone() };
     assert_eq!(small(&good, &broken, &Expect::default()).unwrap_err(), NotShrunk::Held("gap_free"));
-    let unlike = Broken { property: "same_digest", ..broken };
+    let unlike = Violation { property: "same_digest", ..broken };
     assert_eq!(small(&plan, &unlike, &Expect::default()).unwrap_err(), NotShrunk::NotTheSame("same_digest"));
 }
 
 #[test]
 fn the_main_thing_is_a_property_and_of_its_streams_the_one_with_the_plainest_name() {
-    let broken = |property, stream: Option<&str>| Broken {
-        property,
-        at: crate::history::Time::ZERO,
-        stream: stream.map(Into::into),
-        sentence: String::new(),
+    let broken = |property, stream: Option<&str>| {
+        let subject = stream.map_or(About::Run, |stream| About::Stream(stream.into()));
+        said(property, subject, crate::history::Time::ZERO, "it broke")
     };
     let all =
         [broken(EXPECT, None), broken("gap_free", Some("s1.4")), broken("gap_free", Some("s2")), broken("one_ending", Some("s"))];

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 
 use bytes::BufMut;
 
-use crate::history::{Call, Ending, History, Stream, What};
-use crate::property::facts::is_refusal;
+use crate::history::{Answer, Call, Data, Ending, History, Stream, What};
 use crate::schedule::Host;
 use crate::subject::Erased;
 
@@ -50,7 +49,7 @@ impl Outcome {
 }
 
 /// What the users of a run had of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
     /// What was delivered of each stream to the user on a host, and how it ended.
     streams: BTreeMap<(Host, Stream), (Vec<u8>, Option<Ending>)>,
@@ -59,11 +58,11 @@ pub struct Record {
 }
 
 /// How a call came back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Return {
     Open,
-    Answered(String),
-    Failed(String),
+    Answered(Answer),
+    Failed(Data),
 }
 
 impl Record {
@@ -78,7 +77,7 @@ impl Record {
                     steps.insert(*call, step);
                     record.calls.insert(step, Return::Open);
                 }
-                What::Answered { call, result } => record.came_back(&steps, *call, Return::Answered(result.clone())),
+                What::Answered { call, answer } => record.came_back(&steps, *call, Return::Answered(answer.clone())),
                 What::Failed { call, reason } => record.came_back(&steps, *call, Return::Failed(reason.clone())),
                 What::Opened { stream, .. } | What::Delivered { stream, .. } | What::StreamEnded { stream, .. } => {
                     let Some(host) = event.host.clone() else { continue };
@@ -114,8 +113,8 @@ impl Record {
             }
         };
         let call = |(step, how): (&usize, &Return)| match how {
-            Return::Answered(result) => match self.calls.get(step) {
-                Some(Return::Answered(here)) => is_refusal(result) || !is_refusal(here),
+            Return::Answered(there) => match self.calls.get(step) {
+                Some(Return::Answered(here)) => there.is_refusal() || !here.is_refusal(),
                 _ => false,
             },
             Return::Failed(_) => true,

@@ -4,10 +4,8 @@
 //! on a host, the n-th message of a direction. A packet has no such name, and is known by the millisecond in which it left.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use crate::history::{ConnIndex, Connection, Event, Fate, Flags, History, Packet, Side, Time, What};
-use crate::report::say;
 use crate::schedule::{Conn, Fault, FieldValue, Host, Plan};
 use crate::subject::Erased;
 
@@ -140,30 +138,6 @@ impl Position {
     pub fn open(&self) -> Option<&Site> {
         self.conn.as_ref().filter(|site| site.open)
     }
-}
-
-/// `packet 5 of client#1 toward server (312 bytes)`, `2nd exec.client.connected on client`.
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.place();
-        match &self.spot {
-            Spot::Packet { toward, n, flags, len } => {
-                write!(f, "packet {n} of {place} toward {toward} ({})", carries(*flags, *len))
-            }
-            Spot::Message { toward, n, label, .. } => write!(f, "message {n} of {place} toward {toward} ({label})"),
-            Spot::Milestone { name, nth } => write!(f, "{} {name} on {place}", say::nth(*nth)),
-            Spot::Point { name, nth, .. } => write!(f, "{} point {name} on {place}", say::nth(*nth)),
-        }
-    }
-}
-
-fn carries(flags: Flags, len: u32) -> String {
-    let named = [(flags.syn, "SYN"), (flags.fin, "FIN"), (flags.rst, "RST")];
-    let mut parts: Vec<_> = named.iter().filter(|(is, _)| *is).map(|(_, name)| (*name).to_owned()).collect();
-    if len > 0 {
-        parts.push(say::count(len.into(), "byte"));
-    }
-    if parts.is_empty() { "ACK".to_owned() } else { parts.join(", ") }
 }
 
 /// The positions of a run before a moment, in order. The history must be a [detailed](crate::world::Detail::Full) one.

@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use super::*;
+use crate::history::Answer;
 use crate::property::told::{Told, history};
+use crate::report::position::trial as name;
 use crate::scenario::Scenario;
 use crate::schedule::{Action, Conn, Fault, Learns, Limits, When};
 
@@ -58,9 +60,9 @@ static WHOLE: LazyLock<Swept> = LazyLock::new(|| sweep_of(&numbers(), 2, usize::
 #[test]
 fn a_good_subject_survives_every_fault_at_every_position_and_each_fault_finds_something_to_do() {
     let swept = &*WHOLE;
-    let broken: Vec<_> = swept.trials.iter().filter(|it| !it.broken.is_empty()).map(|it| (swept.name(it), &it.broken)).collect();
+    let broken: Vec<_> = swept.trials.iter().filter(|it| !it.broken.is_empty()).map(|it| (name(swept, it), &it.broken)).collect();
     assert!(broken.is_empty(), "{broken:?}");
-    let idle: Vec<_> = swept.trials.iter().filter_map(|trial| Some((swept.name(trial), trial.idle.as_ref()?))).collect();
+    let idle: Vec<_> = swept.trials.iter().filter_map(|trial| Some((name(swept, trial), trial.idle.as_ref()?))).collect();
     assert!(idle.is_empty(), "{idle:?}");
     assert_eq!((swept.done, swept.tally.runs), (swept.trials.len(), swept.trials.len() as u64 + 1));
     for (kind, name) in Kind::NAMES {
@@ -107,7 +109,7 @@ fn every_step_of_a_sweep_can_stand_in_a_file() {
         let plan = swept.plan_of(trial);
         let file = Scenario::of_plan(plan.clone(), "swept").to_toml();
         let read = Scenario::parse(&file, "-", &crate::subjects::built_in()).unwrap_or_else(|why| panic!("{why}: {file}"));
-        assert_eq!(read.plans(), [plan], "{}", swept.name(trial));
+        assert_eq!(read.plans(), [plan], "{}", name(swept, trial));
     }
 }
 
@@ -136,7 +138,7 @@ fn what_leaves_in_the_same_millisecond_of_a_connection_is_tried_once() {
         .filter(|(number, position)| position.trials.iter().any(|trial| swept.trials[*trial].position < *number));
     assert!(shared.count() > 0, "an answer leaves together with what it acknowledges");
     for (number, trial) in swept.trials.iter().enumerate() {
-        assert!(swept.trials[..number].iter().all(|other| other.step != trial.step), "{}", swept.name(trial));
+        assert!(swept.trials[..number].iter().all(|other| other.step != trial.step), "{}", name(swept, trial));
     }
 }
 
@@ -187,8 +189,8 @@ fn a_record_has_all_of_another_if_nothing_came_to_less() {
     let open = record(&history().opened("s1", 1, 0));
     assert!(completed.has_all_of(&failed) && completed.has_all_of(&open) && open.has_all_of(&open));
     assert!(!failed.has_all_of(&completed) && !open.has_all_of(&completed) && !failed.has_all_of(&open));
-    let call = |result: &str| record(&history().asked(1, 0).answered(1, 10, result));
-    let (answered, refused) = (call("3"), call("refused: no such counter"));
+    let call = |answer: Answer| record(&history().asked(1, 0).answered(1, 10, answer));
+    let (answered, refused) = (call("3".into()), call(Answer::refused("no such counter")));
     let (lost, never) = (record(&history().asked(1, 0).failed(1, 10, "lost")), record(&history().asked(1, 0)));
     assert!(answered.has_all_of(&refused) && refused.has_all_of(&refused) && refused.has_all_of(&lost));
     assert!(!refused.has_all_of(&answered) && !lost.has_all_of(&refused) && !never.has_all_of(&answered));

@@ -70,7 +70,7 @@ impl<'a> Gathering<'a> {
                     closes: false,
                 });
             }
-            What::Answered { call, result } => self.came_back(*call, index, at, CallEnding::Answered(result)),
+            What::Answered { call, answer } => self.came_back(*call, index, at, CallEnding::Answered(answer)),
             What::Failed { call, reason } => self.came_back(*call, index, at, CallEnding::Failed(reason)),
             What::Opened { stream, call } => self.opened(stream, *call, index, at, host),
             What::Delivered { stream, bytes, generation } => {

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::history::{Class, Nature, Scope};
+use crate::history::{Answer, Class, Nature, Scope};
 use crate::schedule::{Conn, Count, Fault, Learns};
 
-use super::super::GIVEN_UP;
 use super::super::told::{A, Told, history};
 use super::grey;
 
@@ -265,7 +264,7 @@ fn a_client_that_failed_for_good_says_so_to_what_is_asked_later() {
     let failed = || open().kills(2_000, 40_000);
     judged(&failed().asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Justified);
     // A refusal may come from the client itself.
-    let refuses = failed().asked(6, 60_000).answered(6, 60_020, "refused: failed");
+    let refuses = failed().asked(6, 60_000).answered(6, 60_020, Answer::refused("failed"));
     judged(&refuses.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Justified);
     // Unless its user saw that it lives.
     let lives = failed().asked(6, 60_000).answered(6, 60_020, "1");
@@ -276,7 +275,7 @@ fn a_client_that_failed_for_good_says_so_to_what_is_asked_later() {
 
 #[test]
 fn a_refusal_is_no_failure() {
-    judged(&history().asked(7, 0).answered(7, 20, "refused: no such counter"), Is::Justified);
+    judged(&history().asked(7, 0).answered(7, 20, Answer::refused("no such counter")), Is::Justified);
 }
 
 // -- (b) retention ---------------------------------------------------------------------------------------------------------
@@ -461,8 +460,8 @@ fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives
 fn a_call_that_was_given_up_does_not_show_that_the_server_lives() {
     let asked = || open().died("server", 5_000).started("server", 5_100).asked(6, 5_110);
     let failed = |told: Told| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
-    judged(&failed(asked().answered(6, 5_110, GIVEN_UP)), Is::Justified);
-    judged(&failed(asked().answered(6, 5_110, "queued: accepted")), Is::Unjustified);
+    judged(&failed(asked().answered(6, 5_110, Answer::GivenUp)), Is::Justified);
+    judged(&failed(asked().answered(6, 5_110, Answer::queued("accepted"))), Is::Unjustified);
 }
 
 #[test]

@@ -5,63 +5,66 @@ use crate::hunt::matrix as kills;
 use crate::hunt::random::Hunted;
 use crate::hunt::sweep::{FAULTS, Outcome};
 use crate::hunt::{self, Swept as WholeSweep};
-use crate::property;
-use crate::report::table::{self, Row};
+use crate::property::{self, Violation};
+use crate::report::{Row, position, sentence, table};
 use crate::schedule::Plan;
 
 use super::{
-    Broken, Failure, Find, Found, Hit, Hunt, Kill, Line, Matrix, Milestones, Position, Scenario, Sweep, Swept, Totals, Trial,
-    Verdict, What,
+    About, Breach, Failure, Find, Found, Hit, Hunt, Kill, Line, Matrix, Milestones, Position, Scenario, Sweep, Swept, Totals,
+    Trial, Verdict, What,
 };
 
 /// A scenario's line. `broken` holds the seeds that failed, each with what broke in it.
-pub fn scenario(row: &Row, subject: &str, broken: &[(u64, &[property::Broken])]) -> Line {
+pub fn scenario(row: &Row, subject: &str, broken: &[(u64, &[Violation])]) -> Line {
     let Row { scenario, runs, virtual_time, digest, reached, milestones, verdict: came } = row;
     let (scenario, subject, digest) = (scenario.clone(), subject.to_owned(), digest.to_string());
     let milestones = Milestones { reached: *reached as u64, of: *milestones as u64 };
-    let (verdict, held, why) = (verdict(came), came.is_good(), why(came));
+    let (verdict, held, why) = (verdict(came), came.is_good(), table::why(came));
     let failures = broken.iter().map(|(seed, broken)| Failure { seed: *seed, broken: self::broken(broken) }).collect();
     let (runs, virtual_ms) = (*runs, virtual_time.as_millis() as u64);
     What::Scenario(Scenario { scenario, subject, runs, virtual_ms, digest, milestones, verdict, held, why, failures }).into()
 }
 
-fn verdict(verdict: &table::Verdict) -> Verdict {
+fn verdict(verdict: &hunt::Verdict) -> Verdict {
     match verdict {
-        table::Verdict::Held => Verdict::Held,
-        table::Verdict::BrokeAsItShould(_) => Verdict::BrokeAsItShould,
-        table::Verdict::Broke { .. } => Verdict::Broke,
-        table::Verdict::TooTame(_) => Verdict::TooTame,
-        table::Verdict::NotRun(_) => Verdict::NotRun,
+        hunt::Verdict::Held => Verdict::Held,
+        hunt::Verdict::BrokeAsItShould(_) => Verdict::BrokeAsItShould,
+        hunt::Verdict::Broke { .. } => Verdict::Broke,
+        hunt::Verdict::TooTame(_) | hunt::Verdict::DidNotBreak(_) => Verdict::TooTame,
+        hunt::Verdict::NotRun(_) => Verdict::NotRun,
     }
 }
 
-/// What a verdict says beyond the failures.
-fn why(verdict: &table::Verdict) -> Option<String> {
-    match verdict {
-        table::Verdict::TooTame(why) | table::Verdict::NotRun(why) => Some(why.clone()),
-        table::Verdict::Held | table::Verdict::BrokeAsItShould(_) | table::Verdict::Broke { .. } => None,
-    }
+fn broken(broken: &[Violation]) -> Vec<Breach> {
+    broken.iter().map(breach).collect()
 }
 
-fn broken(broken: &[property::Broken]) -> Vec<Broken> {
-    let one = |broken: &property::Broken| Broken {
-        property: broken.property.to_owned(),
-        at_ms: broken.at.0,
-        stream: broken.stream.as_ref().map(ToString::to_string),
-        sentence: broken.sentence.clone(),
+fn breach(broken: &Violation) -> Breach {
+    let about = |subject: &property::About| About { sort: subject.sort().to_owned(), name: subject.to_string() };
+    let data = match serde_json::to_value(&broken.data) {
+        Ok(serde_json::Value::Object(data)) => data,
+        _ => serde_json::Map::new(),
     };
-    broken.iter().map(one).collect()
+    Breach {
+        property: broken.property.to_owned(),
+        kind: broken.kind.name.to_owned(),
+        subject: Some(&broken.subject).filter(|subject| **subject != property::About::Run).map(about),
+        at_ms: broken.at.0,
+        stream: broken.stream().map(ToString::to_string),
+        data,
+        sentence: sentence(broken),
+    }
 }
 
 /// The last line.
-pub fn totals(totals: &table::Totals) -> Line {
-    let table::Totals { schedules, virtual_time, wall, repeated, grey, unreached } = totals.clone();
+pub fn totals(totals: &hunt::Totals) -> Line {
+    let hunt::Totals { schedules, virtual_time, wall, repeated, grey, unreached } = totals.clone();
     let (virtual_ms, wall_ms) = (virtual_time.as_millis() as u64, wall.as_millis() as u64);
     What::Totals(Totals { schedules, virtual_ms, wall_ms, repeated, grey, unreached }).into()
 }
 
 /// The line of a schedule that breaks something. It takes the rest from whoever kept it.
-pub fn find(plan: &Plan, broken: &[property::Broken], kept: Find) -> Line {
+pub fn find(plan: &Plan, broken: &[Violation], kept: Find) -> Line {
     let (subject, seed, steps) = (plan.subject.clone(), plan.seed, plan.steps.len() as u64);
     What::Find(Find { subject, seed, steps, broken: self::broken(broken), ..kept }).into()
 }
@@ -88,7 +91,7 @@ pub fn positions(swept: &WholeSweep) -> impl Iterator<Item = Line> {
     swept.positions.iter().map(move |position| {
         let trials = position.trials.iter().map(|number| trial(&swept.trials[*number])).collect();
         let (host, what) = (position.host.to_string(), position.kind().name().to_owned());
-        What::Position(Position { at_ms: position.at.0, host, what, name: position.to_string(), trials }).into()
+        What::Position(Position { at_ms: position.at.0, host, what, name: self::position(position), trials }).into()
     })
 }
 

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::*;
-use crate::history::Time;
-use crate::property;
-use crate::report::table::{self, Row};
+use crate::history::{Stream, Time};
+use crate::hunt;
+use crate::property::violation::said;
+use crate::report::Row;
 
 /// Reads a line as strictly as the schema has it: nothing more, nothing less; and it comes out the same again.
 pub(crate) fn read(line: &str) -> What {
@@ -16,23 +17,22 @@ pub(crate) fn read(line: &str) -> What {
 
 #[test]
 fn a_line_has_all_that_the_table_has_and_the_failures() {
-    let broken =
-        property::Broken { property: "gap_free", at: Time(4231), stream: Some("s1".into()), sentence: "s1: gone".into() };
-    let verdict = table::Verdict::Broke { properties: vec!["gap_free".into()], runs: 1 };
+    let broken = said("gap_free", &Stream::from("s1"), Time(4231), "gone");
+    let verdict = hunt::Verdict::Broke { properties: vec!["gap_free".into()], runs: 1 };
     let line = scenario(&Row { scenario: "a.toml".into(), runs: 2, verdict, ..Row::default() }, "counter", &[(7, &[broken])]);
-    insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"scenario","scenario":"a.toml","subject":"counter","runs":2,"virtual_ms":0,"digest":"cbf29ce484222325","milestones":{"reached":0,"of":0},"verdict":"broke","held":false,"why":null,"failures":[{"seed":7,"broken":[{"property":"gap_free","at_ms":4231,"stream":"s1","sentence":"s1: gone"}]}]}"#);
+    insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"scenario","scenario":"a.toml","subject":"counter","runs":2,"virtual_ms":0,"digest":"cbf29ce484222325","milestones":{"reached":0,"of":0},"verdict":"broke","held":false,"why":null,"failures":[{"seed":7,"broken":[{"property":"gap_free","kind":"said","subject":{"sort":"stream","name":"s1"},"at_ms":4231,"stream":"s1","data":{"text":"gone"},"sentence":"s1: gone"}]}]}"#);
     assert!(matches!(read(line.text().trim_end()), What::Scenario(_)));
 }
 
 #[test]
 fn totals_are_a_line_of_their_own() {
-    let line = totals(&table::Totals { schedules: 3, ..table::Totals::default() });
+    let line = totals(&hunt::Totals { schedules: 3, ..hunt::Totals::default() });
     insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"totals","schedules":3,"virtual_ms":0,"wall_ms":0,"repeated":0,"grey":0,"unreached":[]}"#);
 }
 
 #[test]
 fn a_line_of_another_version_or_with_another_field_is_not_understood() {
-    let line = totals(&table::Totals::default()).text();
+    let line = totals(&hunt::Totals::default()).text();
     assert!(serde_json::from_str::<Line>(&line.replace("\"reknit\":1", "\"reknit\":2")).is_err());
     assert!(serde_json::from_str::<Line>(&line.replace("\"grey\":0", "\"gray\":0")).is_err());
     assert!(serde_json::from_str::<Line>(&line.replace("\"grey\":0", "\"grey\":0,\"more\":1")).is_err());

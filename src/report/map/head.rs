@@ -86,7 +86,7 @@ fn broken(swept: &Swept) -> String {
         return String::new();
     }
     let links = broken.iter().take(LISTED).map(|trial| {
-        let (properties, name) = (trial.broken.join(", "), swept.name(trial));
+        let (properties, name) = (trial.broken.join(", "), crate::report::position::trial(swept, trial));
         format!("<li><a href=\"#s{}\">{}</a> {}</li>\n", trial.position, escaped(&properties), escaped(&name))
     });
     let links: String = links.collect();

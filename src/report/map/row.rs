@@ -37,7 +37,7 @@ fn row(map: &Map<'_>, number: usize, (columns, lanes): (&[&Row], &Lanes), timed:
     let cells: String = cells.collect();
     let broken = trials().any(|trial| trial.outcome == Some(Outcome::Broken));
     let class = format!("row is-{}{}", position.kind().name(), if broken { " is-broken" } else { "" });
-    let (svg, name) = (lanes.row(map.swept, position), escaped(&position.to_string()));
+    let (svg, name) = (lanes.row(map.swept, position), escaped(&crate::report::position(position)));
     format!(
         "<details class=\"{class}\" id=\"p{number}\"><summary class=\"line\"><span class=\"time\">{time}</span>{svg}<span>{name}</span>\
          <span class=\"cells\">{cells}</span></summary>\n<div id=\"s{number}\">{}</div></details>\n",

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::history::{ConnEnd, ConnIndex, Event, History, Scope, Side, Time, What};
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::report::line::{Tone, wrap};
+use crate::report::sentence;
 use crate::report::{say, telling};
 use crate::schedule::{Action, Operation, Plan};
 
@@ -61,7 +62,7 @@ impl Entry {
 pub fn entries(
     plan: &Plan,
     history: &History,
-    broken: &[Broken],
+    broken: &[Violation],
     lanes: &Lanes,
     journeys: &BTreeMap<usize, Journey>,
 ) -> Vec<Entry> {
@@ -81,8 +82,8 @@ pub fn entries(
     entries
 }
 
-fn mark(n: usize, broken: &Broken) -> Entry {
-    let text = format!("✖ {}: {}", telling::mark(broken).text, broken.sentence);
+fn mark(n: usize, broken: &Violation) -> Entry {
+    let text = format!("✖ {}: {}", telling::mark(broken).text, sentence(broken));
     let (at, tone) = (broken.at, Tone::Broken);
     Entry { at, hang: Hang::Across, title: text.clone(), text, tone, shape: Shape::Broken(n) }
 }

@@ -1,7 +1,8 @@
 //! What stands above the drawing and below it: what broke, how to read it, the story as text, and what was folded.
 
-use crate::property::{self, Broken};
+use crate::property::{self, Violation};
 use crate::report::line::Tone;
+use crate::report::sentence;
 use crate::report::{say, story, telling};
 
 use super::Picture;
@@ -48,15 +49,13 @@ pub fn head(picture: &Picture<'_>) -> String {
 }
 
 /// What the property says, and how it broke, with links to where it did.
-fn sentences(name: &str, broken: &[Broken]) -> String {
+fn sentences(name: &str, broken: &[Violation]) -> String {
     let expected = ("expect", "what the scenario file expects of this run");
     let doc = property::list(&[]).chain([expected]).find(|(known, _)| *known == name).map_or("", |(_, doc)| doc);
     let of_name = broken.iter().enumerate().filter(|(_, broken)| broken.property == name);
     let count = of_name.clone().count();
-    let links = of_name.take(SENTENCES).map(|(n, broken)| {
-        let sentence = escaped(&broken.sentence);
-        format!("<a href=\"#broken-{n}\">{sentence}</a><br>")
-    });
+    let links =
+        of_name.take(SENTENCES).map(|(n, broken)| format!("<a href=\"#broken-{n}\">{}</a><br>", escaped(&sentence(broken))));
     let links: String = links.collect();
     let more =
         if count > SENTENCES { format!("<small>and {} more of {name}</small><br>", count - SENTENCES) } else { String::new() };

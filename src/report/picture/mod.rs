@@ -10,7 +10,7 @@
 //! - `strip`: the whole at the edge. `head`, `legend`: what stands around the drawing. `markup`: what a page may hold.
 
 use crate::history::History;
-use crate::property::Broken;
+use crate::property::Violation;
 use crate::schedule::Plan;
 
 mod arrows;
@@ -52,7 +52,7 @@ pub struct Picture<'a> {
     /// The record of the run.
     pub history: &'a History,
     /// What broke, if anything.
-    pub broken: &'a [Broken],
+    pub broken: &'a [Violation],
     /// The command that shows this run again.
     pub replay: &'a str,
 }
@@ -64,7 +64,7 @@ pub fn html(picture: &Picture<'_>) -> String {
     let journeys = messages::journeys(history);
     let entries = entries::entries(plan, history, broken, &lanes, &journeys);
     let mut columns = streams::columns(history);
-    columns.sort_by_key(|column| !broken.iter().any(|broken| broken.stream.as_ref() == Some(&column.stream)));
+    columns.sort_by_key(|column| !broken.iter().any(|broken| broken.stream() == Some(&column.stream)));
     let left_out = columns.len().saturating_sub(STREAMS);
     columns.truncate(STREAMS);
     let sheet = Sheet::set(&Contents { lanes: &lanes, entries: &entries, journeys: &journeys, columns: &columns });

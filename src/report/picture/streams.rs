@@ -93,7 +93,7 @@ pub fn columns(history: &History) -> Vec<Column> {
                 last.extend(item.map(|item| (stream, item)));
             }
             What::Opened { .. } => *opened = true,
-            What::Ended { outcome, .. } => cells.entry(event.at).or_default().ended = Some(outcome.clone()),
+            What::Ended { outcome, .. } => cells.entry(event.at).or_default().ended = Some(outcome.to_string()),
             What::StreamEnded { ending, .. } => {
                 let ending = (say::ending(ending), matches!(ending, Ending::Completed { .. }));
                 if !cells.values().any(|cell| cell.ending.as_ref() == Some(&ending)) {

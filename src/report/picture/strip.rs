@@ -1,7 +1,7 @@
 //! The strip at the edge: the whole run as high as the window, to see where things are and to jump there.
 
 use crate::history::History;
-use crate::property::Broken;
+use crate::property::Violation;
 
 use super::lanes::BARS;
 use super::markup::escaped;
@@ -13,7 +13,7 @@ use super::spans::{Span, class};
 const PLACES: i32 = 48;
 
 /// The markup of the strip.
-pub fn strip(history: &History, sheet: &Sheet, lives: &[Life], spans: &[Span], broken: &[Broken]) -> String {
+pub fn strip(history: &History, sheet: &Sheet, lives: &[Life], spans: &[Span], broken: &[Violation]) -> String {
     let whole = sheet.axis.bottom().max(1);
     let part = |y: i32| f64::from(y) * 100.0 / f64::from(whole);
     let piece = |class: &str, left: usize, top: i32, bottom: i32| {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::*;
+use crate::property::About;
+use crate::property::violation::said;
 use crate::report::story::tests::a_gap;
 use crate::scenario::Scenario;
 use crate::world::{Detail, Options, run};
@@ -18,7 +20,7 @@ fn page_of(file: &str, defects: &[&str], detail: Detail) -> (String, u64) {
     let subject = subjects.iter().find(|subject| subject.name() == plan.subject).unwrap();
     let history = run(subject, &plan, &Options { detail, ..Options::default() }).unwrap().history;
     let sentence = "s1: 3 < 4 & 5 > 4".to_owned();
-    let broken = [Broken { property: "gap_free", at: history.end, stream: None, sentence }];
+    let broken = [said("gap_free", About::Run, history.end, &sentence)];
     (html(&Picture { plan: &plan, history: &history, broken: &broken, replay: "reknit replay 'a&b.toml'" }), history.packets)
 }
 

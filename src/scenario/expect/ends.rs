@@ -2,75 +2,105 @@
 
 use bytes::BufMut;
 
-use super::{CallEnds, ExpectCall, ExpectStream, Output, StreamEnds, broken};
-use crate::history::{Call, Connection, Ending, History, Stream, Time, What};
-use crate::property::Broken;
-use crate::schedule::{Host, units};
+use super::{CallEnds, ExpectCall, ExpectStream, Output, StreamEnds, unmet};
+use crate::history::{Call, Connection, Data, Ending, History, Stream, Time, What};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Fields, Kind, Phrase, Violation};
+use crate::schedule::Host;
+
+kinds! {
+    NEVER_OPENED = "never-opened": "{subject:}it was never opened";
+    NEVER_ASKED = "never-asked": "{subject:}it was never asked for";
+    ENDS_OTHERWISE = "ends-otherwise": "{subject:}{wanted}, but {came}";
+    SAYS_OTHERWISE = "says-otherwise": "{subject:}{came}, and must {wanted}";
+    OTHER_OUTPUT = "other-output": "{subject:}what was delivered is not what was produced";
+    NOT_ALL = "not-all": "{subject:}{delivered} of {produced} bytes were delivered, and all must be";
+    NO_PREFIX = "no-prefix": "{subject:}what was delivered is not the beginning of what was produced";
+    NOT_NONE = "not-none": "{subject:}{delivered} of {produced} bytes were delivered, and none may be";
+    STILL_OPEN = "still-open": "{subject:}it is still open, and must end within {limit} of its real end";
+    NO_REAL_END = "no-real-end": "{subject:}it has no real end, and must end within {limit} of it";
+    TOO_LATE = "too-late": "{subject:}it ended at {ended}, {after} after its real end at {real}; {limit} are allowed";
+    NOT_LIVE = "not-live": "{subject:}nothing was delivered live over generation {from} or a later one";
+}
+
+// Parts of these sentences: what must come, and what came.
+kinds! {
+    MUST_COMPLETE = "must-complete": "it must complete";
+    MUST_BE_ANSWERED = "must-be-answered": "it must be answered";
+    MUST_FAIL = "must-fail": "it must fail";
+    MUST_STAY_OPEN = "must-stay-open": "it must stay open";
+    EXACTLY = "exactly": "end with `{exact}`";
+    CONTAINS = "contains": "fail with a reason that contains `{contained}`";
+    OPEN = "open": "it is still open";
+    COMPLETED = "completed": "it completed at {ended} with `{outcome}`";
+    ANSWERED = "answered": "it was answered at {ended} with `{answer}`";
+    FAILED = "failed": "it failed at {ended}: {reason}";
+}
+
+/// What did not come out, if anything did not.
+pub(super) type Unmet = Option<(&'static Kind, Fields)>;
 
 impl ExpectStream {
     /// What did not come out of this stream.
-    pub(super) fn unmet(&self, stream: &Stream, history: &History) -> Vec<Broken> {
+    pub(super) fn unmet(&self, stream: &Stream, history: &History) -> Vec<Violation> {
         let seen = SeenStream::of(stream, history);
         if !seen.opened {
-            return vec![seen.unmet("it was never opened", history)];
+            return vec![seen.never_opened(history)];
         }
-        let sentences =
-            [self.ends_unmet(&seen), self.output_unmet(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
-        sentences.into_iter().flatten().map(|sentence| seen.unmet(sentence, history)).collect()
+        let all = [self.ends_unmet(&seen), self.output_unmet(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
+        all.into_iter().flatten().map(|unmet| seen.unmet(unmet, history)).collect()
     }
 
-    pub(super) fn ends_unmet(&self, seen: &SeenStream<'_>) -> Option<String> {
-        let told = seen.told();
+    pub(super) fn ends_unmet(&self, seen: &SeenStream<'_>) -> Unmet {
+        let came = seen.came();
         let (ends, outcome, reason) = match seen.ended {
             None => (StreamEnds::Open, None, None),
-            Some((_, Ending::Completed { outcome })) => (StreamEnds::Completed, Some(outcome), None),
+            Some((_, Ending::Completed { outcome })) => (StreamEnds::Completed, Some(outcome.to_string()), None),
             Some((_, Ending::Failed { reason })) => (StreamEnds::Failed, None, Some(reason)),
         };
-        let wanted = match self.ends {
-            Some(StreamEnds::Completed) => "it must complete",
-            Some(StreamEnds::Failed) => "it must fail",
-            Some(StreamEnds::Open) => "it must stay open",
-            None => "",
-        };
-        if self.ends.is_some_and(|wanted| wanted != ends) {
-            return Some(format!("{wanted}, but {told}"));
+        if let Some(wanted) = self.ends.filter(|wanted| *wanted != ends) {
+            let wanted = match wanted {
+                StreamEnds::Completed => &MUST_COMPLETE,
+                StreamEnds::Failed => &MUST_FAIL,
+                StreamEnds::Open => &MUST_STAY_OPEN,
+            };
+            return Some((&ENDS_OTHERWISE, fields! { wanted: Phrase::new(wanted, Fields::default()), came }));
         }
-        wrong_text(&self.outcome, outcome, &self.reason, reason).map(|wanted| format!("{told}, and must {wanted}"))
+        let wanted = wrong_text(&self.outcome, outcome, &self.reason, reason)?;
+        Some(says_otherwise(came, wanted))
     }
 
-    pub(super) fn output_unmet(&self, seen: &SeenStream<'_>) -> Option<String> {
+    pub(super) fn output_unmet(&self, seen: &SeenStream<'_>) -> Unmet {
         let (produced, delivered) = (&seen.produced, &seen.delivered);
-        let figures = format!("{} of {} bytes were delivered", delivered.len(), produced.len());
+        let figures = || fields! { delivered: delivered.len(), produced: produced.len() };
         match self.output? {
             Output::All if delivered == produced => None,
-            Output::All if delivered.len() == produced.len() => Some("what was delivered is not what was produced".into()),
-            Output::All => Some(format!("{figures}, and all must be")),
+            Output::All if delivered.len() == produced.len() => Some((&OTHER_OUTPUT, Fields::default())),
+            Output::All => Some((&NOT_ALL, figures())),
             Output::Prefix if produced.starts_with(delivered) => None,
-            Output::Prefix => Some("what was delivered is not the beginning of what was produced".into()),
+            Output::Prefix => Some((&NO_PREFIX, Fields::default())),
             Output::None if delivered.is_empty() => None,
-            Output::None => Some(format!("{figures}, and none may be")),
+            Output::None => Some((&NOT_NONE, figures())),
         }
     }
 
-    pub(super) fn within_unmet(&self, seen: &SeenStream<'_>) -> Option<String> {
-        let within = self.within?;
-        let limit = units::duration(within);
+    pub(super) fn within_unmet(&self, seen: &SeenStream<'_>) -> Unmet {
+        let limit = self.within?;
         match (seen.really_ended, seen.ended) {
-            (_, None) => Some(format!("it is still open, and must end within {limit} of its real end")),
-            (None, Some(_)) => Some(format!("it has no real end, and must end within {limit} of it")),
-            (Some(real), Some((at, _))) if at.since(real) > within => Some(format!(
-                "it ended at {at}, {} after its real end at {real}; {limit} are allowed",
-                units::duration(at.since(real))
-            )),
+            (_, None) => Some((&STILL_OPEN, fields! { limit })),
+            (None, Some(_)) => Some((&NO_REAL_END, fields! { limit })),
+            (Some(real), Some((ended, _))) if ended.since(real) > limit => {
+                Some((&TOO_LATE, fields! { ended, after: ended.since(real), real, limit }))
+            }
             _ => None,
         }
     }
 
-    pub(super) fn live_unmet(&self, seen: &SeenStream<'_>, history: &History) -> Option<String> {
+    pub(super) fn live_unmet(&self, seen: &SeenStream<'_>, history: &History) -> Unmet {
         let from = self.live_from?;
         let client = seen.client.as_ref()?;
         let carries = |conn: &&Connection| conn.client == *client && conn.generation.is_some_and(|generation| generation >= from);
-        let unmet = || Some(format!("nothing was delivered live over generation {from} or a later one"));
+        let unmet = || Some((&NOT_LIVE, fields! { from }));
         let Some(connected) = history.conns.iter().filter(carries).map(|conn| conn.opened).min() else { return unmet() };
         let mut delivered = 0;
         let live = history.of_stream(seen.stream).any(|(_, event)| {
@@ -128,19 +158,23 @@ impl<'h> SeenStream<'h> {
         seen
     }
 
-    /// How it ended for its user, for a sentence.
-    pub(super) fn told(&self) -> String {
+    /// How it ended for its user.
+    pub(super) fn came(&self) -> Phrase {
         match self.ended {
-            None => "it is still open".into(),
-            Some((at, Ending::Completed { outcome })) => format!("it completed at {at} with `{outcome}`"),
-            Some((at, Ending::Failed { reason })) => format!("it failed at {at}: {reason}"),
+            None => Phrase::new(&OPEN, Fields::default()),
+            Some((ended, Ending::Completed { outcome })) => Phrase::new(&COMPLETED, fields! { ended, outcome }),
+            Some((ended, Ending::Failed { reason })) => Phrase::new(&FAILED, fields! { ended, reason }),
         }
     }
 
     /// Something that did not come out of it.
-    pub(super) fn unmet(&self, sentence: impl std::fmt::Display, history: &History) -> Broken {
+    pub(super) fn unmet(&self, (kind, data): (&'static Kind, Fields), history: &History) -> Violation {
         let at = self.ended.map_or(history.end, |(at, _)| at);
-        broken(at, Some(self.stream), format!("{}: {sentence}", self.stream))
+        unmet(self.stream, at, kind, data)
+    }
+
+    pub(super) fn never_opened(&self, history: &History) -> Violation {
+        self.unmet((&NEVER_OPENED, Fields::default()), history)
     }
 
     /// When the byte was produced that is the n-th, from 1.
@@ -151,51 +185,52 @@ impl<'h> SeenStream<'h> {
 
 impl ExpectCall {
     /// What did not come of this call.
-    pub(super) fn unmet(&self, call: Call, history: &History) -> Vec<Broken> {
+    pub(super) fn unmet(&self, call: Call, history: &History) -> Vec<Violation> {
         let about = |what: &What| match what {
             What::Asked { call, .. } | What::Answered { call, .. } | What::Failed { call, .. } => Some(*call),
             _ => None,
         };
         let mut events = history.events.iter().filter(|event| about(&event.what) == Some(call)).peekable();
         if events.peek().is_none() {
-            return vec![broken(history.end, None, format!("{call}: it was never asked for"))];
+            return vec![unmet(call, history.end, &NEVER_ASKED, Fields::default())];
         }
         let ended = events.find(|event| !matches!(event.what, What::Asked { .. }));
-        let (ends, result, reason, told) = match ended.map(|event| (event.at, &event.what)) {
-            Some((at, What::Answered { result, .. })) => {
-                (CallEnds::Answered, Some(result), None, format!("it was answered at {at} with `{result}`"))
+        let (ends, result, reason, came) = match ended.map(|event| (event.at, &event.what)) {
+            Some((ended, What::Answered { answer, .. })) => {
+                let came = Phrase::new(&ANSWERED, fields! { ended, answer });
+                (CallEnds::Answered, Some(answer.to_string()), None, came)
             }
-            Some((at, What::Failed { reason, .. })) => {
-                (CallEnds::Failed, None, Some(reason), format!("it failed at {at}: {reason}"))
+            Some((ended, What::Failed { reason, .. })) => {
+                (CallEnds::Failed, None, Some(reason), Phrase::new(&FAILED, fields! { ended, reason }))
             }
-            _ => (CallEnds::Open, None, None, "it is still open".into()),
+            _ => (CallEnds::Open, None, None, Phrase::new(&OPEN, Fields::default())),
         };
-        let wanted = match self.ends {
-            Some(CallEnds::Answered) => "it must be answered",
-            Some(CallEnds::Failed) => "it must fail",
-            Some(CallEnds::Open) => "it must stay open",
-            None => "",
-        };
-        let sentence = if self.ends.is_some_and(|wanted| wanted != ends) {
-            Some(format!("{wanted}, but {told}"))
+        let otherwise = if let Some(wanted) = self.ends.filter(|wanted| *wanted != ends) {
+            let wanted = match wanted {
+                CallEnds::Answered => &MUST_BE_ANSWERED,
+                CallEnds::Failed => &MUST_FAIL,
+                CallEnds::Open => &MUST_STAY_OPEN,
+            };
+            Some((&ENDS_OTHERWISE, fields! { wanted: Phrase::new(wanted, Fields::default()), came }))
         } else {
-            wrong_text(&self.result, result, &self.reason, reason).map(|wanted| format!("{told}, and must {wanted}"))
+            wrong_text(&self.result, result, &self.reason, reason).map(|wanted| says_otherwise(came, wanted))
         };
         let at = ended.map_or(history.end, |event| event.at);
-        sentence.map(|sentence| broken(at, None, format!("{call}: {sentence}"))).into_iter().collect()
+        otherwise.map(|(kind, data)| unmet(call, at, kind, data)).into_iter().collect()
     }
 }
 
+/// Something ended with another text than it must.
+pub(super) fn says_otherwise(came: Phrase, wanted: Phrase) -> (&'static Kind, Fields) {
+    (&SAYS_OTHERWISE, fields! { came, wanted })
+}
+
 /// What an ending must do that it does not: have exactly this text, or a reason that contains this one.
-fn wrong_text(
-    exact: &Option<String>,
-    is: Option<&String>,
-    contained: &Option<String>,
-    reason: Option<&String>,
-) -> Option<String> {
-    if let Some(exact) = exact.as_ref().filter(|exact| is != Some(exact)) {
-        return Some(format!("end with `{exact}`"));
+fn wrong_text(exact: &Option<String>, is: Option<String>, contained: &Option<String>, reason: Option<&Data>) -> Option<Phrase> {
+    if let Some(exact) = exact.as_ref().filter(|exact| is.as_ref() != Some(exact)) {
+        return Some(Phrase::new(&EXACTLY, fields! { exact }));
     }
-    let contained = contained.as_ref().filter(|contained| !reason.is_some_and(|reason| reason.contains(contained.as_str())))?;
-    Some(format!("fail with a reason that contains `{contained}`"))
+    let contained =
+        contained.as_ref().filter(|contained| !reason.is_some_and(|reason| reason.to_string().contains(contained.as_str())))?;
+    Some(Phrase::new(&CONTAINS, fields! { contained }))
 }

@@ -4,16 +4,31 @@
 use std::collections::BTreeMap;
 
 use crate::history::{ConnIndex, History, What};
+use crate::property::violation::{fields, kinds};
+use crate::property::{About, Fields, Phrase, Value, Violation};
 use crate::scenario::{Body, Scenario};
-use crate::schedule::words::Value;
-use crate::schedule::{Action, Step, When};
+use crate::schedule::{Action, Step, When, words};
+
+use super::over_all;
+
+kinds! {
+    IDLE = "idle": "{subject}, `{verb}`, did nothing: {why}; a step that may do so says `may-miss = true`";
+    IDLE_IN_ALL = "idle-in-all": "{subject}, `{verb}`, did nothing in any of {runs} runs: {why}; a step that may do so says `may-miss = true`";
+}
+
+// Parts of these sentences: why a step did nothing.
+kinds! {
+    NOT_REACHED = "not-reached": "what it waits for was not reached";
+    TOO_SOON = "too-soon": "its time did not come";
+    NEVER_CAME = "never-came": "{conn} never came";
+}
 
 /// Which steps of a schedule did nothing in its runs so far. It keeps no history.
 #[derive(Clone, Debug)]
 pub struct Idle<'s> {
     runs: u64,
     /// The steps that did nothing yet and must do something, by number, with why each did nothing, the last time.
-    steps: BTreeMap<usize, (&'s Step, Option<String>)>,
+    steps: BTreeMap<usize, (&'s Step, Option<Value>)>,
     lines: &'s [usize],
 }
 
@@ -39,41 +54,37 @@ impl<'s> Idle<'s> {
         let last: BTreeMap<_, _> = stepped.collect();
         for (number, note) in last {
             let Some((step, noted)) = self.steps.get_mut(&number) else { continue };
-            match note.clone().or_else(|| aims_at_nothing(step, history)) {
+            match note.as_ref().map(Value::from).or_else(|| aims_at_nothing(step, history)) {
                 None => drop(self.steps.remove(&number)),
                 why => *noted = why,
             }
         }
     }
 
-    /// The steps that did nothing, in sentences.
-    pub fn unmet(&self) -> Vec<String> {
-        let runs = if self.runs == 1 { String::new() } else { format!(" in any of {} runs", self.runs) };
-        let sentence = |(n, (step, why)): (&usize, &(&Step, Option<String>))| {
-            let line = self.lines.get(*n).map_or(String::new(), |line| format!(" in line {line}"));
-            let why = why.as_deref().unwrap_or(match step.when {
-                When::After(_) => "what it waits for was not reached",
-                When::At(_) => "its time did not come",
+    /// The steps that did nothing.
+    pub fn unmet(&self) -> Vec<Violation> {
+        let kind = if self.runs == 1 { &IDLE } else { &IDLE_IN_ALL };
+        let unmet = |(n, (step, why)): (&usize, &(&Step, Option<Value>))| {
+            let why = why.clone().unwrap_or_else(|| match step.when {
+                When::After(_) => Phrase::new(&NOT_REACHED, Fields::default()).into(),
+                When::At(_) => Phrase::new(&TOO_SOON, Fields::default()).into(),
             });
-            format!(
-                "step {}{line}, `{}`, did nothing{runs}: {why}; a step that may do so says `may-miss = true`",
-                n + 1,
-                verb(step)
-            )
+            let subject = About::Step(*n, self.lines.get(*n).copied());
+            over_all(subject, kind, fields! { verb: verb(step), why, runs: self.runs })
         };
-        self.steps.iter().map(sentence).collect()
+        self.steps.iter().map(unmet).collect()
     }
 }
 
 /// A fault that lasts waits for its connection: whether that ever came.
-fn aims_at_nothing(step: &Step, history: &History) -> Option<String> {
+fn aims_at_nothing(step: &Step, history: &History) -> Option<Value> {
     let Action::Fault(fault) = &step.action else { return None };
     let conn = fault.fields().into_iter().find_map(|(_, value)| match value {
-        Value::Conn(conn) => Some(conn),
+        words::Value::Conn(conn) => Some(conn),
         _ => None,
     })?;
     let came = (0..history.conns.len()).any(|found| history.is_named(ConnIndex(found), &conn));
-    (!came).then(|| format!("{conn} never came"))
+    (!came).then(|| Phrase::new(&NEVER_CAME, fields! { conn: conn.to_string() }).into())
 }
 
 fn verb(step: &Step) -> &str {

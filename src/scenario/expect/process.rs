@@ -10,28 +10,35 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::ends::SeenStream;
+use super::ends::{SeenStream, Unmet, says_otherwise};
 use super::{ExpectProcess, ExpectStream, Output, ProcessExit, StreamEnds};
-use crate::history::{Ending, History, Stream, Time};
-use crate::property::{Broken, Evidence};
+use crate::history::{Data, Ending, History, Outcome, Stream, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Evidence, Fields, Phrase, Violation};
 
-/// The outcome of a pipe or terminal whose last holder has gone.
-const CLOSED: &str = "closed";
+kinds! {
+    NO_PART = "no-part": "{subject:}no part of it was opened, and all that it printed must be delivered";
+}
+
+// A part of a sentence: how a process must exit.
+kinds! {
+    EXIT = "exit": "end with {exit}";
+}
 
 impl ExpectProcess {
     /// What did not come of the process of this name.
-    pub(super) fn unmet(&self, name: &str, evidence: &Evidence<'_>) -> Vec<Broken> {
+    pub(super) fn unmet(&self, name: &str, evidence: &Evidence<'_>) -> Vec<Violation> {
         let (whole, history) = (Stream::from(name), evidence.history);
         let seen = SeenProcess::of(&whole, evidence);
         if seen.opened().next().is_none() || self.exit.is_some() && !seen.whole.opened {
-            return vec![seen.whole.unmet("it was never opened", history)];
+            return vec![seen.whole.never_opened(history)];
         }
         let each = seen.opened().flat_map(|stream| {
-            let sentences = [self.ends_unmet(stream, &whole), self.as_stream().output_unmet(stream)];
-            sentences.into_iter().flatten().map(|sentence| stream.unmet(sentence, history))
+            let all = [self.ends_unmet(stream, &whole), self.as_stream().output_unmet(stream)];
+            all.into_iter().flatten().map(|unmet| stream.unmet(unmet, history))
         });
         let together = [self.nothing_opened(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
-        each.chain(together.into_iter().flatten().map(|sentence| seen.whole.unmet(sentence, history))).collect()
+        each.chain(together.into_iter().flatten().map(|unmet| seen.whole.unmet(unmet, history))).collect()
     }
 
     /// What holds for each of its streams, but for the outcome.
@@ -40,44 +47,45 @@ impl ExpectProcess {
         ExpectStream { ends, outcome: None, reason, output, within, live_from }
     }
 
-    fn ends_unmet(&self, stream: &SeenStream<'_>, whole: &Stream) -> Option<String> {
+    fn ends_unmet(&self, stream: &SeenStream<'_>, whole: &Stream) -> Unmet {
         if stream.stream == whole {
             return self.as_stream().ends_unmet(stream).or_else(|| self.exit_unmet(stream));
         }
-        let outcome = (self.ends == Some(StreamEnds::Completed)).then(|| CLOSED.to_owned());
+        let outcome = (self.ends == Some(StreamEnds::Completed)).then(|| Outcome::Closed.to_string());
         ExpectStream { outcome, ..self.as_stream() }.ends_unmet(stream)
     }
 
-    fn exit_unmet(&self, whole: &SeenStream<'_>) -> Option<String> {
+    fn exit_unmet(&self, whole: &SeenStream<'_>) -> Unmet {
         let exit = self.exit?;
         let fits = matches!(whole.ended, Some((_, Ending::Completed { outcome })) if exit.is(outcome));
-        (!fits).then(|| format!("{}, and must end with {exit}", whole.told()))
+        (!fits).then(|| says_otherwise(whole.came(), Phrase::new(&EXIT, fields! { exit: exit.to_string() })))
     }
 
     /// Without a part that was opened, all of nothing was delivered.
-    fn nothing_opened(&self, seen: &SeenProcess<'_>) -> Option<String> {
+    fn nothing_opened(&self, seen: &SeenProcess<'_>) -> Unmet {
         let opened = seen.parts.iter().any(|part| part.opened);
         let printed = seen.parts.iter().any(|part| !part.produced.is_empty());
         let missed = self.output == Some(Output::All) && printed && !opened;
-        missed.then(|| "no part of it was opened, and all that it printed must be delivered".into())
+        missed.then(|| (&NO_PART, Fields::default()))
     }
 
-    fn within_unmet(&self, seen: &SeenProcess<'_>) -> Option<String> {
+    fn within_unmet(&self, seen: &SeenProcess<'_>) -> Unmet {
         self.as_stream().within_unmet(&seen.together())
     }
 
     /// One part that was delivered live is enough: the others may have nothing to say.
-    fn live_unmet(&self, seen: &SeenProcess<'_>, history: &History) -> Option<String> {
+    fn live_unmet(&self, seen: &SeenProcess<'_>, history: &History) -> Unmet {
         let each = seen.opened().map(|stream| self.as_stream().live_unmet(stream, history));
         each.collect::<Option<Vec<_>>>()?.into_iter().next()
     }
 }
 
 impl ProcessExit {
-    fn is(self, outcome: &str) -> bool {
-        match self {
-            ProcessExit::Code(code) => outcome == format!("exit {code}"),
-            ProcessExit::Signal => outcome.starts_with("signal "),
+    fn is(self, outcome: &Data) -> bool {
+        match (self, outcome.downcast_ref()) {
+            (ProcessExit::Code(code), Some(Outcome::Exit(exit))) => i32::from(code) == *exit,
+            (ProcessExit::Signal, Some(Outcome::Signal(_))) => true,
+            _ => false,
         }
     }
 }

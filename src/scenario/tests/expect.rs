@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::history::{Call, Class, ConnIndex, Connection, Ending, Event, History, Stream, Time, What};
-use crate::property::{Broken, Evidence, Promise};
+use crate::history::{Call, Class, ConnIndex, Connection, Data, Ending, Event, History, Outcome, Stream, Time, What};
+use crate::property::{Evidence, Promise, Violation};
+use crate::report::sentence;
 use crate::schedule::{FieldValue, Host, Operation};
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -77,21 +78,21 @@ impl Told {
 
     pub(super) fn really_ended(self, at: u64) -> Self {
         let stream = self.stream();
-        self.event(at, What::Ended { stream, outcome: "exit 7".into() })
+        self.event(at, What::Ended { stream, outcome: Outcome::Exit(7).into() })
     }
 
     /// Everybody who held this pipe has gone.
     pub(super) fn closed(self, at: u64) -> Self {
         let stream = self.stream();
-        self.event(at, What::Ended { stream, outcome: "closed".into() })
+        self.event(at, What::Ended { stream, outcome: Outcome::Closed.into() })
     }
 
-    pub(super) fn completed(self, at: u64, outcome: &str) -> Self {
+    pub(super) fn completed(self, at: u64, outcome: impl Into<Data>) -> Self {
         let stream = self.stream();
         self.event(at, What::StreamEnded { stream, ending: Ending::Completed { outcome: outcome.into() } })
     }
 
-    pub(super) fn failed(self, at: u64, reason: &str) -> Self {
+    pub(super) fn failed(self, at: u64, reason: impl Into<Data>) -> Self {
         let stream = self.stream();
         self.event(at, What::StreamEnded { stream, ending: Ending::Failed { reason: reason.into() } })
     }
@@ -110,11 +111,11 @@ fn good() -> Told {
         .produced(40, "c")
         .delivered(45, "c", 2)
         .really_ended(50)
-        .completed(1050, "exit 7")
+        .completed(1050, Outcome::Exit(7))
 }
 
 /// What did not come out, where the subject promises that a stream has parts.
-fn broken(expect: &Expect, told: &Told) -> Vec<Broken> {
+fn broken(expect: &Expect, told: &Told) -> Vec<Violation> {
     let promise = Promise { parts: &["/stdout", "/stderr", "/pty"], ..Promise::default() };
     let plan = Plan::new("ferry");
     let history = &told.history;
@@ -124,7 +125,7 @@ fn broken(expect: &Expect, told: &Told) -> Vec<Broken> {
 /// The sentences of what did not come out, under an `[expect]` that begins with this text.
 pub(super) fn unmet(expect: &str, told: &Told) -> Vec<String> {
     let expect = after_head(&format!("[expect]\n{expect}")).expect;
-    broken(&expect, told).into_iter().map(|broken| broken.sentence).collect()
+    broken(&expect, told).iter().map(sentence).collect()
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn what_was_only_caught_up_with_is_not_live() {
 #[test]
 fn a_call_ended_otherwise() {
     let of = |keys: &str, told: &Told| unmet(&format!("[expect.call.1]\n{keys}"), told);
-    let answered = || Told::default().asked(1, 1).event(5, What::Answered { call: Call(1), result: "sum 3".into() });
+    let answered = || Told::default().asked(1, 1).event(5, What::Answered { call: Call(1), answer: "sum 3".into() });
     assert_eq!(of("ends = \"answered\"\nresult = \"sum 3\"", &answered()), Vec::<String>::new());
     assert_eq!(
         of("ends = \"answered\"\nresult = \"sum 4\"", &answered()),
@@ -238,7 +239,7 @@ fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
     let expect = after_head("[expect.stream.p1]\nends = \"failed\"").expect;
     let broken = broken(&expect, &good());
     assert_eq!(
-        (broken[0].property, broken[0].at, broken[0].stream.clone()),
+        (broken[0].property, broken[0].at, broken[0].stream().cloned()),
         ("expect", Time::from(Duration::from_millis(1050)), Some(p1()))
     );
 }
@@ -259,7 +260,7 @@ fn idle(second: &str, runs: &[&[(usize, Option<&str>)]]) -> Vec<String> {
         }
         idle.add(&told.history);
     }
-    idle.unmet()
+    idle.unmet().iter().map(sentence).collect()
 }
 
 const RESET: &str = "at = \"2s\"\nreset = { conn = \"client#5\" }";
@@ -314,7 +315,7 @@ fn a_swarm_is_asked_over_all_its_runs_together() {
         let expect = swarm(expect);
         let mut tally = Tally::new(&expect);
         [&never, &once, &never, &never].into_iter().for_each(|history| tally.add(history));
-        tally.unmet()
+        tally.unmet().iter().map(sentence).collect::<Vec<_>>()
     };
     let nothing = Vec::<String>::new();
     assert_eq!(over("reaches = [\"ferry.client.connected\"]"), nothing, "one run is enough");

@@ -1,6 +1,7 @@
 //! What came of a process, and what must.
 
 use super::expect::{Told, unmet};
+use crate::history::Outcome;
 
 const NOTHING: [&str; 0] = [];
 
@@ -9,9 +10,14 @@ const NOTHING: [&str; 0] = [];
 fn good() -> Told {
     let begun = Told::default().connected(0, 1).opened(2).of("p1/stdout").opened(2).of("p1/stderr").opened(2);
     let printed = begun.of("p1/stdout").produced(10, "a").delivered(15, "a", 1).connected(30, 2).produced(40, "b");
-    let exited = printed.delivered(45, "b", 2).of("p1").really_ended(50).completed(60, "exit 7");
+    let exited = printed.delivered(45, "b", 2).of("p1").really_ended(50).completed(60, Outcome::Exit(7));
     let closed = exited.of("p1/stderr").closed(50).of("p1/stdout").closed(4000);
-    closed.completed(4010, "closed").of("p1/stderr").completed(4010, "closed").of("p1/stdin").produced(4020, "unread")
+    closed
+        .completed(4010, Outcome::Closed)
+        .of("p1/stderr")
+        .completed(4010, Outcome::Closed)
+        .of("p1/stdin")
+        .produced(4020, "unread")
 }
 
 /// A process that prints two bytes, of which one arrives, and whose end its user never learns: it fails.
@@ -45,7 +51,7 @@ fn every_part_must_end_as_the_process_does() {
             "p1/stdout: it must fail, but it completed at 4.010 s with `closed`",
         ]
     );
-    let half = Told::default().opened(1).completed(5, "exit 7").of("p1/stdout").opened(1);
+    let half = Told::default().opened(1).completed(5, Outcome::Exit(7)).of("p1/stdout").opened(1);
     assert_eq!(of("ends = \"closed\"", &half), ["p1/stdout: it must complete, but it is still open"]);
     let odd = half.completed(9, "gone");
     assert_eq!(of("ends = \"closed\"", &odd), ["p1/stdout: it completed at 0.009 s with `gone`, and must end with `closed`"]);
@@ -54,21 +60,21 @@ fn every_part_must_end_as_the_process_does() {
 
 #[test]
 fn it_must_exit_as_is_said() {
-    let exit = |exit: &str, outcome: &str| {
+    let exit = |exit: &str, outcome: Outcome| {
         of(&format!("ends = \"closed\"\nexit = {exit}"), &Told::default().opened(1).completed(9, outcome))
     };
-    assert_eq!(exit("7", "exit 7"), NOTHING);
-    assert_eq!(exit("0", "exit 7"), ["p1: it completed at 0.009 s with `exit 7`, and must end with `exit 0`"]);
-    assert_eq!((exit("\"signal\"", "signal 9").len(), exit("\"signal\"", "signal 15").len()), (0, 0));
-    assert_eq!(exit("\"signal\"", "exit 9"), ["p1: it completed at 0.009 s with `exit 9`, and must end with a signal"]);
-    assert_eq!(exit("9", "signal 9").len(), 1);
+    assert_eq!(exit("7", Outcome::Exit(7)), NOTHING);
+    assert_eq!(exit("0", Outcome::Exit(7)), ["p1: it completed at 0.009 s with `exit 7`, and must end with `exit 0`"]);
+    assert_eq!((exit("\"signal\"", Outcome::Signal(9)).len(), exit("\"signal\"", Outcome::Signal(15)).len()), (0, 0));
+    assert_eq!(exit("\"signal\"", Outcome::Exit(9)), ["p1: it completed at 0.009 s with `exit 9`, and must end with a signal"]);
+    assert_eq!(exit("9", Outcome::Signal(9)).len(), 1);
 }
 
 #[test]
 fn what_was_never_opened_shows_nothing() {
     let truth = || Told::default().of("p1/stdout").produced(1, "a").of("p1/stdin").opened(2);
     assert_eq!(of("output = \"prefix\"", &truth()), ["p1: it was never opened"], "what it reads is no part of it");
-    let part = truth().of("p1/stdout").opened(3).delivered(4, "a", 1).completed(5, "closed");
+    let part = truth().of("p1/stdout").opened(3).delivered(4, "a", 1).completed(5, Outcome::Closed);
     assert_eq!(of("ends = \"closed\"\noutput = \"all\"", &part), NOTHING, "a part alone is judged");
     assert_eq!(of("ends = \"closed\"\nexit = 7", &part), ["p1: it was never opened"], "but has no exit");
     let whole = truth().of("p1").opened(3);
@@ -86,8 +92,14 @@ fn each_part_is_delivered_as_is_said() {
 fn its_end_is_the_end_of_the_process_and_of_all_its_pipes() {
     assert_eq!(of("within = \"10ms\"", &good()), NOTHING, "the pipe was held until 4 s");
     assert_eq!(of("within = \"9ms\"", &good()), ["p1: it ended at 4.010 s, 10ms after its real end at 4.000 s; 9ms are allowed"]);
-    let held =
-        Told::default().opened(1).of("p1/stdout").opened(1).produced(2, "a").of("p1").really_ended(3).completed(4, "exit 0");
+    let held = Told::default()
+        .opened(1)
+        .of("p1/stdout")
+        .opened(1)
+        .produced(2, "a")
+        .of("p1")
+        .really_ended(3)
+        .completed(4, Outcome::Exit(0));
     assert_eq!(of("within = \"1s\"", &held), ["p1: it is still open, and must end within 1s of its real end"]);
     let early = held.of("p1/stdout").failed(9, "x");
     assert_eq!(of("within = \"1s\"", &early), ["p1: it has no real end, and must end within 1s of it"]);
@@ -102,8 +114,8 @@ fn one_part_that_is_live_is_enough() {
 #[test]
 fn a_name_may_have_a_prefix_and_a_number() {
     let keys = |told: &Told| unmet("[expect.process.\"client2/p1.2\"]\nends = \"closed\"\noutput = \"all\"", told);
-    let told = Told::default().of("client2/p1.2").opened(1).completed(9, "exit 0").of("client2/p1.2/pty").opened(1);
+    let told = Told::default().of("client2/p1.2").opened(1).completed(9, Outcome::Exit(0)).of("client2/p1.2/pty").opened(1);
     assert_eq!(keys(&told), ["client2/p1.2/pty: it must complete, but it is still open"]);
-    assert_eq!(keys(&told.completed(9, "closed")), NOTHING);
+    assert_eq!(keys(&told.completed(9, Outcome::Closed)), NOTHING);
     assert_eq!(keys(&good()), ["client2/p1.2: it was never opened"]);
 }

@@ -183,7 +183,8 @@ impl Subject for Ferry {
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
     fn properties(&self) -> &'static [Property] {
-        const OWN: &[Property] = &[Property { name: "ferry_whole", doc: "Nothing falls into the river.", check: whole }];
+        const OWN: &[Property] =
+            &[Property { name: "ferry_whole", doc: "Nothing falls into the river.", kinds: &[], check: whole }];
         OWN
     }
 
@@ -192,6 +193,6 @@ impl Subject for Ferry {
     }
 }
 
-fn whole(_: &Evidence<'_>) -> Vec<crate::property::Broken> {
+fn whole(_: &Evidence<'_>) -> Vec<crate::property::Violation> {
     Vec::new()
 }

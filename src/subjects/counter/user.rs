@@ -75,7 +75,7 @@ impl User {
     async fn watch(&mut self, call: Call, stream: &Word) {
         let nth = self.watched.get(&stream.0).map_or(0, |watched| watched.0) + 1;
         let Ok(name) = records::name(self.host.name.as_str(), stream.0.as_str(), nth).parse::<Name>() else {
-            return self.host.record.answered(call, "refused: the name of the record would be too long");
+            return self.host.record.refused(call, "the name of the record would be too long");
         };
         let record = Stream::from(name.as_str());
         self.host.record.opened(&record, call);
@@ -86,7 +86,7 @@ impl User {
 
     async fn close(&mut self, call: Call, stream: &Word) {
         let Some((_, record, closer)) = self.watched.get(&stream.0) else {
-            return self.host.record.answered(call, "refused: it is not watched");
+            return self.host.record.refused(call, "it is not watched");
         };
         self.host.record.gave_up(Some(record), call);
         closer.close().await;
@@ -103,8 +103,8 @@ async fn follow(mut watch: Watch, stream: Stream, record: Recorder) {
         record.stream_ended(
             &stream,
             match watch.ending() {
-                Ending::Completed { total } => Ended::Completed { outcome: outcome(total) },
-                Ending::Failed(failure) => Ended::Failed { reason: failure.to_string() },
+                Ending::Completed { total } => Ended::Completed { outcome: outcome(total).into() },
+                Ending::Failed(failure) => Ended::Failed { reason: failure.to_string().into() },
             },
         );
     }

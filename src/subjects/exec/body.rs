@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::answers::{Failed, Seen, Totals};
 use super::sum::Sum;
 use super::web::{self, WebSetup};
-use crate::history::{Call, Stream};
+use crate::history::{Answer, Call, Stream};
 use crate::protocols::exec::client::{Body, Client, Failure, HttpRequest};
 use crate::protocols::exec::wire::http::TOO_LATE;
 use crate::subject::Recorder;
@@ -30,11 +31,11 @@ pub(super) struct Wanted {
 }
 
 /// Asks for all of it at once. Says what it came to: `closed: h7 500 bytes 0f3a…`.
-pub(super) async fn whole(client: &Client, wanted: &Wanted) -> Result<String, Failure> {
+pub(super) async fn whole(client: &Client, wanted: &Wanted) -> Result<Answer, Failure> {
     let response = client.http(HttpRequest::get(&wanted.url)).await?;
     let mut sum = Sum::default();
     sum.put(response.body);
-    Ok(format!("closed: {}", sum.told(&wanted.stream)))
+    Ok(Totals(vec![(wanted.stream.clone(), sum.total())]).into())
 }
 
 /// How the user reads a body.
@@ -85,7 +86,7 @@ impl Wanted {
             }
         }
         if let Some(more) = body.next().await {
-            self.record.saw(&self.stream, format!("{more:?} after its end"));
+            self.record.saw(&self.stream, Seen::AfterTheEnd(format!("{more:?}")));
         }
     }
 
@@ -97,7 +98,7 @@ impl Wanted {
         if is_own_doing(failure, manner, self.takes, Instant::now() >= deadline) {
             self.record.gave_up(Some(&self.stream), self.call);
         }
-        self.record.broke(&self.stream, failure.to_string());
+        self.record.broke(&self.stream, Failed(failure.clone()));
     }
 }
 

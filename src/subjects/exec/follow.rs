@@ -1,15 +1,13 @@
 //! Follows the events of a process to their end, and records what comes.
 
-use crate::history::{Call, Ending, Stream};
+use super::answers::{Failed, Seen};
+use crate::history::{Call, Data, Ending, Outcome, Stream};
 use crate::protocols::exec::client::{Event, Failure, Process};
 use crate::protocols::exec::wire::process::OutputStream;
 use crate::subject::Recorder;
 
 /// The endings of the names of streams that are parts of a process.
 pub(super) const PARTS: &[&str] = &["/stdout", "/stderr", "/pty"];
-
-/// How the user says at which number it saw the exit.
-pub(super) const EXIT_AT: &str = "exit as event ";
 
 /// What the history calls a process and its output.
 #[derive(Clone)]
@@ -60,7 +58,7 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
         };
         if let Some(seq) = seq {
             if seq != last + 1 {
-                record.saw(&parts.whole, format!("event {seq} after event {last}"));
+                record.saw(&parts.whole, Seen::Jump { event: seq, after: last });
             }
             last = seq;
         }
@@ -68,14 +66,15 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
             Event::Output { stream, bytes, via, .. } => {
                 record.delivered(&part(&parts.whole.0, stream), bytes, Some(via.generation));
             }
-            Event::Exited { code, .. } if exit.is_some() => record.saw(&parts.whole, format!("exit {code} after its exit")),
+            Event::Exited { code, .. } if exit.is_some() => record.saw(&parts.whole, Seen::ExitAgain { code }),
             Event::Exited { code, seq, .. } => {
-                record.saw(&parts.whole, format!("{EXIT_AT}{seq}"));
+                record.saw(&parts.whole, Seen::ExitAt(seq));
                 exit = Some(code);
             }
             Event::Closed { .. } => {
-                let outcome = exit.map_or_else(|| "closed without an exit".to_owned(), outcome);
-                let ending = |whole| Ending::Completed { outcome: if whole { outcome.clone() } else { "closed".into() } };
+                let outcome = exit.map_or_else(|| Data::from("closed without an exit"), |code| outcome(code).into());
+                let closed = Data::from(Outcome::Closed);
+                let ending = |whole| Ending::Completed { outcome: if whole { &outcome } else { &closed }.clone() };
                 parts.end(&record, ending);
                 if let Some(failure) = process.failure() {
                     parts.end(&record, |_| failed(&failure));
@@ -85,7 +84,7 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
                 if let Failure::Gap { next, .. } = failure
                     && next != last + 1
                 {
-                    record.saw(&parts.whole, format!("a gap from event {next} on after event {last}"));
+                    record.saw(&parts.whole, Seen::GapFrom { event: next, after: last });
                 }
                 if failure == Failure::Lagged && last == 0 {
                     parts.all().for_each(|part| record.gave_up(Some(part), call));
@@ -99,14 +98,14 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
 }
 
 fn failed(failure: &Failure) -> Ending {
-    Ending::Failed { reason: failure.to_string() }
+    Ending::Failed { reason: Failed(failure.clone()).into() }
 }
 
 /// An end as the truth tells it: on the wire, the end by a signal is a code, as shells have it.
-fn outcome(code: i32) -> String {
+fn outcome(code: i32) -> Outcome {
     match code.checked_sub(128) {
-        Some(signal @ 1..=31) => format!("signal {signal}"),
-        _ => format!("exit {code}"),
+        Some(signal @ 1..=31) => Outcome::Signal(signal),
+        _ => Outcome::Exit(code),
     }
 }
 
@@ -116,7 +115,7 @@ mod tests {
 
     #[test]
     fn an_end_by_a_signal_is_told_as_the_truth_tells_it() {
-        assert_eq!([7, 128, 137].map(outcome), ["exit 7", "exit 128", "signal 9"]);
+        assert_eq!([7, 128, 137].map(outcome), [Outcome::Exit(7), Outcome::Exit(128), Outcome::Signal(9)]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! - [`operations`]: what a user can ask for. What processes really do stands in `[process.NAME]`
 //!   ([`world::process`](crate::world::process)).
 //! - `user`: the user of a client, who records what came of it; `follow`, `reading`, `sum`: what it hears and reads of a process.
+//! - `answers`: what it is answered, as values.
 //! - `web`: the HTTP server behind the exec server, on a host of its own; `body`: what a user hears of it; `burden`: how long
 //!   its link takes for that.
 //! - `properties`: what must hold on top of the generic properties.
@@ -24,6 +25,7 @@ use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
 use crate::world::process;
 
+mod answers;
 mod body;
 mod burden;
 mod follow;

@@ -30,14 +30,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::follow;
+use super::answers::{Failed, Seen, Totals, Wrong};
 use super::sum::Sum;
 use super::web;
-use crate::history::{Call, Content, Ending, Stream, Time, What};
-use crate::property::{Broken, Evidence, GIVEN_UP, Property};
+use crate::history::{Answer, Call, Content, Ending, Stream, Time, What};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Evidence, Fields, Kind, Property, Violation};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
-use crate::subjects::judging::{Trouble, broken, has_puppet, host, judged};
+use crate::subjects::judging::{Trouble, has_puppet, host, judged};
 use crate::subjects::records;
 
 mod generations;
@@ -47,138 +48,196 @@ mod served;
 #[cfg(test)]
 mod tests;
 
+kinds! {
+    IN_SEQUENCE;
+    OUT_OF_PLACE = "out-of-place": "{subject:}{saw} {moment}";
+}
+
+kinds! {
+    READS_ARE_TRUE;
+    READ_NOTHING = "nothing-new": "{subject:}a read after event {after} that may wait was answered at once, with nothing new {moment}";
+    READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
+    READ_OTHER = "other": "{subject:}it read {stream} {told}, and really there was {stream} {really} {moment}";
+}
+
+kinds! {
+    NO_ORPHAN;
+    STILL_LIVES = "still-lives": "{subject} still lives, though its user has known since {since} that it has failed ({call})";
+}
+
+kinds! {
+    NO_CALL_BEFORE_INSTALL;
+    CARRIED_EARLY = "early": "generation {number} carried a call before it was installed (at {at})";
+}
+
+kinds! {
+    ONE_REASON;
+    OTHER_REASON = "other": "{subject:}it failed ({reason}), though its client had failed before ({first}) {moment}";
+}
+
 /// The properties.
 pub(super) const OWN: &[Property] = &[
     Property {
         name: "in_sequence",
         doc: "the events of a process come to its user as 1, 2, 3, …: one exit, and the close last",
+        kinds: IN_SEQUENCE,
         check: in_sequence,
     },
     Property {
         name: "reads_are_true",
         doc: "what is read of a process page by page, to its close, is what it printed",
+        kinds: READS_ARE_TRUE,
         check: reads_are_true,
     },
     Property {
         name: "no_orphan",
         doc: "what was started, and has failed for its user or was given up by it, does not run on",
+        kinds: NO_ORPHAN,
         check: no_orphan,
     },
     Property {
         name: "lost_by_its_own_end",
         doc: "an installed connection is given up when it is over, or when the server says so; never for another one's end",
+        kinds: generations::LOST_BY_ITS_OWN_END,
         check: generations::lost_by_its_own_end,
     },
     Property {
         name: "renounced_is_over",
         doc: "over a connection that the server calls closed nothing is asked for any more",
+        kinds: generations::RENOUNCED_IS_OVER,
         check: generations::renounced_is_over,
     },
     Property {
         name: "no_stealing",
         doc: "a session has one connection at a time: a resume comes after the end of the one before it",
+        kinds: generations::NO_STEALING,
         check: generations::no_stealing,
     },
     Property {
         name: "catches_up_at_once",
         doc: "several processes catch up side by side: it takes one way there and back, however many they are",
+        kinds: generations::CATCHES_UP_AT_ONCE,
         check: generations::catches_up_at_once,
     },
     Property {
         name: "answers_count",
         doc: "a call whose answer was read before its connection ended has been answered",
+        kinds: generations::ANSWERS_COUNT,
         check: generations::answers_count,
     },
     Property {
         name: "one_reason",
         doc: "whatever is asked of a client that has failed for good fails for the reason for which the client did",
+        kinds: ONE_REASON,
         check: one_reason,
     },
     Property {
         name: "no_call_before_install",
         doc: "a generation carries no call of the user's before it is installed",
+        kinds: NO_CALL_BEFORE_INSTALL,
         check: no_call_before_install,
     },
     Property {
         name: "reads_wait",
         doc: "a read that may wait is answered when there is something new: not before, and not only at its deadline",
+        kinds: served::READS_WAIT,
         check: served::reads_wait,
     },
     Property {
         name: "ids_are_own",
         doc: "an id of a process is taken only for whoever started one of that id",
+        kinds: served::IDS_ARE_OWN,
         check: served::ids_are_own,
     },
     Property {
         name: "ends_as_it_wants",
         doc: "a process is killed only where its user wants it, or does not have it any more",
+        kinds: served::ENDS_AS_IT_WANTS,
         check: served::ends_as_it_wants,
     },
     Property {
         name: "http_fails_truly",
         doc: "an HTTP request or body fails with a lost connection only where that was its own, and for a missing piece never",
+        kinds: http::HTTP_FAILS_TRULY,
         check: http::fail_truly,
     },
     Property {
         name: "response_before_body",
         doc: "the answer to an HTTP request comes before the first piece of its body",
+        kinds: http::RESPONSE_BEFORE_BODY,
         check: http::response_before_body,
     },
     Property {
         name: "http_ends_with_its_connection",
         doc: "an HTTP request ends at the server when the connection does over which it was asked for",
+        kinds: http::HTTP_ENDS_WITH_ITS_CONNECTION,
         check: http::end_with_their_connection,
     },
     Property {
         name: "attempts_are_answered",
         doc: "an attempt to connect is given up for want of an answer only where something kept that from coming",
+        kinds: generations::ATTEMPTS_ARE_ANSWERED,
         check: generations::attempts_are_answered,
     },
     Property {
         name: "attached_are_heard",
         doc: "a client hears at once that the server has attached its connection",
+        kinds: generations::ATTACHED_ARE_HEARD,
         check: generations::attached_are_heard,
     },
     Property {
         name: "closed_are_kept",
         doc: "a closed process is forgotten only when its user has been attached for as long as it is kept",
+        kinds: served::CLOSED_ARE_KEPT,
         check: served::closed_are_kept,
     },
     Property {
         name: "kept_while_healthy",
         doc: "nobody calls a peer silent that could be heard all the time",
+        kinds: generations::KEPT_WHILE_HEALTHY,
         check: generations::kept_while_healthy,
     },
     Property {
         name: "refusals_pass",
         doc: "a read that was refused for a reason that passes ends no process",
+        kinds: repair::REFUSALS_PASS,
         check: repair::refusals_pass,
     },
     Property {
         name: "processes_fail_truly",
         doc: "a process fails by a gap or for slowness only where there was no room for all that was printed, and never by a contradiction",
+        kinds: repair::PROCESSES_FAIL_TRULY,
         check: repair::processes_fail_truly,
     },
     Property {
         name: "holes_are_asked_for",
         doc: "a client that holds events back, while connected, asks for what is missing",
+        kinds: repair::HOLES_ARE_ASKED_FOR,
         check: repair::holes_are_asked_for,
     },
-    Property { name: "write_ids_are_own", doc: "no two clients use the same id for a write", check: repair::write_ids_are_own },
+    Property {
+        name: "write_ids_are_own",
+        doc: "no two clients use the same id for a write",
+        kinds: repair::WRITE_IDS_ARE_OWN,
+        check: repair::write_ids_are_own,
+    },
 ];
 
 /// What the user saw is wrong, but for an exit in its place.
-fn in_sequence(evidence: &Evidence<'_>) -> Vec<Broken> {
+fn in_sequence(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         match &event.what {
             What::Milestone { name: "exec.process.exited", fields } => exits.extend(exited(fields)),
-            What::Saw { stream, what } => {
-                let place = what.strip_prefix(follow::EXIT_AT).and_then(|seq| seq.parse().ok());
+            What::Saw { stream, saw } => {
+                let place = match saw.downcast_ref() {
+                    Some(Seen::ExitAt(seq)) => Some(*seq),
+                    _ => None,
+                };
                 let in_place = place.is_some_and(|seq| exits.contains(&(records::declared(&stream.0).to_owned(), seq)));
                 if !(in_place || place.is_some() && has_puppet(evidence)) {
-                    found.push(broken("in_sequence", event.at, Some(stream), format!("{stream}: {what} (at {})", event.at)));
+                    found.push(Violation::new("in_sequence", stream, event.at, &OUT_OF_PLACE, fields! { saw }));
                 }
             }
             _ => {}
@@ -193,7 +252,7 @@ fn exited(fields: &[(&'static str, FieldValue)]) -> Option<(String, u64)> {
     Some((FieldValue::text(fields, "process")?.to_owned(), FieldValue::number(fields, "seq")?))
 }
 
-fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
+fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
@@ -202,14 +261,16 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
     for event in judged(evidence) {
         match &event.what {
             What::Produced { stream, bytes } => truth.entry(stream).or_default().push(bytes),
-            What::Answered { call, result } => {
-                let wrong = match (result.strip_prefix("wrong: "), result.strip_prefix("closed: ")) {
-                    (Some(wrong), _) => Some(wrong.to_owned()),
-                    (None, Some(sums)) => untrue(sums, &truth),
+            What::Answered { call, answer } => {
+                let wrong = match (answer.done::<Wrong>(), answer.done::<Totals>()) {
+                    (Some(Wrong::NothingNew { after }), _) => Some((&READ_NOTHING, fields! { after: *after })),
+                    (Some(Wrong::Backward { event, after }), _) => {
+                        Some((&READ_BACKWARD, fields! { event: *event, after: *after }))
+                    }
+                    (None, Some(totals)) => untrue(totals, &truth),
                     (None, None) => None,
                 };
-                let tell = |wrong| broken("reads_are_true", event.at, None, format!("{call}: {wrong} (at {})", event.at));
-                found.extend(wrong.map(tell));
+                found.extend(wrong.map(|(kind, data)| Violation::new("reads_are_true", *call, event.at, kind, data)));
             }
             _ => {}
         }
@@ -220,14 +281,13 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Broken> {
 /// What processes really printed so far, in pieces.
 type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a Content>>;
 
-/// The first sum of a read that is not the truth's: `p1/stdout 340 bytes 0f3a…, …`.
-fn untrue(sums: &str, truth: &Truth<'_>) -> Option<String> {
-    sums.split(", ").filter(|told| !told.is_empty()).find_map(|told| {
-        let stream = Stream::from(told.split(' ').next()?);
+/// The first total of a read that is not the truth's.
+fn untrue(totals: &Totals, truth: &Truth<'_>) -> Option<(&'static Kind, Fields)> {
+    totals.0.iter().find_map(|(stream, told)| {
         let mut printed = Sum::default();
-        truth.get(&stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
-        let really = printed.told(&stream);
-        (told != really).then(|| format!("it read {told}, and really there was {really}"))
+        truth.get(stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
+        let really = printed.total();
+        (*told != really).then(|| (&READ_OTHER, fields! { stream, told: told.to_string(), really: really.to_string() }))
     })
 }
 
@@ -236,7 +296,7 @@ fn is_start(target: &str) -> bool {
     !target.ends_with("/stdin") && !target.ends_with(web::EFFECT)
 }
 
-fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
+fn no_orphan(evidence: &Evidence<'_>) -> Vec<Violation> {
     // As long as the client may still be looking for a connection, and the server for it; and a moment to use that.
     let promise = evidence.promise;
     let patience = promise.detection * 2 + promise.recovery + promise.attempt + Duration::from_secs(2);
@@ -247,8 +307,8 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
     for event in judged(evidence) {
         match &event.what {
             What::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
-            What::Answered { call, result } if result == GIVEN_UP => drop(unwanted.insert(*call, event.at)),
-            What::StreamEnded { stream, ending: Ending::Failed { reason } } if reason.starts_with("gap") => {
+            What::Answered { call, answer: Answer::GivenUp } => drop(unwanted.insert(*call, event.at)),
+            What::StreamEnded { stream, ending: Ending::Failed { reason } } if Failed::is_gap(reason) => {
                 failed.entry(&stream.0).or_insert(event.at);
             }
             What::Effect { call, target } if is_start(target) => {
@@ -266,14 +326,13 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Broken> {
     });
     let late = left.filter(|(.., since)| *since + patience < Time::from(evidence.plan.horizon));
     let late = late.map(|(call, name, since)| {
-        let sentence = format!("{name} still lives, though its user has known since {since} that it has failed ({call})");
-        broken("no_orphan", since + patience, Some(&Stream::from(*name)), sentence)
+        Violation::new("no_orphan", &Stream::from(*name), since + patience, &STILL_LIVES, fields! { since, call: *call })
     });
     late.collect()
 }
 
 /// Calls of the user's are told by the product: `exec.client.sent`, with the generation that carries it.
-fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Broken> {
+fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut installed: BTreeMap<(&str, u64), Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
@@ -283,8 +342,8 @@ fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Broken> {
         match *name {
             "exec.client.connected" => drop(installed.insert(key, event.at)),
             "exec.client.sent" if !installed.contains_key(&key) => {
-                let sentence = format!("generation {generation} carried a call before it was installed (at {})", event.at);
-                found.push(broken("no_call_before_install", event.at, None, sentence));
+                let data = fields! { number: generation };
+                found.push(Violation::new("no_call_before_install", event.host.as_ref(), event.at, &CARRIED_EARLY, data));
             }
             _ => {}
         }
@@ -303,7 +362,7 @@ fn reason(name: &str, fields: &[(&'static str, FieldValue)]) -> Option<String> {
 }
 
 /// A host that dies has another client afterwards.
-fn one_reason(evidence: &Evidence<'_>) -> Vec<Broken> {
+fn one_reason(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut reasons: BTreeMap<&str, String> = BTreeMap::new();
     let mut owed: BTreeMap<Call, String> = BTreeMap::new();
     let mut found = Vec::new();
@@ -314,10 +373,8 @@ fn one_reason(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Died { .. } => drop(reasons.remove(host)),
             What::Asked { call, .. } => owed.extend(reasons.get(host).map(|reason| (*call, reason.clone()))),
             What::Failed { call, reason } => {
-                if let Some(first) = owed.get(call).filter(|first| *first != reason) {
-                    let sentence =
-                        format!("{call}: it failed ({reason}), though its client had failed before ({first}) (at {})", event.at);
-                    found.push(broken("one_reason", event.at, None, sentence));
+                if let Some(first) = owed.get(call).filter(|first| **first != reason.to_string()) {
+                    found.push(Violation::new("one_reason", *call, event.at, &OTHER_REASON, fields! { reason, first }));
                 }
             }
             _ => {}

@@ -1,10 +1,12 @@
 //! What bytes of a stream come to, as a user says what it read: so many, with this digest.
 
+use std::fmt;
 use std::mem::take;
 
 use bytes::Buf;
+use serde::Serialize;
 
-use crate::history::{Digest, Stream};
+use crate::history::Digest;
 
 /// Bytes of a stream, added up as they come. How they are divided makes no difference.
 #[derive(Default)]
@@ -30,12 +32,25 @@ impl Sum {
         }
     }
 
-    /// In words: `p1/stdout 340 bytes 0f3a…`.
-    pub(super) fn told(&self, stream: &Stream) -> String {
+    /// What it all comes to.
+    pub(super) fn total(&self) -> Total {
         let mut digest = self.digest;
         digest.number(u64::from_le_bytes(self.word));
         digest.number(self.bytes);
-        format!("{stream} {} bytes {digest}", self.bytes)
+        Total { bytes: self.bytes, digest }
+    }
+}
+
+/// What bytes come to: `340 bytes 0f3a…`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Total {
+    bytes: u64,
+    digest: Digest,
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes {}", self.bytes, self.digest)
     }
 }
 
@@ -43,16 +58,16 @@ impl Sum {
 mod tests {
     use super::*;
 
-    fn sum(pieces: &[&str]) -> String {
+    fn sum(pieces: &[&str]) -> Total {
         let mut sum = Sum::default();
         pieces.iter().for_each(|piece| sum.put(piece.as_bytes()));
-        sum.told(&Stream::from("s"))
+        sum.total()
     }
 
     #[test]
     fn only_the_bytes_count() {
         let whole = sum(&["sixteen bytes are two words"]);
-        assert!(whole.starts_with("s 27 bytes "), "{whole}");
+        assert!(whole.to_string().starts_with("27 bytes "), "{whole}");
         assert_eq!(sum(&["sixteen ", "", "bytes are t", "w", "o words"]), whole);
         for other in ["sixteen bytes are two wordz", "Sixteen bytes are two words", "sixteen bytes are two words\0"] {
             assert_ne!(sum(&[other]), whole, "{other}");

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::answers::{Failed, Read};
 use super::body::{self, Manner, Wanted};
 use super::burden;
 use super::follow::{self, Parts};
 use super::operations::{After, Operation};
 use super::web::{self, WebSetup};
 use super::{reading, tables};
-use crate::history::{Call, Stream};
-use crate::property::GIVEN_UP;
+use crate::history::{Answer, Call, Stream};
 use crate::protocols::exec::client::{Client, Failure, Process};
 use crate::protocols::exec::wire::process::{Signal, StartParams};
 use crate::subject::{HostContext, Operated, Recorder};
@@ -122,12 +122,15 @@ impl User {
                 self.start(call, process, tty, looks_after.0, patience.map_or(Duration::MAX, |span| span.0));
             }
             Operation::Read { process, after, max_bytes, wait } => self.with(call, &process, move |process, _| async move {
-                let (event, prefix) = match after {
-                    After::Event(event) => (event, String::new()),
-                    After::Told(_) => reading::after(*process.wake().borrow()),
+                let (event, told) = match after {
+                    After::Event(event) => (event, None),
+                    After::Told(_) => {
+                        let event = *process.wake().borrow();
+                        (event, Some(event))
+                    }
                 };
                 let read = process.read(event, max_bytes.map(|size| size.0), wait.0).await;
-                read.map(|read| prefix + &reading::told(&read))
+                read.map(|read| Read::of(told, &read).into())
             }),
             Operation::ReadAll { process, page, wait } => {
                 self.with(call, &process, move |process, record| reading::all(process, record, page.0, wait.0));
@@ -137,16 +140,20 @@ impl User {
                 let patience = patience.map_or(Duration::MAX, |span| span.0);
                 self.with(call, &process, move |process, _| async move {
                     match timeout(patience, process.write(line)).await {
-                        Ok(done) => done.map(|()| "queued: accepted".to_owned()),
-                        Err(_) => Ok(GIVEN_UP.to_owned()),
+                        Ok(done) => done.map(|()| Answer::queued("accepted")),
+                        Err(_) => Ok(Answer::GivenUp),
                     }
                 });
             }
-            Operation::Interrupt { process } => self.with(call, &process, |process, _| async move {
-                process.signal(Signal::Interrupt).await.map(|()| "sent".to_owned())
-            }),
+            Operation::Interrupt { process } => {
+                self.with(
+                    call,
+                    &process,
+                    |process, _| async move { process.signal(Signal::Interrupt).await.map(|()| "sent".into()) },
+                )
+            }
             Operation::Terminate { process } => self.with(call, &process, |process, _| async move {
-                process.terminate().await.map(|running| format!("running: {running}"))
+                process.terminate().await.map(|running| format!("running: {running}").into())
             }),
             Operation::DropHandle { process } => self.drop_handle(call, &process),
             Operation::Http { body } => {
@@ -177,7 +184,7 @@ impl User {
     /// Does something with the newest handle of a process.
     fn with<F>(&mut self, call: Call, process: &str, act: impl FnOnce(Process, Stream) -> F)
     where
-        F: Future<Output = Result<String, Failure>> + Send + 'static,
+        F: Future<Output = Result<Answer, Failure>> + Send + 'static,
     {
         let record = self.host.record.clone();
         match self.started.handle(process) {
@@ -185,7 +192,7 @@ impl User {
                 let acting = act(process, name);
                 self.busy.spawn(async move { tell(&record, call, acting.await) });
             }
-            None => record.answered(call, "refused: it was not started"),
+            None => record.refused(call, "it was not started"),
         }
     }
 
@@ -203,7 +210,7 @@ impl User {
             let outcome = timeout(patience, client.launch(spec)).await;
             started.all().entry(process.clone()).or_default().settled += 1;
             match outcome {
-                Err(_) => record.answered(call, GIVEN_UP),
+                Err(_) => record.answered(call, Answer::GivenUp),
                 Ok(Ok(handle)) => {
                     let parts = Parts::new(&name, tty);
                     parts.all().for_each(|part| record.opened(part, call));
@@ -225,7 +232,7 @@ impl User {
 
     fn drop_handle(&mut self, call: Call, process: &str) {
         let held = self.started.all().get_mut(process).and_then(|newest| newest.held.take());
-        let Some(held) = held else { return self.host.record.answered(call, "refused: it was not started") };
+        let Some(held) = held else { return self.host.record.refused(call, "it was not started") };
         held.parts.all().for_each(|part| self.host.record.gave_up(Some(part), call));
         drop(held);
         self.host.record.answered(call, "dropped");
@@ -246,11 +253,11 @@ fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
 }
 
 /// A refusal is an answer: the protocol owes it. So is what is said of a process that has failed: its streams tell the reason.
-pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<String, Failure>) {
+pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<Answer, Failure>) {
     match outcome {
-        Ok(result) => record.answered(call, result),
-        Err(failure) if is_refusal(&failure) => record.answered(call, format!("refused: {failure}")),
-        Err(failure) => record.failed(call, failure.to_string()),
+        Ok(answer) => record.answered(call, answer),
+        Err(failure) if is_refusal(&failure) => record.refused(call, Failed(failure)),
+        Err(failure) => record.failed(call, Failed(failure)),
     }
 }
 

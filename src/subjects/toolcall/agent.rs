@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::notes::{self, By, OfCall};
+use super::notes::{Became, By, End, OfCall};
 use super::setup::{self, Asking, Calling, STRANGER, Saying, Scene, Whose};
 use crate::history::{Call, Stream};
 use crate::net::BoxFuture;
@@ -128,14 +128,11 @@ impl Part {
     async fn ask(&self, asking: Asking) {
         let Some(client) = self.turn.client.clone() else { return };
         let number = format!("question-{}", self.player.questions.fetch_add(1, Ordering::Relaxed) + 1);
-        let note = |what: String| OfCall { by: By::Agent, call: &number, what: &what }.note(&self.player.record, &self.stream);
-        note(format!("{}{client}", notes::ASKS));
+        let note = |what| OfCall { by: By::Agent, call: number.clone(), what }.note(&self.player.record, &self.stream);
+        note(Became::Asks(client.clone()));
         let takes = u64::try_from(asking.takes.0.as_millis()).unwrap_or(u64::MAX);
         let answer = self.turn.ask(&client, "resourceRead", &json!({ "uri": "file:///x", "takes": takes })).await;
-        note(match answer {
-            Ok(answer) => format!("{}an answer: {}", notes::HEARS, answer.get()),
-            Err(why) => format!("{}of none: {why}", notes::HEARS),
-        });
+        note(Became::Hears(answer.map(|answer| answer.get().to_owned()).map_err(|why| why.to_string())));
     }
 }
 
@@ -147,8 +144,8 @@ struct Calls {
 }
 
 impl Calls {
-    fn note(&self, id: &CallId, what: &str) {
-        OfCall { by: By::Agent, call: &id.id, what }.note(&self.record, &self.stream);
+    fn note(&self, id: &CallId, what: Became) {
+        OfCall { by: By::Agent, call: id.id.clone(), what }.note(&self.record, &self.stream);
     }
 
     async fn play(self, calling: Calling) {
@@ -161,10 +158,10 @@ impl Calls {
             Ok(id) => id,
             Err(refused) => return tracing::debug!(%refused, "no call can begin"),
         };
-        let chosen = if calling.owner == Whose::Any { "" } else { notes::OF_ITS_CHOICE };
-        self.note(&id, &format!("{}{}{chosen}", notes::CALLS, calling.tool));
+        let of_its_choice = calling.owner != Whose::Any;
+        self.note(&id, Became::Calls { tool: calling.tool.clone(), of_its_choice });
         if timeout(calling.patience.0, self.go_on(&id, &calling)).await.is_err() {
-            self.note(&id, notes::GIVEN_UP);
+            self.note(&id, Became::GivenUp);
         }
     }
 
@@ -175,7 +172,7 @@ impl Calls {
             () = self.stream(id, calling) => {}
         }
         if self.turn.ready(id, &json!({}), calling.confirm).is_ok() {
-            self.note(id, notes::READY);
+            self.note(id, Became::Ready);
         }
         if calling.confirm {
             self.turn.permission(id).await;
@@ -193,12 +190,12 @@ impl Calls {
     }
 
     fn note_end(&self, id: &CallId, ended: Ended) {
-        let ended = match ended {
-            Ended::Completed(result) if result.success => "completed".to_owned(),
-            Ended::Completed(result) => format!("failed ({})", result.past_tense_message.as_text()),
-            Ended::Cancelled => "cancelled".to_owned(),
+        let end = match ended {
+            Ended::Completed(result) if result.success => End::Completed,
+            Ended::Completed(result) => End::Failed(result.past_tense_message.as_text().to_owned()),
+            Ended::Cancelled => End::Cancelled,
         };
-        self.note(id, &format!("{}{ended}", notes::OVER));
+        self.note(id, Became::Over(end));
     }
 }
 

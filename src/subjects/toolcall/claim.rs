@@ -7,10 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, timeout};
 
-use super::raw::{Raw, hello};
+use super::answers::{Did, Rejected};
+use super::raw::{Raw, Unanswered, hello};
 use super::setup::{CHAT, SESSION};
+use crate::history::Answer;
 use crate::net::Endpoint;
-use crate::property::GIVEN_UP;
 use crate::protocols::toolcall::wire::{
     InitializeResult, ROOT, ReconnectParams, ReconnectResult, epoch_of, meta_with, method, read,
 };
@@ -28,9 +29,6 @@ pub enum Claim {
     AStateItLacks,
 }
 
-/// What comes of a claim that is believed: what was missed is told, upon what is not there.
-pub(super) const BELIEVED: &str = "told what it had missed";
-
 /// How long one may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -39,18 +37,18 @@ const LABEL: &str = "claim";
 
 /// Is taken in under a name, goes, and comes back with a claim; says what the host made of that. Where its connections do not last,
 /// nobody waits for it.
-pub(super) async fn come_back(host: HostContext, server: Endpoint, name: String, claim: Claim) -> String {
+pub(super) async fn come_back(host: HostContext, server: Endpoint, name: String, claim: Claim) -> Answer {
     match timeout(PATIENCE, claimed(&host, &server, &name, claim)).await {
         Ok(Ok(told)) => told,
-        Ok(Err(_)) | Err(_) => GIVEN_UP.to_owned(),
+        Ok(Err(_)) | Err(_) => Answer::GivenUp,
     }
 }
 
-async fn claimed(host: &HostContext, server: &Endpoint, name: &str, claim: Claim) -> Result<String, String> {
+async fn claimed(host: &HostContext, server: &Endpoint, name: &str, claim: Claim) -> Result<Answer, Unanswered> {
     let given = if claim == Claim::AStateItLacks { vec![SESSION] } else { vec![SESSION, CHAT] };
     let given = given.into_iter().map(str::to_owned).collect();
     let taken_in = Raw::open(host, server, LABEL).await?.ask(1, method::INITIALIZE, &hello(name, given)).await?;
-    let taken_in: InitializeResult = read(Some(&taken_in)).map_err(|error| error.to_string())?;
+    let taken_in: InitializeResult = read(Some(&taken_in)).map_err(Unanswered::lost)?;
     let epoch = epoch_of(taken_in.meta.as_ref()).unwrap_or_default();
     let more = if claim == Claim::TheFuture { 1_000 } else { 0 };
     let back = ReconnectParams {
@@ -62,14 +60,12 @@ async fn claimed(host: &HostContext, server: &Endpoint, name: &str, claim: Claim
     };
     let mut again = Raw::open(host, server, LABEL).await?;
     match again.ask(2, method::RECONNECT, &back).await {
-        Ok(told) => Ok(match read(Some(&told)).map_err(|error: serde_json::Error| error.to_string())? {
-            ReconnectResult::Replay(replay) if replay.missing.iter().any(|channel| channel == CHAT) => {
-                "told what is gone".to_owned()
-            }
-            ReconnectResult::Replay(_) => BELIEVED.to_owned(),
-            ReconnectResult::Snapshot(_) => "told how things are".to_owned(),
+        Ok(told) => Ok(match read(Some(&told)).map_err(Unanswered::lost)? {
+            ReconnectResult::Replay(replay) if replay.missing.iter().any(|channel| channel == CHAT) => "told what is gone".into(),
+            ReconnectResult::Replay(_) => Did::ToldWhatItHadMissed.into(),
+            ReconnectResult::Snapshot(_) => "told how things are".into(),
         }),
-        Err(refused) if refused.starts_with("refused") => Ok(refused),
+        Err(Unanswered::Refused(why)) => Ok(Answer::refused(Rejected(why))),
         Err(lost) => Err(lost),
     }
 }

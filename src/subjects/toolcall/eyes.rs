@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::agent::OVER;
 use super::digests::digest;
-use super::notes::{By, OfCall, OfChannel};
+use super::notes::{Became, By, OfCall, OfChannel, Status};
 use super::setup::SESSION;
 use crate::history::{Call, Stream};
 use crate::protocols::toolcall::state::call;
@@ -32,7 +32,7 @@ struct Seen {
     /// Those that ended for it.
     over: BTreeSet<String>,
     /// How each call was at the last look.
-    calls: BTreeMap<String, &'static str>,
+    calls: BTreeMap<String, Status>,
     title: Option<String>,
     chats: BTreeSet<String>,
     /// How often it was asked for, and not answered.
@@ -133,7 +133,7 @@ impl Eyes {
         for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_stirred) {
             seen.is_stirred = false;
             let digest = seen.state.as_ref().map(digest).unwrap_or_default();
-            OfChannel::Settles { second: false, digest: &digest }.note(&self.record, channel);
+            OfChannel::Settles { second: false, digest }.note(&self.record, channel);
         }
     }
 
@@ -162,11 +162,11 @@ impl Eyes {
 
     fn read_session(&self, session: &SessionState, seen: &mut Seen) {
         if seen.title.as_ref() != Some(&session.title) {
-            OfChannel::Title(&session.title).note(&self.record, SESSION);
+            OfChannel::Title(session.title.clone()).note(&self.record, SESSION);
             seen.title = Some(session.title.clone());
         }
         let chats: BTreeSet<String> = session.chats.iter().map(|chat| chat.resource.clone()).collect();
-        chats.difference(&seen.chats).for_each(|chat| OfChannel::Lists(chat).note(&self.record, SESSION));
+        chats.difference(&seen.chats).for_each(|chat| OfChannel::Lists(chat.clone()).note(&self.record, SESSION));
         seen.chats = chats;
     }
 
@@ -211,7 +211,7 @@ impl Eyes {
             if seen.calls.insert(format!("{turn} {id}"), status) == Some(status) {
                 continue;
             }
-            OfCall { by: By::User, call: &id, what: &format!("is {status}") }.note(&self.record, &stream);
+            OfCall { by: By::User, call: id.clone(), what: Became::Is(status) }.note(&self.record, &stream);
             if let ToolCallState::PendingConfirmation(pending) = state {
                 let owner = call::owner(state).unwrap_or_default().to_owned();
                 let (chat, turn, tool) = (chat.to_owned(), turn.to_owned(), pending.tool_name.clone());
@@ -236,28 +236,21 @@ fn called(part: &ResponsePart) -> Option<&ToolCallState> {
 }
 
 /// The calls of a chat's turn that is under way, in a word each.
-pub(super) fn statuses(chat: &ChatState) -> Vec<(String, String, &'static str)> {
+pub(super) fn statuses(chat: &ChatState) -> Vec<(String, String, Status)> {
     let turn = chat.active_turn.iter();
     let calls = turn.flat_map(|turn| turn.response_parts.iter().filter_map(called).map(move |state| (turn, state)));
     calls.map(|(turn, state)| (turn.id.clone(), call::id(state).to_owned(), status(state))).collect()
 }
 
 /// How a call is, in a word.
-fn status(state: &ToolCallState) -> &'static str {
+fn status(state: &ToolCallState) -> Status {
     match state {
-        ToolCallState::Streaming(_) => "streaming",
-        ToolCallState::PendingConfirmation(_) => "to be confirmed",
-        ToolCallState::Running(_) => "running",
-        ToolCallState::Completed(done) if done.success => COMPLETED,
-        ToolCallState::Completed(_) => FAILED,
-        ToolCallState::Cancelled(_) => CANCELLED,
-        _ => "something else",
+        ToolCallState::Streaming(_) => Status::Streaming,
+        ToolCallState::PendingConfirmation(_) => Status::ToBeConfirmed,
+        ToolCallState::Running(_) => Status::Running,
+        ToolCallState::Completed(done) if done.success => Status::Completed,
+        ToolCallState::Completed(_) => Status::Failed,
+        ToolCallState::Cancelled(_) => Status::Cancelled,
+        _ => Status::SomethingElse,
     }
 }
-
-/// How a call is that has a result.
-pub(super) const COMPLETED: &str = "completed";
-/// How a call is that has failed.
-pub(super) const FAILED: &str = "failed";
-/// How a call is that was cancelled.
-pub(super) const CANCELLED: &str = "cancelled";

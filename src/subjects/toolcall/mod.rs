@@ -15,19 +15,20 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Broken, Evidence, Promise, Property, Work};
+use crate::property::{Evidence, Promise, Property, Violation, Work};
 use crate::protocols::toolcall::host::{self, Host};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
 
 mod agent;
+pub mod answers;
 mod archive;
 pub mod claim;
 mod digests;
 pub mod eyes;
 mod label;
 pub mod limits;
-mod notes;
+pub mod notes;
 pub mod operations;
 mod properties;
 mod raw;
@@ -169,7 +170,7 @@ impl Subject for Toolcall {
         properties::OWN
     }
 
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Broken> {
+    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
         properties::breaks(evidence)
     }
 

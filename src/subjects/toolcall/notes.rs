@@ -1,15 +1,18 @@
-//! What agents, tools and users note in the history besides streams and calls: one line each, written and read here.
+//! What agents, tools and users note in the history besides streams and calls, as values.
 //!
 //! Of a turn (its record is the stream): what became of its tool calls. Of a channel: how its state is, here and there.
 
 use std::fmt;
 
-use crate::history::Stream;
+use serde::Serialize;
+
+use crate::history::{Data, Stream};
 use crate::subject::Recorder;
 
 /// Who notes something of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
     /// The agent that called, at the host.
     Agent,
     /// A user who looks at the chat.
@@ -20,72 +23,198 @@ pub(super) enum By {
     Second,
 }
 
-impl By {
-    const ALL: [(&'static str, Self); 4] =
-        [("agent: ", Self::Agent), ("user: ", Self::User), ("tool: ", Self::Tool), ("second: ", Self::Second)];
-
-    fn before(self) -> &'static str {
-        Self::ALL.iter().find(|(_, by)| *by == self).map_or("", |(before, _)| before)
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Agent => "agent",
+            Self::User => "user",
+            Self::Tool => "tool",
+            Self::Second => "second",
+        })
     }
 }
 
 /// A note of a call: `agent: call-1 is over: completed`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OfCall<'n> {
-    pub(super) by: By,
-    /// What the host calls it.
-    pub(super) call: &'n str,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OfCall {
+    /// Who notes it.
+    pub by: By,
+    /// What the host calls it; the number of a question.
+    pub call: String,
     /// What became of it.
-    pub(super) what: &'n str,
+    pub what: Became,
 }
 
-/// What an agent notes when it begins a call; behind it stands the tool.
-pub(super) const CALLS: &str = "calls ";
-/// What stands behind that where the agent, and not the host, chose who is to run it.
-pub(super) const OF_ITS_CHOICE: &str = " of its choice";
-/// What a tool notes when it begins.
-pub(super) const BEGINS: &str = "begins";
-/// What an agent notes when the parameters are complete.
-pub(super) const READY: &str = "is ready";
-/// What an agent notes when it was told the end of a call; behind it stands how it ended.
-pub(super) const OVER: &str = "is over: ";
-/// What an agent notes when it does not wait any longer.
-pub(super) const GIVEN_UP: &str = "is waited for no longer";
-/// What a tool notes when it has done its work.
-pub(super) const ENDS: &str = "ends";
-/// What a tool notes when it is stopped.
-pub(super) const STOPPED: &str = "is stopped";
-/// What an agent notes of a question; the call is the number of the question.
-pub(super) const ASKS: &str = "asks ";
-/// What an agent notes of its answer.
-pub(super) const HEARS: &str = "hears ";
+/// What became of a call or of a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Became {
+    /// An agent begins it.
+    Calls {
+        /// What is to run.
+        tool: String,
+        /// Whether the agent, and not the host, chose who is to run it.
+        of_its_choice: bool,
+    },
+    /// An agent knows that its parameters are complete.
+    Ready,
+    /// An agent was told its end.
+    Over(End),
+    /// An agent does not wait any longer.
+    GivenUp,
+    /// An agent asks this client something.
+    Asks(String),
+    /// An agent hears the answer, or why there is none.
+    Hears(Result<String, String>),
+    /// What a tool does for it.
+    Works(Work),
+    /// How it is for somebody who looks.
+    Is(Status),
+}
 
-impl fmt::Display for OfCall<'_> {
+/// What a tool does for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// It begins.
+    Begins,
+    /// It has done its work.
+    Ends,
+    /// It is stopped.
+    Stopped,
+}
+
+/// How a call ended for its agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// With a result.
+    Completed,
+    /// With this failure, in the words that the model reads.
+    Failed(String),
+    /// Without either.
+    Cancelled,
+}
+
+impl End {
+    /// How it is for somebody who looks.
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Self::Completed => Status::Completed,
+            Self::Failed(_) => Status::Failed,
+            Self::Cancelled => Status::Cancelled,
+        }
+    }
+
+    /// Whether the model is told to try again with another client. The protocol has no other form of that than these words.
+    pub(super) fn offers_another(&self) -> bool {
+        matches!(self, Self::Failed(why) if why.contains("try again"))
+    }
+}
+
+/// How a call is for somebody who looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// Its parameters are not complete.
+    Streaming,
+    /// It waits for a consent.
+    ToBeConfirmed,
+    /// It may run.
+    Running,
+    /// It has a result.
+    Completed,
+    /// It has failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// None of these.
+    SomethingElse,
+}
+
+impl Status {
+    pub(super) fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+impl fmt::Display for OfCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{} {}", self.by.before(), self.call, self.what)
+        write!(f, "{}: {} {}", self.by, self.call, self.what)
     }
 }
 
-impl<'n> OfCall<'n> {
-    /// Reads a note, if it is one of a call.
-    pub(super) fn read(note: &'n str) -> Option<Self> {
-        let (by, rest) = By::ALL.iter().find_map(|(before, by)| Some((*by, note.strip_prefix(before)?)))?;
-        let (call, what) = rest.split_once(' ')?;
-        Some(Self { by, call, what })
+impl fmt::Display for Became {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Calls { tool, of_its_choice } => {
+                write!(f, "calls {tool}{}", if *of_its_choice { " of its choice" } else { "" })
+            }
+            Self::Ready => f.write_str("is ready"),
+            Self::Over(end) => write!(f, "is over: {end}"),
+            Self::GivenUp => f.write_str("is waited for no longer"),
+            Self::Asks(client) => write!(f, "asks {client}"),
+            Self::Hears(Ok(answer)) => write!(f, "hears an answer: {answer}"),
+            Self::Hears(Err(why)) => write!(f, "hears of none: {why}"),
+            Self::Works(work) => work.fmt(f),
+            Self::Is(status) => write!(f, "is {status}"),
+        }
     }
+}
 
-    pub(super) fn note(self, record: &Recorder, turn: &Stream) {
-        record.saw(turn, self.to_string());
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Begins => "begins",
+            Self::Ends => "ends",
+            Self::Stopped => "is stopped",
+        })
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(why) => write!(f, "failed ({why})"),
+            other => other.status().fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Streaming => "streaming",
+            Self::ToBeConfirmed => "to be confirmed",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::SomethingElse => "something else",
+        })
+    }
+}
+
+impl OfCall {
+    /// Writes it into the record of a turn.
+    pub fn note(self, record: &Recorder, turn: &Stream) {
+        record.saw(turn, Data::of(self));
     }
 }
 
 /// A note of a channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum OfChannel<'n> {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OfChannel {
     /// Its state has changed.
     Stirs,
-    /// Its state has been like this for a while; `second` on a second connection.
-    Settles { second: bool, digest: &'n str },
+    /// Its state has been like this for a while.
+    Settles {
+        /// Whether it is what a second connection knows.
+        second: bool,
+        /// What the state comes to; nothing where there is no such channel.
+        digest: String,
+    },
     /// Its user looks at it from now on, and knows its state; nobody notes it at the host.
     Known,
     /// Its user does not look at it any more.
@@ -93,12 +222,12 @@ pub(super) enum OfChannel<'n> {
     /// It is not there any more.
     Gone,
     /// A session has this title.
-    Title(&'n str),
+    Title(String),
     /// A session has this chat.
-    Lists(&'n str),
+    Lists(String),
 }
 
-impl fmt::Display for OfChannel<'_> {
+impl fmt::Display for OfChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stirs => f.write_str("stirs"),
@@ -113,25 +242,9 @@ impl fmt::Display for OfChannel<'_> {
     }
 }
 
-impl<'n> OfChannel<'n> {
-    /// Reads a note, if it is one of a channel.
-    pub(super) fn read(note: &'n str) -> Option<Self> {
-        match note {
-            "stirs" => return Some(Self::Stirs),
-            "known" => return Some(Self::Known),
-            "let go" => return Some(Self::LetGo),
-            "gone" => return Some(Self::Gone),
-            _ => {}
-        }
-        let settles = |second| move |digest| Self::Settles { second, digest };
-        (note.strip_prefix("settles ").map(settles(false)))
-            .or_else(|| note.strip_prefix("second settles ").map(settles(true)))
-            .or_else(|| note.strip_prefix("title ").map(Self::Title))
-            .or_else(|| note.strip_prefix("lists ").map(Self::Lists))
-    }
-
-    pub(super) fn note(&self, record: &Recorder, channel: &str) {
-        record.saw(&Stream::from(channel), self.to_string());
+impl OfChannel {
+    pub(super) fn note(self, record: &Recorder, channel: &str) {
+        record.saw(&Stream::from(channel), Data::of(self));
     }
 }
 
@@ -140,21 +253,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_read_again() {
-        let of_call = OfCall { by: By::Tool, call: "call-1", what: "is over: failed (gone)" };
-        assert_eq!(OfCall::read(&of_call.to_string()), Some(of_call));
-        for note in [
-            OfChannel::Stirs,
-            OfChannel::Settles { second: false, digest: "0f" },
-            OfChannel::Settles { second: true, digest: "0f" },
-            OfChannel::Known,
-            OfChannel::LetGo,
-            OfChannel::Gone,
-            OfChannel::Title("client 7"),
-            OfChannel::Lists("n7"),
-        ] {
-            assert_eq!(OfChannel::read(&note.to_string()), Some(note.clone()));
-        }
-        assert_eq!((OfCall::read("stirs"), OfChannel::read("agent: call-1 begins")), (None, None));
+    fn a_note_of_a_call_is_shown_in_a_line() {
+        let shown = |by, what| OfCall { by, call: "call-1".into(), what }.to_string();
+        let calls = |of_its_choice| Became::Calls { tool: "t1".into(), of_its_choice };
+        assert_eq!(shown(By::Agent, calls(false)), "agent: call-1 calls t1");
+        assert_eq!(shown(By::Agent, calls(true)), "agent: call-1 calls t1 of its choice");
+        assert_eq!(shown(By::Agent, Became::Over(End::Failed("gone".into()))), "agent: call-1 is over: failed (gone)");
+        assert_eq!(shown(By::Tool, Became::Works(Work::Stopped)), "tool: call-1 is stopped");
+        assert_eq!(shown(By::Second, Became::Is(Status::ToBeConfirmed)), "second: call-1 is to be confirmed");
+    }
+
+    #[test]
+    fn a_note_of_a_channel_is_shown_in_a_line() {
+        let settles = |second| OfChannel::Settles { second, digest: "0f".into() }.to_string();
+        assert_eq!([settles(false), settles(true)], ["settles 0f", "second settles 0f"]);
+        assert_eq!(OfChannel::LetGo.to_string(), "let go");
     }
 }

@@ -25,7 +25,7 @@
 
 use story::Story;
 
-use crate::property::{Broken, Evidence, Property};
+use crate::property::{Evidence, Property, Violation};
 
 mod actions;
 mod calls;
@@ -39,60 +39,65 @@ mod waits;
 
 /// Draws the list of properties and the function that checks them all from the same rows.
 macro_rules! own {
-    ($($name:literal as $check:path: $doc:literal;)*) => {
+    ($($name:literal as $module:ident::$check:ident, $kinds:ident: $doc:literal;)*) => {
         /// The properties.
         pub(super) const OWN: &[Property] =
-            &[$(Property { name: $name, doc: $doc, check: |evidence| $check(&Story::of(evidence)) }),*];
+            &[$(Property {
+                name: $name,
+                doc: $doc,
+                kinds: $module::$kinds,
+                check: |evidence| $module::$check(&Story::of(evidence)),
+            }),*];
 
         /// All that breaks one of them. What a run tells is read once.
-        pub(super) fn breaks(evidence: &Evidence<'_>) -> Vec<Broken> {
+        pub(super) fn breaks(evidence: &Evidence<'_>) -> Vec<Violation> {
             let story = Story::of(evidence);
             let mut all = Vec::new();
-            $(all.append(&mut $check(&story));)*
+            $(all.append(&mut $module::$check(&story));)*
             all
         }
     };
 }
 
 own! {
-    "no_live_client_failed" as presence::no_live_client_failed:
+    "no_live_client_failed" as presence::no_live_client_failed, NO_LIVE_CLIENT_FAILED:
         "no call is failed for the absence of an owner that is connected, or of which nothing is known";
-    "gone_is_failed" as presence::gone_is_failed:
+    "gone_is_failed" as presence::gone_is_failed, GONE_IS_FAILED:
         "a call whose owner is gone is over a grace after the end of its last connection was noticed";
-    "returning_keeps" as presence::returning_keeps:
+    "returning_keeps" as presence::returning_keeps, RETURNING_KEEPS:
         "who is away for less than the grace keeps its calls, and its place in the session";
-    "released_at_once" as presence::released_at_once:
+    "released_at_once" as presence::released_at_once, RELEASED_AT_ONCE:
         "what depended on a channel that its user let go of is given up when the host hears of that";
-    "one_outcome" as calls::one_outcome:
+    "one_outcome" as calls::one_outcome, ONE_OUTCOME:
         "a call ends once, in the same way for its agent and for everybody who looks, and nothing comes after it";
-    "no_work_for_what_is_over" as calls::no_work_for_what_is_over:
+    "no_work_for_what_is_over" as calls::no_work_for_what_is_over, NO_WORK_FOR_WHAT_IS_OVER:
         "a tool works for its own window's calls, when they may run, and not when they are known to be over";
-    "results_count" as calls::results_count:
+    "results_count" as calls::results_count, RESULTS_COUNT:
         "a call whose tool has ended is over as soon as its window could say so";
-    "owner_can_run" as calls::owner_can_run:
+    "owner_can_run" as calls::owner_can_run, OWNER_CAN_RUN:
         "a call is given to a window that is there and can run it, if there is one; who is told to try again has somebody to try with";
-    "replicas_converge" as replicas::replicas_converge:
+    "replicas_converge" as replicas::replicas_converge, REPLICAS_CONVERGE:
         "where nothing has happened for a while, every window and every connection knows of a channel what the host has";
-    "replay_is_used" as replicas::replay_is_used:
+    "replay_is_used" as replicas::replay_is_used, REPLAY_IS_USED:
         "a client that comes back is told what it missed, and not everything, where that is kept";
-    "waits_have_causes" as waits::waits_have_causes:
+    "waits_have_causes" as waits::waits_have_causes, WAITS_HAVE_CAUSES:
         "nobody is waited for who is connected and looks, and nobody on whom nothing depends";
-    "holds_are_exact" as presence::holds_are_exact:
+    "holds_are_exact" as presence::holds_are_exact, HOLDS_ARE_EXACT:
         "no chat leaves memory that a connected window looks at";
-    "actions_once" as actions::actions_once:
+    "actions_once" as actions::actions_once, ACTIONS_ONCE:
         "what a user was told that it did not happen did not, and nothing happens twice";
-    "rejections_are_heard" as actions::rejections_are_heard:
+    "rejections_are_heard" as actions::rejections_are_heard, REJECTIONS_ARE_HEARD:
         "a client whose action was refused hears of that";
-    "in_order" as actions::in_order:
+    "in_order" as actions::in_order, IN_ORDER:
         "what one window asks for happens in the order of asking, actions and requests alike";
-    "authority" as actions::authority:
+    "authority" as actions::authority, AUTHORITY:
         "no window does what only the host does";
-    "claims_are_checked" as actions::claims_are_checked:
+    "claims_are_checked" as actions::claims_are_checked, CLAIMS_ARE_CHECKED:
         "who claims what cannot be is not told what it missed, upon a state that it does not have";
-    "requests_settle" as line::requests_settle:
+    "requests_settle" as line::requests_settle, REQUESTS_SETTLE:
         "a question to a window is over with its connection, or at its deadline; so is a restore";
-    "client_comes_back" as line::client_comes_back:
+    "client_comes_back" as line::client_comes_back, CLIENT_COMES_BACK:
         "a window is connected when all has been well for long enough, and may do again what it might before";
-    "healthy_is_kept" as line::healthy_is_kept:
+    "healthy_is_kept" as line::healthy_is_kept, HEALTHY_IS_KEPT:
         "no connection is lost over which both ends could be heard all the time";
 }

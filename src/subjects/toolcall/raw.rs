@@ -11,6 +11,21 @@ use crate::net::{Endpoint, Stream};
 use crate::protocols::toolcall::wire::{InitializeParams, Message, ROOT, RequestId, ahp};
 use crate::subject::HostContext;
 
+/// Why there is no answer to what was asked.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// The host refused, in these words.
+    Refused(String),
+    /// The connection is of no use, for this reason.
+    Lost(#[expect(dead_code, reason = "shown in debug output only")] String),
+}
+
+impl Unanswered {
+    pub(super) fn lost(error: impl ToString) -> Self {
+        Self::Lost(error.to_string())
+    }
+}
+
 /// An open connection.
 pub(super) struct Raw {
     pub(super) socket: WebSocketStream<Stream>,
@@ -18,27 +33,27 @@ pub(super) struct Raw {
 
 impl Raw {
     /// Opens one; those of one label have numbers of their own: `client/second#1`.
-    pub(super) async fn open(host: &HostContext, server: &Endpoint, label: &'static str) -> Result<Self, String> {
+    pub(super) async fn open(host: &HostContext, server: &Endpoint, label: &'static str) -> Result<Self, Unanswered> {
         let server = server.clone().labelled(label);
-        let stream = host.env.net.connect(&server).await.map_err(|error| error.to_string())?;
+        let stream = host.env.net.connect(&server).await.map_err(Unanswered::lost)?;
         let url = format!("ws://{}:{}/", server.host(), server.port());
-        let (socket, _) = client_async(url, stream).await.map_err(|error| error.to_string())?;
+        let (socket, _) = client_async(url, stream).await.map_err(Unanswered::lost)?;
         Ok(Self { socket })
     }
 
     /// Asks the host for something. What it says before it answers is not heard.
-    pub(super) async fn ask(&mut self, id: i64, method: &str, params: &impl Serialize) -> Result<Box<RawValue>, String> {
+    pub(super) async fn ask(&mut self, id: i64, method: &str, params: &impl Serialize) -> Result<Box<RawValue>, Unanswered> {
         let text = Message::request(id, method, params).to_versioned_text();
-        self.socket.send(Frame::text(text)).await.map_err(|error| error.to_string())?;
+        self.socket.send(Frame::text(text)).await.map_err(Unanswered::lost)?;
         while let Some(heard) = self.socket.next().await {
-            let Frame::Text(text) = heard.map_err(|error| error.to_string())? else { continue };
+            let Frame::Text(text) = heard.map_err(Unanswered::lost)? else { continue };
             match Message::parse(text.as_bytes()) {
                 Ok(Message::Response { id: RequestId::Number(of), result }) if of == id => return Ok(result),
-                Ok(Message::Error { error, .. }) => return Err(format!("refused: {}", error.message)),
+                Ok(Message::Error { error, .. }) => return Err(Unanswered::Refused(error.message.to_string())),
                 _ => {}
             }
         }
-        Err("the connection was lost before the answer came".to_owned())
+        Err(Unanswered::Lost("the connection was lost before the answer came".to_owned()))
     }
 }
 

@@ -13,8 +13,8 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 
 use super::digests::digest;
 use super::eyes;
-use super::notes::{By, OfCall, OfChannel};
-use super::raw::{Raw, hello};
+use super::notes::{Became, By, OfCall, OfChannel, Status};
+use super::raw::{Raw, Unanswered, hello};
 use super::settling::SETTLES;
 use crate::net::{Endpoint, Stream};
 use crate::protocols::toolcall::state::apply;
@@ -80,10 +80,10 @@ pub(super) async fn live(
     let _ = timeout(Duration::from_secs(1), second.socket.close(None)).await;
 }
 
-async fn open(host: &HostContext, server: &Endpoint, client: &str, channels: Vec<String>) -> Result<Second, String> {
+async fn open(host: &HostContext, server: &Endpoint, client: &str, channels: Vec<String>) -> Result<Second, Unanswered> {
     let mut raw = Raw::open(host, server, LABEL).await?;
     let taken_in = raw.ask(1, method::INITIALIZE, &hello(client, channels)).await?;
-    let taken_in = read(Some(&taken_in)).map_err(|error: serde_json::Error| error.to_string())?;
+    let taken_in = read(Some(&taken_in)).map_err(Unanswered::lost)?;
     Ok(Second::new(raw.socket, host.record.clone(), taken_in))
 }
 
@@ -119,7 +119,7 @@ impl Second {
 
     fn gone(&mut self, channel: &str) {
         if self.copies.remove(channel).is_some() {
-            OfChannel::Settles { second: true, digest: "" }.note(&self.record, channel);
+            OfChannel::Settles { second: true, digest: String::new() }.note(&self.record, channel);
         }
     }
 
@@ -133,8 +133,8 @@ impl Second {
         let before = statuses(&copy.state);
         apply(&mut copy.state, &envelope.action);
         for (turn, call, status) in statuses(&copy.state).into_iter().filter(|known| !before.contains(known)) {
-            let what = format!("is {status}");
-            OfCall { by: By::Second, call: &call, what: &what }.note(&self.record, &crate::history::Stream::from(turn.as_str()));
+            let turn = crate::history::Stream::from(turn.as_str());
+            OfCall { by: By::Second, call, what: Became::Is(status) }.note(&self.record, &turn);
         }
         (copy.as_of, copy.is_stirred) = (envelope.server_seq, true);
         self.settles = Some(Instant::now() + SETTLES);
@@ -144,13 +144,13 @@ impl Second {
         self.settles = None;
         for (channel, copy) in self.copies.iter_mut().filter(|(_, copy)| copy.is_stirred) {
             copy.is_stirred = false;
-            OfChannel::Settles { second: true, digest: &digest(&copy.state) }.note(&self.record, channel);
+            OfChannel::Settles { second: true, digest: digest(&copy.state) }.note(&self.record, channel);
         }
     }
 }
 
 /// How the calls are that are under way in a channel.
-fn statuses(state: &SnapshotState) -> Vec<(String, String, &'static str)> {
+fn statuses(state: &SnapshotState) -> Vec<(String, String, Status)> {
     match state {
         SnapshotState::Chat(chat) => eyes::statuses(chat),
         _ => Vec::new(),

@@ -34,7 +34,7 @@ pub(super) async fn observe(census: Census, channels: Vec<String>, record: Recor
                 for channel in &channels {
                     // What is not in memory is as it was kept.
                     if let Some(state) = census.state(channel).or_else(|| archive::kept(&disk, channel)) {
-                        OfChannel::Settles { second: false, digest: &digest(&state) }.note(&record, channel);
+                        OfChannel::Settles { second: false, digest: digest(&state) }.note(&record, channel);
                     } else if archive::is_gone(&disk, channel) {
                         OfChannel::Gone.note(&record, channel);
                     }

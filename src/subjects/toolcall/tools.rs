@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Duration, sleep};
 
-use super::notes::{self, By, OfCall};
+use super::notes::{Became, By, OfCall, Work};
 use super::setup::{self, ToolEnds, ToolSetup};
 use crate::history::Stream;
 use crate::net::BoxFuture;
@@ -36,10 +36,10 @@ impl Tool for Scripted {
         let (setup, record) = (self.setup.clone(), self.record.clone());
         Box::pin(async move {
             let mut working = Working { record, run, is_done: false };
-            working.note(notes::BEGINS);
+            working.note(Work::Begins);
             sleep(setup.takes.0).await;
             working.is_done = true;
-            working.note(notes::ENDS);
+            working.note(Work::Ends);
             match setup.ends {
                 ToolEnds::Works => client::done("done"),
                 ToolEnds::Fails => client::failed("it did not work"),
@@ -58,16 +58,16 @@ struct Working {
 }
 
 impl Working {
-    fn note(&self, what: &str) {
+    fn note(&self, work: Work) {
         let turn = Stream::from(self.run.turn.as_str());
-        OfCall { by: By::Tool, call: &self.run.call, what }.note(&self.record, &turn);
+        OfCall { by: By::Tool, call: self.run.call.clone(), what: Became::Works(work) }.note(&self.record, &turn);
     }
 }
 
 impl Drop for Working {
     fn drop(&mut self) {
         if !self.is_done {
-            self.note(notes::STOPPED);
+            self.note(Work::Stopped);
         }
     }
 }

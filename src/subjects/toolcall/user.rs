@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::answers::{self, Did};
 use super::eyes::{Eyes, Waits};
 use super::operations::Operation;
 use super::settling::SETTLES;
 use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
 use super::{archive, claim, limits, second, tables, tools};
-use crate::history::Call;
+use crate::history::{Answer, Call, Data};
 use crate::net::Endpoint;
-use crate::property::GIVEN_UP;
 use crate::protocols::toolcall::client::{Client, Config, Failure};
 use crate::protocols::toolcall::wire::StateAction;
 use crate::protocols::toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
@@ -72,7 +72,7 @@ impl Asked {
     }
 
     /// What comes of a call is told when it is known.
-    fn wait(&mut self, call: Call, outcome: impl Future<Output = Result<String, Failure>> + Send + 'static) {
+    fn wait(&mut self, call: Call, outcome: impl Future<Output = Result<Data, Failure>> + Send + 'static) {
         let (record, pending) = (self.record.clone(), self.pending.clone());
         lock(&pending).insert(call);
         self.busy.spawn(async move {
@@ -85,7 +85,7 @@ impl Asked {
     /// The user waits no longer for what was not answered.
     fn give_up(&mut self) {
         self.busy.abort_all();
-        std::mem::take(&mut *lock(&self.pending)).into_iter().for_each(|call| self.record.answered(call, GIVEN_UP));
+        std::mem::take(&mut *lock(&self.pending)).into_iter().for_each(|call| self.record.answered(call, Answer::GivenUp));
     }
 }
 
@@ -225,15 +225,13 @@ impl User {
         match operation {
             Operation::StartTurn { turn } => self.start_turn(call, &turn),
             Operation::CancelTurn { chat } => match self.window.eyes.turn_in(&chat) {
-                Some(turn) => {
-                    self.wait(call, async move { client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".to_owned()) })
-                }
-                None => self.host.record.answered(call, "refused: no turn is under way"),
+                Some(turn) => self.wait(call, async move { client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".into()) }),
+                None => self.host.record.refused(call, "no turn is under way"),
             },
             Operation::Rename {} => {
                 let title = format!("{} {}", self.host.name, call.0);
                 let renamed = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
-                self.wait(call, async move { client.dispatch(SESSION, renamed).await.map(|()| format!("named {title}")) });
+                self.wait(call, async move { client.dispatch(SESSION, renamed).await.map(|()| Did::Named(title).into()) });
             }
             Operation::Watch { chat } => self.watch(call, chat),
             Operation::WatchTwice { chat } => {
@@ -254,20 +252,18 @@ impl User {
             }
             Operation::NewChat {} => {
                 let name = format!("n{}", call.0);
-                self.wait(call, async move { client.create_chat(SESSION, &name).await.map(|()| format!("made {name}")) });
+                self.wait(call, async move { client.create_chat(SESSION, &name).await.map(|()| Did::Made(name).into()) });
             }
             Operation::DisposeChat { chat } => {
                 let params = DisposeChatParams { channel: chat, meta: None };
-                self.wait(
-                    call,
-                    async move { client.request(method::DISPOSE_CHAT, &params).await.map(|_| "disposed of".to_owned()) },
-                );
+                self.wait(call, async move { client.request(method::DISPOSE_CHAT, &params).await.map(|_| "disposed of".into()) });
             }
             Operation::DisposeSession {} => {
                 let params = DisposeSessionParams { channel: SESSION.to_owned(), meta: None };
-                self.wait(call, async move {
-                    client.request(method::DISPOSE_SESSION, &params).await.map(|_| "disposed of".to_owned())
-                });
+                self.wait(
+                    call,
+                    async move { client.request(method::DISPOSE_SESSION, &params).await.map(|_| "disposed of".into()) },
+                );
             }
             Operation::NewSession {} => {
                 let eyes = self.window.eyes.clone();
@@ -282,7 +278,7 @@ impl User {
                 let (close, closed) = oneshot::channel();
                 self.seconds.push(close);
                 let (host, server, channels) = (self.host.clone(), self.server.clone(), self.window.eyes.channels());
-                self.host.record.answered(call, "queued: opening");
+                self.host.record.queued(call, "opening");
                 self.connected.spawn(second::live(host, server, client.id(), channels, closed));
             }
             Operation::CloseSecond {} => match self.seconds.pop() {
@@ -290,7 +286,7 @@ impl User {
                     drop(close);
                     self.host.record.answered(call, "closed");
                 }
-                None => self.host.record.answered(call, "refused: there is none"),
+                None => self.host.record.refused(call, "there is none"),
             },
             Operation::Claim { what } => {
                 let (host, server) = (self.host.clone(), self.server.clone());
@@ -300,12 +296,12 @@ impl User {
             }
             Operation::Forge { chat } => {
                 let forged = self.forged(call, &chat);
-                self.wait(call, async move { client.dispatch(&chat, forged).await.map(|()| FORGED.to_owned()) });
+                self.wait(call, async move { client.dispatch(&chat, forged).await.map(|()| Did::Forged.into()) });
             }
         }
     }
 
-    fn wait(&mut self, call: Call, outcome: impl Future<Output = Result<String, Failure>> + Send + 'static) {
+    fn wait(&mut self, call: Call, outcome: impl Future<Output = Result<Data, Failure>> + Send + 'static) {
         self.window.asked.wait(call, outcome);
     }
 
@@ -326,10 +322,9 @@ impl User {
         let name = records::name(self.host.name.as_str(), turn, *times);
         let chat = setup::turn(&self.host.plan, turn).chat;
         let client = self.window.client.clone();
-        self.wait(
-            call,
-            async move { client.start_turn(&chat, &name, &call.0.to_string()).await.map(|()| format!("began {name}")) },
-        );
+        self.wait(call, async move {
+            client.start_turn(&chat, &name, &call.0.to_string()).await.map(|()| format!("began {name}").into())
+        });
     }
 
     fn watch(&mut self, call: Call, chat: String) {
@@ -353,7 +348,7 @@ impl User {
 }
 
 /// What the eyes ask for is known, or not looked at. Who looks at the session takes part in it.
-async fn see(client: &Client, eyes: &Eyes, channel: &str, call: Call) -> Result<String, Failure> {
+async fn see(client: &Client, eyes: &Eyes, channel: &str, call: Call) -> Result<Data, Failure> {
     let known = client.subscribe(channel).await;
     eyes.answered(channel);
     if known.is_err() {
@@ -363,19 +358,13 @@ async fn see(client: &Client, eyes: &Eyes, channel: &str, call: Call) -> Result<
     if channel == SESSION {
         client.join(channel).await?;
     }
-    Ok(format!("sees {channel}"))
+    Ok(format!("sees {channel}").into())
 }
 
-/// What comes of a forgery that counts.
-pub(super) const FORGED: &str = "forged";
-
 /// A refusal is an answer: the protocol owes it.
-fn tell(record: &Recorder, call: Call, outcome: Result<String, Failure>) {
-    use Failure::{Full, Gone, Refused, Rejected, Unsubscribed};
-    match outcome {
-        Ok(result) => record.answered(call, result),
-        Err(failure @ (Rejected(_) | Refused { .. })) => record.answered(call, failure.to_string()),
-        Err(failure @ (Gone | Full | Unsubscribed)) => record.answered(call, format!("refused: {failure}")),
-        Err(failure) => record.failed(call, failure.to_string()),
+fn tell(record: &Recorder, call: Call, outcome: Result<Data, Failure>) {
+    match outcome.map(Answer::Done).or_else(answers::refusal) {
+        Ok(answer) => record.answered(call, answer),
+        Err(reason) => record.failed(call, reason),
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::PIPE;
 use super::calls::Lines;
 use super::script::Print;
-use crate::history::Stream;
+use crate::history::{Outcome, Stream};
 use crate::process::{Stdio, Streams};
 use crate::subject::Recorder;
 
@@ -144,7 +144,7 @@ impl Pen<'_> {
     /// Puts it down; the last one closes the pipe. The truth is written before the reader can see it.
     pub(super) fn close(self) {
         let Some(pipe) = Arc::into_inner(self.to) else { return };
-        self.record.ended(&self.stream, "closed");
+        self.record.ended(&self.stream, Outcome::Closed);
         drop(pipe);
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::history::Digest;
 use crate::history::content::PADDING;
+use crate::history::{Digest, Outcome};
 use crate::process::Exit;
 
 /// What a process does: it prints, and reads, and when it has printed everything, it ends.
@@ -95,9 +95,9 @@ impl Print {
 }
 
 /// How the history tells of an end: `exit 7`, `signal 9`.
-pub(super) fn outcome(exit: Exit) -> String {
+pub(super) fn outcome(exit: Exit) -> Outcome {
     match exit {
-        Exit::Code(code) => format!("exit {code}"),
-        Exit::Signal(number) => format!("signal {number}"),
+        Exit::Code(code) => Outcome::Exit(code),
+        Exit::Signal(number) => Outcome::Signal(number),
     }
 }

@@ -111,7 +111,7 @@ pub fn broken(subject: &Arc<dyn Erased>, plan: &Plan, history: &History, propert
     let promise = subject.promise(&plan.limits);
     let evidence = Evidence { plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None };
     let property = GENERIC.iter().find(|known| known.name == property).unwrap();
-    (property.check)(&evidence).into_iter().map(|broken| broken.sentence).collect()
+    (property.check)(&evidence).iter().map(crate::report::sentence).collect()
 }
 
 /// What the hosts said, as `client 12: text`, without times if `timed` is false.

@@ -6,10 +6,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Trouble, broken, has_puppet, host, judged};
+use super::{Trouble, has_puppet, host, judged};
 use crate::history::{Connection, Event, Nature, Side, Time, What};
-use crate::property::{Broken, Evidence};
+use crate::property::violation::{fields, kinds};
+use crate::property::{About, Evidence, Fields, Violation};
 use crate::schedule::{Fault, FieldValue};
+
+kinds! {
+    pub(super) LOST_BY_ITS_OWN_END;
+    NOT_OVER = "not-over": "{subject} was given up for lost, and was not over {moment}";
+}
+
+kinds! {
+    pub(super) RENOUNCED_IS_OVER;
+    SENT = "sent": "{method} was sent over {subject}, which the server had called closed at {since} {moment}";
+}
+
+kinds! {
+    pub(super) NO_STEALING;
+    STOLEN = "stolen": "{subject} was attached to the session of connection {robbed}, which was attached still {moment}";
+}
+
+kinds! {
+    pub(super) CATCHES_UP_AT_ONCE;
+    ONE_BY_ONE = "one-by-one": "{processes} processes caught up one after the other, from {since} on, though nothing was in their way {moment}";
+}
+
+kinds! {
+    pub(super) KEPT_WHILE_HEALTHY;
+    NOT_SILENT = "not-silent": "{milestone}: a peer was called silent that could be heard all the time {moment}";
+}
+
+kinds! {
+    pub(super) ATTEMPTS_ARE_ANSWERED;
+    GIVEN_UP = "given-up": "an attempt was given up that nothing kept from being answered {moment}";
+}
+
+kinds! {
+    pub(super) ATTACHED_ARE_HEARD;
+    UNHEARD = "unheard": "{subject} was attached at {attached}, and its client did not hear of it";
+}
+
+kinds! {
+    pub(super) ANSWERS_COUNT;
+    CUT_OFF = "cut-off": "request {request} of {subject} was answered, and counts as cut off {moment}";
+}
 
 /// Why a client gives up a connection that lives.
 const LIVES: [&str; 2] = ["the server calls it closed", "the server sent what is no message"];
@@ -33,13 +74,18 @@ impl<'a> Told<'a> {
     }
 }
 
+/// The connection that an event tells of.
+fn conn_of(told: &Told<'_>) -> About {
+    About::Named(format!("connection {}", told.conn))
+}
+
 /// The connection that product code knows by this number, from 1; 0 is none.
 fn connection<'a>(evidence: &Evidence<'a>, number: u64) -> Option<&'a Connection> {
     evidence.history.conns.get(usize::try_from(number).ok()?.checked_sub(1)?)
 }
 
 /// An installed connection is given up when it is over, or when the server says so; never for what became of another one.
-pub(super) fn lost_by_its_own_end(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn lost_by_its_own_end(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut over = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
@@ -48,15 +94,14 @@ pub(super) fn lost_by_its_own_end(evidence: &Evidence<'_>) -> Vec<Broken> {
         }
         let Some(told) = Told::of(event).filter(|told| told.name == "exec.client.lost") else { continue };
         if !told.gives_up_the_living() && !over.contains(&told.conn) {
-            let sentence = format!("connection {} was given up for lost, and was not over (at {})", told.conn, event.at);
-            found.push(broken("lost_by_its_own_end", event.at, None, sentence));
+            found.push(Violation::new("lost_by_its_own_end", conn_of(&told), event.at, &NOT_OVER, Fields::default()));
         }
     }
     found
 }
 
 /// What the server says to be closed, on any request, is the end of that connection: the next request waits for another one.
-pub(super) fn renounced_is_over(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn renounced_is_over(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut renounced: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
@@ -65,11 +110,8 @@ pub(super) fn renounced_is_over(evidence: &Evidence<'_>) -> Vec<Broken> {
             ("exec.client.renounced", None) => drop(renounced.insert(told.conn, event.at)),
             ("exec.client.sent", Some(since)) => {
                 let method = FieldValue::text(told.fields, "method").unwrap_or_default();
-                let sentence = format!(
-                    "{method} was sent over connection {}, which the server had called closed at {since} (at {})",
-                    told.conn, event.at
-                );
-                found.push(broken("renounced_is_over", event.at, None, sentence));
+                let data = fields! { method, since };
+                found.push(Violation::new("renounced_is_over", conn_of(&told), event.at, &SENT, data));
             }
             _ => {}
         }
@@ -89,7 +131,7 @@ struct Sessions<'a> {
 }
 
 /// A session is taken from nobody. Which one a resume names is known: the one that its client was last told of.
-pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -108,11 +150,8 @@ pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Broken> {
             "exec.server.attached" => {
                 let own = sessions.of.entry(client).or_default();
                 if let Some(robbed) = own.iter().find(|conn| !sessions.detached.contains(*conn)) {
-                    let sentence = format!(
-                        "connection {} was attached to the session of connection {robbed}, which was attached still (at {})",
-                        told.conn, event.at
-                    );
-                    found.push(broken("no_stealing", event.at, None, sentence));
+                    let data = fields! { robbed: *robbed };
+                    found.push(Violation::new("no_stealing", conn_of(&told), event.at, &STOLEN, data));
                 }
                 own.insert(told.conn);
             }
@@ -128,7 +167,7 @@ pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Broken> {
 
 /// A catch-up of several processes takes no longer than that of one. Judged are connections since whose opening nothing was wrong, and
 /// little was printed: then each process has one read, and its answer comes at once.
-pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -152,11 +191,8 @@ pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
                     && calm
                     && event.at > *since + enough
                 {
-                    let sentence = format!(
-                        "{processes} processes caught up one after the other, from {since} on, though nothing was in their way (at {})",
-                        event.at
-                    );
-                    found.push(broken("catches_up_at_once", event.at, None, sentence));
+                    let data = fields! { processes: *processes, since };
+                    found.push(Violation::new("catches_up_at_once", event.host.as_ref(), event.at, &ONE_BY_ONE, data));
                 }
             }
             _ => {}
@@ -167,7 +203,7 @@ pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Broken> {
 }
 
 /// A peer counts as silent only where something kept it from being heard: a fault, the death of a host, a puppet.
-pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -179,8 +215,8 @@ pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Broken> {
         let What::Milestone { name: name @ ("exec.client.lost" | "exec.server.silent"), fields } = &event.what else { continue };
         let silent = *name == "exec.server.silent" || FieldValue::text(fields, "why") == Some("silent");
         if silent && trouble.in_force == 0 && trouble.last.is_none_or(|at| at + grace < event.at) {
-            let sentence = format!("{name}: a peer was called silent that could be heard all the time (at {})", event.at);
-            found.push(broken("kept_while_healthy", event.at, None, sentence));
+            let data = fields! { milestone: *name };
+            found.push(Violation::new("kept_while_healthy", event.host.as_ref(), event.at, &NOT_SILENT, data));
         }
     }
     found.truncate(5);
@@ -193,7 +229,7 @@ pub(super) const LITTLE: usize = 32 << 10;
 /// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
 /// enough for whatever it was waiting for. Judged are attempts during which nothing was wrong but that tasks were held: what died leaves
 /// nobody to answer, and what was late goes on being late when its fault is over.
-pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -222,8 +258,8 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
                 let unanswered = FieldValue::text(fields, "why") == Some("given up");
                 let calm = trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
                 if was_unharmed && unanswered && calm && trouble.printed <= LITTLE {
-                    let sentence = format!("an attempt was given up that nothing kept from being answered (at {})", event.at);
-                    found.push(broken("attempts_are_answered", event.at, None, sentence));
+                    let (host, data) = (event.host.as_ref(), Fields::default());
+                    found.push(Violation::new("attempts_are_answered", host, event.at, &GIVEN_UP, data));
                 }
             }
             _ => {}
@@ -235,7 +271,7 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Broken> {
 
 /// The answer of a server that has attached a connection is heard there, whatever else came before it and whatever happens later. Judged
 /// are connections on which nothing was wrong for as long as the answer takes, and on which little can stand before it.
-pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -248,8 +284,8 @@ pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Broken> {
         unheard.retain(|conn, attached| {
             let late = *attached + enough < event.at;
             if late && trouble.printed <= LITTLE && !is_over(*conn, *attached + enough) {
-                let sentence = format!("connection {conn} was attached at {attached}, and its client did not hear of it");
-                found.push(broken("attached_are_heard", *attached + enough, None, sentence));
+                let (subject, at) = (About::Named(format!("connection {conn}")), *attached + enough);
+                found.push(Violation::new("attached_are_heard", subject, at, &UNHEARD, fields! { attached: *attached }));
             }
             !late
         });
@@ -270,7 +306,7 @@ pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Broken> {
 
 /// What was read of a connection before its end has happened: no call counts as cut off whose answer was there. A puppet may answer
 /// what was not asked yet.
-pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
@@ -285,9 +321,8 @@ pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Broken> {
             // What stands behind the word that ended it does not count any more.
             ("exec.client.lost", _) if told.gives_up_the_living() => drop(heard.remove(&told.conn)),
             ("exec.client.cut-off", Some(id)) if heard.get(&told.conn).is_some_and(|heard| heard.contains(id)) => {
-                let sentence =
-                    format!("request {id} of connection {} was answered, and counts as cut off (at {})", told.conn, event.at);
-                found.push(broken("answers_count", event.at, None, sentence));
+                let data = fields! { request: id.to_string() };
+                found.push(Violation::new("answers_count", conn_of(&told), event.at, &CUT_OFF, data));
             }
             _ => {}
         }
@@ -336,12 +371,12 @@ mod tests {
         told("exec.client.initialized", conn, ("generation", FieldValue::Number(1)))
     }
 
-    fn judge(check: fn(&Evidence<'_>) -> Vec<Broken>, entries: impl IntoIterator<Item = What>) -> Vec<String> {
+    fn judge(check: fn(&Evidence<'_>) -> Vec<Violation>, entries: impl IntoIterator<Item = What>) -> Vec<String> {
         judge_events(check, entries.into_iter().map(|what| Event { at: Time(5), host: None, what }).collect())
     }
 
     /// Four connections were opened at 0.9 s.
-    fn judge_events(check: fn(&Evidence<'_>) -> Vec<Broken>, events: Vec<Event>) -> Vec<String> {
+    fn judge_events(check: fn(&Evidence<'_>) -> Vec<Violation>, events: Vec<Event>) -> Vec<String> {
         let conn = |n| Connection {
             name: format!("client#{n}"),
             client: "client".into(),
@@ -354,7 +389,7 @@ mod tests {
         let (plan, promise) = (Plan::new("exec"), Promise::default());
         let servers = &["server"];
         let evidence = Evidence { plan: &plan, history: &history, promise: &promise, milestones: &[], servers, twin: None };
-        check(&evidence).into_iter().map(|broken| broken.sentence).collect()
+        check(&evidence).iter().map(crate::report::sentence).collect()
     }
 
     #[test]

@@ -3,11 +3,29 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{broken, has_puppet, host, judged};
-use crate::history::{Call, Ending, Event, Stream, Time, What};
-use crate::property::{Broken, Evidence};
+use super::{has_puppet, host, judged};
+use crate::history::{Call, Data, Ending, Event, Stream, Time, What};
+use crate::property::violation::{fields, kinds};
+use crate::property::{About, Evidence, Fields, Kind, Violation};
 use crate::protocols::exec::client::Failure;
 use crate::schedule::{Fault, Host};
+use crate::subjects::exec::answers::Failed;
+
+kinds! {
+    pub(super) HTTP_FAILS_TRULY;
+    NOTHING_MISSING = "nothing-missing": "{subject:}it failed for a missing piece, and the server had left none out {moment}";
+    NOTHING_LOST = "nothing-lost": "{subject:}it failed with a lost connection, and none that could have carried it was over since it was asked for {moment}";
+}
+
+kinds! {
+    pub(super) HTTP_ENDS_WITH_ITS_CONNECTION;
+    STILL_THERE = "still-there": "{subject} is still there, though every connection that it can be for was over at {over}";
+}
+
+kinds! {
+    pub(super) RESPONSE_BEFORE_BODY;
+    PIECE_FIRST = "piece-first": "a piece of an HTTP body came before the answer that it belongs to (at {at})";
+}
 
 /// A request of a user's.
 struct Asked<'a> {
@@ -17,7 +35,7 @@ struct Asked<'a> {
 
 /// A request or a body fails as lost only where a generation of its client was over between its asking and its failing: what had
 /// not gone out has lost nothing. And an honest server leaves no piece out.
-pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
@@ -32,12 +50,12 @@ pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
             What::Opened { stream, call } => drop(opened.insert(stream, *call)),
             What::Failed { call, reason } => {
                 let wrong = asked.get(call).and_then(|asked| untrue(evidence, asked, event.at, reason));
-                found.extend(wrong.map(|wrong| told(event.at, None, format!("{call}: {wrong}"))));
+                found.extend(wrong.map(|kind| told(*call, event.at, kind)));
             }
             What::StreamEnded { stream, ending: Ending::Failed { reason } } => {
                 let asked = opened.get(stream).and_then(|call| asked.get(call));
                 let wrong = asked.and_then(|asked| untrue(evidence, asked, event.at, reason));
-                found.extend(wrong.map(|wrong| told(event.at, Some(stream), format!("{stream}: {wrong}"))));
+                found.extend(wrong.map(|kind| told(stream, event.at, kind)));
             }
             _ => {}
         }
@@ -45,19 +63,19 @@ pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
-fn told(at: Time, stream: Option<&Stream>, sentence: String) -> Broken {
-    broken("http_fails_truly", at, stream, format!("{sentence} (at {at})"))
+fn told(subject: impl Into<About>, at: Time, kind: &'static Kind) -> Violation {
+    Violation::new("http_fails_truly", subject, at, kind, Fields::default())
 }
 
 /// What is not true of a reason.
-fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &str) -> Option<String> {
-    let is = |failure: Failure| reason == failure.to_string();
+fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &Data) -> Option<&'static Kind> {
+    let is = |failure: Failure| Failed::is(reason, &failure);
     let own = evidence.history.conns.iter().filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
     let mut overs = own.filter_map(|conn| conn.over.0);
     if is(Failure::BodyGap) {
-        Some("it failed for a missing piece, and the server had left none out".to_owned())
+        Some(&NOTHING_MISSING)
     } else if is(Failure::ConnectionLost) && !overs.any(|over| (asked.at..=at).contains(&over)) {
-        Some("it failed with a lost connection, and none that could have carried it was over since it was asked for".to_owned())
+        Some(&NOTHING_LOST)
     } else {
         None
     }
@@ -68,7 +86,7 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What a server opens to the outside world is for a request of one of its connections, and ends with that. Which one, is not said;
 /// but when all are over that were there when it was opened, its own is.
-pub(super) fn end_with_their_connection(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn end_with_their_connection(evidence: &Evidence<'_>) -> Vec<Violation> {
     let (conns, until) = (&evidence.history.conns, Time::from(evidence.plan.horizon));
     // A task that is held lets nothing go; a host that died has nothing.
     let stands_still = |event: &&Event| match &event.what {
@@ -85,20 +103,18 @@ pub(super) fn end_with_their_connection(evidence: &Evidence<'_>) -> Vec<Broken> 
         let bound = over + AT_ONCE;
         let is_late = upstream.over.0.is_none_or(|end| end > bound) && bound < still.min(until);
         is_late.then(|| {
-            let name = &upstream.name;
-            let sentence = format!("{name} is still there, though every connection that it can be for was over at {over}");
-            broken("http_ends_with_its_connection", bound, None, sentence)
+            let subject = upstream.name.as_str();
+            Violation::new("http_ends_with_its_connection", subject, bound, &STILL_THERE, fields! { over })
         })
     });
     late.take(5).collect()
 }
 
 /// The client tells of a piece that came before the answer: an honest server sends none.
-pub(super) fn response_before_body(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn response_before_body(evidence: &Evidence<'_>) -> Vec<Violation> {
     let early = judged(evidence).filter(|event| matches!(event.what, What::Milestone { name: "exec.client.body-early", .. }));
-    let early = early.filter(|_| !has_puppet(evidence)).map(|event| {
-        let sentence = format!("a piece of an HTTP body came before the answer that it belongs to (at {})", event.at);
-        broken("response_before_body", event.at, None, sentence)
-    });
+    let early = early
+        .filter(|_| !has_puppet(evidence))
+        .map(|event| Violation::new("response_before_body", event.host.as_ref(), event.at, &PIECE_FIRST, Fields::default()));
     early.take(5).collect()
 }

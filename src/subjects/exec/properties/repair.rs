@@ -6,13 +6,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{broken, host, judged};
-use crate::history::{Call, Ending, Event, Time, What};
-use crate::property::{Broken, Evidence, GIVEN_UP};
+use super::{host, judged};
+use crate::history::{Answer, Call, Ending, Event, Time, What};
+use crate::property::violation::{fields, kinds};
+use crate::property::{About, Evidence, Violation};
 use crate::protocols::exec::client::Failure;
 use crate::protocols::exec::limits::ClientLimits;
 use crate::schedule::FieldValue;
+use crate::subjects::exec::answers::Failed;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
+
+kinds! {
+    pub(super) REFUSALS_PASS;
+    PASSES = "passes": "{subject:}it failed after {times} refusals that pass ({why}; at {at})";
+}
+
+kinds! {
+    pub(super) PROCESSES_FAIL_TRULY;
+    NOT_TRUE = "not-true": "{subject:}it failed ({why}), and that is not true {moment}";
+    HAS_ROOM = "has-room": "{subject:}it failed ({reason}), and all that was printed has room {moment}";
+}
+
+kinds! {
+    pub(super) HOLES_ARE_ASKED_FOR;
+    HELD_BACK = "held-back": "{subject:}it has held events back since {since}, and does not ask for what is missing";
+}
+
+kinds! {
+    pub(super) WRITE_IDS_ARE_OWN;
+    USED = "used": "{subject:}it writes under the id {id}, which {owner} has used {moment}";
+}
 
 /// The begin of the reasons for which a process fails whose read was refused.
 const REFUSED: &str = "the server refused: ";
@@ -27,7 +50,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 const REPAIRS: [&str; 3] = ["exec.client.live-gap", "exec.client.reorder-overflow", "exec.client.process-failed"];
 
 /// A refused read ends its process only where it was refused for good, or more often than it is repeated.
-pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Violation> {
     let retries = u64::from(limits(evidence).read_retries);
     let mut refused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     let mut found = Vec::new();
@@ -41,8 +64,7 @@ pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
                 let times = refused.remove(&key).unwrap_or_default();
                 let why = FieldValue::text(fields, "why").and_then(|why| why.strip_prefix(REFUSED));
                 if let Some(why) = why.filter(|why| times <= retries && !FOR_GOOD.iter().any(|word| why.contains(word))) {
-                    let sentence = format!("{process}: it failed after {times} refusals that pass ({why}; at {})", event.at);
-                    found.push(broken("refusals_pass", event.at, None, sentence));
+                    found.push(Violation::new("refusals_pass", process, event.at, &PASSES, fields! { times, why }));
                 }
             }
             _ => {}
@@ -53,7 +75,7 @@ pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Broken> {
 
 /// A process fails for a reason that is true: an honest server does not contradict itself, nothing is missing where there was room for
 /// all that was printed, and a subscriber is too slow only for more than is kept for it.
-pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -69,15 +91,13 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
                 };
                 let had_room = !retention.is_exceeded(items as u64, bytes as u64);
                 if why == Failure::Contradiction.to_string() || why.starts_with("gap: ") && had_room {
-                    let sentence = format!("{process}: it failed ({why}), and that is not true (at {})", event.at);
-                    found.push(broken("processes_fail_truly", event.at, None, sentence));
+                    found.push(Violation::new("processes_fail_truly", process, event.at, &NOT_TRUE, fields! { why }));
                 }
             }
             What::StreamEnded { stream, ending: Ending::Failed { reason } }
-                if *reason == Failure::Lagged.to_string() && items < kept.log_events && bytes < kept.log_bytes =>
+                if Failed::is(reason, &Failure::Lagged) && items < kept.log_events && bytes < kept.log_bytes =>
             {
-                let sentence = format!("{stream}: it failed ({reason}), and all that was printed has room (at {})", event.at);
-                found.push(broken("processes_fail_truly", event.at, Some(stream), sentence));
+                found.push(Violation::new("processes_fail_truly", stream, event.at, &HAS_ROOM, fields! { reason }));
             }
             _ => {}
         }
@@ -89,7 +109,7 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Broken> {
 /// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
 /// asks by itself, and while a start is in flight: it may be about an older process of that id, and the start be refused; nor what its user
 /// may have given up, then or at the end of the last call on it. Where there was no room for all of it, it is asked for in that moment.
-pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Violation> {
     let wait = limits(evidence).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut starting: BTreeMap<Call, &str> = BTreeMap::new();
@@ -99,8 +119,8 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     let late = |since: Time, at: Time| at > since + wait + MOMENT;
     let mut tell = |host: &str, since: Time| {
-        let sentence = format!("{host}: it has held events back since {since}, and does not ask for what is missing");
-        found.push(broken("holes_are_asked_for", since, None, sentence));
+        let subject = About::Host(host.into());
+        found.push(Violation::new("holes_are_asked_for", subject, since, &HELD_BACK, fields! { since }));
     };
     for event in judged(evidence) {
         let host = host(event);
@@ -124,7 +144,7 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Broken> {
             }
             What::Asked { call, operation, .. } if operation.verb == "start" => drop(starting.insert(*call, host)),
             // Its user does not wait for it, but its client does.
-            What::Answered { result, .. } if result == GIVEN_UP => {}
+            What::Answered { answer: Answer::GivenUp, .. } => {}
             What::Opened { call, .. } | What::Answered { call, .. } | What::Failed { call, .. } => drop(starting.remove(call)),
             What::Gauge { name: "held-back-events", .. }
                 if connected.contains(host)
@@ -178,7 +198,7 @@ impl<'a> Dropped<'a> {
 }
 
 /// The id of a write is that of one client, in one of its lives: servers take a second write of an id for a repetition.
-pub(super) fn write_ids_are_own(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn write_ids_are_own(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut lives: BTreeMap<&str, u32> = BTreeMap::new();
     let mut owners: BTreeMap<&str, (&str, u32)> = BTreeMap::new();
     let mut found = Vec::new();
@@ -191,8 +211,8 @@ pub(super) fn write_ids_are_own(evidence: &Evidence<'_>) -> Vec<Broken> {
                 let own = (host, lives.get(host).copied().unwrap_or_default());
                 let owner = *owners.entry(id).or_insert(own);
                 if owner != own {
-                    let sentence = format!("{host}: it writes under the id {id}, which {} has used (at {})", owner.0, event.at);
-                    found.push(broken("write_ids_are_own", event.at, None, sentence));
+                    let (subject, data) = (About::Host(host.into()), fields! { id, owner: owner.0 });
+                    found.push(Violation::new("write_ids_are_own", subject, event.at, &USED, data));
                 }
             }
             _ => {}

@@ -12,15 +12,44 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::generations::LITTLE;
-use super::{Trouble, broken, follow, has_puppet, host, judged};
-use crate::history::{Call, Ending, Event, Time, What};
+use super::{Trouble, has_puppet, host, judged};
+use crate::history::{Answer, Call, Ending, Event, Outcome, Time, What};
 use crate::property::path::NEVER;
-use crate::property::{Broken, Evidence, GIVEN_UP, Promise};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Evidence, Fields, Phrase, Promise, Violation};
 use crate::schedule::units::read_size;
 use crate::schedule::{FieldValue, Operation};
+use crate::subjects::exec::answers::{Failed, Read, Seen};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
-use crate::subjects::exec::reading;
 use crate::world::process::TABLE;
+
+kinds! {
+    pub(super) READS_WAIT;
+    TOO_EARLY = "too-early": "{subject:}it was answered before its wait was over, with nothing new ({answer}; at {at})";
+    AFTER_ITS_EVENT = "after-its-event": "{subject:}it was answered at {at} only, though its user was told at {told}";
+    TOO_LATE = "too-late": "{subject:}it was answered at {at} only, though there had been something new since {due}";
+}
+
+kinds! {
+    pub(super) CLOSED_ARE_KEPT;
+    FORGOTTEN = "forgotten": "{subject:}it had closed, and was forgotten while {attached} {moment}";
+}
+
+// A part of that sentence: who was attached.
+kinds! {
+    ATTACHED_SINCE = "since": "its user had been attached since {since}";
+    NOBODY = "nobody": "nobody was attached";
+}
+
+kinds! {
+    pub(super) IDS_ARE_OWN;
+    FOREIGN = "foreign": "{subject:}its user had no process of this id ({answer}; at {at})";
+}
+
+kinds! {
+    pub(super) ENDS_AS_IT_WANTS;
+    KILLED = "killed": "{subject:}it ended with {outcome}, and nobody had it ended {moment}";
+}
 
 /// Who asked for what, and when.
 #[derive(Clone, Copy)]
@@ -109,7 +138,7 @@ impl<'a> Known<'a> {
                 self.first.entry(promise.whole(stream)).or_insert(event.at);
             }
             What::Delivered { stream, .. } => self.told.entry(promise.whole(stream)).or_default().push(event.at),
-            What::Saw { stream, what } if what.starts_with(follow::EXIT_AT) => {
+            What::Saw { stream, saw } if matches!(saw.downcast_ref(), Some(Seen::ExitAt(_))) => {
                 self.told.entry(promise.whole(stream)).or_default().push(event.at);
             }
             What::Milestone { name: "exec.client.connected", .. } => drop(self.connected.insert(host(event), event.at)),
@@ -143,7 +172,7 @@ impl<'a> Known<'a> {
     }
 }
 
-pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
@@ -156,16 +185,15 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         known.learn(event, promise);
-        let What::Answered { call, result } = &event.what else { continue };
+        let What::Answered { call, answer } = &event.what else { continue };
         let Some(read) = known.asked.get(call).filter(|asked| asked.verb() == "read" && !asked.wait().is_zero()) else {
             continue;
         };
-        let (after, result) = reading::answer(result);
-        let after = after.unwrap_or_else(|| read.after());
-        if event.at < read.at + read.wait() && says_nothing_new(result, after) {
-            let sentence =
-                format!("{call}: it was answered before its wait was over, with nothing new ({result}; at {})", event.at);
-            found.push(broken("reads_wait", event.at, None, sentence));
+        let told = answer.done::<Read>();
+        let after = told.and_then(|told| told.after).unwrap_or_else(|| read.after());
+        if let Some(told) = told.filter(|told| event.at < read.at + read.wait() && told.says_nothing_new(after)) {
+            let data = fields! { answer: told.alone().to_string() };
+            found.push(Violation::new("reads_wait", *call, event.at, &TOO_EARLY, data));
         }
         if known.trouble.in_force > 0 {
             continue;
@@ -175,8 +203,7 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
         if let Some((told, connected)) = known.told(read, after).zip(connected) {
             let since = told.max(calm).max(connected);
             if event.at > since + together && known.is_little(read.host, since) {
-                let sentence = format!("{call}: it was answered at {} only, though its user was told at {told}", event.at);
-                found.push(broken("reads_wait", event.at, None, sentence));
+                found.push(Violation::new("reads_wait", *call, event.at, &AFTER_ITS_EVENT, fields! { told }));
                 continue;
             }
         }
@@ -186,21 +213,13 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Broken> {
         let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));
         let soon = since.filter(|since| known.is_little(read.host, *since)).map_or(NEVER, |since| since + crosses);
         if event.at > soon.min(due.max(calm) + recovers) {
-            let sentence =
-                format!("{call}: it was answered at {} only, though there had been something new since {due}", event.at);
-            found.push(broken("reads_wait", event.at, None, sentence));
+            found.push(Violation::new("reads_wait", *call, event.at, &TOO_LATE, fields! { due }));
         }
     }
     found
 }
 
-/// Whether an answer (`nothing, next 9`) tells of no event after this one.
-fn says_nothing_new(result: &str, after: u64) -> bool {
-    let next = result.strip_prefix("nothing, next ").and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
-    next.is_some_and(|next| next <= after + 1) && !result.ends_with("closed")
-}
-
-pub(super) fn closed_are_kept(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn closed_are_kept(evidence: &Evidence<'_>) -> Vec<Violation> {
     let kept = server_limits(&evidence.plan.limits.over(LIMITS)).closed_retention;
     let mut attached: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
@@ -211,13 +230,12 @@ pub(super) fn closed_are_kept(evidence: &Evidence<'_>) -> Vec<Broken> {
             "exec.server.attach.unlocked" => drop(attached.insert(conn, event.at)),
             "exec.process.forgotten" => {
                 let process = FieldValue::text(fields, "process").unwrap_or_default();
-                let since = match attached.get(&conn) {
+                let attached = match attached.get(&conn) {
                     Some(since) if *since + kept <= event.at => continue,
-                    Some(since) => format!("its user had been attached since {since}"),
-                    None => "nobody was attached".into(),
+                    Some(since) => Phrase::new(&ATTACHED_SINCE, fields! { since }),
+                    None => Phrase::new(&NOBODY, Fields::default()),
                 };
-                let sentence = format!("{process}: it had closed, and was forgotten while {since} (at {})", event.at);
-                found.push(broken("closed_are_kept", event.at, None, sentence));
+                found.push(Violation::new("closed_are_kept", process, event.at, &FORGOTTEN, fields! { attached }));
             }
             _ => {}
         }
@@ -225,25 +243,24 @@ pub(super) fn closed_are_kept(evidence: &Evidence<'_>) -> Vec<Broken> {
     found
 }
 
-pub(super) fn ids_are_own(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn ids_are_own(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence).filter(|_| !has_puppet(evidence)) {
         asked.extend(Asked::of(event));
-        let What::Answered { call, result } = &event.what else { continue };
-        let Some(start) = asked.get(call).filter(|asked| asked.verb() == "start" && result.contains(" is taken")) else {
+        let What::Answered { call, answer } = &event.what else { continue };
+        let Some(start) = asked.get(call).filter(|asked| asked.verb() == "start" && Failed::is_taken(answer)) else {
             continue;
         };
         let mut earlier = asked.range(..*call).map(|(_, earlier)| earlier);
         if !earlier.any(|earlier| earlier.verb() == "start" && earlier.is_about_the_process_of(start)) {
-            let sentence = format!("{call}: its user had no process of this id ({result}; at {})", event.at);
-            found.push(broken("ids_are_own", event.at, None, sentence));
+            found.push(Violation::new("ids_are_own", *call, event.at, &FOREIGN, fields! { answer }));
         }
     }
     found
 }
 
-pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
+pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
@@ -261,15 +278,15 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
         match &event.what {
             What::Effect { call, target } => drop(starts.insert(target, *call)),
             What::Failed { call, .. } => unwanted.push(*call),
-            What::Answered { call, result } if result.starts_with("refused: gap") => refused.push(*call),
-            What::Answered { call, result } if result == GIVEN_UP || result.starts_with("refused") => unwanted.push(*call),
+            What::Answered { call, answer: Answer::Refused(why) } if Failed::is_gap(why) => refused.push(*call),
+            What::Answered { call, answer: Answer::Refused(_) | Answer::GivenUp } => unwanted.push(*call),
             // Its user may not have looked yet: a client ends what it has failed.
             What::Milestone { name: "exec.client.start-ambiguous" | "exec.client.process-failed", fields } => {
                 ended.extend(FieldValue::text(fields, "process").map(|process| (host(event), process)));
             }
             // With a server or a session die its processes.
             What::Died { .. } | What::Milestone { name: "exec.server.expired", .. } => return Vec::new(),
-            What::Ended { stream, outcome } if outcome.starts_with("signal") => {
+            What::Ended { stream, outcome } if matches!(outcome.downcast_ref(), Some(Outcome::Signal(_))) => {
                 let Some(call) = starts.get(&*stream.0) else { continue };
                 let Some(start) = asked.get(call).filter(|start| !wants_a_signal(evidence, start)) else { continue };
                 let mut ends = asked.values().filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
@@ -281,8 +298,7 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Broken> {
                 let is_unwanted = unwanted.iter().any(|other| other == call || asked.get(other).is_some_and(of_its_name))
                     || start.process().is_some_and(|process| ended.contains(&(start.host, process)));
                 if !is_asked_for && !is_told && !is_unwanted && !failed.contains(&&*stream.0) {
-                    let sentence = format!("{stream}: it ended with {outcome}, and nobody had it ended (at {})", event.at);
-                    return vec![broken("ends_as_it_wants", event.at, Some(stream), sentence)];
+                    return vec![Violation::new("ends_as_it_wants", stream, event.at, &KILLED, fields! { outcome })];
                 }
             }
             _ => {}

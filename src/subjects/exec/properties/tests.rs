@@ -6,10 +6,13 @@ use super::generations::{attempts_are_answered, kept_while_healthy};
 use super::http::end_with_their_connection;
 use super::repair::{holes_are_asked_for, processes_fail_truly, refusals_pass, write_ids_are_own};
 use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
-use crate::history::{Call, Class, What};
+use crate::history::{Answer, Call, Class, Data, Outcome, What};
 use crate::property::told::{Told, history};
-use crate::property::{Broken, Evidence, GIVEN_UP};
+use crate::property::{Evidence, Violation};
+use crate::protocols::exec::client::Failure;
+use crate::report::sentence;
 use crate::schedule::FieldValue;
+use crate::subjects::exec::answers::{Failed, Read};
 
 /// Detection twice, recovery, an attempt and 1 s, under the promise of these runs.
 const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
@@ -28,15 +31,34 @@ fn read(told: Told, ms: u64, after: u64) -> Told {
     told.asked_as(2, ms, Class::Durable, "read", &json!({ "process": "p1", "after": after, "wait": "2m" }).to_string())
 }
 
+/// An answer with these chunks, and nothing behind them.
+fn chunks(first: u64, last: u64) -> Read {
+    Read { chunks: Some((first, last)), next: last + 1, ..Read::default() }
+}
+
+/// An answer with nothing in it.
+fn nothing(next: u64) -> Read {
+    Read { next, ..Read::default() }
+}
+
+/// The answer to a read after an event that its user was told of.
+fn after(event: u64, read: Read) -> Read {
+    Read { after: Some(event), ..read }
+}
+
+fn gap() -> Failed {
+    Failed(Failure::Gap { next: 1, last: 7 })
+}
+
 #[test]
 fn a_read_after_what_its_user_was_told_says_after_which_event_it_asked() {
     let polls = || history_of_a_poll().delivered("p1/stdout", 1_010, "a");
-    assert!(breaks(&polls().answered(2, 1_040, "after 0: chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert!(breaks(&polls().answered(2, 1_040, after(0, chunks(1, 1))), reads_wait).is_empty());
     assert_eq!(
-        breaks(&polls().answered(2, 1_400, "after 0: chunks 1 to 1, next 2"), reads_wait),
+        breaks(&polls().answered(2, 1_400, after(0, chunks(1, 1))), reads_wait),
         ["call 2: it was answered at 1.400 s only, though its user was told at 1.010 s"]
     );
-    assert_eq!(breaks(&polls().answered(2, 1_040, "after 1: nothing, next 2"), reads_wait).len(), 1);
+    assert_eq!(breaks(&polls().answered(2, 1_040, after(1, nothing(2))), reads_wait).len(), 1);
 }
 
 /// A read of `p1` after what its user was told, over a connection that lives.
@@ -45,17 +67,20 @@ fn history_of_a_poll() -> Told {
     told.asked_as(2, 500, Class::Durable, "read", r#"{"process":"p1","after":"told","wait":"2m"}"#)
 }
 
-fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Broken>) -> Vec<String> {
-    told.with(|evidence| property(evidence).into_iter().map(|broken| broken.sentence).collect())
+fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Violation>) -> Vec<String> {
+    let found = told.with(property);
+    let is_listed = |it: &Violation| super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind));
+    assert!(found.iter().all(is_listed), "{found:?}");
+    found.iter().map(sentence).collect()
 }
 
 #[test]
 fn a_read_is_answered_when_there_is_something_new() {
     let told = read(started(), 500, 0);
-    assert!(breaks(&told.clone().answered(2, 1_040, "chunks 1 to 1, next 2"), reads_wait).is_empty());
-    assert!(breaks(&told.clone().answered(2, 1_000 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert!(breaks(&told.clone().answered(2, 1_040, chunks(1, 1)), reads_wait).is_empty());
+    assert!(breaks(&told.clone().answered(2, 1_000 + ALLOWANCE, chunks(1, 1)), reads_wait).is_empty());
     assert_eq!(
-        breaks(&told.answered(2, 1_001 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait),
+        breaks(&told.answered(2, 1_001 + ALLOWANCE, chunks(1, 1)), reads_wait),
         ["call 2: it was answered at 64.001 s only, though there had been something new since 1.000 s"]
     );
 }
@@ -63,28 +88,28 @@ fn a_read_is_answered_when_there_is_something_new() {
 #[test]
 fn a_read_behind_an_event_is_judged_by_the_close() {
     let told = read(started(), 2_000, 1);
-    assert!(breaks(&told.clone().answered(2, 110_000, "chunks 2 to 2, next 3"), reads_wait).is_empty(), "who knows since when");
-    let told = told.ended("p1", 3_000, "exit 0").ended("p1/stdout", 4_000, "closed");
-    assert_eq!(breaks(&told.answered(2, 110_000, "nothing, next 4, exit 0, closed"), reads_wait).len(), 1);
+    assert!(breaks(&told.clone().answered(2, 110_000, chunks(2, 2)), reads_wait).is_empty(), "who knows since when");
+    let told = told.ended("p1", 3_000, Outcome::Exit(0)).ended("p1/stdout", 4_000, Outcome::Closed);
+    assert_eq!(breaks(&told.answered(2, 110_000, Read { exit: Some(0), closed: true, ..nothing(4) }), reads_wait).len(), 1);
 }
 
 #[test]
 fn what_happens_to_the_network_excuses_a_late_answer() {
     let told = read(started(), 500, 0).kills(30_000, 31_000);
-    assert!(breaks(&told.clone().answered(2, 31_000 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait).is_empty());
-    assert_eq!(breaks(&told.answered(2, 31_001 + ALLOWANCE, "chunks 1 to 1, next 2"), reads_wait).len(), 1);
+    assert!(breaks(&told.clone().answered(2, 31_000 + ALLOWANCE, chunks(1, 1)), reads_wait).is_empty());
+    assert_eq!(breaks(&told.answered(2, 31_001 + ALLOWANCE, chunks(1, 1)), reads_wait).len(), 1);
 }
 
 #[test]
 fn a_read_over_a_connection_that_lives_is_answered_soon() {
     let connected = || milestone(read(started(), 500, 0), 600, "exec.client.connected", &[]);
     let soon = 1_000 + 4 * 20 + 1_000;
-    assert!(breaks(&connected().answered(2, soon, "chunks 1 to 1, next 2"), reads_wait).is_empty());
-    assert_eq!(breaks(&connected().answered(2, soon + 1, "chunks 1 to 1, next 2"), reads_wait).len(), 1);
+    assert!(breaks(&connected().answered(2, soon, chunks(1, 1)), reads_wait).is_empty());
+    assert_eq!(breaks(&connected().answered(2, soon + 1, chunks(1, 1)), reads_wait).len(), 1);
     let lost = milestone(connected(), 900, "exec.client.lost", &[]);
-    assert!(breaks(&lost.answered(2, soon + 1, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert!(breaks(&lost.answered(2, soon + 1, chunks(1, 1)), reads_wait).is_empty());
     let much = connected().produced("p1/stdout", 1_100, &"x".repeat(40 << 10));
-    assert!(breaks(&much.answered(2, soon + 1, "chunks 1 to 1, next 2"), reads_wait).is_empty());
+    assert!(breaks(&much.answered(2, soon + 1, chunks(1, 1)), reads_wait).is_empty());
 }
 
 #[test]
@@ -92,12 +117,12 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
     let told = milestone(read(started(), 500, 1), 600, "exec.client.connected", &[]);
     let told = told.delivered("p1/stdout", 1_020, "a").produced("p1/stdout", 2_000, "b").delivered("p1/stdout", 2_020, "b");
     let soon = 2_020 + 4 * 20 + 50;
-    assert!(breaks(&told.clone().answered(2, soon, "chunks 2 to 2, next 3"), reads_wait).is_empty());
+    assert!(breaks(&told.clone().answered(2, soon, chunks(2, 2)), reads_wait).is_empty());
     assert_eq!(
-        breaks(&told.clone().answered(2, soon + 1, "chunks 2 to 2, next 3"), reads_wait),
+        breaks(&told.clone().answered(2, soon + 1, chunks(2, 2)), reads_wait),
         ["call 2: it was answered at 2.151 s only, though its user was told at 2.020 s"]
     );
-    assert!(breaks(&told.slows(1_900, 2_100).answered(2, soon + 80, "chunks 2 to 2, next 3"), reads_wait).is_empty());
+    assert!(breaks(&told.slows(1_900, 2_100).answered(2, soon + 80, chunks(2, 2)), reads_wait).is_empty());
 }
 
 #[test]
@@ -109,7 +134,7 @@ fn a_read_may_wait_for_the_answers_to_others_where_these_are_long() {
         let told = told.produced("p1/stdout", 1_000, &output).delivered("p1/stdout", 1_020, &output);
         told.asked_as(3, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#)
     };
-    let chunks = "chunks 1 to 1, next 2";
+    let chunks = chunks(1, 1);
     let late = |told: Told| read(told, 1_200, 0).answered(2, 1_400, chunks);
     let wrong = ["call 2: it was answered at 1.400 s only, though its user was told at 1.200 s"];
     assert_eq!(breaks(&late(told()), reads_wait), wrong, "both together are little");
@@ -145,30 +170,36 @@ fn a_closed_process_is_forgotten_only_when_its_user_was_there_for_long_enough() 
 #[test]
 fn a_read_is_not_answered_with_nothing_before_its_wait_is_over() {
     let told = read(started(), 2_000, 1);
-    assert!(breaks(&told.clone().answered(2, 122_000, "nothing, next 2"), reads_wait).is_empty());
-    assert!(breaks(&told.clone().answered(2, 2_020, "nothing, next 3, exit 0"), reads_wait).is_empty(), "the exit is news");
+    assert!(breaks(&told.clone().answered(2, 122_000, nothing(2)), reads_wait).is_empty());
+    assert!(
+        breaks(&told.clone().answered(2, 2_020, Read { exit: Some(0), ..nothing(3) }), reads_wait).is_empty(),
+        "the exit is news"
+    );
     assert_eq!(
-        breaks(&told.answered(2, 2_020, "nothing, next 2"), reads_wait),
+        breaks(&told.answered(2, 2_020, nothing(2)), reads_wait),
         ["call 2: it was answered before its wait was over, with nothing new (nothing, next 2; at 2.020 s)"]
     );
 }
 
 #[test]
 fn an_id_is_taken_only_for_whoever_has_it() {
-    let refused = "refused: the server refused: process id p1 is taken (-32600)";
+    let failure = Failure::Refused { code: -32600, message: "process id p1 is taken".into() };
+    let refused = || Answer::refused(Failed(failure.clone()));
+    let why = "refused: the server refused: process id p1 is taken (-32600)";
     assert_eq!(
-        breaks(&start(1, 0).answered(1, 20, refused), ids_are_own),
-        [format!("call 1: its user had no process of this id ({refused}; at 0.020 s)")]
+        breaks(&start(1, 0).answered(1, 20, refused()), ids_are_own),
+        [format!("call 1: its user had no process of this id ({why}; at 0.020 s)")]
     );
-    let again = |told: Told| told.asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#).answered(2, 2_020, refused);
+    let again =
+        |told: Told| told.asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#).answered(2, 2_020, refused());
     assert!(breaks(&again(started()), ids_are_own).is_empty());
     assert_eq!(breaks(&again(started().by("client2")), ids_are_own).len(), 1);
 }
 
 #[test]
 fn a_process_is_killed_by_its_user_only() {
-    assert!(breaks(&started().ended("p1", 3_000, "exit 0"), ends_as_it_wants).is_empty());
-    let killed = |told: Told| told.ended("p1", 3_000, "signal 9");
+    assert!(breaks(&started().ended("p1", 3_000, Outcome::Exit(0)), ends_as_it_wants).is_empty());
+    let killed = |told: Told| told.ended("p1", 3_000, Outcome::Signal(9));
     assert_eq!(
         breaks(&killed(started()), ends_as_it_wants),
         ["p1: it ended with signal 9, and nobody had it ended (at 3.000 s)"]
@@ -176,12 +207,12 @@ fn a_process_is_killed_by_its_user_only() {
     let terminated = started().asked_as(2, 2_000, Class::InFlight, "terminate", r#"{"process":"p1"}"#);
     assert!(breaks(&killed(terminated), ends_as_it_wants).is_empty());
     assert!(breaks(&killed(started().failed(1, 2_000, "lost")), ends_as_it_wants).is_empty());
-    assert!(breaks(&killed(started().broke("p1", 2_000, "gap")), ends_as_it_wants).is_empty());
+    assert!(breaks(&killed(started().broke("p1", 2_000, gap())), ends_as_it_wants).is_empty());
     assert!(breaks(&killed(started().died("server", 2_000)), ends_as_it_wants).is_empty());
-    let refused = |why| killed(read(started(), 1_500, 0).answered(2, 2_000, why));
-    assert!(breaks(&refused("refused: gap: event 1 is no longer there"), ends_as_it_wants).is_empty());
-    assert_eq!(breaks(&refused("refused: p1 is unknown"), ends_as_it_wants).len(), 1);
-    let told_later = killed(started()).broke("p1", 5_000, "gap");
+    let refused = |why: Data| killed(read(started(), 1_500, 0).answered(2, 2_000, Answer::Refused(why)));
+    assert!(breaks(&refused(gap().into()), ends_as_it_wants).is_empty());
+    assert_eq!(breaks(&refused("p1 is unknown".into()), ends_as_it_wants).len(), 1);
+    let told_later = killed(started()).broke("p1", 5_000, gap());
     assert!(breaks(&told_later, ends_as_it_wants).is_empty());
     let started_again = started().asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#);
     assert!(breaks(&killed(started_again.clone().failed(2, 2_500, "lost")), ends_as_it_wants).is_empty());
@@ -193,7 +224,7 @@ fn a_process_is_killed_by_its_user_only() {
 
 #[test]
 fn a_process_may_kill_itself() {
-    let mut told = started().ended("p1", 3_000, "signal 9");
+    let mut told = started().ended("p1", 3_000, Outcome::Signal(9));
     told.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
     assert!(breaks(&told, ends_as_it_wants).is_empty());
 }
@@ -246,19 +277,24 @@ fn a_connected_client_asks_for_what_is_missing() {
     let on_p1 = |told: Told, call, verb| told.asked_as(call, 900, Class::Durable, verb, r#"{"process":"p1"}"#);
     let reading = on_p1(on_p1(on_p1(connected(), 2, "read"), 3, "read"), 4, "drop-handle").gave_up(4, Some("p1"), 950);
     let reading = reading.answered(4, 950, "dropped").gauge("client", 1_000, "held-back-events", 1);
-    let once = reading.answered(2, 1_500, "refused: too busy");
+    let once = reading.answered(2, 1_500, Answer::refused("too busy"));
     assert_eq!(breaks(&once, holes_are_asked_for), late, "a call on it goes on");
-    let another = once.clone().asked_as(5, 1_600, Class::Durable, "read", r#"{"process":"p2"}"#).answered(5, 1_700, "refused");
+    let another = once.clone().asked_as(5, 1_600, Class::Durable, "read", r#"{"process":"p2"}"#).answered(
+        5,
+        1_700,
+        Answer::refused("too busy"),
+    );
     assert_eq!(breaks(&another, holes_are_asked_for), late, "a call on another one was over");
     assert!(
-        breaks(&once.answered(3, 2_000, "refused: too busy"), holes_are_asked_for).is_empty(),
+        breaks(&once.answered(3, 2_000, Answer::refused("too busy")), holes_are_asked_for).is_empty(),
         "nobody waits for it any more"
     );
     let starting = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p1"}"#);
-    let starting = starting.gauge("client", 1_000, "held-back-events", 1).answered(1, 1_200, "refused: its id is taken");
+    let starting =
+        starting.gauge("client", 1_000, "held-back-events", 1).answered(1, 1_200, Answer::refused(Failed(Failure::IdTaken)));
     assert!(breaks(&starting, holes_are_asked_for).is_empty(), "it was about an older process");
     let given_up = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p1"}"#);
-    let given_up = given_up.answered(1, 900, GIVEN_UP).gauge("client", 1_000, "held-back-events", 1);
+    let given_up = given_up.answered(1, 900, Answer::GivenUp).gauge("client", 1_000, "held-back-events", 1);
     assert!(breaks(&given_up, holes_are_asked_for).is_empty(), "its client still waits for it");
     let catching_up = history().gauge("client", 1_000, "held-back-events", 1);
     assert!(breaks(&catching_up, holes_are_asked_for).is_empty(), "a catch-up asks by itself");
@@ -336,7 +372,7 @@ fn a_process_fails_for_a_reason_that_is_true() {
     assert!(breaks(&process_failed(tight(started()), 2_000, gap), processes_fail_truly).is_empty());
     let contradiction = process_failed(tight(started()), 2_000, "the server contradicts itself about the process");
     assert_eq!(breaks(&contradiction, processes_fail_truly).len(), 1);
-    let slow = started().broke("p1", 2_000, "the subscriber is too slow");
+    let slow = started().broke("p1", 2_000, Failed(Failure::Lagged));
     assert_eq!(
         breaks(&slow, processes_fail_truly),
         ["p1: it failed (the subscriber is too slow), and all that was printed has room (at 2.000 s)"]

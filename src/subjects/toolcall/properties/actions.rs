@@ -3,13 +3,40 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::story::{Story, Window, text, window};
-use crate::history::{Call, Time, What};
-use crate::property::Broken;
+use crate::history::{Answer, Call, Time, What};
+use crate::property::violation::{fields, kinds};
+use crate::property::{About, Fields, Violation};
 use crate::schedule::FieldValue;
-use crate::subjects::judging::{broken, has_puppet, host, judged};
-use crate::subjects::toolcall::claim::BELIEVED;
+use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::toolcall::answers::{Did, is_of_no_channel};
 use crate::subjects::toolcall::notes::OfChannel;
-use crate::subjects::toolcall::user::FORGED;
+
+kinds! {
+    pub(super) ACTIONS_ONCE;
+    SEEN_AGAIN = "seen-again": "{subject:}{user} saw the title `{title}` again {moment}";
+    HAPPENED = "happened": "{subject:}it happened at {when}, and its user was told that it did not ({answer}; at {at})";
+}
+
+kinds! {
+    pub(super) IN_ORDER;
+    DONE_LATE = "done-late": "{subject:}it was done after {newest}, which was asked for later {moment}";
+    HAPPENED_LATE = "happened-late": "{subject:}it happened after {newest}, which {window} asked for later {moment}";
+}
+
+kinds! {
+    pub(super) AUTHORITY;
+    WINDOW_BEGAN = "window-began": "{subject:}a window began a call, which only the host does {moment}";
+}
+
+kinds! {
+    pub(super) CLAIMS_ARE_CHECKED;
+    BELIEVED = "believed": "{subject:}somebody claimed {claimed}, and was {answer} {moment}";
+}
+
+kinds! {
+    pub(super) REJECTIONS_ARE_HEARD;
+    UNHEARD = "unheard": "{subject:}{refused} actions of it were refused, and it heard of {heard} (by {at})";
+}
 
 /// The call that a title or the name of a chat tells of: `client 7`, `n7`.
 fn call_of(told: &str) -> Option<Call> {
@@ -18,11 +45,11 @@ fn call_of(told: &str) -> Option<Call> {
 }
 
 /// G6: what was refused did not happen, and what happened happened once.
-pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &str>) = (BTreeMap::new(), BTreeMap::new());
+    let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &Answer>) = (BTreeMap::new(), BTreeMap::new());
     let mut titles: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.evidence) {
@@ -32,16 +59,16 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
                 Some(*call)
             }
             // That there is no such channel any more says nothing of what happened there before.
-            What::Answered { call, result } if result.starts_with("refused") && !result.ends_with("no such channel") => {
-                refused.insert(*call, result);
+            What::Answered { call, answer: answer @ Answer::Refused(why) } if !is_of_no_channel(why) => {
+                refused.insert(*call, answer);
                 Some(*call)
             }
-            What::Saw { stream, what } => match OfChannel::read(what) {
+            What::Saw { stream, saw } => match saw.downcast_ref() {
                 Some(OfChannel::Title(title)) => {
                     let seen = titles.entry(host(event)).or_default();
-                    if seen.contains(&title) && call_of(title).is_some_and(|call| is_remembered(story, call, event.at)) {
-                        let sentence = format!("{stream}: {} saw the title `{title}` again (at {})", host(event), event.at);
-                        found.push(broken("actions_once", event.at, None, sentence));
+                    if seen.contains(&title.as_str()) && call_of(title).is_some_and(|call| is_remembered(story, call, event.at)) {
+                        let (subject, data) = (About::Named(stream.to_string()), fields! { user: host(event), title });
+                        found.push(Violation::new("actions_once", subject, event.at, &SEEN_AGAIN, data));
                     }
                     seen.push(title);
                     call_of(title).inspect(|call| {
@@ -64,9 +91,8 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Broken> {
         if let Some(call) = did.filter(|call| is_remembered(story, *call, event.at))
             && let (Some(when), Some(why)) = (happened.get(&call), refused.get(&call))
         {
-            let sentence =
-                format!("{call}: it happened at {when}, and its user was told that it did not ({why}; at {})", event.at);
-            found.push(broken("actions_once", event.at, None, sentence));
+            let data = fields! { when, answer: *why };
+            found.push(Violation::new("actions_once", call, event.at, &HAPPENED, data));
         }
     }
     found.truncate(5);
@@ -85,7 +111,7 @@ fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
 
 /// What one window asks for happens in that order, be it said as an action or as a request. A window that is loaded again is
 /// another one.
-pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
@@ -100,19 +126,18 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
         if let What::Failed { call, .. } = &event.what {
             lost.insert(*call);
         }
-        if let What::Answered { call, result } = &event.what
-            && ["named ", "made "].iter().any(|did| result.starts_with(did))
+        if let What::Answered { call, answer } = &event.what
+            && let Some(Did::Named(_) | Did::Made(_)) = answer.done()
             && let Some(window) = story.window_of(*call)
         {
             let newest = done.entry(window).or_insert(*call);
             if *newest > *call {
-                let sentence = format!("{call}: it was done after {newest}, which was asked for later (at {})", event.at);
-                found.push(broken("in_order", event.at, None, sentence));
+                found.push(Violation::new("in_order", *call, event.at, &DONE_LATE, fields! { newest: *newest }));
             }
             *newest = *call.max(newest);
         }
-        let What::Saw { what, .. } = &event.what else { continue };
-        let told = match OfChannel::read(what) {
+        let What::Saw { saw, .. } = &event.what else { continue };
+        let told = match saw.downcast_ref() {
             Some(OfChannel::Title(told) | OfChannel::Lists(told)) => told,
             // Whoever looks anew sees everything at once.
             Some(OfChannel::LetGo | OfChannel::Gone) => {
@@ -131,8 +156,8 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
         }
         let (newest, when) = newest.entry((user, window)).or_insert((call, event.at));
         if *newest > call && *when < event.at {
-            let sentence = format!("{call}: it happened after {newest}, which {} asked for later (at {})", window.0, event.at);
-            found.push(broken("in_order", event.at, None, sentence));
+            let data = fields! { newest: *newest, window: window.0 };
+            found.push(Violation::new("in_order", call, event.at, &HAPPENED_LATE, data));
         }
         if call > *newest {
             (*newest, *when) = (call, event.at);
@@ -143,11 +168,10 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Broken> {
 }
 
 /// G11.
-pub(super) fn authority(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn authority(story: &Story<'_>) -> Vec<Violation> {
     let forged = judged(story.evidence).filter_map(|event| match &event.what {
-        What::Answered { call, result } if result == FORGED => {
-            let sentence = format!("{call}: a window began a call, which only the host does (at {})", event.at);
-            Some(broken("authority", event.at, None, sentence))
+        What::Answered { call, answer } if answer.done() == Some(&Did::Forged) => {
+            Some(Violation::new("authority", *call, event.at, &WINDOW_BEGAN, Fields::default()))
         }
         _ => None,
     });
@@ -155,12 +179,11 @@ pub(super) fn authority(story: &Story<'_>) -> Vec<Broken> {
 }
 
 /// G5: what was missed is told upon what is really there.
-pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Violation> {
     let believed = judged(story.evidence).filter_map(|event| match &event.what {
-        What::Answered { call, result } if result == BELIEVED => {
+        What::Answered { call, answer } if answer.done() == Some(&Did::ToldWhatItHadMissed) => {
             let claimed = story.asked.get(call).and_then(|asked| asked.field("what")).unwrap_or_default();
-            let sentence = format!("{call}: somebody claimed {claimed}, and was {result} (at {})", event.at);
-            Some(broken("claims_are_checked", event.at, None, sentence))
+            Some(Violation::new("claims_are_checked", *call, event.at, &BELIEVED, fields! { claimed, answer }))
         }
         _ => None,
     });
@@ -168,7 +191,7 @@ pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Broken> {
 }
 
 /// G6: what the host refuses, its client takes back.
-pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) || !story.deaths.is_empty() {
         return Vec::new();
     }
@@ -190,7 +213,7 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
             What::Milestone { name: "toolcall.client.rejected", .. } => *heard.entry(host(event)).or_default() += 1,
             // What is let go of is taken back with it, whoever looks at it.
             What::Milestone { name: "toolcall.client.gone", .. } => drop(moved.insert(host(event))),
-            What::Saw { what, .. } if matches!(OfChannel::read(what), Some(OfChannel::LetGo | OfChannel::Gone)) => {
+            What::Saw { saw, .. } if matches!(saw.downcast_ref(), Some(OfChannel::LetGo | OfChannel::Gone)) => {
                 moved.insert(host(event));
             }
             What::Died { .. } => drop(moved.insert(host(event))),
@@ -209,9 +232,8 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Broken> {
         let bound =
             if story.is_calm(client, last.before(story.moment()), soon) && story.lives(client, last) { soon } else { bound };
         if heard < refused.len() && bound < story.until && !moved.contains(client) {
-            let sentence =
-                format!("{client}: {} actions of it were refused, and it heard of {heard} (by {bound})", refused.len());
-            found.push(broken("rejections_are_heard", bound, None, sentence));
+            let data = fields! { refused: refused.len(), heard };
+            found.push(Violation::new("rejections_are_heard", *client, bound, &UNHEARD, data));
         }
     }
     found

@@ -4,38 +4,69 @@ use std::collections::BTreeMap;
 
 use super::story::{CallStory, MS, Story, window};
 use crate::history::Time;
-use crate::property::Broken;
-use crate::subjects::judging::broken;
-use crate::subjects::toolcall::eyes::{CANCELLED, COMPLETED, FAILED};
-use crate::subjects::toolcall::{notes, setup};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Fields, Phrase, Violation};
+use crate::subjects::toolcall::notes::{Status, Work};
+use crate::subjects::toolcall::setup;
 
-fn is_end(what: &str) -> bool {
-    [COMPLETED, FAILED, CANCELLED].contains(&what)
+kinds! {
+    pub(super) ONE_OUTCOME;
+    TWO_ENDS = "two-ends": "{subject:}{call} is {what} for {host} at {at}, and {how} for others at {when}";
+    NOT_OVER = "not-over": "{subject:}{call} is {what} for {host} at {at}, though it was over at {over}";
+}
+
+kinds! {
+    pub(super) NO_WORK_FOR_WHAT_IS_OVER;
+    WORKS = "works": "{subject:}the tool of {call} {what} on {host}, {wrong} {moment}";
+    RUNS_EARLY = "runs-early": "{subject:}{call} runs for {host}, though its agent has not said that it may {moment}";
+}
+
+// Parts of these sentences: why a tool must not work.
+kinds! {
+    OF_ANOTHER = "of-another": "and it is the call of {owner}";
+    OVER = "over": "though it was over at {over}";
+    KNEW = "knew": "though its user knew since {when} that it was over";
+}
+
+kinds! {
+    pub(super) RESULTS_COUNT;
+    TOOL_ENDED = "tool-ended": "{subject:}{call} was not over at {at}, though its tool ended on {host} at {ended}";
+}
+
+kinds! {
+    pub(super) OWNER_CAN_RUN;
+    OTHER_WAS_THERE = "other-was-there": "{subject:}{call} was given to {owner}, though {ready} was there and could run it {moment}";
+    NO_OTHER = "no-other": "{subject:}{call} was {end}, and there is no other {moment}";
+}
+
+// Parts of these sentences: to whom a call was given.
+kinds! {
+    NOBODY = "nobody": "nobody";
+    CLIENT = "client": "{client}";
 }
 
 /// G4: one end for everybody, and nothing after it.
-pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
-        let told = call.over.map(|(at, how)| (at, how.split(' ').next().unwrap_or_default()));
-        let mut first: Option<(Time, &str)> = told;
+        let mut first: Option<(Time, Status)> = call.over.map(|(at, end)| (at, end.status()));
         let mut ended: BTreeMap<&str, Time> = BTreeMap::new();
         for (at, host, what) in &call.users {
-            let sentence = match (is_end(what), first) {
+            let (kind, data) = match (what.is_end(), first) {
                 (true, Some((when, how))) if how != *what => {
-                    format!("{}: {} is {what} for {host} at {at}, and {how} for others at {when}", call.turn, call.id)
+                    (&TWO_ENDS, fields! { call: call.id, what: what.to_string(), host, how: how.to_string(), when })
                 }
                 (false, _) if ended.contains_key(host) && !story.deaths.iter().any(|death| death <= at) => {
-                    format!("{}: {} is {what} for {host} at {at}, though it was over at {}", call.turn, call.id, ended[host])
+                    (&NOT_OVER, fields! { call: call.id, what: what.to_string(), host, over: ended[host] })
                 }
                 (true, _) => {
-                    first.get_or_insert((*at, what));
+                    first.get_or_insert((*at, *what));
                     ended.insert(host, *at);
                     continue;
                 }
                 (false, _) => continue,
             };
-            found.push(broken("one_outcome", *at, Some(call.turn), sentence));
+            found.push(Violation::new("one_outcome", call.turn, *at, kind, data));
             break;
         }
     }
@@ -43,18 +74,18 @@ pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Broken> {
 }
 
 /// No work for what is over, or not to be done yet, or somebody else's.
-pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
         for (at, host, what) in &call.tools {
             let wrong = match *what {
-                notes::BEGINS => begins_wrongly(story, call, *at, host),
-                notes::ENDS => works_on(call, *at, host),
-                _ => None,
+                Work::Begins => begins_wrongly(story, call, *at, host),
+                Work::Ends => works_on(call, *at, host),
+                Work::Stopped => None,
             };
             if let Some(wrong) = wrong {
-                let sentence = format!("{}: the tool of {} {what} on {host}, {wrong} (at {at})", call.turn, call.id);
-                found.push(broken("no_work_for_what_is_over", *at, Some(call.turn), sentence));
+                let data = fields! { call: call.id, what: what.to_string(), host, wrong };
+                found.push(Violation::new("no_work_for_what_is_over", call.turn, *at, &WORKS, data));
                 break;
             }
         }
@@ -62,38 +93,37 @@ pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Broken> {
             .users
             .iter()
             .chain(&call.seconds)
-            .find(|(at, _, what)| *what == "running" && call.ready.is_none_or(|ready| ready > *at));
+            .find(|(at, _, what)| *what == Status::Running && call.ready.is_none_or(|ready| ready > *at));
         if let Some((at, host, _)) = early {
-            let sentence =
-                format!("{}: {} runs for {host}, though its agent has not said that it may (at {at})", call.turn, call.id);
-            found.push(broken("no_work_for_what_is_over", *at, Some(call.turn), sentence));
+            let data = fields! { call: call.id, host };
+            found.push(Violation::new("no_work_for_what_is_over", call.turn, *at, &RUNS_EARLY, data));
         }
     }
     found
 }
 
-fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str) -> Option<String> {
+fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
     if window(call.owner) != host {
-        return Some(format!("and it is the call of {}", call.owner));
+        return Some(Phrase::new(&OF_ANOTHER, fields! { owner: call.owner }));
     }
     let (over, _) = call.over.filter(|(over, _)| *over < at)?;
     let since = story.attached.iter().filter(|attached| attached.client == call.owner && !attached.is_second());
     let knew = since.filter(|attached| attached.at > over && attached.at <= at).map(|attached| attached.at).min();
     let calm = (over + story.moment() < at && story.is_calm(host, over.before(story.moment()), at)).then_some(over);
-    knew.or(calm).map(|_| format!("though it was over at {over}"))
+    knew.or(calm).map(|_| Phrase::new(&OVER, fields! { over }))
 }
 
 /// A tool goes on until its end though its own window knew better.
-fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<String> {
-    let mut ends = call.users.iter().filter(|(_, by, what)| *by == host && is_end(what));
-    ends.find(|(when, ..)| *when < at).map(|(when, ..)| format!("though its user knew since {when} that it was over"))
+fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
+    let mut ends = call.users.iter().filter(|(_, by, what)| *by == host && what.is_end());
+    ends.find(|(when, ..)| *when < at).map(|(when, ..)| Phrase::new(&KNEW, fields! { when }))
 }
 
 /// What a tool came to counts: its call is over soon after.
-pub(super) fn results_count(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
-        let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == notes::ENDS) else { continue };
+        let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == Work::Ends) else { continue };
         // A window that is loaded again, or dies, has nothing to say any more.
         let newer = story
             .attached
@@ -107,15 +137,15 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Broken> {
         let at_once = story.is_calm(host, at.before(story.moment()), soon) && story.lives(call.owner, *at) && soon < story.until;
         let bound = if at_once { soon } else { story.calm_since(host, story.until).max(*at) + story.comes_back() };
         if bound < story.until && call.left > bound {
-            let sentence = format!("{}: {} was not over at {bound}, though its tool ended on {host} at {at}", call.turn, call.id);
-            found.push(broken("results_count", bound, Some(call.turn), sentence));
+            let data = fields! { call: call.id, host, ended: *at };
+            found.push(Violation::new("results_count", call.turn, bound, &TOOL_ENDED, data));
         }
     }
     found
 }
 
 /// G7: a call is given to somebody who can run it, if there is anybody.
-pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
         let ready = ready_window(story, call, call.began);
@@ -123,18 +153,19 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Broken> {
             && is_absent(story, call)
             && let Some(ready) = ready
         {
-            let owner = if call.owner.is_empty() { "nobody" } else { call.owner };
-            let sentence = format!(
-                "{}: {} was given to {owner}, though {ready} was there and could run it (at {})",
-                call.turn, call.id, call.began
-            );
-            found.push(broken("owner_can_run", call.began, Some(call.turn), sentence));
+            let owner = if call.owner.is_empty() {
+                Phrase::new(&NOBODY, Fields::default())
+            } else {
+                Phrase::new(&CLIENT, fields! { client: call.owner })
+            };
+            let data = fields! { call: call.id, owner, ready };
+            found.push(Violation::new("owner_can_run", call.turn, call.began, &OTHER_WAS_THERE, data));
         }
-        if let Some((at, how)) = call.over.filter(|(_, how)| how.contains("try again"))
+        if let Some((at, how)) = call.over.filter(|(_, how)| how.offers_another())
             && !offers_another(story, call, at)
         {
-            let sentence = format!("{}: {} was {how}, and there is no other (at {at})", call.turn, call.id);
-            found.push(broken("owner_can_run", at, Some(call.turn), sentence));
+            let data = fields! { call: call.id, end: how.to_string() };
+            found.push(Violation::new("owner_can_run", call.turn, at, &NO_OTHER, data));
         }
     }
     found

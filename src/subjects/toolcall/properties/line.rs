@@ -5,13 +5,32 @@ use std::time::Duration;
 
 use super::story::{Story, text, window};
 use crate::history::{Call, Time, What};
-use crate::property::Broken;
-use crate::subjects::judging::{broken, has_puppet, host, judged};
-use crate::subjects::toolcall::notes::{self, By, OfCall};
+use crate::property::violation::{fields, kinds};
+use crate::property::{About, Fields, Violation};
+use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::toolcall::answers::wants_a_token;
+use crate::subjects::toolcall::notes::{Became, By, OfCall};
 use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup, SESSION};
 
+kinds! {
+    pub(super) CLIENT_COMES_BACK;
+    TOKEN_UNKNOWN = "token-unknown": "{subject:}its window had handed over its token, and the host does not know ({answer}; at {at})";
+    AWAY = "away": "{subject:}it was not connected again by {at}, and had not been since {since}";
+}
+
+kinds! {
+    pub(super) HEALTHY_IS_KEPT;
+    LOST = "lost": "{subject:}it lost its connection, though nothing was wrong with that {moment}";
+}
+
+kinds! {
+    pub(super) REQUESTS_SETTLE;
+    RESTORE = "restore": "{subject:}its restore began at {began}, and was not over at {at}";
+    QUESTION = "question": "{subject:}what {window} was asked at {asked} was not over at {at}";
+}
+
 /// A client is connected again when all has been well for long enough, and may do what it might before.
-pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
@@ -23,12 +42,8 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Broken> {
             What::Died { .. } => drop(away.remove(host(event))),
             What::Milestone { name: "toolcall.client.connected", .. } => drop(away.remove(host(event))),
             What::Milestone { name: "toolcall.client.lost", .. } => drop(away.entry(host(event)).or_insert(event.at)),
-            What::Answered { call, result } if result.contains("a token is wanted") && has_moved_in(story, *call) => {
-                let sentence = format!(
-                    "{call}: its window had handed over its token, and the host does not know ({result}; at {})",
-                    event.at
-                );
-                found.push(broken("client_comes_back", event.at, None, sentence));
+            What::Answered { call, answer } if wants_a_token(answer) && has_moved_in(story, *call) => {
+                found.push(Violation::new("client_comes_back", *call, event.at, &TOKEN_UNKNOWN, fields! { answer }));
             }
             _ => {}
         }
@@ -36,8 +51,8 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Broken> {
     for (client, since) in away {
         let bound = story.calm_since(client, story.until).max(since) + story.comes_back();
         if bound < story.until {
-            let sentence = format!("{client}: it was not connected again by {bound}, and had not been since {since}");
-            found.push(broken("client_comes_back", bound, None, sentence));
+            let subject = About::Host(client.into());
+            found.push(Violation::new("client_comes_back", subject, bound, &AWAY, fields! { since }));
         }
     }
     found
@@ -49,7 +64,7 @@ fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
 }
 
 /// A connection over which both could be heard all the time is not given up.
-pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
@@ -65,9 +80,8 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Broken> {
                 let was = connected.remove(host(event));
                 let closes = Time(event.at.0 + 1_000) >= story.until;
                 if was.is_some() && !behind && !closes && story.is_calm(host(event), event.at.before(detection), event.at) {
-                    let sentence =
-                        format!("{}: it lost its connection, though nothing was wrong with that (at {})", host(event), event.at);
-                    found.push(broken("healthy_is_kept", event.at, None, sentence));
+                    let subject = event.host.as_ref();
+                    found.push(Violation::new("healthy_is_kept", subject, event.at, &LOST, Fields::default()));
                 }
             }
             _ => {}
@@ -78,7 +92,7 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Broken> {
 }
 
 /// G10: a question to a client is over with the connections of that client, and in time; so is a restore.
-pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
@@ -89,16 +103,16 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Broken> {
     let mut found = Vec::new();
     for event in judged(story.evidence) {
         match &event.what {
-            What::Saw { stream, what } => {
-                let Some(OfCall { by: By::Agent, call, what }) = OfCall::read(what) else { continue };
-                if let Some(client) = what.strip_prefix(notes::ASKS) {
+            What::Saw { stream, saw } => match saw.downcast_ref() {
+                Some(OfCall { by: By::Agent, call, what: Became::Asks(client) }) => {
                     questions.insert((&stream.0, call), (event.at, client));
-                } else if what.starts_with(notes::HEARS)
-                    && let Some((at, client)) = questions.remove(&(&*stream.0, call))
-                {
-                    found.extend(late(story, &stream.0, client, at, event.at));
                 }
-            }
+                Some(OfCall { by: By::Agent, call, what: Became::Hears(_) }) => {
+                    let asked = questions.remove(&(&*stream.0, call.as_str()));
+                    found.extend(asked.and_then(|(at, client)| late(story, &stream.0, client, at, event.at)));
+                }
+                _ => {}
+            },
             What::Ended { stream, .. } => questions.retain(|(turn, _), _| *turn != &*stream.0),
             What::Died { .. } => {
                 questions.clear();
@@ -128,21 +142,18 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Broken> {
         // One that finds nothing in time says nothing.
         let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
         if bound < story.until && takes > story.host_limits.restore_deadline {
-            let sentence = format!("{channel}: its restore began at {at}, and was not over at {bound}");
-            found.push(broken("requests_settle", bound, None, sentence));
+            found.push(Violation::new("requests_settle", channel, bound, &RESTORE, fields! { began: at }));
         }
     }
     found
 }
 
 /// A question that was over too late.
-fn late(story: &Story<'_>, turn: &str, client: &str, asked: Time, over: Time) -> Option<Broken> {
+fn late(story: &Story<'_>, turn: &str, client: &str, asked: Time, over: Time) -> Option<Violation> {
     let deadline = story.later(asked, story.host_limits.reverse_deadline);
     let own = story.attached.iter().filter(|attached| attached.client == client && attached.at <= asked && attached.over > asked);
     let newest = own.max_by_key(|attached| attached.at).map_or(asked, |attached| attached.over);
     let bound = story.later(deadline.min(newest.max(asked)), story.moment());
-    (over > bound && bound < story.until).then(|| {
-        let sentence = format!("{turn}: what {} was asked at {asked} was not over at {bound}", window(client));
-        broken("requests_settle", bound, None, sentence)
-    })
+    (over > bound && bound < story.until)
+        .then(|| Violation::new("requests_settle", turn, bound, &QUESTION, fields! { window: window(client), asked }))
 }

@@ -4,27 +4,58 @@ use std::time::Duration;
 
 use super::story::{CallStory, FailedCall, MS, Story, text, window};
 use crate::history::{Time, What};
-use crate::property::Broken;
-use crate::subjects::judging::{broken, has_puppet, host, judged};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Fields, Phrase, Violation};
+use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::setup::{SESSION, STRANGER};
 
+kinds! {
+    pub(super) NO_LIVE_CLIENT_FAILED;
+    UNKNOWN = "unknown": "{subject:}it was failed, though nothing is known of its owner's absence {moment}";
+    CONNECTED = "connected": "{subject:}it was failed, though its owner {owner} was connected, and looked at {chat} {moment}";
+}
+
+kinds! {
+    pub(super) GONE_IS_FAILED;
+    NOT_OVER = "not-over": "{subject:}{call} was not over at {at}, though its owner {owner} was gone since {gone}";
+}
+
+kinds! {
+    pub(super) RETURNING_KEEPS;
+    FAILED_SOON = "failed-soon": "{subject:}it was failed at {at}, though its owner {owner} was away since {away} only";
+    LOST_ITS_PLACE = "lost-its-place": "{subject:}it lost its place in the session at {at}, though {why}";
+}
+
+// Parts of these sentences: why a client keeps its place.
+kinds! {
+    AWAY_SINCE = "away-since": "it was away since {away} only";
+    HERE = "here": "it was here, and looked at it";
+}
+
+kinds! {
+    pub(super) RELEASED_AT_ONCE;
+    STILL_OPEN = "still-open": "{subject:}{call} was not over at {at}, though the user of its owner {owner} had let go of {channel} at {released}";
+}
+
+kinds! {
+    pub(super) HOLDS_ARE_EXACT;
+    EVICTED = "evicted": "{subject:}it left memory, though {holder} looked at it (on {host}, at {at})";
+}
+
 /// G1.
-pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for failed in &story.failed {
         let (at, owner) = (failed.at, failed.owner);
         let looks = |channel| story.looks_at(window(owner), channel, at, at);
-        let sentence = if owner == STRANGER {
-            format!("{}: it was failed, though nothing is known of its owner's absence (at {at})", failed.call)
+        let (kind, data) = if owner == STRANGER {
+            (&UNKNOWN, Fields::default())
         } else if lives(story, failed, at.before(MS)) && lives(story, failed, at) && looks(failed.chat) && looks(SESSION) {
-            format!(
-                "{}: it was failed, though its owner {owner} was connected, and looked at {} (at {at})",
-                failed.call, failed.chat
-            )
+            (&CONNECTED, fields! { owner, chat: failed.chat })
         } else {
             continue;
         };
-        found.push(broken("no_live_client_failed", at, None, sentence));
+        found.push(Violation::new("no_live_client_failed", failed.call, at, kind, data));
     }
     found
 }
@@ -39,7 +70,7 @@ fn lives(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
 const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// G2.
-pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in story.calls.iter().filter(|call| !call.owner.is_empty()) {
         if let Some((gone, bound)) = due(story, call)
@@ -48,8 +79,8 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Broken> {
             && call.left > bound
         {
             let CallStory { id, owner, turn, .. } = call;
-            let sentence = format!("{turn}: {id} was not over at {bound}, though its owner {owner} was gone since {gone}");
-            found.push(broken("gone_is_failed", bound, Some(turn), sentence));
+            let data = fields! { call: id, owner, gone };
+            found.push(Violation::new("gone_is_failed", *turn, bound, &NOT_OVER, data));
         }
     }
     found
@@ -73,15 +104,12 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
 }
 
 /// G3: what was given up though its client was here, or not away for long enough.
-pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for failed in story.failed.iter().filter(|failed| failed.away) {
         if let Some(away) = too_short(story, failed.owner, failed.at) {
-            let sentence = format!(
-                "{}: it was failed at {}, though its owner {} was away since {away} only",
-                failed.call, failed.at, failed.owner
-            );
-            found.push(broken("returning_keeps", failed.at, None, sentence));
+            let data = fields! { owner: failed.owner, away };
+            found.push(Violation::new("returning_keeps", failed.call, failed.at, &FAILED_SOON, data));
         }
     }
     for event in judged(story.evidence) {
@@ -90,12 +118,11 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Broken> {
         let is_here = story.lives_with(client, SESSION, event.at.before(MS)) && story.lives_with(client, SESSION, event.at);
         let is_wanted = story.is_newest(client, event.at) && story.looks_at(window(client), SESSION, event.at, event.at);
         let why = match too_short(story, client, event.at).filter(|_| is_wanted) {
-            Some(away) => format!("it was away since {away} only"),
-            None if is_here => "it was here, and looked at it".to_owned(),
+            Some(away) => Phrase::new(&AWAY_SINCE, fields! { away }),
+            None if is_here => Phrase::new(&HERE, Fields::default()),
             None => continue,
         };
-        let sentence = format!("{client}: it lost its place in the session at {}, though {why}", event.at);
-        found.push(broken("returning_keeps", event.at, None, sentence));
+        found.push(Violation::new("returning_keeps", client, event.at, &LOST_ITS_PLACE, fields! { why }));
     }
     found
 }
@@ -106,7 +133,7 @@ fn too_short(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
 }
 
 /// What a user does not want any more is given up at once, or when its client is back.
-pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for asked in story.asked.values().filter(|asked| asked.verb() == "unwatch") {
         let channel = asked.field("channel").unwrap_or_default();
@@ -124,11 +151,8 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Broken> {
                 .iter()
                 .any(|look| look.host == asked.host && look.channel == channel && look.from > asked.at && look.from <= bound);
             if bound < story.until && call.left > bound && story.is_calm(asked.host, heard, bound) && !looks_again {
-                let sentence = format!(
-                    "{}: {} was not over at {bound}, though the user of its owner {} had let go of {channel} at {}",
-                    call.turn, call.id, call.owner, asked.at
-                );
-                found.push(broken("released_at_once", bound, Some(call.turn), sentence));
+                let data = fields! { call: call.id, owner: call.owner, channel, released: asked.at };
+                found.push(Violation::new("released_at_once", call.turn, bound, &STILL_OPEN, data));
             }
         }
     }
@@ -149,7 +173,7 @@ fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
 }
 
 /// G9: nothing leaves memory that somebody holds.
-pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.evidence).filter(|_| !has_puppet(story.evidence)) {
         let What::Milestone { name: "toolcall.host.evicted", fields } = &event.what else { continue };
@@ -160,9 +184,8 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Broken> {
             live && story.looks_at(window(attached.client), channel, event.at.before(story.moment()), event.at)
         });
         if let Some(holder) = holders.find(|holder| story.is_newest(holder.client, event.at)) {
-            let sentence =
-                format!("{channel}: it left memory, though {} looked at it (on {}, at {})", holder.client, host(event), event.at);
-            found.push(broken("holds_are_exact", event.at, None, sentence));
+            let data = fields! { holder: holder.client, host: host(event) };
+            found.push(Violation::new("holds_are_exact", channel, event.at, &EVICTED, data));
         }
     }
     found

@@ -4,10 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::story::{Story, text, window};
 use crate::history::{Time, What};
-use crate::property::{Broken, Evidence};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Evidence, Fields, Violation};
 use crate::schedule::FieldValue;
-use crate::subjects::judging::{broken, has_puppet, host, judged};
+use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
+
+kinds! {
+    pub(super) REPLICAS_CONVERGE;
+    WINDOW_DIFFERS = "window-differs": "{subject:}what the window of {host} has known since {here} is not what the host has had since {there} {moment}";
+    SECOND_DIFFERS = "second-differs": "{subject:}what a second connection of {host} has known since {here} is not what the host has had since {there} {moment}";
+}
+
+kinds! {
+    pub(super) REPLAY_IS_USED;
+    EVERYTHING_AGAIN = "everything-again": "{subject:}it was told everything again, though all that it had missed is kept {moment}";
+}
 
 /// What is known of a channel somewhere: what it settled on, and since when.
 type Settled<'a> = Option<(&'a str, Time)>;
@@ -16,16 +28,16 @@ type Settled<'a> = Option<(&'a str, Time)>;
 const GONE: &str = "";
 
 /// Where both have been at rest for a while, they are the same.
-pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
     let mut at_rest = AtRest { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
     for event in judged(story.evidence) {
         match &event.what {
-            What::Saw { stream, what } => {
-                let note = OfChannel::read(what);
-                note.iter().for_each(|note| at_rest.pass(event.at, host(event), &stream.0, note));
+            What::Saw { stream, saw } => {
+                let note = saw.downcast_ref();
+                note.into_iter().for_each(|note| at_rest.pass(event.at, host(event), &stream.0, note));
             }
             What::Died { .. } => at_rest.died(event.at, host(event)),
             _ => {}
@@ -42,11 +54,11 @@ struct AtRest<'s, 'a> {
     truth: BTreeMap<&'a str, Settled<'a>>,
     /// By window, channel, and whether it is a second connection.
     known: BTreeMap<(&'a str, &'a str, bool), Settled<'a>>,
-    found: Vec<Broken>,
+    found: Vec<Violation>,
 }
 
 impl<'a> AtRest<'_, 'a> {
-    fn pass(&mut self, at: Time, host: &'a str, channel: &'a str, note: &OfChannel<'a>) {
+    fn pass(&mut self, at: Time, host: &'a str, channel: &'a str, note: &'a OfChannel) {
         let is_server = self.story.evidence.servers.contains(&host);
         match note {
             OfChannel::Stirs | OfChannel::Known if is_server => {
@@ -98,11 +110,8 @@ impl<'a> AtRest<'_, 'a> {
         let since = here.max(there).max(self.connected_since(host, second, at).unwrap_or(at));
         let calm = self.story.calm_since(host, at).max(since);
         if at.since(calm) >= self.story.moment() * 2 && at <= self.story.until {
-            let whose = if second { "a second connection" } else { "the window" };
-            let sentence = format!(
-                "{channel}: what {whose} of {host} has known since {here} is not what the host has had since {there} (at {at})"
-            );
-            self.found.push(broken("replicas_converge", at, None, sentence));
+            let kind = if second { &SECOND_DIFFERS } else { &WINDOW_DIFFERS };
+            self.found.push(Violation::new("replicas_converge", channel, at, kind, fields! { host, here, there }));
             self.known.insert((host, channel, second), None);
         }
     }
@@ -123,7 +132,7 @@ impl<'a> AtRest<'_, 'a> {
 }
 
 /// Who missed little is told action by action.
-pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let defaults = super::story::defaults();
     let is_small = story.host_limits.log_actions < defaults.log_actions || story.host_limits.log_bytes < defaults.log_bytes;
     // Where more was said than is kept, there is no other way.
@@ -148,11 +157,8 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Broken> {
                     "toolcall.host.reseated" => {
                         conns.insert(conn, client);
                         if unheard.get(client).is_some_and(BTreeSet::is_empty) {
-                            let sentence = format!(
-                                "{client}: it was told everything again, though all that it had missed is kept (at {})",
-                                event.at
-                            );
-                            found.push(broken("replay_is_used", event.at, None, sentence));
+                            let data = Fields::default();
+                            found.push(Violation::new("replay_is_used", client, event.at, &EVERYTHING_AGAIN, data));
                         }
                         unheard.entry(client).or_default().insert("everything");
                     }
@@ -169,7 +175,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Broken> {
                     _ => {}
                 }
             }
-            What::Saw { stream, what } if OfChannel::read(what) == Some(OfChannel::Known) => {
+            What::Saw { stream, saw } if saw.downcast_ref() == Some(&OfChannel::Known) => {
                 let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
                 own.for_each(|(_, unheard)| _ = unheard.remove(&*stream.0));
             }

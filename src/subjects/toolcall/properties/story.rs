@@ -15,7 +15,7 @@ use crate::schedule::{Fault, FieldValue, Operation};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
 use crate::subjects::toolcall::limits::{LIMITS, host_limits};
-use crate::subjects::toolcall::notes::{self, By, OfCall, OfChannel};
+use crate::subjects::toolcall::notes::{Became, By, End, OfCall, OfChannel, Status, Work};
 
 /// A run.
 pub(super) struct Story<'a> {
@@ -79,15 +79,15 @@ pub(super) struct CallStory<'a> {
     pub(super) began: Time,
     pub(super) ready: Option<Time>,
     /// When its agent was told that it is over, and how.
-    pub(super) over: Option<(Time, &'a str)>,
+    pub(super) over: Option<(Time, &'a End)>,
     /// When its agent stopped to wait, for whatever reason.
     pub(super) left: Time,
     /// What its tool noted, or its client said of it, on which host.
-    pub(super) tools: Vec<(Time, &'a str, &'a str)>,
+    pub(super) tools: Vec<(Time, &'a str, Work)>,
     /// What users saw of it.
-    pub(super) users: Vec<(Time, &'a str, &'a str)>,
+    pub(super) users: Vec<(Time, &'a str, Status)>,
     /// What was seen of it over second connections, change by change.
-    pub(super) seconds: Vec<(Time, &'a str, &'a str)>,
+    pub(super) seconds: Vec<(Time, &'a str, Status)>,
 }
 
 /// A call that the host failed for its owner's absence.
@@ -182,7 +182,7 @@ impl<'a> Story<'a> {
         let (at, host) = (event.at, host(event));
         match &event.what {
             What::Milestone { name, fields } => self.milestone(name, fields, (at, host), owners),
-            What::Saw { stream, what } => match (OfCall::read(what), OfChannel::read(what)) {
+            What::Saw { stream, saw } => match (saw.downcast_ref(), saw.downcast_ref()) {
                 (Some(note), _) => self.call_noted(stream, note, at, host, owners),
                 (_, Some(OfChannel::Known)) => {
                     self.look_ends(host, &stream.0, at);
@@ -276,7 +276,7 @@ impl<'a> Story<'a> {
             // Its tool may be stopped before it does anything.
             "toolcall.client.runs" => {
                 let begun = self.calls.iter_mut().rev().find(|call| call.id == text(fields, "call"));
-                begun.into_iter().for_each(|call| call.tools.push((at, host, notes::BEGINS)));
+                begun.into_iter().for_each(|call| call.tools.push((at, host, Work::Begins)));
             }
             "toolcall.host.call-failed" => {
                 let [chat, call, owner] = ["chat", "call", "owner"].map(|name| text(fields, name));
@@ -290,16 +290,15 @@ impl<'a> Story<'a> {
     fn call_noted(
         &mut self,
         turn: &'a Stream,
-        note: OfCall<'a>,
+        note: &'a OfCall,
         at: Time,
         host: &'a str,
         owners: &BTreeMap<&'a str, (&'a str, &'a str)>,
     ) {
         let OfCall { by, call: id, what } = note;
-        if let (By::Agent, Some(tool)) = (by, what.strip_prefix(notes::CALLS)) {
-            let (owner, chat) = owners.get(id).copied().unwrap_or_default();
-            let chosen = !tool.contains(notes::OF_ITS_CHOICE);
-            let tool = tool.split_whitespace().next();
+        if let (By::Agent, Became::Calls { tool, of_its_choice }) = (by, what) {
+            let (owner, chat) = owners.get(id.as_str()).copied().unwrap_or_default();
+            let (chosen, tool) = (!of_its_choice, Some(tool.as_str()));
             let (tools, users, seconds) = (Vec::new(), Vec::new(), Vec::new());
             // An agent may note a call while its host dies with it.
             let left = if self.is_down(host) { at } else { NEVER };
@@ -321,16 +320,16 @@ impl<'a> Story<'a> {
             return self.calls.push(call);
         }
         let Some(call) = self.calls.iter_mut().rev().find(|call| call.turn == turn && call.id == id) else { return };
-        match (by, what.strip_prefix(notes::OVER)) {
-            (By::Agent, Some(how)) => {
-                call.over.get_or_insert((at, how));
+        match (by, what) {
+            (By::Agent, Became::Over(end)) => {
+                call.over.get_or_insert((at, end));
                 call.left = call.left.min(at);
             }
-            (By::Agent, None) if what == notes::READY => call.ready = Some(at),
-            (By::Agent, None) => {}
-            (By::Tool, _) => call.tools.push((at, host, what)),
-            (By::Second, _) => call.seconds.push((at, host, what.strip_prefix("is ").unwrap_or(what))),
-            (By::User, _) => call.users.push((at, host, what.strip_prefix("is ").unwrap_or(what))),
+            (By::Agent, Became::Ready) => call.ready = Some(at),
+            (By::Tool, Became::Works(work)) => call.tools.push((at, host, *work)),
+            (By::Second, Became::Is(status)) => call.seconds.push((at, host, *status)),
+            (By::User, Became::Is(status)) => call.users.push((at, host, *status)),
+            _ => {}
         }
     }
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Class, ConnIndex, Nature, Scope, What};
-use crate::property::Broken;
+use crate::history::{Answer, Class, ConnIndex, Data, Nature, Scope, What};
+use crate::property::Violation;
 use crate::property::told::{Told, history};
+use crate::report::sentence;
 use crate::schedule::{Conn, Count, Fault, FieldValue, Which};
+use crate::subjects::toolcall::answers::{Did, Rejected};
+use crate::subjects::toolcall::notes::{Became, By, End, OfCall, OfChannel, Status, Work};
 
 use super::actions::{actions_once, authority, claims_are_checked, in_order, rejections_are_heard};
 use super::calls::{no_work_for_what_is_over, one_outcome, owner_can_run, results_count};
@@ -36,7 +39,43 @@ fn milestone(told: Told, ms: u64, host: &str, name: &'static str, fields: Fields
 }
 
 fn saw(told: Told, ms: u64, host: &str, about: &str, what: &str) -> Told {
-    told.entry(ms, Some(host), What::Saw { stream: about.into(), what: what.to_owned() })
+    told.entry(ms, Some(host), What::Saw { stream: about.into(), saw: noted(what) })
+}
+
+/// A note, told by what it is shown as.
+fn noted(shown: &str) -> Data {
+    let by = [By::Agent, By::User, By::Tool, By::Second].into_iter();
+    let of_call = by.filter_map(|by| Some((by, shown.strip_prefix(&format!("{by}: "))?.split_once(' ')?))).next();
+    if let Some((by, (call, what))) = of_call {
+        let what = became().into_iter().find(|became| became.to_string() == what).expect("a note");
+        return Data::of(OfCall { by, call: call.to_owned(), what });
+    }
+    let (first, rest) = shown.split_once(' ').unwrap_or((shown, ""));
+    Data::of(match first {
+        "settles" => OfChannel::Settles { second: false, digest: rest.to_owned() },
+        "second" => OfChannel::Settles { second: true, digest: rest.replace("settles ", "") },
+        "title" => OfChannel::Title(rest.to_owned()),
+        "lists" => OfChannel::Lists(rest.to_owned()),
+        _ => [OfChannel::Stirs, OfChannel::Known, OfChannel::LetGo, OfChannel::Gone]
+            .into_iter()
+            .find(|note| note.to_string() == shown)
+            .expect("a note"),
+    })
+}
+
+fn rejected(why: &str) -> Answer {
+    Answer::refused(Rejected(why.to_owned()))
+}
+
+/// All that calls of these tests come to.
+fn became() -> Vec<Became> {
+    let failures = ["gone", "released", "another one offers it: try again"].map(|why| End::Failed(why.to_owned()));
+    let ends = failures.into_iter().chain([End::Completed, End::Cancelled]).map(Became::Over);
+    let works = [Work::Begins, Work::Ends, Work::Stopped].map(Became::Works);
+    let statuses = [Status::Running, Status::Completed, Status::Failed, Status::Cancelled].map(Became::Is);
+    let questions = [Became::Asks("client".to_owned()), Became::Hears(Err("lost".to_owned()))];
+    let others = [Became::Calls { tool: "t1".to_owned(), of_its_choice: false }, Became::Ready];
+    ends.chain(works).chain(statuses).chain(questions).chain(others).collect()
 }
 
 /// The client is taken in over its n-th connection, which was told before.
@@ -68,12 +107,15 @@ fn over(told: Told, ms: u64, how: &str) -> Told {
     saw(told, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
 }
 
-fn breaks(told: &Told, property: fn(&Story<'_>) -> Vec<Broken>) -> Vec<String> {
-    told.with(|evidence| property(&Story::of(evidence)).into_iter().map(|broken| broken.sentence).collect())
+fn breaks(told: &Told, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
+    let found = told.with(|evidence| property(&Story::of(evidence)));
+    let is_listed = |it: &Violation| super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind));
+    assert!(found.iter().all(is_listed), "{found:?}");
+    found.iter().map(sentence).collect()
 }
 
 #[track_caller]
-fn holds(told: &Told, property: fn(&Story<'_>) -> Vec<Broken>) {
+fn holds(told: &Told, property: fn(&Story<'_>) -> Vec<Violation>) {
     assert_eq!(breaks(told, property), Vec::<String>::new());
 }
 
@@ -364,7 +406,7 @@ fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
     let told = history().asked_as(7, 100, Class::Durable, "start-turn", "{}").effect(7, 200, "c1");
     holds(&told.clone().answered(7, 300, "began t1"), actions_once);
     assert_eq!(
-        breaks(&told.clone().answered(7, 300, "refused: there was a turn of that id"), actions_once),
+        breaks(&told.clone().answered(7, 300, rejected("there was a turn of that id")), actions_once),
         [
             "call 7: it happened at 0.200 s, and its user was told that it did not (refused: there was a turn of that id; at 0.300 s)"
         ]
@@ -378,9 +420,9 @@ fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
     holds(&titles("client 9"), actions_once);
     // Of what a host has forgotten it can only say that it cannot be done twice.
     let forgotten = || milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client")]);
-    holds(&forgotten().answered(7, 300, "refused: there was a turn of that id"), actions_once);
+    holds(&forgotten().answered(7, 300, rejected("there was a turn of that id")), actions_once);
     let another = milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client2")]);
-    assert_eq!(breaks(&another.answered(7, 300, "refused: there was a turn of that id"), actions_once).len(), 1);
+    assert_eq!(breaks(&another.answered(7, 300, rejected("there was a turn of that id")), actions_once).len(), 1);
 }
 
 #[test]
@@ -392,9 +434,9 @@ fn what_one_window_asks_for_happens_in_that_order() {
         breaks(&seen("lists n2", "title client 1"), in_order),
         ["call 1: it happened after call 2, which client asked for later (at 1.010 s)"]
     );
-    holds(&asked.clone().answered(1, 500, "named client 1").answered(2, 500, "made n2"), in_order);
+    holds(&asked.clone().answered(1, 500, Did::Named("client 1".into())).answered(2, 500, Did::Made("n2".into())), in_order);
     assert_eq!(
-        breaks(&asked.clone().answered(2, 500, "made n2").answered(1, 500, "named client 1"), in_order),
+        breaks(&asked.clone().answered(2, 500, Did::Made("n2".into())).answered(1, 500, Did::Named("client 1".into())), in_order),
         ["call 1: it was done after call 2, which was asked for later (at 0.500 s)"]
     );
     // What was in flight when its connection was lost may happen at any time.
@@ -421,8 +463,8 @@ fn what_one_window_asks_for_happens_in_that_order() {
 #[test]
 fn a_forgery_that_counts_is_told() {
     let told = history().asked_as(1, 100, Class::Durable, "forge", "{}");
-    holds(&told.clone().answered(1, 200, "refused: only the host does that"), authority);
-    assert_eq!(breaks(&told.answered(1, 200, "forged"), authority).len(), 1);
+    holds(&told.clone().answered(1, 200, rejected("only the host does that")), authority);
+    assert_eq!(breaks(&told.answered(1, 200, Did::Forged), authority).len(), 1);
 }
 
 #[test]
@@ -430,7 +472,7 @@ fn a_claim_that_is_believed_is_told() {
     let told = history().asked_as(1, 100, Class::InFlight, "claim", r#"{"what":"the-future"}"#);
     holds(&told.clone().answered(1, 200, "told how things are"), claims_are_checked);
     assert_eq!(
-        breaks(&told.answered(1, 200, "told what it had missed"), claims_are_checked),
+        breaks(&told.answered(1, 200, Did::ToldWhatItHadMissed), claims_are_checked),
         ["call 1: somebody claimed the-future, and was told what it had missed (at 0.200 s)"]
     );
 }
@@ -460,7 +502,7 @@ fn a_client_comes_back() {
     );
     holds(&lost(1_000).horizon(9_000 + BACK), client_comes_back);
     let told =
-        |told: Told| told.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(1, 200, "refused: a token is wanted");
+        |told: Told| told.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(1, 200, rejected("a token is wanted"));
     assert_eq!(breaks(&told(looks(history(), 50, "client")), client_comes_back).len(), 1);
     holds(&told(history()), client_comes_back); // it was asked before it had moved in
 }

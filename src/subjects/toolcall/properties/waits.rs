@@ -5,10 +5,23 @@ use std::collections::BTreeMap;
 use super::story::{Story, text, window};
 use crate::history::{Time, What};
 use crate::property::path::NEVER;
-use crate::property::{Broken, Evidence};
-use crate::subjects::judging::{broken, host, judged};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Evidence, Fields, Phrase, Violation};
+use crate::subjects::judging::{host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::SESSION;
+
+kinds! {
+    pub(super) WAITS_HAVE_CAUSES;
+    WAITED_FOR = "waited-for": "{subject:}it was waited for in {channel} from {from} on, though {why} {moment}";
+}
+
+// Parts of that sentence: why nobody has to wait.
+kinds! {
+    LOOKED = "looked": "it was connected, and looked at that";
+    NO_PLACE = "no-place": "it had no place there since {covered}";
+    NO_CALL = "no-call": "no call of its was open there since {covered}";
+}
 
 /// The host waited for a client in a channel.
 struct Wait<'a> {
@@ -19,13 +32,13 @@ struct Wait<'a> {
 }
 
 /// G8.
-pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Broken> {
+pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Violation> {
     let told = Told::of(story.evidence);
     let found = told.waits.iter().filter_map(|wait| {
         let Wait { client, channel, .. } = wait;
         let (at, why) = story.is_here_all_along(wait).or_else(|| story.nothing_depends(wait, &told))?;
-        let sentence = format!("{client}: it was waited for in {channel} from {} on, though {why} (at {at})", wait.from);
-        (at < story.until).then(|| broken("waits_have_causes", at, None, sentence))
+        let data = fields! { channel: *channel, from: wait.from, why };
+        (at < story.until).then(|| Violation::new("waits_have_causes", *client, at, &WAITED_FOR, data))
     });
     found.collect()
 }
@@ -60,7 +73,7 @@ impl<'a> Told<'a> {
                     ended.into_iter().for_each(|n| told.waits[n].to = event.at);
                 }
                 What::Milestone { name: "toolcall.client.joins-again", .. } => told.joined.push((host(event), event.at)),
-                What::Saw { stream, what } if &*stream.0 == SESSION && OfChannel::read(what) == Some(OfChannel::Known) => {
+                What::Saw { stream, saw } if &*stream.0 == SESSION && saw.downcast_ref() == Some(&OfChannel::Known) => {
                     told.joined.push((host(event), event.at));
                 }
                 What::Milestone { name: "toolcall.host.deactivated", fields } => {
@@ -83,19 +96,19 @@ impl<'a> Told<'a> {
 
 impl Story<'_> {
     /// When a wait went on for a moment for a client that was connected, and whose user looked at the channel.
-    fn is_here_all_along(&self, wait: &Wait<'_>) -> Option<(Time, String)> {
+    fn is_here_all_along(&self, wait: &Wait<'_>) -> Option<(Time, Phrase)> {
         let own = self.attached.iter().filter(|attached| attached.client == wait.client && !attached.is_second());
         let looks = || self.looks.iter().filter(|look| look.host == window(wait.client) && look.channel == wait.channel);
         own.flat_map(|attached| looks().map(move |look| (attached, look))).find_map(|(attached, look)| {
             let from = wait.from.max(attached.at).max(look.from);
             let at = self.later(from, self.moment());
             let goes_on = [wait.to, attached.gone, attached.over, look.to].iter().all(|until| *until > at);
-            (goes_on && self.is_newest(wait.client, at)).then(|| (at, "it was connected, and looked at that".to_owned()))
+            (goes_on && self.is_newest(wait.client, at)).then(|| (at, Phrase::new(&LOOKED, Fields::default())))
         })
     }
 
     /// When a wait began, or went on for a moment, with nothing that depended on the client.
-    fn nothing_depends(&self, wait: &Wait<'_>, told: &Told<'_>) -> Option<(Time, String)> {
+    fn nothing_depends(&self, wait: &Wait<'_>, told: &Told<'_>) -> Option<(Time, Phrase)> {
         let causes: Vec<(Time, Time)> = match wait.channel == SESSION {
             true => self.places(wait.client, told),
             false => {
@@ -111,11 +124,8 @@ impl Story<'_> {
             return None;
         }
         let at = self.later(covered, self.moment());
-        let why = match wait.channel == SESSION {
-            true => format!("it had no place there since {covered}"),
-            false => format!("no call of its was open there since {covered}"),
-        };
-        (wait.to > at).then_some((at, why))
+        let why = if wait.channel == SESSION { &NO_PLACE } else { &NO_CALL };
+        (wait.to > at).then(|| (at, Phrase::new(why, fields! { covered })))
     }
 
     /// From when to when a client may have been active in the session: since it was taken in, or joined again, until it lost its

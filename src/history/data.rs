@@ -1,0 +1,164 @@
+//! A fact as typed data: an outcome, a reason, an answer, whatever a subject's user saw.
+//!
+//! A subject records values of its own types, and its properties read them back as what they are. All that the rest of reknit does with
+//! them is to compare them, to show them, and to write them as JSON.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+/// What can be a fact: any type with these properties, none has to be implemented.
+pub trait Fact: Any + fmt::Debug + fmt::Display + Send + Sync {
+    /// Whether the other one has the same type and is equal.
+    fn is_equal(&self, other: &dyn Fact) -> bool;
+
+    /// The fact as JSON.
+    fn json(&self) -> serde_json::Value;
+}
+
+impl<T: Any + fmt::Debug + fmt::Display + PartialEq + Serialize + Send + Sync> Fact for T {
+    fn is_equal(&self, other: &dyn Fact) -> bool {
+        (other as &dyn Any).downcast_ref::<T>() == Some(self)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        // A type that has no JSON form has a text.
+        serde_json::to_value(self).unwrap_or_else(|_| self.to_string().into())
+    }
+}
+
+/// A typed value that is cheap to clone.
+///
+/// `Display` shows it as the user of the protocol sees it; `Debug` shows the same, in quotes.
+#[derive(Clone)]
+pub struct Data(Arc<dyn Fact>);
+
+impl Data {
+    /// The data that consists of this value.
+    pub fn of(value: impl Fact) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// The value, if it is of this type.
+    pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+
+    /// The value as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        self.0.json()
+    }
+}
+
+/// The same type, and equal.
+impl PartialEq for Data {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.is_equal(&*other.0)
+    }
+}
+
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
+
+/// A plain text, where a subject has no type of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Text(Cow<'static, str>);
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl From<&'static str> for Data {
+    fn from(text: &'static str) -> Self {
+        Self::of(Text(Cow::Borrowed(text)))
+    }
+}
+
+impl From<String> for Data {
+    fn from(text: String) -> Self {
+        Self::of(Text(Cow::Owned(text)))
+    }
+}
+
+impl From<u64> for Data {
+    fn from(number: u64) -> Self {
+        Self::of(number)
+    }
+}
+
+/// How a process or one of its pipes ended: the outcome that reknit itself knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The process exited with this code.
+    Exit(i32),
+    /// A signal of this number killed the process.
+    Signal(i32),
+    /// The last holder of the pipe or terminal closed it.
+    Closed,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit {code}"),
+            Self::Signal(number) => write!(f, "signal {number}"),
+            Self::Closed => f.write_str("closed"),
+        }
+    }
+}
+
+impl From<Outcome> for Data {
+    fn from(outcome: Outcome) -> Self {
+        Self::of(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn data_is_equal_only_to_data_of_the_same_type() {
+        assert_eq!(Data::from("exit 7"), Data::from("exit 7".to_owned()));
+        assert_eq!(Data::from(Outcome::Exit(7)), Data::from(Outcome::Exit(7)));
+        assert_ne!(Data::from(Outcome::Exit(7)), Data::from(Outcome::Exit(8)));
+        assert_ne!(Data::from(Outcome::Exit(7)), Data::from("exit 7"));
+    }
+
+    #[test]
+    fn data_is_shown_and_read_back() {
+        let data = Data::from(Outcome::Signal(9));
+        assert_eq!((data.to_string().as_str(), format!("{data:?}").as_str()), ("signal 9", "\"signal 9\""));
+        assert_eq!(data.downcast_ref(), Some(&Outcome::Signal(9)));
+        assert_eq!(data.downcast_ref::<Text>(), None);
+    }
+
+    #[test]
+    fn data_has_a_json_form() {
+        let of = |data: Data| serde_json::to_value(data).unwrap();
+        assert_eq!([of(5.into()), of("a".into()), of(Outcome::Exit(7).into())], [json!(5), json!("a"), json!({ "exit": 7 })]);
+    }
+}

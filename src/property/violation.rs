@@ -1,0 +1,333 @@
+//! How a property broke, as data.
+//!
+//! A [`Violation`] says which property broke, what it is about, when, and in which [`Kind`] of way, with the values of that kind. Its
+//! sentence is made in [`report`](crate::report::sentence).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::history::{Answer, Call, Connection, Data, Event, Stream, Time};
+use crate::schedule::{Host, Plan};
+
+/// A property that broke, where it broke.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Violation {
+    /// The property's name.
+    pub property: &'static str,
+    /// What it is about.
+    pub subject: About,
+    /// When.
+    pub at: Time,
+    /// In which way it broke.
+    pub kind: &'static Kind,
+    /// The values of that kind.
+    pub data: Fields,
+}
+
+impl Violation {
+    /// A violation of this kind.
+    pub fn new(property: &'static str, subject: impl Into<About>, at: Time, kind: &'static Kind, data: Fields) -> Self {
+        Self { property, subject: subject.into(), at, kind, data }
+    }
+
+    /// Whether another one is about the same thing, and broke in the same way, whatever the values are.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let is_same = self.property == other.property && self.subject == other.subject && self.kind == other.kind;
+        is_same && self.data.phrases() == other.data.phrases()
+    }
+
+    /// The stream that it is about, if it is about one.
+    pub fn stream(&self) -> Option<&Stream> {
+        match &self.subject {
+            About::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+}
+
+/// A violation of tests: its subject, and a text.
+#[cfg(test)]
+pub(crate) fn said(property: &'static str, subject: impl Into<About>, at: Time, text: &str) -> Violation {
+    kinds! {
+        SAID = "said": "{subject:}{text}";
+    }
+    Violation::new(property, subject, at, &SAID, fields! { text })
+}
+
+/// One way in which a property can break.
+///
+/// The sentence has a `{name}` for each value of the violation's data. These names stand for more than a value:
+/// - `{subject:}`: the subject and a colon; nothing where that is the whole run;
+/// - `{subject}`: the subject alone;
+/// - `{at}`: the time of the violation;
+/// - `{moment}`: the same in parentheses, with the value `generation` before it where there is one: `(generation 2, at 4.231 s)`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Its name, which no other kind of the same property has.
+    pub name: &'static str,
+    /// Its sentence.
+    pub sentence: &'static str,
+}
+
+/// Declares kinds, and a list of them where one is named.
+macro_rules! kinds {
+    ($vis:vis $list:ident; $($rest:tt)*) => {
+        $crate::property::violation::kinds!(@list $vis $list [$($rest)*]);
+        $crate::property::violation::kinds!($vis $($rest)*);
+    };
+    (@list $vis:vis $list:ident [$($name:ident = $text:literal: $sentence:literal;)*]) => {
+        $vis static $list: &[&$crate::property::Kind] = &[$(&$name),*];
+    };
+    ($vis:vis $($name:ident = $text:literal: $sentence:literal;)*) => {
+        $($vis static $name: $crate::property::Kind = $crate::property::Kind { name: $text, sentence: $sentence };)*
+    };
+}
+pub(crate) use kinds;
+
+/// Makes [`Fields`]: `fields! { item: n + 1, reason }`.
+macro_rules! fields {
+    ($($name:ident $(: $value:expr)?),* $(,)?) => {
+        $crate::property::Fields::from([$((stringify!($name), $crate::property::violation::fields!(@ $name $($value)?))),*])
+    };
+    (@ $name:ident) => { $crate::property::Value::from($name) };
+    (@ $name:ident $value:expr) => { $crate::property::Value::from($value) };
+}
+pub(crate) use fields;
+
+/// What a violation is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    /// The whole run.
+    Run,
+    /// A stream.
+    Stream(Stream),
+    /// A call, with the verb of its operation where that is known.
+    Call(Call, Option<String>),
+    /// A host.
+    Host(Host),
+    /// What a file calls by a milestone or point: its name, and all that is said of it.
+    Mark(String, String),
+    /// A step of a schedule, by its number from 0, and the line of its file.
+    Step(usize, Option<usize>),
+    /// Anything else that has a name: a process, a channel, a client.
+    Named(String),
+}
+
+impl About {
+    /// What sort of thing it is, in a word.
+    pub fn sort(&self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Stream(_) => "stream",
+            Self::Call(..) => "call",
+            Self::Host(_) => "host",
+            Self::Mark(..) => "mark",
+            Self::Step(..) => "step",
+            Self::Named(_) => "name",
+        }
+    }
+}
+
+/// `s1`, `call 7 (add)`, `client`; nothing for the whole run.
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run => Ok(()),
+            Self::Stream(stream) => stream.fmt(f),
+            Self::Call(call, None) => call.fmt(f),
+            Self::Call(call, Some(verb)) => write!(f, "{call} ({verb})"),
+            Self::Host(host) => host.fmt(f),
+            Self::Mark(_, name) | Self::Named(name) => f.write_str(name),
+            Self::Step(step, None) => write!(f, "step {}", step + 1),
+            Self::Step(step, Some(line)) => write!(f, "step {} in line {line}", step + 1),
+        }
+    }
+}
+
+impl Serialize for About {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("sort", self.sort())?;
+        map.serialize_entry("name", &self.to_string())?;
+        map.end()
+    }
+}
+
+impl From<&Stream> for About {
+    fn from(stream: &Stream) -> Self {
+        Self::Stream(stream.clone())
+    }
+}
+
+impl From<Call> for About {
+    fn from(call: Call) -> Self {
+        Self::Call(call, None)
+    }
+}
+
+impl From<Option<&Host>> for About {
+    fn from(host: Option<&Host>) -> Self {
+        host.map_or(Self::Run, |host| Self::Host(host.clone()))
+    }
+}
+
+impl From<&str> for About {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
+}
+
+/// The values of a violation, by name, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fields(Vec<(&'static str, Value)>);
+
+impl<const N: usize> From<[(&'static str, Value); N]> for Fields {
+    fn from(fields: [(&'static str, Value); N]) -> Self {
+        Self(fields.into())
+    }
+}
+
+impl Fields {
+    /// The same with one more value, if there is one.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+        self.0.extend(value.map(|value| (name, value.into())));
+        self
+    }
+
+    /// The value of this name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The kinds of all phrases in them, in order.
+    fn phrases(&self) -> Vec<&'static Kind> {
+        let phrases = self.0.iter().filter_map(|(_, value)| match value {
+            Value::Phrase(phrase) => Some(&**phrase),
+            _ => None,
+        });
+        phrases.flat_map(|phrase| [vec![phrase.kind], phrase.data.phrases()].concat()).collect()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.0.iter().map(|(name, value)| (*name, value))
+    }
+}
+
+/// One value of a violation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A number.
+    Number(u64),
+    /// A text: a name, or a fact as its user has it.
+    Text(String),
+    /// A moment of virtual time.
+    Time(Time),
+    /// A length of time.
+    Duration(Duration),
+    /// Something that is said in one of several ways.
+    Phrase(Box<Phrase>),
+    /// An entry of a history.
+    Entry(Box<Entry>),
+}
+
+/// A part of a sentence that has kinds of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Phrase {
+    /// The kind.
+    pub kind: &'static Kind,
+    /// Its values.
+    pub data: Fields,
+}
+
+impl Phrase {
+    /// A phrase of this kind.
+    pub fn new(kind: &'static Kind, data: Fields) -> Self {
+        Self { kind, data }
+    }
+}
+
+/// An entry, with what it takes to say what it means.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The plan of its run.
+    pub plan: Plan,
+    /// The connections of its run.
+    pub conns: Vec<Connection>,
+    /// The entry.
+    pub event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        format!("{:?}", self.event) == format!("{:?}", other.event)
+    }
+}
+
+/// The values by name; that of a time or a length of time is in milliseconds, and `_ms` ends its name.
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            match value {
+                Value::Time(_) | Value::Duration(_) => map.serialize_entry(&format!("{name}_ms"), value)?,
+                _ => map.serialize_entry(name, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(n) => serializer.serialize_u64(*n),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Time(at) => serializer.serialize_u64(at.0),
+            Self::Duration(span) => serializer.serialize_u64(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+            Self::Phrase(phrase) => phrase.serialize(serializer),
+            Self::Entry(entry) => serializer.collect_str(&format_args!("{:?}", entry.event)),
+        }
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+
+/// Draws the conversions into [`Value`].
+macro_rules! values {
+    ($($type:ty: |$value:ident| $into:expr;)*) => {
+        $(impl From<$type> for Value {
+            fn from($value: $type) -> Self {
+                $into
+            }
+        })*
+    };
+}
+
+values! {
+    u64: |n| Self::Number(n);
+    u32: |n| Self::Number(n.into());
+    usize: |n| Self::Number(n as u64);
+    &str: |text| Self::Text(text.to_owned());
+    &&str: |text| Self::Text((*text).to_owned());
+    String: |text| Self::Text(text);
+    &String: |text| Self::Text(text.clone());
+    Time: |at| Self::Time(at);
+    &Time: |at| Self::Time(*at);
+    Duration: |span| Self::Duration(span);
+    &Data: |data| Self::Text(data.to_string());
+    &Answer: |answer| Self::Text(answer.to_string());
+    &Stream: |stream| Self::Text(stream.to_string());
+    &Host: |host| Self::Text(host.to_string());
+    Call: |call| Self::Text(call.to_string());
+    Phrase: |phrase| Self::Phrase(phrase.into());
+    Entry: |entry| Self::Entry(entry.into());
+}

@@ -1,0 +1,34 @@
+//! A position of a sweep, in words.
+
+use crate::history::Flags;
+use crate::hunt::sweep::positions::{Position, Spot};
+use crate::hunt::sweep::{Swept, Trial};
+
+use super::say;
+
+/// `packet 5 of client#1 toward server (312 bytes)`, `2nd exec.client.connected on client`.
+pub fn position(position: &Position) -> String {
+    let place = position.place();
+    match &position.spot {
+        Spot::Packet { toward, n, flags, len } => {
+            format!("packet {n} of {place} toward {toward} ({})", carries(*flags, *len))
+        }
+        Spot::Message { toward, n, label, .. } => format!("message {n} of {place} toward {toward} ({label})"),
+        Spot::Milestone { name, nth } => format!("{} {name} on {place}", say::nth(*nth)),
+        Spot::Point { name, nth, .. } => format!("{} point {name} on {place}", say::nth(*nth)),
+    }
+}
+
+/// What a trial is: `cut, client first, at packet 5 of client#1 toward server (312 bytes)`.
+pub fn trial(swept: &Swept, trial: &Trial) -> String {
+    format!("{}, at {}", trial.fault.name, position(&swept.positions[trial.position]))
+}
+
+fn carries(flags: Flags, len: u32) -> String {
+    let named = [(flags.syn, "SYN"), (flags.fin, "FIN"), (flags.rst, "RST")];
+    let mut parts: Vec<_> = named.iter().filter(|(is, _)| *is).map(|(_, name)| (*name).to_owned()).collect();
+    if len > 0 {
+        parts.push(say::count(len.into(), "byte"));
+    }
+    if parts.is_empty() { "ACK".to_owned() } else { parts.join(", ") }
+}

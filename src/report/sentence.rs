@@ -1,0 +1,110 @@
+//! The sentence of a violation, made of its kind and its values.
+
+use crate::history::History;
+use crate::property::violation::Entry;
+use crate::property::{About, Fields, Kind, Value, Violation};
+use crate::schedule::units;
+
+use super::telling;
+
+/// How a property broke, in a sentence: `s1: item 20 was delivered after item 18; 19 never was (generation 2, at 4.231 s)`.
+///
+/// # Panics
+///
+/// In debug builds, if the violation has no value for a name in the sentence of its kind.
+pub fn sentence(violation: &Violation) -> String {
+    let Violation { subject, at, kind, data, .. } = violation;
+    fill(kind, &|name| match name {
+        "subject" => Some(subject.to_string()),
+        "subject:" => Some(if *subject == About::Run { String::new() } else { format!("{subject}: ") }),
+        "at" => Some(at.to_string()),
+        "moment" => Some(match data.get("generation") {
+            Some(generation) => format!("(generation {}, at {at})", value(generation)),
+            None => format!("(at {at})"),
+        }),
+        _ => data.get(name).map(value),
+    })
+}
+
+/// The title of a file that shows it: `gap_free breaks: s1: …`.
+pub fn title(violation: &Violation) -> String {
+    format!("{} breaks: {}", violation.property, sentence(violation))
+}
+
+/// A value, as a sentence has it.
+pub fn value(value: &Value) -> String {
+    match value {
+        Value::Number(n) => n.to_string(),
+        Value::Text(text) => text.clone(),
+        Value::Time(at) => at.to_string(),
+        Value::Duration(span) => units::duration(*span),
+        Value::Phrase(phrase) => phrase_of(phrase.kind, &phrase.data),
+        Value::Entry(entry) => line(entry),
+    }
+}
+
+fn phrase_of(kind: &Kind, data: &Fields) -> String {
+    fill(kind, &|name| data.get(name).map(value))
+}
+
+fn line(entry: &Entry) -> String {
+    let history = History { conns: entry.conns.clone(), ..History::default() };
+    let line = telling::entry(&entry.plan, &history, &entry.event);
+    format!("`{} {}: {}`", line.at, line.place, line.text)
+}
+
+/// Puts the values where their names stand.
+fn fill(kind: &Kind, value: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut filled = String::new();
+    let mut rest = kind.sentence;
+    while let Some((before, name, behind)) = next_name(rest) {
+        filled += before;
+        let value = value(name);
+        debug_assert!(value.is_some(), "`{}` has no value for `{name}`", kind.name);
+        filled += &value.unwrap_or_else(|| format!("{{{name}}}"));
+        rest = behind;
+    }
+    filled + rest
+}
+
+/// What stands before the first name, the name, and what stands behind it.
+fn next_name(sentence: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = sentence.split_once('{')?;
+    let (name, behind) = rest.split_once('}')?;
+    Some((before, name, behind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Time;
+    use crate::property::Phrase;
+    use crate::property::violation::{fields, kinds};
+
+    kinds! {
+        MISSING = "missing": "{subject:}item {item} was delivered {place} {moment}";
+        AFTER = "after": "after item {item}";
+        ALONE = "alone": "{subject} is left, {left} {at}";
+    }
+
+    fn told(subject: impl Into<About>, kind: &'static Kind, data: Fields) -> String {
+        sentence(&Violation::new("gap_free", subject, Time(4_231), kind, data))
+    }
+
+    #[test]
+    fn a_sentence_has_its_values_where_their_names_stand() {
+        let after = Phrase::new(&AFTER, fields! { item: 18_u64 });
+        let data = fields! { item: 20_u64, place: after };
+        assert_eq!(told("s1", &MISSING, data.clone()), "s1: item 20 was delivered after item 18 (at 4.231 s)");
+        let data = data.with("generation", Some(2_u64));
+        assert_eq!(told(About::Run, &MISSING, data), "item 20 was delivered after item 18 (generation 2, at 4.231 s)");
+        assert_eq!(told("p1", &ALONE, fields! { left: "so" }), "p1 is left, so 4.231 s");
+    }
+
+    #[test]
+    #[should_panic(expected = "`alone` has no value for `left`")]
+    #[cfg(debug_assertions)]
+    fn a_sentence_without_a_value_is_a_mistake() {
+        told("p1", &ALONE, Fields::default());
+    }
+}

@@ -1,0 +1,191 @@
+//! What users of `exec` are answered, and what they see besides output, as values: the properties read them, and reports show them.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::sum::Total;
+use crate::history::{Answer, Data, Stream};
+use crate::protocols::exec::client::Failure;
+use crate::protocols::exec::wire::process::ReadResult;
+
+/// Draws the conversions of types into [`Data`].
+macro_rules! data {
+    ($($type:ty),* $(,)?) => {
+        $(impl From<$type> for Data {
+            fn from(value: $type) -> Self {
+                Data::of(value)
+            }
+        })*
+    };
+}
+
+data!(Read, Totals, Wrong, Seen, Failed);
+
+/// The answer to one read: `chunks 3 to 7, next 9, exit 0, closed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Read {
+    /// After which event it asked, where its user was told of that one and the schedule does not say it.
+    pub(super) after: Option<u64>,
+    /// The first and the last event in it.
+    pub(super) chunks: Option<(u64, u64)>,
+    /// The number of the next event.
+    pub(super) next: u64,
+    pub(super) exit: Option<i32>,
+    pub(super) closed: bool,
+}
+
+impl Read {
+    pub(super) fn of(after: Option<u64>, read: &ReadResult) -> Self {
+        let chunks = read.chunks.first().zip(read.chunks.last()).map(|(first, last)| (first.seq, last.seq));
+        let exit = read.exit_code.filter(|_| read.exited);
+        Self { after, chunks, next: read.next_seq, exit, closed: read.closed }
+    }
+
+    /// Whether it tells of no event after this one.
+    pub(super) fn says_nothing_new(&self, after: u64) -> bool {
+        self.chunks.is_none() && !self.closed && self.next <= after + 1
+    }
+
+    /// The same without the event after which it asked.
+    pub(super) fn alone(self) -> Self {
+        Self { after: None, ..self }
+    }
+}
+
+impl fmt::Display for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(after) = self.after {
+            write!(f, "after {after}: ")?;
+        }
+        match self.chunks {
+            Some((first, last)) => write!(f, "chunks {first} to {last}")?,
+            None => f.write_str("nothing")?,
+        }
+        write!(f, ", next {}", self.next)?;
+        if let Some(code) = self.exit {
+            write!(f, ", exit {code}")?;
+        }
+        f.write_str(if self.closed { ", closed" } else { "" })
+    }
+}
+
+/// What was read to its end, stream by stream: `closed: p1/stdout 340 bytes 0f3a…, p1/stderr 0 bytes …`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Totals(pub(super) Vec<(Stream, Total)>);
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("closed: ")?;
+        self.0.iter().enumerate().try_for_each(|(n, (stream, total))| {
+            let before = if n == 0 { "" } else { ", " };
+            write!(f, "{before}{stream} {total}")
+        })
+    }
+}
+
+/// An answer that no read may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Wrong {
+    /// A read that may wait was answered at once, with nothing after this event.
+    NothingNew { after: u64 },
+    /// An event came that is not newer than the one before it.
+    Backward { event: u64, after: u64 },
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingNew { after } => {
+                write!(f, "wrong: a read after event {after} that may wait was answered at once, with nothing new")
+            }
+            Self::Backward { event, after } => write!(f, "wrong: event {event} after event {after}"),
+        }
+    }
+}
+
+/// What the user of a process or a body saw that is no output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Seen {
+    /// The exit, as the event of this number.
+    ExitAt(u64),
+    /// A second exit.
+    ExitAgain { code: i32 },
+    /// An event that is not the next one.
+    Jump { event: u64, after: u64 },
+    /// A gap that does not begin with the next event.
+    GapFrom { event: u64, after: u64 },
+    /// Something behind the end of a body.
+    AfterTheEnd(String),
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ExitAt(event) => write!(f, "exit as event {event}"),
+            Self::ExitAgain { code } => write!(f, "exit {code} after its exit"),
+            Self::Jump { event, after } => write!(f, "event {event} after event {after}"),
+            Self::GapFrom { event, after } => write!(f, "a gap from event {event} on after event {after}"),
+            Self::AfterTheEnd(what) => write!(f, "{what} after its end"),
+        }
+    }
+}
+
+/// Why something failed for a user: the client's failure itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failed(pub(super) Failure);
+
+impl Failed {
+    /// Whether this is why.
+    pub(super) fn is(reason: &Data, failure: &Failure) -> bool {
+        reason.downcast_ref::<Self>().is_some_and(|reason| reason.0 == *failure)
+    }
+
+    /// Whether events are missing.
+    pub(super) fn is_gap(reason: &Data) -> bool {
+        matches!(reason.downcast_ref(), Some(Self(Failure::Gap { .. })))
+    }
+
+    /// Whether an answer says that the id of a process is taken. A server has no number of its own for that.
+    pub(super) fn is_taken(answer: &Answer) -> bool {
+        match answer.refusal() {
+            Some(Self(Failure::IdTaken)) => true,
+            Some(Self(Failure::Refused { message, .. })) => message.contains(" is taken"),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Failed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_shown_as_its_user_has_it() {
+        let read = Read { chunks: Some((3, 7)), next: 9, exit: Some(0), closed: true, ..Read::default() };
+        assert_eq!(read.to_string(), "chunks 3 to 7, next 9, exit 0, closed");
+        assert_eq!(Read { after: Some(2), next: 3, ..Read::default() }.to_string(), "after 2: nothing, next 3");
+    }
+
+    #[test]
+    fn a_read_says_nothing_new_only_of_what_is_open() {
+        let nothing = |next, closed| Read { next, closed, ..Read::default() };
+        assert!(nothing(3, false).says_nothing_new(2));
+        assert!(!nothing(3, false).says_nothing_new(1));
+        assert!(!nothing(3, true).says_nothing_new(2));
+    }
+}

@@ -1,0 +1,119 @@
+//! What users of `toolcall` are answered, as values, where a property reads them.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::history::{Answer, Coded, Data};
+use crate::protocols::toolcall::client::Failure;
+
+/// What came of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Did {
+    /// The session has this title.
+    Named(String),
+    /// There is a chat of this name.
+    Made(String),
+    /// A forgery was accepted.
+    Forged,
+    /// A claim was believed: the host told what was missed, upon what is not there.
+    ToldWhatItHadMissed,
+}
+
+impl fmt::Display for Did {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(title) => write!(f, "named {title}"),
+            Self::Made(chat) => write!(f, "made {chat}"),
+            Self::Forged => f.write_str("forged"),
+            Self::ToldWhatItHadMissed => f.write_str("told what it had missed"),
+        }
+    }
+}
+
+impl From<Did> for Data {
+    fn from(did: Did) -> Self {
+        Self::of(did)
+    }
+}
+
+/// Why the host refused an action, in its words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rejected(pub String);
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Rejected> for Data {
+    fn from(why: Rejected) -> Self {
+        Self::of(why)
+    }
+}
+
+/// Why something failed for a user: the client's failure itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failed(pub(super) Failure);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Failed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// What comes of a failure: a refusal is an answer, which the protocol owes.
+///
+/// # Errors
+/// If it is no refusal: the reason.
+pub(super) fn refusal(failure: Failure) -> Result<Answer, Data> {
+    use Failure::{Full, Gone, Refused, Rejected as Turned, Unsubscribed};
+    match failure {
+        Turned(why) => Ok(Answer::refused(Rejected(why))),
+        Refused { code, message } => Ok(Answer::refused(Data::of(Coded { code, message }))),
+        failure @ (Gone | Full | Unsubscribed) => Ok(Answer::refused(Data::of(Failed(failure)))),
+        failure => Err(Data::of(Failed(failure))),
+    }
+}
+
+/// What the host said in a refusal. It is all that the protocol has to say why.
+fn words(why: &Data) -> &str {
+    let rejected = why.downcast_ref::<Rejected>().map(|rejected| &rejected.0);
+    rejected.or(why.downcast_ref::<Coded>().map(|error| &error.message)).map_or("", String::as_str)
+}
+
+/// Whether something was refused because there is no such channel.
+pub(super) fn is_of_no_channel(why: &Data) -> bool {
+    matches!(why.downcast_ref(), Some(Failed(Failure::Gone))) || words(why).ends_with("no such channel")
+}
+
+/// Whether something was refused for want of a token.
+pub(super) fn wants_a_token(answer: &Answer) -> bool {
+    matches!(answer, Answer::Refused(why) if words(why).contains("a token is wanted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_an_answer_and_shown_as_the_client_says_it() {
+        let coded = || Failure::Refused { code: -32003, message: "there is no such channel".into() };
+        for failure in [Failure::Rejected("no such channel".into()), coded()] {
+            let shown = failure.to_string();
+            let answer = refusal(failure).unwrap();
+            assert_eq!(answer.to_string(), shown);
+            assert!(matches!(answer, Answer::Refused(why) if is_of_no_channel(&why)));
+        }
+        assert_eq!(refusal(Failure::Full).unwrap().to_string(), "refused: too much is waiting");
+        assert_eq!(refusal(Failure::Late), Err(Data::of(Failed(Failure::Late))));
+    }
+}
