@@ -19,7 +19,7 @@
 //! - [`world`]: clock, hosts, links, the engines; the world's side of net, process, wall clock and randomness.
 //! - [`subjects`]: how each protocol is put into a world.
 //! - [`hunt`]: many runs. [`report`]: what a person reads. [`cli`]: the command line. [`suite`]: a subject's tests.
-#![deny(missing_docs, unsafe_code, clippy::await_holding_lock)]
+#![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
 #[cfg(all(feature = "sim", not(tokio_unstable)))]
@@ -28,14 +28,10 @@ compile_error!(
      of your workspace; where the environment sets RUSTFLAGS (most CI does), that replaces the file: add `--cfg tokio_unstable` there, too"
 );
 
-pub mod env;
-pub mod net;
-pub mod probe;
-pub mod process;
 pub mod protocols;
-pub mod resume;
 
-pub use env::Env;
+pub use reknit_resume as resume;
+pub use reknit_seams::{Env, defect, env, milestone, net, point, probe, process};
 
 #[cfg(all(feature = "sim", tokio_unstable))]
 pub mod cli;

@@ -3,7 +3,7 @@
 //! Each is a small trait with a real and a simulated side; [`Env`] hands all of them to a client or a server at once.
 //! Time itself is `tokio::time`, as it is.
 //!
-//! The simulated side is the world's (`src/world`): sockets of a simulated kernel; a wall clock that shows virtual time, from the
+//! The simulated side is the world's (`world` of the crate `reknit`): sockets of a simulated kernel; a wall clock that shows virtual time, from the
 //! first of January 2026, and jumps where a step says so; randomness drawn from the seed, for each start of each host anew; and
 //! on servers, where the plan has a table `process`, scripted processes. Everywhere else nothing can be launched there.
 

@@ -5,7 +5,7 @@
 //!
 //! - [`System`]: the operating system's side. Not on Unix, it is [`Unsupported`].
 //! - [`Unsupported`]: launches nothing, where there is nothing to launch with.
-//! - The simulated side is scripted processes whose every byte is ground truth (`world::process`).
+//! - The simulated side is scripted processes whose every byte is ground truth (`world::process` of the crate `reknit`).
 //!
 //! What it does not do: resource limits, other users, sandboxes, a change of a terminal's size.
 
@@ -102,11 +102,13 @@ pub type Input = Box<dyn AsyncWrite + Send + Unpin>;
 pub type Output = Box<dyn AsyncRead + Send + Unpin>;
 
 /// The launcher's ends of what a process reads from and prints to, until they are taken.
-#[cfg(any(unix, feature = "sim"))]
-pub(crate) struct Streams {
-    pub(crate) stdin: Option<Input>,
-    pub(crate) stdout: Option<Output>,
-    pub(crate) stderr: Option<Output>,
+pub struct Streams {
+    /// What [`Child::stdin`] hands out.
+    pub stdin: Option<Input>,
+    /// What [`Child::stdout`] hands out.
+    pub stdout: Option<Output>,
+    /// What [`Child::stderr`] hands out.
+    pub stderr: Option<Output>,
 }
 
 /// Launches processes.

@@ -13,6 +13,8 @@
 //! The receiving side:
 //! - [`Sequence`]: numbered items that come in any order, more than once, or not at all, and go out in order.
 //! - [`Recovery`] and [`BackOff`]: how long to try to get a connection back, and how long to pause between two attempts.
+#![deny(missing_docs)]
+#![warn(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ pub const MILESTONE: &str = "milestone";
 ///
 /// ```
 /// # let generation = 2_u64;
-/// reknit::milestone!("counter.client.connected", generation, conn = 7_u64);
+/// reknit_seams::milestone!("counter.client.connected", generation, conn = 7_u64);
 /// ```
 #[macro_export]
 macro_rules! milestone {
@@ -34,7 +34,7 @@ macro_rules! milestone {
 ///
 /// ```
 /// # async fn detach() {
-/// reknit::point!("counter.server.detach.unlocked").await;
+/// reknit_seams::point!("counter.server.detach.unlocked").await;
 /// # }
 /// ```
 #[macro_export]
@@ -47,7 +47,7 @@ macro_rules! point {
 /// Whether the named historical bug is switched on, in builds that have the simulator; `false` otherwise.
 ///
 /// ```
-/// if reknit::defect!(ForgetsTheCursor) {
+/// if reknit_seams::defect!(ForgetsTheCursor) {
 ///     // what the bug did
 /// }
 /// ```
