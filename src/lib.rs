@@ -22,38 +22,35 @@
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
-#[cfg(all(feature = "sim", not(tokio_unstable)))]
+#[cfg(not(tokio_unstable))]
 compile_error!(
     "reknit's simulator needs tokio's hooks: put `[build]` and `rustflags = [\"--cfg\", \"tokio_unstable\"]` into .cargo/config.toml \
      of your workspace; where the environment sets RUSTFLAGS (most CI does), that replaces the file: add `--cfg tokio_unstable` there, too"
 );
 
-pub mod protocols;
-
-pub use reknit_resume as resume;
 pub use reknit_seams::{Env, defect, env, milestone, net, point, probe, process};
 
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod cli;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod history;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod hunt;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod property;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod report;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod scenario;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod schedule;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod subject;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod subjects;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod suite;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod world;
 
 /// A page for readers, whose snippets are compiled with the other examples in the docs.

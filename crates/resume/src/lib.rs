@@ -9,6 +9,7 @@
 //! - [`Lease`]: how long somebody who was lost is waited for; both have one.
 //! - [`Retention`]: the newest items of a numbered sequence, within bounds.
 //! - [`Seen`]: the ids of what took effect, so that a repetition does not.
+//! - [`Counted`]: one of so many connections or tasks, for a census.
 //!
 //! The receiving side:
 //! - [`Sequence`]: numbered items that come in any order, more than once, or not at all, and go out in order.
@@ -19,6 +20,7 @@
 use std::time::Duration;
 
 mod attachment;
+mod counted;
 mod lease;
 mod presence;
 mod recovery;
@@ -27,6 +29,7 @@ mod seen;
 mod sequence;
 
 pub use attachment::{Attachment, Refused};
+pub use counted::Counted;
 pub use lease::Lease;
 pub use presence::{Left, Presence};
 pub use recovery::{BackOff, Recovery};

@@ -1,9 +1,9 @@
 //! Follows the events of a process to their end, and records what comes.
 
 use crate::history::{Call, Ending, Stream};
-use crate::protocols::exec::client::{Event, Failure, Process};
-use crate::protocols::exec::wire::process::OutputStream;
 use crate::subject::Recorder;
+use reknit_exec::client::{Event, Failure, Process};
+use reknit_exec::wire::process::OutputStream;
 
 /// The endings of the names of streams that are parts of a process.
 pub(super) const PARTS: &[&str] = &["/stdout", "/stderr", "/pty"];

@@ -35,10 +35,10 @@ use super::sum::Sum;
 use super::web;
 use crate::history::{Call, Content, Ending, Stream, Time, What};
 use crate::property::{Broken, Evidence, GIVEN_UP, Property};
-use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{Trouble, broken, has_puppet, host, judged};
 use crate::subjects::records;
+use reknit_exec::client::Failure;
 
 mod generations;
 mod http;

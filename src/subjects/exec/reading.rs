@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::follow::part;
 use super::sum::Sum;
 use crate::history::Stream;
-use crate::protocols::exec::client::{Failure, Process};
-use crate::protocols::exec::wire::process::{OutputStream, ReadResult};
+use reknit_exec::client::{Failure, Process};
+use reknit_exec::wire::process::{OutputStream, ReadResult};
 
 /// How long one read of many waits, at most.
 const WAIT: Duration = Duration::from_secs(5);

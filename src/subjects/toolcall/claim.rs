@@ -11,10 +11,8 @@ use super::raw::{Raw, hello};
 use super::setup::{CHAT, SESSION};
 use crate::net::Endpoint;
 use crate::property::GIVEN_UP;
-use crate::protocols::toolcall::wire::{
-    InitializeResult, ROOT, ReconnectParams, ReconnectResult, epoch_of, meta_with, method, read,
-};
 use crate::subject::HostContext;
+use reknit_toolcall::wire::{InitializeResult, ROOT, ReconnectParams, ReconnectResult, epoch_of, meta_with, method, read};
 
 /// What is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@
 //!
 //! - [`Endpoint`]: where to connect to, or to listen at.
 //! - [`Stream`]: one connection. Implements tokio's [`AsyncRead`] and [`AsyncWrite`].
-//! - [`Tcp`]: tokio's side.
+//! - [`Tcp`]: tokio's side. `memory`: a network for unit tests, behind a feature of its own.
 //!
 //! What it does not do: name resolution (an endpoint's host is resolved by the network it is given to), TLS, datagrams.
 
@@ -19,6 +19,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+#[cfg(feature = "memory")]
+pub mod memory;
 mod tcp;
 
 pub use tcp::Tcp;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{broken, has_puppet, host, judged};
 use crate::history::{Call, Ending, Event, Stream, Time, What};
 use crate::property::{Broken, Evidence};
-use crate::protocols::exec::client::Failure;
 use crate::schedule::{Fault, Host};
+use reknit_exec::client::Failure;
 
 /// A request of a user's.
 struct Asked<'a> {

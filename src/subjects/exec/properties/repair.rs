@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::{broken, host, judged};
 use crate::history::{Call, Ending, Event, Time, What};
 use crate::property::{Broken, Evidence, GIVEN_UP};
-use crate::protocols::exec::client::Failure;
-use crate::protocols::exec::limits::ClientLimits;
 use crate::schedule::FieldValue;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
+use reknit_exec::client::Failure;
+use reknit_exec::limits::ClientLimits;
 
 /// The begin of the reasons for which a process fails whose read was refused.
 const REFUSED: &str = "the server refused: ";
