@@ -30,8 +30,10 @@ compile_error!(
 
 pub use reknit_seams::{Env, defect, env, milestone, net, point, probe, process};
 
-#[cfg(tokio_unstable)]
+#[cfg(all(feature = "cli", tokio_unstable))]
 pub mod cli;
+#[cfg(tokio_unstable)]
+mod frontend;
 #[cfg(tokio_unstable)]
 pub mod history;
 #[cfg(tokio_unstable)]

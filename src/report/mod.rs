@@ -8,7 +8,7 @@
 //! - [`parting`]: where two runs part.
 //! - [`telling`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`say`]: what such lines are made of.
 //! - [`picture`]: a run as a page to look at. [`map`]: a sweep as one. [`matrix`]: a kill matrix as one.
-//! - [`account`]: what was run, case by case; as CI servers read it: [`junit`], [`github`].
+//! - [`account`]: what was run, case by case; as CI servers read it: `junit`, [`github`].
 //! - [`envelope`]: a scenario file between markers, in the middle of other output.
 
 pub mod account;
@@ -16,6 +16,7 @@ pub mod envelope;
 pub mod github;
 pub mod items;
 pub mod json;
+#[cfg(feature = "cli")]
 pub mod junit;
 pub mod line;
 pub mod map;

@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::history::{Connection, History, Time};
 use crate::hunt::kept::write_whole;
 use crate::hunt::{Pool, main_thing};
 use crate::property::Broken;
@@ -68,22 +67,10 @@ pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Broken], of: &Path) -> 
     folder.join(format!("{}-{property}-{of}{}.html", plan.subject, plan.seed))
 }
 
-/// A run as it stood at a moment: what happened until then, and what had broken.
-pub(crate) fn until(history: &History, broken: &[Broken], until: Time) -> (History, Vec<Broken>) {
-    let mut shown = history.clone();
-    shown.events.retain(|event| event.at <= until);
-    // They stand in the order of opening, so those that remain keep their numbers.
-    shown.conns.retain(|conn| conn.opened <= until);
-    for Connection { over: (client, server), .. } in &mut shown.conns {
-        [client, server].into_iter().for_each(|over| *over = over.filter(|over| *over <= until));
-    }
-    shown.end = shown.end.min(until);
-    (shown, broken.iter().filter(|broken| broken.at <= until).cloned().collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::Time;
 
     fn failure(test: impl FnOnce(&Drawn<'_>)) {
         let subjects = crate::subjects::built_in();
@@ -124,16 +111,5 @@ mod tests {
             assert!(why.starts_with("none: /dev/null/pictures/a.html: this picture cannot be written: "), "{why}");
             assert!(!why.contains('\n'), "{why}");
         });
-    }
-
-    #[test]
-    fn a_run_until_a_moment_has_nothing_that_came_later() {
-        let (plan, history, broken) = crate::report::story::tests::a_gap();
-        let (shown, left) = until(&history, &broken, Time(3_050));
-        assert!(shown.events.iter().all(|event| event.at <= Time(3_050)) && shown.end == Time(3_050) && left.is_empty());
-        let page = html(&Picture { plan: &plan, history: &shown, broken: &left, replay: "reknit replay x" });
-        assert!(page.contains("cut client#1") && !page.contains("3.412 s"), "{page}");
-        let (whole, left) = until(&history, &broken, Time(9_000));
-        assert_eq!((whole.events.len(), whole.end, left.len()), (history.events.len(), history.end, 1));
     }
 }
