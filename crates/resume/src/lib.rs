@@ -39,3 +39,8 @@ pub use sequence::{Sequence, Taken};
 
 /// Longer than anybody waits, and short enough for a timer.
 pub const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The example of the README, compiled with those of the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

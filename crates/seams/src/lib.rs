@@ -11,3 +11,8 @@ pub mod probe;
 pub mod process;
 
 pub use env::Env;
+
+/// The example of the README, compiled with those of the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -53,3 +53,8 @@ pub use limits::{ClientLimits, Liveness, ServerLimits};
 pub use outside::{Ledger, Numbers, Source};
 pub use server::{Census, Server};
 pub use wire::{Name, SessionId, Ticket};
+
+/// The example of the README, compiled with those of the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -18,3 +18,8 @@ pub mod server;
 pub mod wire;
 
 pub use server::{Census, Server};
+
+/// The example of the README, compiled with those of the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

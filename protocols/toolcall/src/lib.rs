@@ -54,3 +54,8 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod wire;
+
+/// The example of the README, compiled with those of the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
