@@ -9,10 +9,10 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Failed, Trial};
 use reknit::property::Promise;
 use reknit::schedule::Limits;
 use reknit::subject::{HostContext, Nothing, Operated, Subject};
+use reknit::suite::runner::{self, Trial};
 
 /// Set where this program is the command.
 const COMMAND: &str = "REKNIT_SURVIVAL_COMMAND";
@@ -32,8 +32,8 @@ fn main() -> ExitCode {
         ("ctrl_c_ends_a_hunt_with_what_it_has", ctrl_c),
         ("what_was_printed_for_want_of_a_file_fails_again_when_it_is_read_from_the_log", read_from_the_log),
     ];
-    let trials = tests.map(|(name, test)| Trial::test(name, move || test().map_err(Failed::from)));
-    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+    let trials = tests.map(|(name, test)| Trial::new(name, test));
+    runner::main(trials.into()).expect("arguments of a test program")
 }
 
 /// The seeds of the runs that go wrong.

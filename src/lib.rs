@@ -4,11 +4,11 @@
 //! checks that every byte was delivered exactly once and in order, or that its stream failed explicitly, for a reason that the
 //! faults justify, and in bounded time. The README tells how it is used; this page is the map of the code.
 //!
-//! Product code: what a person could deploy. It builds without the rest (`default-features = false`).
+//! Product code needs the crate `reknit-seams` only, which is here, too:
 //! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, and clock and randomness, in one bundle.
 //! - [`probe`]: milestones, points, defects; the last two are nothing without the simulator.
-//! - [`resume`]: building blocks that every resumable protocol needs, without clock, socket or task.
-//! - [`protocols`]: wire types, client and server of the protocols that reknit ships.
+//!
+//! The protocols that reknit ships are crates of their own; each has a feature here, which is the glue of its subject.
 //!
 //! Data:
 //! - [`schedule`]: steps, faults, triggers, limits: all that determines a run.
@@ -18,46 +18,42 @@
 //! The harness. Start at [`subject::Subject`], the trait that a protocol under test implements.
 //! - [`world`]: clock, hosts, links, the engines; the world's side of net, process, wall clock and randomness.
 //! - [`subjects`]: how each protocol is put into a world.
-//! - [`hunt`]: many runs. [`report`]: what a person reads. [`cli`]: the command line. [`suite`]: a subject's tests.
-#![deny(missing_docs, unsafe_code, clippy::await_holding_lock)]
+//! - [`hunt`]: many runs. [`report`]: what a person reads. [`suite`]: a subject's tests.
+//! - `cli`: the command line, behind the feature of that name.
+#![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
-#[cfg(all(feature = "sim", not(tokio_unstable)))]
+#[cfg(not(tokio_unstable))]
 compile_error!(
     "reknit's simulator needs tokio's hooks: put `[build]` and `rustflags = [\"--cfg\", \"tokio_unstable\"]` into .cargo/config.toml \
      of your workspace; where the environment sets RUSTFLAGS (most CI does), that replaces the file: add `--cfg tokio_unstable` there, too"
 );
 
-pub mod env;
-pub mod net;
-pub mod probe;
-pub mod process;
-pub mod protocols;
-pub mod resume;
+pub use reknit_seams::{Env, defect, env, milestone, net, point, probe, process};
 
-pub use env::Env;
-
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(all(feature = "cli", tokio_unstable))]
 pub mod cli;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
+mod frontend;
+#[cfg(tokio_unstable)]
 pub mod history;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod hunt;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod property;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod report;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod scenario;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod schedule;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod subject;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod subjects;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod suite;
-#[cfg(all(feature = "sim", tokio_unstable))]
+#[cfg(tokio_unstable)]
 pub mod world;
 
 /// A page for readers, whose snippets are compiled with the other examples in the docs.

@@ -28,7 +28,9 @@ pub mod recorder;
 pub mod tables;
 
 pub use disk::Disk;
-pub use dissect::{Dissector, Label, Lines, Message, WebSocket};
+#[cfg(feature = "websocket")]
+pub use dissect::WebSocket;
+pub use dissect::{Dissector, Label, Lines, Message};
 pub use erased::Erased;
 pub use nothing::Nothing;
 pub use recorder::{Count, Gauge, Gauges, Journal, Recorder};

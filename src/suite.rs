@@ -20,9 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use libtest_mimic::Arguments;
-
-use crate::cli::{Github, answer};
+use crate::frontend::{Github, answer, scenario_files};
 use crate::hunt::{self, Checks, Fresh, Pool, Tally, plans};
 use crate::scenario::{Body, Scenario};
 use crate::schedule::Plan;
@@ -33,6 +31,7 @@ use diary::Diary;
 
 mod diary;
 mod failure;
+pub mod runner;
 mod trials;
 
 /// Makes the `main` of a test target that runs the whole suite of these subjects.
@@ -58,7 +57,6 @@ pub fn main(subjects: Vec<Arc<dyn Erased>>, root: &str) -> ExitCode {
     if let Some(status) = answer(&args, &subjects) {
         return status;
     }
-    let args = Arguments::from_args();
     let root = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(root), PathBuf::from);
     let diary = Arc::new(Diary::new(Github::of_this_process()));
     let trials = std::env::set_current_dir(&root).map_err(|error| format!("{}: {error}", root.display())).and_then(|()| {
@@ -68,18 +66,14 @@ pub fn main(subjects: Vec<Arc<dyn Erased>>, root: &str) -> ExitCode {
         suites.collect::<Result<Vec<_>, _>>()
     });
     let done = trials.and_then(|suites| {
-        let tests = suites.into_iter().flat_map(|suite| trials::of(&suite)).collect();
-        let conclusion = libtest_mimic::run(&args, tests);
+        let status = runner::main(suites.iter().flat_map(trials::of).collect())?;
         print!("{}", diary.tell(std::env::var_os("NEXTEST").is_some())?);
-        Ok(conclusion)
+        Ok(status)
     });
-    match done {
-        Ok(conclusion) => conclusion.exit_code(),
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::from(2)
-        }
-    }
+    done.unwrap_or_else(|why| {
+        eprintln!("{why}");
+        ExitCode::from(2)
+    })
 }
 
 /// What the environment asks for.
@@ -132,7 +126,7 @@ impl Suite {
         let folder = Path::new("scenarios").join(subject.name());
         let mut paths = Vec::new();
         if folder.is_dir() {
-            crate::cli::scenario_files(&folder, &mut paths)?;
+            scenario_files(&folder, &mut paths)?;
         }
         let files = paths.into_iter().map(|path| File {
             name: name(&subject, &folder, &path),

@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use reknit::protocols::exec::client::{Failure, State, Via};
-use reknit::protocols::exec::limits::{ClientLimits, WireLimits};
+use reknit_exec::client::{Failure, State, Via};
+use reknit_exec::limits::{ClientLimits, WireLimits};
 use tokio::time::timeout;
 
 use super::proxy::Weather;

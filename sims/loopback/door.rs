@@ -1,7 +1,7 @@
 //! Strangers at the server's port: plain HTTP, a browser, a client that speaks badly.
 
 use futures_util::{SinkExt, StreamExt};
-use reknit::net::Endpoint;
+use reknit_seams::net::Endpoint;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -1,6 +1,6 @@
 //! Real processes behind a real server.
 
-use reknit::protocols::exec::wire::process::{OutputStream, Signal};
+use reknit_exec::wire::process::{OutputStream, Signal};
 
 use super::proxy::Weather;
 use super::stage::{Stage, lives, until};

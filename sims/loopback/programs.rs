@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
-use reknit::net::Endpoint;
+use reknit_seams::net::Endpoint;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};

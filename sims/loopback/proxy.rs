@@ -2,7 +2,7 @@
 
 use std::io;
 
-use reknit::net::Endpoint;
+use reknit_seams::net::Endpoint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reknit::Env;
-use reknit::net::Endpoint;
-use reknit::protocols::exec::client::{Client, Event, Events, Failure, Process, State, Via};
-use reknit::protocols::exec::limits::{ClientLimits, ServerLimits};
-use reknit::protocols::exec::wire::process::{OutputStream, StartParams};
-use reknit::protocols::exec::{Census, Server};
+use reknit_exec::client::{Client, Event, Events, Failure, Process, State, Via};
+use reknit_exec::limits::{ClientLimits, ServerLimits};
+use reknit_exec::wire::process::{OutputStream, StartParams};
+use reknit_exec::{Census, Server};
+use reknit_seams::Env;
+use reknit_seams::net::Endpoint;
 use rustix::process::{Pid, test_kill_process};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use reknit::protocols::exec::client::{Failure, State, Stdio};
-use reknit::protocols::exec::wire::process::WriteStatus;
+use reknit_exec::client::{Failure, State, Stdio};
+use reknit_exec::wire::process::WriteStatus;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, split};
 use tokio::time::timeout;
 

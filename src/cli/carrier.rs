@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 
-use crate::schedule::units::{duration, read_duration};
+use crate::schedule::units::read_duration;
 use crate::world::{Engine, Tick};
 
 /// The engine that is meant, with its ticks.
@@ -66,21 +66,13 @@ impl Args for Carrier {
     }
 }
 
-/// How a command line asks for an engine, with a space before it; nothing for the one that needs no asking.
-pub(crate) fn words_for(engine: Engine) -> String {
-    match engine {
-        Engine::Event => String::new(),
-        Engine::TURMOIL => " --engine turmoil".to_owned(),
-        Engine::Turmoil(tick) => format!(" --engine turmoil --tick {}", duration(tick.length())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
     use super::super::args::{Cli, Command};
     use super::*;
+    use crate::frontend::words_for;
 
     #[test]
     fn an_engine_is_asked_for_as_it_is_read() {

@@ -1,13 +1,11 @@
 //! What a CI server is told of a command: JUnit XML, where a file is named for it, and what GitHub asks for.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::property::Violation;
-use crate::report::account::{Account, Place};
+use crate::frontend::github::Summary;
+use crate::report::account::Account;
 use crate::report::junit;
-use crate::scenario::expect::EXPECT;
 
-use super::github::Summary;
 use super::outputs::Output;
 use super::page::{Page, Stop};
 
@@ -43,22 +41,6 @@ impl Ci {
         self.junit.map_or(Ok(()), |junit| junit.write(&junit::xml(account)))?;
         self.summary.map_or(Ok(()), |summary| summary.append(account)).map_err(Stop)
     }
-}
-
-/// Text as it stands in a file: without colours.
-pub fn plain(text: &str) -> String {
-    anstream::adapter::strip_str(text).to_string()
-}
-
-/// Where a person looks first when a scenario of this file breaks: where it stands what was expected, if that is what broke. Where
-/// nothing broke, `unmet` is what all runs did not show. Standard input is no place.
-pub fn place(file: &Path, broken: &[Violation], unmet: Option<&Violation>) -> Option<Place> {
-    if file.as_os_str().is_empty() || file == Path::new("-") {
-        return None;
-    }
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let first = broken.iter().find(|broken| broken.property == EXPECT).or(broken.first());
-    Some(Place::of(file.display().to_string(), &text, first.or(unmet)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::frontend::quoted;
 use crate::hunt::Checks;
 use crate::hunt::matrix::{Kill, kill, kill_by_sweep};
 use crate::hunt::seed::DEFAULT;
@@ -68,7 +69,7 @@ pub fn defects(args: &Defects, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>
 
 /// The command that makes the matrix again.
 fn again(args: &Defects, program: &str) -> String {
-    let file = |option: &str, path: &PathBuf| format!(" {option} {}", select::quoted(&path.display().to_string()));
+    let file = |option: &str, path: &PathBuf| format!(" {option} {}", quoted(&path.display().to_string()));
     let defects = args.defect.iter().map(|name| format!(" --defect {name}"));
     let (profile, sweep) = (args.profile.iter().map(|it| file("--profile", it)), args.sweep.iter().map(|it| file("--sweep", it)));
     let more: String = defects.chain(profile).chain(sweep).collect();

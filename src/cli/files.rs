@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::frontend::scenario_files;
 use crate::hunt::plans::is_swarm;
 use crate::report::envelope;
 use crate::scenario::Scenario;
@@ -33,7 +34,7 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, Stop> {
     for path in named {
         if path.is_dir() {
             let mut inside = Vec::new();
-            walk(path, &mut inside)?;
+            scenario_files(path, &mut inside).map_err(Stop)?;
             if inside.is_empty() {
                 return Err(Stop(format!("{}: there is no scenario file (*.toml) in this folder", path.display())));
             }
@@ -43,23 +44,6 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, Stop> {
         }
     }
     Ok(found)
-}
-
-/// All scenario files of a folder and the folders in it, by name. Links to folders are not followed.
-pub fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Stop> {
-    let unreadable = |error: std::io::Error| Stop(format!("{}: this folder cannot be read: {error}", folder.display()));
-    let entries = std::fs::read_dir(folder).map_err(unreadable)?;
-    let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let path = entry.path();
-        if entry.file_type().map_err(unreadable)?.is_dir() {
-            walk(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "toml") {
-            found.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Reads a scenario from a file, or from standard input where the file is `-`.
@@ -93,15 +77,4 @@ pub fn named<'s>(name: &str, subjects: &'s [Arc<dyn Erased>]) -> Result<&'s Arc<
     let known = subjects.iter().map(|subject| subject.name());
     let found = subjects.iter().find(|subject| subject.name() == name);
     found.ok_or_else(|| Stop(crate::scenario::mistake::unknown("no subject", name, known)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_that_cannot_be_read_is_named() {
-        let Stop(why) = walk(Path::new("no/such/folder"), &mut Vec::new()).unwrap_err();
-        assert!(why.starts_with("no/such/folder: this folder cannot be read: ") && !why.contains('\n'), "{why}");
-    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::frontend::{Drawn, PICTURES, place, plain, quoted};
 use crate::history::History;
 use crate::hunt::kept::{Kept, Shape};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
@@ -20,11 +21,8 @@ use crate::subject::Erased;
 use crate::world::Engine;
 
 use super::args::Format;
-use super::ci::{place, plain};
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
-use super::picture::{self, Drawn};
-use super::select::quoted;
 use super::shrink::{told, verify};
 
 /// Where finds are kept; what a defect was switched on for is nobody's bug, and is put beside the pictures.
@@ -70,7 +68,7 @@ fn case(file: &Path, origin: &str, it: Break) -> account::Case {
 impl Finds {
     /// Nothing yet, of a subject with these defects on. The pool is that of whoever makes finds small.
     pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted, pool: Pool, format: Format) -> Self {
-        let folder = if defects.is_empty() { FOUND } else { picture::FOLDER };
+        let folder = if defects.is_empty() { FOUND } else { PICTURES };
         let kept = Kept::open(Path::new(folder), subject);
         Self {
             subject: subject.clone(),

@@ -6,8 +6,8 @@
 //!
 //! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
 //! - `run`, `hunt`, `sweep`, `replay`, `shrink`, `keep`, `defects`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
-//! - `outputs`: files that are opened first and written last. `ci`, `github`: what CI servers are told.
-//! - `finds`: what a hunt or a sweep found, kept and told. `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. `progress`: how far long work is. `picture`: runs as pages to look at. No command prints past it, so each can be tested as
+//! - `outputs`: files that are opened first and written last. `ci`: what CI servers are told.
+//! - `finds`: what a hunt or a sweep found, kept and told. `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. `progress`: how far long work is. No command prints past it, so each can be tested as
 //!   a function.
 
 use std::ffi::OsString;
@@ -19,7 +19,8 @@ use std::sync::Arc;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::hunt::fresh::{self, Fresh};
+use crate::frontend::{Github, PICTURES, answer, width};
+use crate::hunt::fresh::Fresh;
 use crate::subject::Erased;
 
 mod args;
@@ -30,14 +31,12 @@ mod defects;
 mod diff;
 mod files;
 mod finds;
-mod github;
 mod hunt;
 mod interrupt;
 mod keep;
 mod list;
 mod outputs;
 mod page;
-mod picture;
 mod progress;
 mod replay;
 mod results;
@@ -46,22 +45,9 @@ mod select;
 mod shrink;
 mod sweep;
 
-pub(crate) use carrier::words_for;
-pub(crate) use ci::{place, plain};
-pub(crate) use github::Github;
-pub(crate) use picture::{Drawn, FOLDER as PICTURES, file as picture_file};
-pub(crate) use select::quoted;
-
 use args::{Cli, Command};
 use page::{Page, Stop};
 use progress::Progress;
-
-pub(crate) use page::{colours, width};
-
-/// All scenario files of a folder and the folders in it, by name.
-pub(crate) fn scenario_files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
-    files::walk(folder, found).map_err(|Stop(why)| why)
-}
 
 /// The whole command for these subjects: reads the arguments of the process, and prints to its standard output.
 pub fn main(subjects: Vec<Arc<dyn Erased>>) -> ExitCode {
@@ -78,31 +64,12 @@ pub fn main(subjects: Vec<Arc<dyn Erased>>) -> ExitCode {
         live: std::io::stderr().is_terminal(),
         progress: Progress::new(std::io::stderr().is_terminal()),
         fresh: Fresh::this_program(),
-        pictures: Some(PathBuf::from(picture::FOLDER)),
+        pictures: Some(PathBuf::from(PICTURES)),
         program: program(&args),
         github: Github::of_this_process(),
         closed: false,
     };
     ExitCode::from(act(&args, &subjects, &mut page))
-}
-
-/// Answers, if this process is one that was started to be [asked](fresh).
-pub(crate) fn answer(args: &[OsString], subjects: &[Arc<dyn Erased>]) -> Option<ExitCode> {
-    if args.get(1)? != fresh::ASK {
-        return None;
-    }
-    let file = std::io::read_to_string(std::io::stdin()).map_err(|error| error.to_string());
-    let how: Vec<_> = args[2..].iter().filter_map(|word| word.to_str()).collect();
-    Some(match file.and_then(|file| fresh::answer(&file, &how, subjects)) {
-        Ok(statement) => {
-            print!("{statement}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::from(2)
-        }
-    })
 }
 
 /// The name by which this program was called.

@@ -1,13 +1,12 @@
 //! Where everything is printed to.
 
-use std::io::{ErrorKind, IsTerminal, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
 
+use crate::frontend::Github;
 use crate::hunt::Fresh;
-use crate::report::WIDTH;
 
 use super::args::Format;
-use super::github::Github;
 use super::progress::Progress;
 
 /// A mistake of the user's: one line that says what to do. It ends the command with status 2.
@@ -91,22 +90,5 @@ impl Page<'_> {
     /// Takes the line of progress away.
     pub fn no_progress(&mut self) {
         self.progress.clear();
-    }
-}
-
-/// How wide standard output is.
-pub fn width() -> usize {
-    let (columns, _) = terminal_size::terminal_size_of(std::io::stdout()).unzip();
-    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    columns.map(|columns| usize::from(columns.0)).or(set).filter(|width| *width > 0).unwrap_or(WIDTH)
-}
-
-/// The text as standard output shows it: with its colours on a terminal, without them elsewhere or where `NO_COLOR` is set.
-pub fn colours(text: &str) -> String {
-    let choice = anstream::AutoStream::choice(&std::io::stdout());
-    if choice == anstream::ColorChoice::Never || !std::io::stdout().is_terminal() {
-        anstream::adapter::strip_str(text).to_string()
-    } else {
-        text.to_owned()
     }
 }

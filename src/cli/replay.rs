@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::history::Time;
+use crate::frontend::words_for;
+use crate::history::{Connection, History, Time};
 use crate::hunt::plans::expected;
 use crate::hunt::seed::Seed;
 use crate::hunt::{Case, judge};
+use crate::property::Violation;
 use crate::report::picture::html;
 use crate::report::{Picture, Telling, story};
 use crate::scenario::Scenario;
@@ -14,10 +16,9 @@ use crate::subject::Erased;
 use crate::world::{Detail, Options};
 
 use super::args::Replay;
-use super::carrier::words_for;
 use super::outputs::Output;
 use super::page::{Page, Stop};
-use super::{files, hunt, picture};
+use super::{files, hunt};
 
 /// Tells the whole story of one run; whether it held.
 pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
@@ -28,7 +29,7 @@ pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let options = Options { detail: Detail::Full, engine: args.carrier.0, log: args.log, ..Options::default() };
     let case = Case { subject, plan: &plan, expect: &expected(&scenario) };
     let judged = judge(case, &options, |_| true)?;
-    let shown = until.map(|until| picture::until(&judged.history, &judged.broken, until)).unwrap_or_default();
+    let shown = until.map(|until| self::until(&judged.history, &judged.broken, until)).unwrap_or_default();
     if let Some(output) = output {
         let replay = &again(args, &page.program);
         let (history, broken) = until.map_or((&judged.history, &judged.broken[..]), |_| (&shown.0, &shown.1));
@@ -82,9 +83,23 @@ fn read_until(text: &str) -> Result<Time, Stop> {
     millis.map_or_else(read, |millis| Ok(Time(millis)))
 }
 
+/// A run as it stood at a moment: what happened until then, and what had broken.
+fn until(history: &History, broken: &[Violation], until: Time) -> (History, Vec<Violation>) {
+    let mut shown = history.clone();
+    shown.events.retain(|event| event.at <= until);
+    // They stand in the order of opening, so those that remain keep their numbers.
+    shown.conns.retain(|conn| conn.opened <= until);
+    for Connection { over: (client, server), .. } in &mut shown.conns {
+        [client, server].into_iter().for_each(|over| *over = over.filter(|over| *over <= until));
+    }
+    shown.end = shown.end.min(until);
+    (shown, broken.iter().filter(|broken| broken.at <= until).cloned().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Picture;
 
     #[test]
     fn a_time_is_read_as_stories_print_it_and_as_files_have_it() {
@@ -93,5 +108,16 @@ mod tests {
         for wrong in ["3.4", "3.4123s", "x", "3.-1s", ""] {
             assert!(read_until(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_run_until_a_moment_has_nothing_that_came_later() {
+        let (plan, history, broken) = crate::report::story::tests::a_gap();
+        let (shown, left) = until(&history, &broken, Time(3_050));
+        assert!(shown.events.iter().all(|event| event.at <= Time(3_050)) && shown.end == Time(3_050) && left.is_empty());
+        let page = html(&Picture { plan: &plan, history: &shown, broken: &left, replay: "reknit replay x" });
+        assert!(page.contains("cut client#1") && !page.contains("3.412 s"), "{page}");
+        let (whole, left) = until(&history, &broken, Time(9_000));
+        assert_eq!((whole.events.len(), whole.end, left.len()), (history.events.len(), history.end, 1));
     }
 }

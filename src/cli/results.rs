@@ -1,5 +1,6 @@
 //! What a person reads of scenarios that were run.
 
+use crate::frontend::{Drawn, picture_file, place, plain};
 use crate::history::History;
 use crate::hunt::Failed;
 use crate::hunt::{Totals, Verdict};
@@ -8,9 +9,7 @@ use crate::report::line::wrap;
 use crate::report::{self, Failure, say, story, table};
 
 use super::args::Run;
-use super::ci::{place, plain};
 use super::page::{Page, Stop};
-use super::picture::{self, Drawn};
 use super::run::Ran;
 use super::select::replay_command;
 
@@ -80,7 +79,7 @@ fn first(ran: &Ran, failed: &Failed, replay: &str, args: &Run, page: &Page<'_>) 
     // A run that got stuck has no record, and would get stuck again.
     let folder = page.pictures.as_deref().filter(|_| history.is_some());
     let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.carrier.0, replay };
-    let picture = folder.map(|folder| drawn.told(&picture::file(folder, plan, broken, &ran.scenario.path)));
+    let picture = folder.map(|folder| drawn.told(&picture_file(folder, plan, broken, &ran.scenario.path)));
     let history = history.as_ref().unwrap_or(&nothing);
     story::failure(&Failure { plan, history, broken, origin: None, replay, picture: picture.as_deref() }, page.width)
 }

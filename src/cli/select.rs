@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
+use crate::frontend::{quoted, words_for};
 use crate::hunt;
 use crate::scenario::mistake::unknown;
 use crate::scenario::{Scenario, read_limit};
@@ -13,7 +14,6 @@ use crate::subject::{Erased, VariantDoc};
 use crate::world::Engine;
 
 use super::args::Select;
-use super::carrier::words_for;
 use super::page::Stop;
 
 impl Select {
@@ -139,22 +139,4 @@ pub fn replay_command(program: &str, scenario: &Scenario, plan: &Plan, engine: E
 pub fn changes(select: &Select) -> String {
     let defects = select.defect.iter().map(|name| format!(" --defect {name}"));
     defects.chain(select.set.iter().map(|set| format!(" --set {}", quoted(set)))).collect()
-}
-
-/// A word of a command line, in quotes where a shell would take it apart.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_that_a_shell_would_take_apart_is_quoted() {
-        assert_eq!(quoted("scenarios/a.toml"), "scenarios/a.toml");
-        assert_eq!(quoted("it's here.toml"), r"'it'\''s here.toml'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::frontend::{Drawn, quoted};
 use crate::hunt::kept::write_whole;
 use crate::hunt::plans::expected;
 use crate::hunt::shrink::{Budget, Progress, Shrunk, main_thing, shrink as make_small};
@@ -19,8 +20,6 @@ use super::args::Shrink;
 use super::files;
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
-use super::picture::Drawn;
-use super::select::quoted;
 
 /// Shrinks the first run that breaks, keeps it, and tells its story. It never holds: where nothing breaks, there is nothing to do.
 pub fn shrink(args: &Shrink, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {

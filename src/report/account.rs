@@ -1,6 +1,6 @@
 //! An account of what a command or a suite did, case by case, for whoever does not read stories: a CI server.
 //!
-//! It is plain text and data; [`junit`](super::junit) and [`github`](super::github) say it in their words.
+//! It is plain text and data; `junit` and [`github`](super::github) say it in their words.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@
 //! - [`mod@sentence`]: how a property broke. [`mod@position`]: where a fault was put.
 //! - [`telling`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`say`]: what such lines are made of.
 //! - [`picture`]: a run as a page to look at. [`map`]: a sweep as one. [`matrix`]: a kill matrix as one.
-//! - [`account`]: what was run, case by case; as CI servers read it: [`junit`], [`github`].
+//! - [`account`]: what was run, case by case; as CI servers read it: `junit`, [`github`].
 //! - [`envelope`]: a scenario file between markers, in the middle of other output.
 
 pub mod account;
@@ -17,6 +17,7 @@ pub mod envelope;
 pub mod github;
 pub mod items;
 pub mod json;
+#[cfg(feature = "cli")]
 pub mod junit;
 pub mod line;
 pub mod map;

@@ -31,7 +31,7 @@ pub enum Speaks {
     #[default]
     Bytes,
     /// Text messages of a WebSocket, one a text. It is opened before the script begins, pings are answered as long as the script
-    /// reads, and what is expected is looked for in the texts that came, one behind the other.
+    /// reads, and what is expected is looked for in the texts that came, one behind the other. The feature `websocket` has it.
     WebSocket,
 }
 

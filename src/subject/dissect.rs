@@ -1,9 +1,11 @@
 //! Dissectors: where the messages of one direction of a connection end, and what they are called.
 //!
-//! [`Lines`] and [`WebSocket`] ship.
+//! [`Lines`] ships, and `WebSocket` behind the feature `websocket`.
 
+#[cfg(feature = "websocket")]
 mod websocket;
 
+#[cfg(feature = "websocket")]
 pub use websocket::WebSocket;
 
 /// Reads the bytes of one direction of a connection.

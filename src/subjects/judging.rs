@@ -15,6 +15,7 @@ pub(super) fn host(event: &Event) -> &str {
 }
 
 /// What is wrong with the network or a host at a moment.
+#[cfg(feature = "exec")]
 #[derive(Default)]
 pub(super) struct Trouble {
     /// How many faults are in force.
@@ -25,6 +26,7 @@ pub(super) struct Trouble {
     pub(super) printed: usize,
 }
 
+#[cfg(feature = "exec")]
 impl Trouble {
     /// Takes an entry into account.
     pub(super) fn pass(&mut self, event: &Event) {

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use crate::subject::Erased;
 
+#[cfg(any(test, feature = "counter"))]
 pub mod counter;
 #[cfg(feature = "exec")]
 pub mod exec;
 #[cfg(feature = "toolcall")]
 pub mod toolcall;
 
+#[cfg(any(test, feature = "counter"))]
 pub use counter::Counter;
 #[cfg(feature = "exec")]
 pub use exec::Exec;
@@ -23,6 +25,7 @@ pub use toolcall::Toolcall;
 mod judging;
 #[cfg(any(feature = "exec", feature = "toolcall"))]
 mod label;
+#[cfg(any(test, feature = "counter", feature = "exec", feature = "toolcall"))]
 mod records;
 #[cfg(test)]
 mod tests;
@@ -38,6 +41,7 @@ pub(crate) fn counter() -> Arc<dyn Erased> {
 /// The subjects that reknit ships.
 pub fn built_in() -> Vec<Arc<dyn Erased>> {
     vec![
+        #[cfg(any(test, feature = "counter"))]
         Arc::new(Counter),
         #[cfg(feature = "exec")]
         Arc::new(Exec),

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 
 /// What several protocols share is each one's, too.
-const SHARED: &[(&str, &str)] = &[("exec", "rpc"), ("toolcall", "rpc")];
+const SHARED: &[(&str, &str)] = &[("exec", "crates/jsonrpc"), ("toolcall", "crates/jsonrpc")];
 
 /// All of the product code of a protocol, without its tests.
 pub(super) fn product(protocol: &str) -> String {
@@ -22,9 +22,9 @@ pub(super) fn product(protocol: &str) -> String {
         }
     }
     let mut all = String::new();
-    let shared = SHARED.iter().filter(|(whose, _)| *whose == protocol).map(|(_, shared)| *shared);
-    for folder in shared.chain([protocol]) {
-        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/protocols").join(folder), &mut all);
+    let shared = SHARED.iter().filter(|(whose, _)| *whose == protocol).map(|(_, shared)| (*shared).to_owned());
+    for package in shared.chain([format!("protocols/{protocol}")]) {
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(package).join("src"), &mut all);
     }
     all
 }

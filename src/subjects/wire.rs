@@ -1,7 +1,7 @@
 //! The limits of one connection, out of the table of a subject that speaks JSON-RPC over WebSocket.
 
-use crate::protocols::rpc::WireLimits;
 use crate::schedule::Limits;
+use reknit_jsonrpc::WireLimits;
 
 /// Those of this side: the part of their names before the dot.
 pub(super) fn wire(limits: &Limits, side: &str) -> WireLimits {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::cli::Github;
+use crate::frontend::Github;
 use crate::report::account::{Account, Came, Case};
 use crate::report::say;
 

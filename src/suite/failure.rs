@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cli::{Drawn, PICTURES, colours, picture_file, place, plain, quoted, width, words_for};
+use crate::frontend::{Drawn, PICTURES, colours, picture_file, place, plain, quoted, width, words_for};
 use crate::history::History;
 use crate::hunt::{Failed, Tally};
 use crate::report::account::{Break, Place, main_sentence};
@@ -121,10 +121,15 @@ fn replay(scenario: &Scenario, failed: &Failed, engine: Engine) -> (String, Stri
     (file, replay)
 }
 
-/// How the command is called from the package whose tests run: another crate has a command of its own.
+/// How the command is called from the package whose tests run: another crate has a command of its own. Tests that were built
+/// without the command line belong to a crate that has it behind its feature `cli`.
 fn program() -> &'static str {
     let own = std::env::var("CARGO_PKG_NAME").is_ok_and(|package| package != env!("CARGO_PKG_NAME"));
-    if own { "cargo run --" } else { "reknit" }
+    match (own, cfg!(feature = "cli")) {
+        (false, _) => "reknit",
+        (true, true) => "cargo run --",
+        (true, false) => "cargo run --features cli --",
+    }
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use libtest_mimic::{Failed, Trial};
-
 use crate::hunt::{Check, Checks, Tally, plans};
 use crate::report::say;
 use crate::world::Engine;
 
 use super::failure::{self, Wrong};
+use super::runner::Trial;
 use super::{File, Suite};
 
 /// All tests of a suite, those that take long first: one that comes last is waited for by threads that have nothing else to do.
@@ -43,10 +42,10 @@ type Tested = Result<String, Wrong>;
 
 fn test(suite: &Arc<Suite>, name: String, check: impl FnOnce(&Suite) -> Tested + Send + 'static) -> Trial {
     let suite = suite.clone();
-    Trial::test(name.clone(), move || {
+    Trial::new(name.clone(), move || {
         let tested = check(&suite);
         suite.diary.enter(suite.subject.name(), name, &tested);
-        tested.map(drop).map_err(|wrong| Failed::from(wrong.said))
+        tested.map(drop).map_err(|wrong| wrong.said)
     })
 }
 

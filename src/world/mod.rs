@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::history::{History, Side, Time, What};
 use crate::probe;
-use crate::schedule::{Action, Count, Fault, Host, Plan};
+use crate::schedule::{Action, Count, Fault, Host, Plan, Speaks};
 use crate::subject::Erased;
 
 mod acks;
@@ -225,6 +225,9 @@ fn check(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<(), R
         if !subject.defects().iter().any(|defect| defect.name == name) {
             return Err(RunError::Plan(format!("{} has no defect `{name}`", subject.name())));
         }
+    }
+    if cfg!(not(feature = "websocket")) && plan.puppets.values().any(|puppet| puppet.speaks == Speaks::WebSocket) {
+        return Err(RunError::Plan("a puppet speaks `websocket`; enable the feature `websocket` of the crate reknit".into()));
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! A chat log that clients follow across reconnects, in plain tokio; [`subject`] puts it into a world.
 //! A client says which line it wants, from 0; the server answers with the number of its log, and the line if it comes in a second.
-use reknit::net::{Endpoint, Net, Stream};
+use reknit_seams::net::{Endpoint, Net, Stream};
 use std::{convert::Infallible, io, time::Duration};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::{sync::watch, task::JoinSet, time::Instant, time::sleep, time::timeout};
+#[cfg(feature = "sim")]
 pub mod subject;
-
 const SILENCE: Duration = Duration::from_secs(3); // after which the other end is taken for dead
 const PAUSE: Duration = Duration::from_millis(250); // between two connections
 const PATIENCE: Duration = Duration::from_secs(20); // for which a client does without an answer
@@ -41,7 +41,7 @@ pub async fn follow(net: &Net, server: &Endpoint, mut told: impl FnMut(u64, &str
     while answered.elapsed() < PATIENCE {
         if let Ok(Ok(stream)) = timeout(SILENCE, net.connect(server)).await {
             generation += 1;
-            reknit::milestone!("chat.client.connected", generation, conn = stream.id().0);
+            reknit_seams::milestone!("chat.client.connected", generation, conn = stream.id().0);
             let mut stream = BufReader::new(stream);
             while let Ok(answer) = exchange(&mut stream, format!("{next}\n")).await {
                 let (id, line) = answer.split_once(' ').map_or((&*answer, None), |(id, line)| (id, Some(line)));

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, SystemTime};
 
-use reknit::Env;
-use reknit::env::{Entropy, WallClock};
-use reknit::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
-use reknit::process::Launch;
+use reknit_seams::Env;
+use reknit_seams::env::{Entropy, WallClock};
+use reknit_seams::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
+use reknit_seams::process::Launch;
 use tokio::io::{DuplexStream, duplex};
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -7,12 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use reknit::Env;
-use reknit::net::Endpoint;
-use reknit::protocols::exec::Server;
-use reknit::protocols::exec::client::{Client, State, Stdio};
-use reknit::protocols::exec::limits::{ClientLimits, ServerLimits};
-use reknit::protocols::exec::wire::process::StartParams;
+use reknit_exec::Server;
+use reknit_exec::client::{Client, State, Stdio};
+use reknit_exec::limits::{ClientLimits, ServerLimits};
+use reknit_exec::wire::process::StartParams;
+use reknit_seams::Env;
+use reknit_seams::net::Endpoint;
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::{RunningService, ServiceError};
 use rmcp::{RoleClient, ServiceExt};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use junit_parser::TestSuites;
 
 use crate::cli::act;
-use crate::cli::github::Github;
 use crate::cli::page::Page;
+use crate::frontend::{Github, plain};
 
 /// A folder of a test's own, which is gone with it.
 struct Folder(PathBuf);
@@ -56,7 +56,7 @@ fn command(line: &str, github: Github) -> Done {
     let mut page = Page { github, ..Page::of_test(&mut out, &mut err, &mut input, 100) };
     let args: Vec<_> = ["reknit"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
     let status = act(&args, &crate::subjects::built_in(), &mut page);
-    let text = |bytes| super::plain(&String::from_utf8(bytes).unwrap());
+    let text = |bytes| plain(&String::from_utf8(bytes).unwrap());
     Done { out: text(out), err: text(err), status }
 }
 

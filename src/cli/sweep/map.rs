@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::frontend::plain;
 use crate::hunt::sweep::{FAULTS, Outcome};
 use crate::hunt::{Case, Judged, Pool, Swept, judge};
 use crate::report::line::set;
@@ -14,8 +15,6 @@ use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::Erased;
 use crate::world::{Options, RunError};
-
-use super::super::ci::plain;
 
 /// The most runs that broke and have a story on the map: each is some thousand characters.
 const BROKEN: usize = 24;

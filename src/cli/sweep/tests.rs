@@ -1,8 +1,8 @@
 //! The map and the runs of it, as the command gives them.
 
 use crate::cli::act;
-use crate::cli::ci::plain;
 use crate::cli::page::Page;
+use crate::frontend::plain;
 
 const PLAIN: &str = "format = 1\nsubject = \"counter\"\ntitle = \"Three numbers\"\nhorizon = \"3s\"\n[stream.s1]\nnumbers = 3\n\
                      every = \"300ms\"\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";

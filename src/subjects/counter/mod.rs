@@ -1,4 +1,4 @@
-//! `counter` in a world: the glue of [`protocols::counter`](crate::protocols::counter).
+//! `counter` in a world: the glue of [`reknit_counter`].
 //!
 //! - [`operations`]: what a user can ask for, and what a scenario says of the numbers: `[stream.s1] numbers = 60, every = "1s"`.
 //! - `outside`: the world behind the server, which records what is really so.
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use crate::net::Endpoint;
 use crate::property::{Promise, Retention, Work};
-use crate::protocols::counter::{Client, Server};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject};
+use reknit_counter::{Client, Server};
 
 pub mod operations;
 mod outside;

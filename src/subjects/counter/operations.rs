@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Class;
-use crate::protocols::counter::Name;
 use crate::schedule::Plan;
 use crate::schedule::units::Span;
 use crate::subject::Operations;
+use reknit_counter::Name;
 
 /// What the user of a client can ask for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,7 +119,7 @@ impl TryFrom<String> for Word {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Word).map_err(|error: crate::protocols::counter::wire::BadName| error.to_string())
+        text.parse().map(Word).map_err(|error: reknit_counter::wire::BadName| error.to_string())
     }
 }
 

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use super::operations::StreamSetup;
 use crate::history::{Call, Stream};
 use crate::net::BoxFuture;
-use crate::protocols::counter::{Ledger, Name, Numbers, Source};
 use crate::schedule::Plan;
 use crate::subject::Recorder;
 use crate::subjects::records;
+use reknit_counter::{Ledger, Name, Numbers, Source};
 
 /// Makes numbers as the scenario says.
 pub(super) struct Producers {

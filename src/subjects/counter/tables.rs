@@ -2,10 +2,10 @@
 //!
 //! The ledger of rules says where each comes from; the defects say which bug that really happened somewhere they stand for.
 
-use crate::protocols::counter::{Census, ClientLimits, Liveness, ServerLimits};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{defect, limit, milestone, millis, only, point, point_of, rule, secs};
 use crate::subject::{DefectDoc, Gauge, MilestoneDoc, PointDoc, Rule};
+use reknit_counter::{Census, ClientLimits, Liveness, ServerLimits};
 
 use LimitValue::Count;
 

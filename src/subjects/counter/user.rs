@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use super::operations::{Operation, Word};
 use super::outside::{item, outcome};
 use crate::history::{Call, Ending as Ended, Stream};
-use crate::protocols::counter::client::Closer;
-use crate::protocols::counter::{Client, Ending, Failure, Name, Watch};
 use crate::subject::{HostContext, Operated, Recorder};
 use crate::subjects::records;
+use reknit_counter::client::Closer;
+use reknit_counter::{Client, Ending, Failure, Name, Watch};
 
 /// How long a client may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);

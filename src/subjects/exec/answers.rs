@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use super::sum::Total;
 use crate::history::{Answer, Data, Stream};
-use crate::protocols::exec::client::Failure;
-use crate::protocols::exec::wire::process::ReadResult;
+use reknit_exec::client::Failure;
+use reknit_exec::wire::process::ReadResult;
 
 /// Draws the conversions of types into [`Data`].
 macro_rules! data {

@@ -12,9 +12,9 @@ use super::answers::{Failed, Seen, Totals};
 use super::sum::Sum;
 use super::web::{self, WebSetup};
 use crate::history::{Answer, Call, Stream};
-use crate::protocols::exec::client::{Body, Client, Failure, HttpRequest};
-use crate::protocols::exec::wire::http::TOO_LATE;
 use crate::subject::Recorder;
+use reknit_exec::client::{Body, Client, Failure, HttpRequest};
+use reknit_exec::wire::http::TOO_LATE;
 
 /// One request of the user's.
 pub(super) struct Wanted {

@@ -2,9 +2,9 @@
 
 use super::answers::{Failed, Seen};
 use crate::history::{Call, Data, Ending, Outcome, Stream};
-use crate::protocols::exec::client::{Event, Failure, Process};
-use crate::protocols::exec::wire::process::OutputStream;
 use crate::subject::Recorder;
+use reknit_exec::client::{Event, Failure, Process};
+use reknit_exec::wire::process::OutputStream;
 
 /// The endings of the names of streams that are parts of a process.
 pub(super) const PARTS: &[&str] = &["/stdout", "/stderr", "/pty"];

@@ -1,9 +1,9 @@
 //! The limits of `exec`, as a table, and the product's own out of it.
 
-use crate::protocols::exec::limits::{ClientLimits, ServerLimits};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
 use crate::subjects::wire::wire;
+use reknit_exec::limits::{ClientLimits, ServerLimits};
 
 use LimitValue::{Bytes, Count, Flag};
 

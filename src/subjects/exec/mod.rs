@@ -1,4 +1,4 @@
-//! `exec` in a world: the glue of [`protocols::exec`](crate::protocols::exec).
+//! `exec` in a world: the glue of [`reknit_exec`].
 //!
 //! - [`operations`]: what a user can ask for. What processes really do stands in `[process.NAME]`
 //!   ([`world::process`](crate::world::process)).
@@ -18,12 +18,12 @@ use std::time::Duration;
 use crate::history::Side;
 use crate::net::Endpoint;
 use crate::property::{Promise, Property, Retention, Work};
-use crate::protocols::exec::client::Client;
-use crate::protocols::exec::limits::ServerLimits;
-use crate::protocols::exec::server::{CHUNK, Server};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
 use crate::world::process;
+use reknit_exec::client::Client;
+use reknit_exec::limits::ServerLimits;
+use reknit_exec::server::{CHUNK, Server};
 
 mod answers;
 mod body;

@@ -36,10 +36,10 @@ use super::web;
 use crate::history::{Answer, Call, Content, Ending, Stream, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Evidence, Fields, Kind, Property, Violation};
-use crate::protocols::exec::client::Failure;
 use crate::schedule::FieldValue;
 use crate::subjects::judging::{Trouble, has_puppet, host, judged};
 use crate::subjects::records;
+use reknit_exec::client::Failure;
 
 mod generations;
 mod http;

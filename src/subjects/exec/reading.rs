@@ -9,8 +9,8 @@ use super::answers::{Read, Totals, Wrong};
 use super::follow::part;
 use super::sum::Sum;
 use crate::history::{Answer, Stream};
-use crate::protocols::exec::client::{Failure, Process};
-use crate::protocols::exec::wire::process::OutputStream;
+use reknit_exec::client::{Failure, Process};
+use reknit_exec::wire::process::OutputStream;
 
 /// How long one read of many waits, at most.
 const WAIT: Duration = Duration::from_secs(5);

@@ -15,11 +15,11 @@ use super::operations::{After, Operation};
 use super::web::{self, WebSetup};
 use super::{reading, tables};
 use crate::history::{Answer, Call, Stream};
-use crate::protocols::exec::client::{Client, Failure, Process};
-use crate::protocols::exec::wire::process::{Signal, StartParams};
 use crate::subject::{HostContext, Operated, Recorder};
 use crate::subjects::records;
 use crate::world::process::calls;
+use reknit_exec::client::{Client, Failure, Process};
+use reknit_exec::wire::process::{Signal, StartParams};
 
 /// How long a client may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);

@@ -14,10 +14,10 @@ use super::notes::{Became, By, End, OfCall};
 use super::setup::{self, Asking, Calling, STRANGER, Saying, Scene, Whose};
 use crate::history::{Call, Stream};
 use crate::net::BoxFuture;
-use crate::protocols::toolcall::host::{self, CallId, Ended, Owner, Turn};
 use crate::schedule::Plan;
 use crate::subject::{Disk, Recorder};
 use crate::subjects::records;
+use reknit_toolcall::host::{self, CallId, Ended, Owner, Turn};
 
 /// How a turn that is over ends for whoever reads it, be it that it was cancelled.
 pub(super) const OVER: &str = "over";

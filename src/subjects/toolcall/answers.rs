@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::history::{Answer, Coded, Data};
-use crate::protocols::toolcall::client::Failure;
+use reknit_toolcall::client::Failure;
 
 /// What came of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -7,11 +7,11 @@ use tokio::time::sleep;
 
 use super::setup::{self, CHANNEL, ChannelSetup, SESSION};
 use crate::net::BoxFuture;
-use crate::protocols::toolcall::host::{Archive, Stored};
-use crate::protocols::toolcall::state::{chat, session};
-use crate::protocols::toolcall::wire::SnapshotState;
 use crate::schedule::Plan;
 use crate::subject::Disk;
+use reknit_toolcall::host::{Archive, Stored};
+use reknit_toolcall::state::{chat, session};
+use reknit_toolcall::wire::SnapshotState;
 
 /// When everything that is there at the start was made.
 const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";

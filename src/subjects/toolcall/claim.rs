@@ -12,10 +12,8 @@ use super::raw::{Raw, Unanswered, hello};
 use super::setup::{CHAT, SESSION};
 use crate::history::Answer;
 use crate::net::Endpoint;
-use crate::protocols::toolcall::wire::{
-    InitializeResult, ROOT, ReconnectParams, ReconnectResult, epoch_of, meta_with, method, read,
-};
 use crate::subject::HostContext;
+use reknit_toolcall::wire::{InitializeResult, ROOT, ReconnectParams, ReconnectResult, epoch_of, meta_with, method, read};
 
 /// What is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::history::Digest;
-use crate::protocols::toolcall::wire::SnapshotState;
+use reknit_toolcall::wire::SnapshotState;
 
 /// What stands between the two.
 const BETWEEN: char = '-';

@@ -9,10 +9,10 @@ use super::digests::digest;
 use super::notes::{Became, By, OfCall, OfChannel, Status};
 use super::setup::SESSION;
 use crate::history::{Call, Stream};
-use crate::protocols::toolcall::state::call;
-use crate::protocols::toolcall::wire::SnapshotState;
-use crate::protocols::toolcall::wire::ahp::state::{ChatState, ResponsePart, SessionState, ToolCallState};
 use crate::subject::Recorder;
+use reknit_toolcall::state::call;
+use reknit_toolcall::wire::SnapshotState;
+use reknit_toolcall::wire::ahp::state::{ChatState, ResponsePart, SessionState, ToolCallState};
 
 /// What a user knows of the channels that it looks at. A window that is loaded again has new eyes.
 pub struct Eyes {

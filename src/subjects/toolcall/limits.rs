@@ -1,9 +1,9 @@
 //! The limits of `toolcall`, as a table, and the product's own out of it.
 
-use crate::protocols::toolcall::limits::{ClientLimits, HostLimits};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
 use crate::subjects::wire::wire;
+use reknit_toolcall::limits::{ClientLimits, HostLimits};
 
 use LimitValue::{Bytes, Count};
 

@@ -1,4 +1,4 @@
-//! `toolcall` in a world: the glue of [`protocols::toolcall`](crate::protocols::toolcall).
+//! `toolcall` in a world: the glue of [`reknit_toolcall`].
 //!
 //! - [`setup`]: what a scenario says of agents, tools and restores; [`operations`]: what the user of a window can ask for.
 //! - `agent`, `archive`, `settling`: the world behind the host. They record what is really so.
@@ -16,9 +16,9 @@ use std::time::Duration;
 use crate::history::Side;
 use crate::net::Endpoint;
 use crate::property::{Evidence, Promise, Property, Violation, Work};
-use crate::protocols::toolcall::host::{self, Host};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
+use reknit_toolcall::host::{self, Host};
 
 mod agent;
 pub mod answers;

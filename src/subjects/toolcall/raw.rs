@@ -8,8 +8,8 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::net::{Endpoint, Stream};
-use crate::protocols::toolcall::wire::{InitializeParams, Message, ROOT, RequestId, ahp};
 use crate::subject::HostContext;
+use reknit_toolcall::wire::{InitializeParams, Message, ROOT, RequestId, ahp};
 
 /// Why there is no answer to what was asked.
 #[derive(Debug)]

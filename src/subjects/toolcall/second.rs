@@ -17,12 +17,10 @@ use super::notes::{Became, By, OfCall, OfChannel, Status};
 use super::raw::{Raw, Unanswered, hello};
 use super::settling::SETTLES;
 use crate::net::{Endpoint, Stream};
-use crate::protocols::toolcall::state::apply;
-use crate::protocols::toolcall::wire::ahp::notifications::SessionRemovedParams;
-use crate::protocols::toolcall::wire::{
-    ActionEnvelope, InitializeResult, Message, SnapshotState, StateAction, method, params, read,
-};
 use crate::subject::{HostContext, Recorder};
+use reknit_toolcall::state::apply;
+use reknit_toolcall::wire::ahp::notifications::SessionRemovedParams;
+use reknit_toolcall::wire::{ActionEnvelope, InitializeResult, Message, SnapshotState, StateAction, method, params, read};
 
 /// How long it may take to be taken in.
 const PATIENCE: Duration = Duration::from_secs(10);

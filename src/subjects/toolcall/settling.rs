@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep_until};
 use super::archive;
 use super::digests::digest;
 use super::notes::OfChannel;
-use crate::protocols::toolcall::host::Census;
 use crate::subject::{Disk, Recorder};
+use reknit_toolcall::host::Census;
 
 /// For how long nothing must change until a state is weighed.
 pub const SETTLES: Duration = Duration::from_millis(200);

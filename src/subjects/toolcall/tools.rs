@@ -10,9 +10,9 @@ use super::notes::{Became, By, OfCall, Work};
 use super::setup::{self, ToolEnds, ToolSetup};
 use crate::history::Stream;
 use crate::net::BoxFuture;
-use crate::protocols::toolcall::client::{self, Answers, Run, Tool, Toolbox};
-use crate::protocols::toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
 use crate::subject::{HostContext, Recorder};
+use reknit_toolcall::client::{self, Answers, Run, Tool, Toolbox};
+use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
 
 /// All that the window of a host offers.
 pub(super) fn toolbox(host: &HostContext) -> Toolbox {

@@ -21,13 +21,13 @@ use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
 use super::{archive, claim, limits, second, tables, tools};
 use crate::history::{Answer, Call, Data};
 use crate::net::Endpoint;
-use crate::protocols::toolcall::client::{Client, Config, Failure};
-use crate::protocols::toolcall::wire::StateAction;
-use crate::protocols::toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
-use crate::protocols::toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContributor};
-use crate::protocols::toolcall::wire::{DisposeChatParams, DisposeSessionParams, method};
 use crate::subject::{HostContext, Operated, Recorder};
 use crate::subjects::records;
+use reknit_toolcall::client::{Client, Config, Failure};
+use reknit_toolcall::wire::StateAction;
+use reknit_toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
+use reknit_toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContributor};
+use reknit_toolcall::wire::{DisposeChatParams, DisposeSessionParams, method};
 
 /// How long a client may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use reknit::net::Endpoint;
-use reknit::process::Unsupported;
-use reknit::protocols::exec::client::{Census, Client, State};
-use reknit::protocols::exec::limits::{ClientLimits, WireLimits};
+use reknit_exec::client::{Census, Client, State};
+use reknit_exec::limits::{ClientLimits, WireLimits};
+use reknit_seams::net::Endpoint;
+use reknit_seams::process::Unsupported;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

@@ -3,8 +3,8 @@
 use std::future::pending;
 use std::io;
 
-use reknit::net::BoxFuture;
-use reknit::process::{Child, Command, Exit, INTERRUPT, Input, KILL, Launch, Output, Stdio};
+use reknit_seams::net::BoxFuture;
+use reknit_seams::process::{Child, Command, Exit, INTERRUPT, Input, KILL, Launch, Output, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy, duplex, repeat};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

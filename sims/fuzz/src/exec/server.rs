@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use reknit::net::Endpoint;
-use reknit::protocols::exec::Server;
-use reknit::protocols::exec::client::{Client, Event, Events, Process};
-use reknit::protocols::exec::limits::{ClientLimits, ServerLimits, WireLimits};
-use reknit::protocols::exec::server::{CHUNK, Census};
-use reknit::protocols::exec::wire::process::StartParams;
+use reknit_exec::Server;
+use reknit_exec::client::{Client, Event, Events, Process};
+use reknit_exec::limits::{ClientLimits, ServerLimits, WireLimits};
+use reknit_exec::server::{CHUNK, Census};
+use reknit_exec::wire::process::StartParams;
+use reknit_seams::net::Endpoint;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;

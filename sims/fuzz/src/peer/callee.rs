@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use reknit::net::Stream;
-use reknit::protocols::rpc::Message;
+use reknit_jsonrpc::Message;
+use reknit_seams::net::Stream;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::{mpsc, oneshot};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reknit::protocols::rpc::Message;
+use reknit_jsonrpc::Message;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, split};
 use tokio::sync::watch;

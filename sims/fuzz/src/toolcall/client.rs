@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use reknit::net::Endpoint;
-use reknit::process::Unsupported;
-use reknit::protocols::toolcall::limits::ClientLimits;
+use reknit_seams::net::Endpoint;
+use reknit_seams::process::Unsupported;
+use reknit_toolcall::limits::ClientLimits;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

@@ -7,7 +7,6 @@ use super::{has_puppet, host, judged};
 use crate::history::{Call, Data, Ending, Event, Stream, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Fields, Kind, Violation};
-use crate::protocols::exec::client::Failure;
 use crate::schedule::{Fault, Host};
 use crate::subjects::exec::answers::Failed;
 
@@ -26,6 +25,7 @@ kinds! {
     pub(super) RESPONSE_BEFORE_BODY;
     PIECE_FIRST = "piece-first": "a piece of an HTTP body came before the answer that it belongs to (at {at})";
 }
+use reknit_exec::client::Failure;
 
 /// A request of a user's.
 struct Asked<'a> {

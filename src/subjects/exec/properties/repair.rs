@@ -10,11 +10,11 @@ use super::{host, judged};
 use crate::history::{Answer, Call, Ending, Event, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Violation};
-use crate::protocols::exec::client::Failure;
-use crate::protocols::exec::limits::ClientLimits;
 use crate::schedule::FieldValue;
 use crate::subjects::exec::answers::Failed;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
+use reknit_exec::client::Failure;
+use reknit_exec::limits::ClientLimits;
 
 kinds! {
     pub(super) REFUSALS_PASS;

@@ -9,10 +9,10 @@ use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Answer, Call, Class, Data, Outcome, What};
 use crate::property::told::{Told, history};
 use crate::property::{Evidence, Violation};
-use crate::protocols::exec::client::Failure;
 use crate::report::sentence;
 use crate::schedule::FieldValue;
 use crate::subjects::exec::answers::{Failed, Read};
+use reknit_exec::client::Failure;
 
 /// Detection twice, recovery, an attempt and 1 s, under the promise of these runs.
 const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;

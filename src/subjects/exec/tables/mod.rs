@@ -1,8 +1,8 @@
 //! The tables of `exec`: milestones and points, defects, rules, census.
 
-use crate::protocols::exec::client;
-use crate::protocols::exec::server::Counts;
 use crate::subject::Gauge;
+use reknit_exec::client;
+use reknit_exec::server::Counts;
 
 mod defects;
 mod marks;

@@ -10,12 +10,12 @@ use std::time::Duration;
 use crate::history::{Call, ConnIndex, Connection, Event, Nature, Scope, Stream, Time, What};
 use crate::property::Evidence;
 use crate::property::path::{NEVER, conns_of};
-use crate::protocols::toolcall::limits::HostLimits;
 use crate::schedule::{Fault, FieldValue, Operation};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
 use crate::subjects::toolcall::limits::{LIMITS, host_limits};
 use crate::subjects::toolcall::notes::{Became, By, End, OfCall, OfChannel, Status, Work};
+use reknit_toolcall::limits::HostLimits;
 
 /// A run.
 pub(super) struct Story<'a> {

@@ -1,8 +1,8 @@
 //! The tables of `toolcall`: milestones and points, defects and variants, rules, census.
 
-use crate::protocols::toolcall::client;
-use crate::protocols::toolcall::host::Counts;
 use crate::subject::Gauge;
+use reknit_toolcall::client;
+use reknit_toolcall::host::Counts;
 
 mod defects;
 mod marks;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use reknit::protocols::exec::client::{Client, Event, Events, HttpRequest, Process};
-use reknit::protocols::exec::wire::process::{Signal, StartParams};
+use reknit_exec::client::{Client, Event, Events, HttpRequest, Process};
+use reknit_exec::wire::process::{Signal, StartParams};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

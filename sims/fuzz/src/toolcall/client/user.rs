@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use reknit::Env;
-use reknit::net::{BoxFuture, Endpoint};
-use reknit::protocols::toolcall::client::{Client, Config, Run, Tool, Toolbox, done, named};
-use reknit::protocols::toolcall::limits::ClientLimits;
-use reknit::protocols::toolcall::wire::StateAction;
-use reknit::protocols::toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
+use reknit_seams::Env;
+use reknit_seams::net::{BoxFuture, Endpoint};
+use reknit_toolcall::client::{Client, Config, Run, Tool, Toolbox, done, named};
+use reknit_toolcall::limits::ClientLimits;
+use reknit_toolcall::wire::StateAction;
+use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
 use tokio::task::JoinSet;
 
 use super::{Action, text};

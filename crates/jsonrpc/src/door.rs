@@ -1,0 +1,108 @@
+//! The door: HTTP/1.1, until a connection is a WebSocket.
+//!
+//! `GET /readyz` says that the server is there. A WebSocket is opened at `/`; by programs only: a browser names the page that it
+//! acts for in `Origin`, and is refused, for any page could ask
+//! it to do things here in the name of whoever looks at it.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use reknit_seams::net::{ConnId, Stream};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use super::{Link, WireLimits};
+
+/// How long the head of a request may be.
+const LONGEST_HEAD: usize = 16 * 1024;
+
+/// What came of a connection.
+pub enum Entered {
+    /// It is a WebSocket.
+    Link(Box<Link>),
+    /// It is over; so many requests were answered.
+    Over {
+        /// How many.
+        answered: u64,
+    },
+}
+
+/// What a connection has asked for so far.
+#[derive(Default)]
+struct Asked {
+    upgrade: Option<OnUpgrade>,
+    answered: u64,
+}
+
+/// Answers HTTP requests, until one asks for a WebSocket. `refused` hears of browsers that were sent away.
+pub async fn enter(stream: Stream, limits: WireLimits, refused: fn(ConnId)) -> Entered {
+    let conn = stream.id();
+    let asked = Arc::new(Mutex::new(Asked::default()));
+    let answer = |mut request: Request<Incoming>| {
+        let status = status(&request);
+        if status == StatusCode::FORBIDDEN {
+            refused(conn);
+        }
+        let mut asked = asked.lock().expect("nothing panics under the lock");
+        asked.answered += 1;
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            asked.upgrade = Some(hyper::upgrade::on(&mut request));
+        }
+        std::future::ready(Ok::<_, Infallible>(response(status, request.headers())))
+    };
+    let mut http = http1::Builder::new();
+    http.auto_date_header(false).header_read_timeout(None).max_buf_size(LONGEST_HEAD);
+    let served = http.serve_connection(TokioIo::new(stream), service_fn(answer)).with_upgrades().await;
+    let (upgrade, answered) = {
+        let mut asked = asked.lock().expect("nothing panics under the lock");
+        (asked.upgrade.take(), asked.answered)
+    };
+    let (Ok(()), Some(upgrade)) = (served, upgrade) else { return Entered::Over { answered } };
+    let Ok(upgraded) = upgrade.await else { return Entered::Over { answered } };
+    let parts = upgraded.downcast::<TokioIo<Stream>>().expect("it is the stream that hyper was given");
+    Entered::Link(Box::new(Link::accepted(parts.io.into_inner(), &parts.read_buf, limits).await))
+}
+
+fn status(request: &Request<Incoming>) -> StatusCode {
+    if request.headers().contains_key(ORIGIN) {
+        return StatusCode::FORBIDDEN;
+    }
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/readyz") => StatusCode::OK,
+        (&Method::GET, "/") if asks_for_websocket(request.headers()) => StatusCode::SWITCHING_PROTOCOLS,
+        (_, "/") => StatusCode::UPGRADE_REQUIRED,
+        _ => StatusCode::NOT_FOUND,
+    }
+}
+
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let has = |name, wanted: &str| {
+        let lines = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        lines.flat_map(|line| line.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
+    };
+    let version = has(SEC_WEBSOCKET_VERSION, "13");
+    has(CONNECTION, "upgrade") && has(UPGRADE, "websocket") && version && headers.contains_key(SEC_WEBSOCKET_KEY)
+}
+
+fn response(status: StatusCode, asked: &HeaderMap) -> Response<Full<Bytes>> {
+    let response = Response::builder().status(status);
+    let response = match (status, asked.get(SEC_WEBSOCKET_KEY)) {
+        (StatusCode::SWITCHING_PROTOCOLS, Some(key)) => response
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_ACCEPT, derive_accept_key(key.as_bytes())),
+        (StatusCode::UPGRADE_REQUIRED, _) => {
+            response.header(CONNECTION, "Upgrade").header(UPGRADE, "websocket").header(SEC_WEBSOCKET_VERSION, "13")
+        }
+        _ => response,
+    };
+    response.body(Full::default()).expect("the parts of a response are well-formed")
+}

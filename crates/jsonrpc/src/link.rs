@@ -1,0 +1,356 @@
+//! One connection as both ends use it: whole messages in, whole messages out, and a beat that tells a quiet peer from a dead
+//! one.
+//!
+//! A [`Link`] is polled by one task. It writes while it reads, so two ends that both have much to say do not wait for each
+//! other; it bounds what it holds in both directions; and it decides by itself when the peer is gone. It knows nothing of
+//! sessions or of what messages say, and starts no task.
+//!
+//! WebSocket's own ping and pong are the beat: any byte from the peer is a sign of life, silence brings a ping, and more
+//! silence is death. A peer that never pings, as some do, is pinged; one that pings is answered. Silence of our own brings a ping,
+//! too: the peer's may stand behind a long message that is on its way, and it must hear of us before we can answer it. Ours may stand
+//! behind a long message, too: while it goes on after it had to wait for room, the peer takes it, and that is a sign of life as well.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Sink, Stream as _};
+use reknit_resume::EVER;
+use reknit_seams::defect;
+use reknit_seams::net::{ConnId, Stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message as Frame};
+
+use super::WireLimits;
+
+/// How many bytes a sender that pulls keeps in the outbox.
+const FULL_ENOUGH: usize = 16 * 1024;
+
+/// How much is read at once. Frames may be longer.
+const READ_BUFFER: usize = 4 * 1024;
+
+/// A connection, as messages.
+pub struct Link {
+    socket: WebSocketStream<Pulse>,
+    id: ConnId,
+    limits: WireLimits,
+    outbox: VecDeque<Frame>,
+    outbox_bytes: usize,
+    /// Since when something waits to be written.
+    unwritten: Option<Instant>,
+    next_ping: Instant,
+    wants_room: bool,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// What happened on a link.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A frame came: a message, if [`Message::parse`](super::Message::parse) finds one in it.
+    Frame(Bytes),
+    /// There is room again, which [`Link::has_room`] had denied.
+    Room,
+}
+
+/// Why a link is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// The peer closed it.
+    #[error("closed by the peer")]
+    Closed,
+    /// The connection broke.
+    #[error("broken: {0}")]
+    Broken(io::ErrorKind),
+    /// The peer said nothing, and did not answer a ping.
+    #[error("silent")]
+    Silent,
+    /// The peer reads nothing.
+    #[error("stuck: the peer reads nothing")]
+    Stuck,
+    /// The peer sent what is no WebSocket frame, or a frame that is too long.
+    #[error("the peer sent what is no WebSocket frame, or a frame that is too long")]
+    Malformed,
+}
+
+/// A WebSocket handshake that came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no WebSocket there")]
+pub struct NoWebSocket;
+
+impl Link {
+    /// Asks the server at the other end of `stream` for a WebSocket. `host` is what it is called.
+    pub async fn connect(stream: Stream, host: &str, limits: WireLimits) -> Result<Self, NoWebSocket> {
+        let id = stream.id();
+        let request = format!("ws://{host}/");
+        let upgraded = tokio_tungstenite::client_async_with_config(request, Pulse::new(stream), Some(config(limits)));
+        let (socket, _) = upgraded.await.map_err(|_| NoWebSocket)?;
+        Ok(Self::new(socket, id, limits))
+    }
+
+    /// The server's end of a WebSocket whose handshake is over. `read` was read behind the handshake already.
+    pub async fn accepted(stream: Stream, read: &[u8], limits: WireLimits) -> Self {
+        let id = stream.id();
+        let (pulse, config) = (Pulse::new(stream), Some(config(limits)));
+        let socket = WebSocketStream::from_partially_read(pulse, read.to_vec(), Role::Server, config).await;
+        Self::new(socket, id, limits)
+    }
+
+    fn new(socket: WebSocketStream<Pulse>, id: ConnId, limits: WireLimits) -> Self {
+        let now = Instant::now();
+        let next_ping = now + limits.ping_interval;
+        let timer = Box::pin(sleep_until(next_ping));
+        let (outbox, unwritten) = (VecDeque::new(), None);
+        Self { socket, id, limits, outbox, outbox_bytes: 0, unwritten, next_ping, wants_room: false, timer }
+    }
+
+    /// The number that milestones know it by.
+    pub fn id(&self) -> u64 {
+        self.id.0
+    }
+
+    /// Appends a message to what is to be written.
+    pub fn send(&mut self, message: &super::Message) {
+        self.send_text(message.to_text());
+    }
+
+    /// Appends a message that is written out already.
+    pub fn send_text(&mut self, text: impl Into<String>) {
+        self.push(Frame::text(text.into()));
+    }
+
+    /// Whether a sender should go on. If not, [`Heard::Room`] will come.
+    pub fn has_room(&mut self) -> bool {
+        self.wants_room = self.outbox_bytes >= FULL_ENOUGH;
+        !self.wants_room
+    }
+
+    /// Waits for the next frame, and meanwhile writes, and keeps the beat. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<Heard, Lost> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Writes what is left, says that nothing follows, and waits until the peer says so, too; no longer than `at_most`. A
+    /// connection that is dropped with something unread is reset, and the peer may never read the last words.
+    pub async fn finish(mut self, at_most: Duration) {
+        self.push(Frame::Close(None));
+        let last_words = poll_fn(|cx| {
+            loop {
+                match self.poll(cx) {
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        });
+        // Whether the peer heard them is no longer of interest.
+        let _ = timeout(at_most, last_words).await;
+    }
+
+    /// Listens on as if the peer could never be silent.
+    pub fn listen_for_ever(&mut self) {
+        self.limits = WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..self.limits };
+        self.next_ping = self.socket.get_ref().heard + EVER;
+    }
+
+    fn push(&mut self, frame: Frame) {
+        self.outbox_bytes += frame.len();
+        self.outbox.push_back(frame);
+        self.unwritten.get_or_insert_with(Instant::now);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Heard, Lost>> {
+        if self.outbox_bytes > self.limits.outbox_bytes {
+            return Poll::Ready(Err(Lost::Stuck));
+        }
+        loop {
+            self.write(cx)?;
+            if self.wants_room && self.outbox_bytes < FULL_ENOUGH && !self.is_broken() {
+                self.wants_room = false;
+                return Poll::Ready(Ok(Heard::Room));
+            }
+            match Pin::new(&mut self.socket).poll_next(cx) {
+                Poll::Ready(Some(Ok(Frame::Text(text)))) => return Poll::Ready(Ok(Heard::Frame(text.into()))),
+                Poll::Ready(Some(Ok(Frame::Binary(bytes)))) => return Poll::Ready(Ok(Heard::Frame(bytes))),
+                // The answer to a ping stands in the socket's buffer; writing comes first in the next round.
+                Poll::Ready(Some(Ok(Frame::Ping(_)))) => self.unwritten = self.unwritten.or_else(|| Some(Instant::now())),
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(lost(&error))),
+                Poll::Ready(None) => return Poll::Ready(Err(Lost::Closed)),
+                Poll::Pending => match self.beat(cx)? {
+                    Poll::Ready(()) => {}
+                    Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+    }
+
+    /// Writes as much as the peer takes.
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Lost> {
+        while let Some(frame) = self.outbox.front() {
+            let len = frame.len();
+            let Poll::Ready(ready) = Pin::new(&mut self.socket).poll_ready(cx) else { return Ok(()) };
+            ready.map_err(|error| lost(&error))?;
+            if self.is_broken() {
+                return Ok(()); // what is left goes nowhere, and makes no room
+            }
+            let Some(frame) = self.outbox.pop_front() else { return Ok(()) };
+            self.outbox_bytes -= len;
+            Pin::new(&mut self.socket).start_send(frame).map_err(|error| lost(&error))?;
+        }
+        if self.unwritten.is_some()
+            && let Poll::Ready(flushed) = Pin::new(&mut self.socket).poll_flush(cx)
+        {
+            flushed.map_err(|error| lost(&error))?;
+            self.unwritten = None;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing can be written any more; there may be something left to read.
+    fn is_broken(&self) -> bool {
+        self.socket.get_ref().broken.is_some()
+    }
+
+    /// When the peer is taken for dead, if it says nothing until then.
+    fn dead_at(&self) -> Instant {
+        let patience = if defect!(PingWithoutDeadline) { EVER } else { self.limits.pong_deadline };
+        self.socket.get_ref().heard + self.limits.ping_interval + patience
+    }
+
+    /// When the peer is taken for stuck, if it takes nothing until then.
+    fn stuck_at(&self) -> Option<Instant> {
+        self.unwritten.map(|since| since.max(self.socket.get_ref().moved) + self.limits.write_deadline)
+    }
+
+    /// Does what is due though nothing came; `Pending` when nothing is.
+    fn beat(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Lost>> {
+        let now = Instant::now();
+        if self.dead_at() <= now {
+            return Poll::Ready(Err(Lost::Silent));
+        }
+        if self.stuck_at().is_some_and(|at| at <= now) {
+            return Poll::Ready(Err(Lost::Stuck));
+        }
+        self.next_ping = self.next_ping.max(self.socket.get_ref().quiet_since() + self.limits.ping_interval);
+        if self.next_ping <= now {
+            self.next_ping = now + self.limits.ping_interval;
+            if !defect!(KeepaliveLost) {
+                self.push(Frame::Ping(Bytes::new()));
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let due = self.next_ping.min(self.dead_at());
+        let due = self.stuck_at().map_or(due, |stuck| due.min(stuck));
+        if self.timer.deadline() != due {
+            self.timer.as_mut().reset(due);
+        }
+        self.timer.as_mut().poll(cx).map(Ok)
+    }
+}
+
+fn config(limits: WireLimits) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(READ_BUFFER)
+        .max_message_size(Some(limits.message_bytes))
+        .max_frame_size(Some(limits.message_bytes))
+}
+
+fn lost(error: &tungstenite::Error) -> Lost {
+    match error {
+        tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => Lost::Closed,
+        tungstenite::Error::Io(error) => Lost::Broken(error.kind()),
+        tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => Lost::Closed,
+        _ => Lost::Malformed,
+    }
+}
+
+/// A stream that knows when its peer last gave a sign of life, and when it was last given something.
+///
+/// A write that fails says nothing until all that had come before was read: the last answer of a peer that has gone counts, also
+/// where a pong was to be written first.
+struct Pulse {
+    stream: Stream,
+    heard: Instant,
+    moved: Instant,
+    /// Whether there was no room for what was written last.
+    waits_for_room: bool,
+    /// How a write failed.
+    broken: Option<io::ErrorKind>,
+}
+
+impl Pulse {
+    fn new(stream: Stream) -> Self {
+        let now = Instant::now();
+        Self { stream, heard: now, moved: now, waits_for_room: false, broken: None }
+    }
+
+    /// What was to be written goes nowhere, and whoever reads is told when there is nothing left to read.
+    fn break_down<T>(&mut self, polled: Poll<io::Result<T>>, done: T) -> Poll<io::Result<T>> {
+        match polled {
+            Poll::Ready(Err(error)) => {
+                self.broken = Some(error.kind());
+                Poll::Ready(Ok(done))
+            }
+            polled => polled,
+        }
+    }
+
+    /// Since when one of the two has said nothing.
+    fn quiet_since(&self) -> Instant {
+        self.heard.min(self.moved)
+    }
+}
+
+impl AsyncRead for Pulse {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.heard = Instant::now();
+        }
+        match self.broken {
+            Some(how) if polled.is_pending() => Poll::Ready(Err(how.into())),
+            _ => polled,
+        }
+    }
+}
+
+impl AsyncWrite for Pulse {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.broken.is_some() {
+            return Poll::Ready(Ok(buf.len()));
+        }
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        let waited = std::mem::replace(&mut self.waits_for_room, polled.is_pending());
+        if matches!(polled, Poll::Ready(Ok(_))) {
+            self.moved = Instant::now();
+            if waited {
+                self.heard = self.moved;
+            }
+        }
+        self.break_down(polled, buf.len())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.broken.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        self.break_down(polled, ())
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;

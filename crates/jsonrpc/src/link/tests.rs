@@ -1,0 +1,211 @@
+//! What a link does while its peer talks, is silent, is stuck, or speaks something else. Time is paused.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+use super::*;
+use crate::Message;
+
+const PIPE: usize = 4096;
+
+fn limits() -> WireLimits {
+    WireLimits { message_bytes: 100_000, outbox_bytes: 200_000, ..WireLimits::default() }
+}
+
+fn stream(io: DuplexStream, id: u64) -> Stream {
+    Stream::new(io, ConnId(id))
+}
+
+async fn handshake(mut server: DuplexStream) -> DuplexStream {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        request.push(server.read_u8().await.unwrap());
+    }
+    let request = String::from_utf8(request).unwrap();
+    let key = request.lines().find_map(|line| line.to_ascii_lowercase().starts_with("sec-websocket-key").then(|| &line[19..]));
+    let accept = tungstenite::handshake::derive_accept_key(key.unwrap().trim().as_bytes());
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
+    );
+    server.write_all(answer.as_bytes()).await.unwrap();
+    server
+}
+
+/// A link at both ends.
+async fn pair() -> (Link, Link) {
+    let (client, server) = duplex(PIPE);
+    let (client, server) = tokio::join!(Link::connect(stream(client, 1), "server", limits()), handshake(server));
+    (client.unwrap(), Link::accepted(stream(server, 1), &[], limits()).await)
+}
+
+/// A server's link, and the raw bytes of its peer.
+async fn raw() -> (Link, DuplexStream) {
+    let (client, server) = duplex(PIPE);
+    (Link::accepted(stream(server, 1), &[], limits()).await, client)
+}
+
+fn note(text: &str) -> Message {
+    Message::notification("note", &text)
+}
+
+fn frame(text: &str) -> Heard {
+    Heard::Frame(Bytes::from(note(text).to_text()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_arrive_in_order_in_both_directions_though_both_ends_have_more_to_say_than_the_pipe_holds() {
+    let (mut client, mut server) = pair().await;
+    for n in 0..20 {
+        let long = format!("{n} {}", "x".repeat(3000));
+        client.send(&note(&long));
+        server.send(&note(&long));
+    }
+    for n in 0..20 {
+        let long = format!("{n} {}", "x".repeat(3000));
+        let (at_server, at_client) = tokio::join!(server.next(), client.next());
+        assert_eq!((at_server, at_client), (Ok(frame(&long)), Ok(frame(&long))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_quiet_ends_keep_each_other_alive_for_an_hour() {
+    let (mut client, mut server) = pair().await;
+    let quiet = async {
+        tokio::select! { lost = client.next() => lost, lost = server.next() => lost }
+    };
+    assert!(timeout(Duration::from_secs(3600), quiet).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_peer_is_pinged_after_8_s_and_dead_after_16() {
+    let (mut link, mut peer) = raw().await;
+    let start = Instant::now();
+    let ping = async {
+        let mut ping = [0; 2];
+        peer.read_exact(&mut ping).await.unwrap();
+        (ping, start.elapsed(), peer)
+    };
+    let (lost, (ping, pinged, _peer)) = tokio::join!(link.next(), ping);
+    assert_eq!((ping, pinged), ([0x89, 0], Duration::from_secs(8)));
+    assert_eq!((lost, start.elapsed()), (Err(Lost::Silent), Duration::from_secs(16)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_takes_a_long_message_is_alive() {
+    let (mut link, mut peer) = raw().await;
+    let start = Instant::now();
+    link.send(&note(&"x".repeat(60_000)));
+    let slow = async {
+        for _ in 0..25 {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            peer.read_exact(&mut [0; 2_000]).await.unwrap();
+        }
+        peer
+    };
+    let (lost, _peer) = tokio::join!(link.next(), slow);
+    assert_eq!((lost, start.elapsed()), (Err(Lost::Stuck), Duration::from_secs(50 + 8)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_before_the_end_is_heard_though_nothing_can_be_written_any_more() {
+    let (mut link, mut peer) = raw().await;
+    let text = note("the last words").to_text();
+    // A ping, which wants a pong, and a message behind it.
+    peer.write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.unwrap();
+    peer.write_all(&[0x81, 0x80 | text.len() as u8, 0, 0, 0, 0]).await.unwrap();
+    peer.write_all(text.as_bytes()).await.unwrap();
+    drop(peer);
+    assert_eq!(link.next().await, Ok(frame("the last words")));
+    assert!(link.next().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_byte_is_a_sign_of_life() {
+    let (mut link, mut peer) = raw().await;
+    let start = Instant::now();
+    let drip = async {
+        // The head of a long frame, and then a byte every 10 s.
+        peer.write_all(&[0x82, 0x80 | 100, 0, 0, 0, 0]).await.unwrap();
+        for _ in 0..9 {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            peer.write_all(b"x").await.unwrap();
+        }
+        peer
+    };
+    let (lost, _peer) = tokio::join!(link.next(), drip);
+    assert_eq!((lost, start.elapsed()), (Err(Lost::Silent), Duration::from_secs(90 + 16)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_talks_and_reads_nothing_is_stuck_8_s_after_it_last_took_something() {
+    let (mut link, mut peer) = raw().await;
+    link.send(&note(&"x".repeat(10_000)));
+    let start = Instant::now();
+    let talk = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // An empty pong.
+            if peer.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        lost = link.next() => assert_eq!(lost, Err(Lost::Stuck)),
+        () = talk => unreachable!("the link holds the pipe"),
+    }
+    assert_eq!(start.elapsed(), Duration::from_secs(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_says_more_than_the_outbox_holds_gives_the_peer_up() {
+    let (mut link, _peer) = raw().await;
+    for _ in 0..30 {
+        link.send(&note(&"x".repeat(10_000)));
+    }
+    assert_eq!(link.next().await, Err(Lost::Stuck));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_that_pulls_is_told_when_there_is_room() {
+    let (mut client, mut server) = pair().await;
+    assert!(server.has_room());
+    for _ in 0..30 {
+        server.send(&note(&"x".repeat(1000)));
+    }
+    assert!(!server.has_room());
+    let reading = async { while client.next().await.is_ok() {} };
+    tokio::select! {
+        heard = server.next() => assert_eq!(heard, Ok(Heard::Room)),
+        () = reading => unreachable!("the link is there"),
+    }
+    assert!(server.has_room());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_is_too_long_and_one_that_is_none_end_the_link() {
+    let (mut link, mut peer) = raw().await;
+    peer.write_all(&[0x82, 0xff, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0]).await.unwrap();
+    assert_eq!(link.next().await, Err(Lost::Malformed));
+    let (mut link, mut peer) = raw().await;
+    peer.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    assert_eq!(link.next().await, Err(Lost::Malformed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_is_answered_and_an_end_without_one_is_the_same() {
+    let (client, mut server) = pair().await;
+    let (lost, ()) = tokio::join!(server.next(), client.finish(Duration::from_secs(1)));
+    assert_eq!(lost, Err(Lost::Closed));
+    let (client, mut server) = pair().await;
+    drop(client);
+    assert_eq!(server.next().await, Err(Lost::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_words_are_heard() {
+    let (mut client, mut server) = pair().await;
+    server.send(&note("sorry"));
+    let heard = async { (client.next().await, client.next().await) };
+    let (heard, ()) = tokio::join!(heard, server.finish(Duration::from_secs(1)));
+    assert_eq!(heard, (Ok(frame("sorry")), Err(Lost::Closed)));
+}

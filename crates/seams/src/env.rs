@@ -1,0 +1,94 @@
+//! What product code takes from outside besides time: connections, processes, the wall clock, and randomness.
+//!
+//! Each is a small trait with a real and a simulated side; [`Env`] hands all of them to a client or a server at once.
+//! Time itself is `tokio::time`, as it is.
+//!
+//! The simulated side is the world's (`world` of the crate `reknit`): sockets of a simulated kernel; a wall clock that shows virtual time, from the
+//! first of January 2026, and jumps where a step says so; randomness drawn from the seed, for each start of each host anew; and
+//! on servers, where the plan has a table `process`, scripted processes. Everywhere else nothing can be launched there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::net::{Net, Tcp};
+use crate::process::{Launch, System};
+
+/// The wall clock: only to stamp records. A deadline never depends on it, for it can jump.
+pub trait WallClock: Send + Sync {
+    /// What a clock on the wall of this host says.
+    fn now(&self) -> SystemTime;
+}
+
+/// Randomness: for identifiers and jitter.
+pub trait Entropy: Send + Sync {
+    /// Fills `bytes`.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+impl dyn Entropy {
+    /// A random number below `bound`, or 0 where `bound` is 0. The bias is below `bound / 2^64`.
+    pub fn below(&self, bound: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        ((u128::from(u64::from_le_bytes(bytes)) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// Everything that product code takes from outside.
+#[derive(Clone)]
+pub struct Env {
+    /// Connections.
+    pub net: Net,
+    /// Processes.
+    pub launch: Arc<dyn Launch>,
+    /// The wall clock.
+    pub clock: Arc<dyn WallClock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Env").finish_non_exhaustive()
+    }
+}
+
+impl Env {
+    /// The real world: the operating system's sockets, processes, clock and randomness.
+    pub fn real() -> Self {
+        Self { net: Arc::new(Tcp), launch: Arc::new(System), clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy) }
+    }
+}
+
+/// The operating system's wall clock.
+struct SystemClock;
+
+impl WallClock for SystemClock {
+    #[allow(clippy::disallowed_methods)] // the one place where the real clock is meant
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}
+
+/// A generator seeded by the operating system.
+struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[allow(clippy::disallowed_methods)] // the one place where real randomness is meant
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::RngCore::fill_bytes(&mut rand::rng(), bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_stays_below() {
+        let env = Env::real();
+        assert!((0..100).all(|_| env.entropy.below(7) < 7));
+        assert_eq!(env.entropy.below(0), 0);
+    }
+}

@@ -1,0 +1,18 @@
+//! The seams between product code and the world around it: the one crate of reknit that product code needs.
+//!
+//! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, and clock and randomness, in one bundle.
+//! - [`probe`]: milestones, points, defects; the last two are constants unless a simulator enables the feature `sim`.
+#![deny(missing_docs)]
+#![warn(clippy::unwrap_used)]
+
+pub mod env;
+pub mod net;
+pub mod probe;
+pub mod process;
+
+pub use env::Env;
+
+/// The example of the README, compiled with those of the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

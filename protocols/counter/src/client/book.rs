@@ -1,0 +1,277 @@
+//! What is owed to the user, and what is to be said to the server, without clock, socket or task.
+//!
+//! The book says the same in every generation: [`Book::everything`] is what a new connection begins with, and each line that
+//! comes back is judged by what the user has seen, never by the connection over which it came.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+
+use reknit_seams::{defect, milestone};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::{Ask, Asked, Ending, Failure, Feed, Number};
+use crate::wire::{Name, Reply, Request};
+
+/// What is owed to the user.
+#[derive(Default)]
+pub(super) struct Book {
+    streams: BTreeMap<Name, Stream>,
+    /// Calls by their ids, which ascend: their order is the order of asking.
+    calls: BTreeMap<u64, Call>,
+    last_id: u64,
+    /// Streams that ended here, but may still be sent by the server.
+    unwanted: BTreeSet<Name>,
+}
+
+struct Stream {
+    feed: Feed,
+    /// The index of the last number that the user was given.
+    seen: u64,
+    /// Whether a server may know of it.
+    told: bool,
+}
+
+struct Call {
+    what: Asked,
+    answer: oneshot::Sender<Result<u64, Failure>>,
+    deadline: Instant,
+    /// Whether a server may know of it.
+    told: bool,
+}
+
+impl Call {
+    fn is_durable(&self) -> bool {
+        matches!(self.what, Asked::Add { .. })
+    }
+
+    fn request(&mut self, id: u64) -> Request {
+        self.told = true;
+        match self.what.clone() {
+            Asked::Add { counter, amount, memo } => Request::Add { id, counter, amount, memo },
+            Asked::Peek { counter } => Request::Peek { id, counter },
+            Asked::Lease { counter, lasts } => Request::Lease { id, counter, millis: lasts.as_millis() as u64 },
+        }
+    }
+
+    fn end(self, outcome: Result<u64, Failure>) {
+        // A user that no longer waits is told nothing.
+        let _ = self.answer.send(outcome);
+    }
+}
+
+impl Stream {
+    fn request(&mut self, name: &Name) -> Request {
+        self.told = true;
+        let one_early = defect!(ResumesOneTooEarly) && self.seen > 0;
+        if defect!(ResumesOneTooLate) && self.seen > 0 {
+            self.seen += 1;
+        }
+        let next = NonZeroU64::MIN.saturating_add(self.seen - u64::from(one_early));
+        Request::Watch { stream: name.clone(), next }
+    }
+
+    fn end(self, ending: Ending) {
+        // The feed ends once: a stream leaves the book with this.
+        let _ = self.feed.ending.set(ending);
+    }
+
+    fn fail(self, failure: Failure) {
+        let ending = match failure {
+            Failure::SessionLost | Failure::RecoveryDeadline if defect!(EofIsCompletion) => {
+                Ending::Completed { total: self.seen }
+            }
+            failure => Ending::Failed(failure),
+        };
+        self.end(ending);
+    }
+}
+
+impl Book {
+    /// Whether anybody waits for anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.streams.is_empty() && self.calls.is_empty()
+    }
+
+    /// How many calls wait for an answer.
+    pub(super) fn pending_calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// How many streams there are.
+    pub(super) fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// A stream is to be watched; says what to tell the server now, if there is a connection.
+    pub(super) fn watch(&mut self, name: Name, feed: Feed, connected: bool) -> Option<Request> {
+        let mut stream = Stream { feed, seen: 0, told: false };
+        if self.streams.contains_key(&name) {
+            stream.fail(Failure::WatchedAlready);
+            return None;
+        }
+        self.unwanted.remove(&name);
+        let request = connected.then(|| stream.request(&name));
+        self.streams.insert(name, stream);
+        request
+    }
+
+    /// A stream is no longer wanted.
+    pub(super) fn unwatch(&mut self, name: &Name) -> Option<Request> {
+        self.fail_stream(name, Failure::Closed)
+    }
+
+    /// A call was asked for; says what to tell the server now, if there is a connection.
+    pub(super) fn call(&mut self, ask: Ask, deadline: Instant, connected: bool) -> Option<Request> {
+        self.last_id += 1;
+        let mut call = Call { what: ask.what, answer: ask.answer, deadline, told: false };
+        let request = connected.then(|| call.request(self.last_id));
+        self.calls.insert(self.last_id, call);
+        request
+    }
+
+    /// All that a new connection has to be told: in the order of asking, and with nothing left out.
+    pub(super) fn everything(&mut self) -> Vec<Request> {
+        if defect!(RetriesUnderNewId) {
+            let calls = std::mem::take(&mut self.calls);
+            let renamed = calls.into_iter().map(|(id, call)| {
+                self.last_id += u64::from(call.told);
+                (if call.told { self.last_id } else { id }, call)
+            });
+            self.calls = renamed.collect();
+        }
+        let unwanted = self.unwanted.iter().map(|stream| Request::Unwatch { stream: stream.clone() });
+        let unwanted: Vec<_> = unwanted.collect();
+        let watches = self.streams.iter_mut().map(|(name, stream)| stream.request(name));
+        let calls = self.calls.iter_mut().map(|(id, call)| call.request(*id));
+        unwanted.into_iter().chain(watches).chain(calls).collect()
+    }
+
+    /// The server says something over the connection of this generation. Says what to tell it in return.
+    ///
+    /// # Errors
+    /// If no server that keeps to the protocol says so here.
+    pub(super) fn hear(&mut self, reply: Reply, generation: u64) -> Result<Option<Request>, Failure> {
+        match reply {
+            Reply::Welcome { .. } | Reply::Refused(_) => Err(Failure::Protocol),
+            Reply::Number { stream, index, value } => Ok(self.number(&stream, Number { index, value, generation })),
+            Reply::End { stream, total } => Ok(self.end_of_stream(stream, total)),
+            Reply::Gap { stream, oldest } => Ok(self.gap(&stream, oldest)),
+            Reply::Lost { stream, why } => {
+                self.unwanted.remove(&stream);
+                self.streams.remove(&stream).into_iter().for_each(|lost| lost.fail(Failure::NoStream(why)));
+                Ok(None)
+            }
+            Reply::Added { id, sum } | Reply::Peeked { id, sum } => Ok(self.answer(id, Ok(sum))),
+            Reply::LeaseOver { id } => Ok(self.answer(id, Ok(0))),
+            Reply::Forgotten { id } => Ok(self.answer(id, Err(Failure::Forgotten))),
+        }
+    }
+
+    fn answer(&mut self, id: u64, outcome: Result<u64, Failure>) -> Option<Request> {
+        self.calls.remove(&id).into_iter().for_each(|call| call.end(outcome.clone()));
+        None
+    }
+
+    fn number(&mut self, name: &Name, number: Number) -> Option<Request> {
+        let stream = self.streams.get_mut(name)?;
+        let unordered = defect!(LiveBeforeCatchUp) || defect!(ResumesOneTooEarly);
+        if number.index <= stream.seen && !unordered {
+            milestone!("counter.client.duplicate", stream = name.as_str(), index = number.index);
+            return None;
+        }
+        if number.index > stream.seen + 1 && !unordered {
+            return self.gap(name, number.index);
+        }
+        self.deliver(name, number)
+    }
+
+    /// Gives the user a number, whatever came before.
+    pub(super) fn deliver(&mut self, name: &Name, number: Number) -> Option<Request> {
+        let stream = self.streams.get_mut(name)?;
+        stream.seen = stream.seen.max(number.index);
+        match stream.feed.numbers.try_send(number) {
+            Ok(()) => None,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                milestone!("counter.client.overrun", stream = name.as_str());
+                self.fail_stream(name, Failure::Overrun)
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => self.fail_stream(name, Failure::Closed),
+        }
+    }
+
+    fn end_of_stream(&mut self, name: Name, total: u64) -> Option<Request> {
+        let seen = self.streams.get(&name)?.seen;
+        if total > seen {
+            return self.gap(&name, total); // it says that there was more than it sent
+        }
+        self.streams.remove(&name)?.end(Ending::Completed { total });
+        // All is here: the server need not keep it for us.
+        Some(Request::Unwatch { stream: name })
+    }
+
+    fn gap(&mut self, name: &Name, oldest: u64) -> Option<Request> {
+        let stream = self.streams.get_mut(name)?;
+        let next = NonZeroU64::MIN.saturating_add(stream.seen);
+        milestone!("counter.client.gap", stream = name.as_str(), next = next.get(), oldest);
+        if defect!(GapSkipped) {
+            stream.seen = oldest.saturating_sub(1);
+            return Some(stream.request(name));
+        }
+        let gap = Failure::Gap { next, oldest };
+        if defect!(GapFailsAll) {
+            self.fail_all(&gap);
+        }
+        self.fail_stream(name, gap)
+    }
+
+    fn fail_stream(&mut self, name: &Name, failure: Failure) -> Option<Request> {
+        let stream = self.streams.remove(name)?;
+        let told = stream.told;
+        stream.fail(failure);
+        told.then(|| {
+            self.unwanted.insert(name.clone());
+            Request::Unwatch { stream: name.clone() }
+        })
+    }
+
+    /// The connection is gone: what was bound to it, or in flight on it, fails.
+    pub(super) fn connection_lost(&mut self) {
+        let gone = take(&mut self.calls, |call| call.told && !call.is_durable());
+        gone.for_each(|call| call.end(Err(Failure::ConnectionLost)));
+    }
+
+    /// The session is gone: what a server may know of fails. What was asked for since goes into the next session.
+    pub(super) fn session_lost(&mut self, failure: &Failure) {
+        self.unwanted.clear();
+        take(&mut self.streams, |stream| stream.told).for_each(|stream| stream.fail(failure.clone()));
+        take(&mut self.calls, |call| call.told).for_each(|call| call.end(Err(failure.clone())));
+    }
+
+    /// Everything fails.
+    pub(super) fn fail_all(&mut self, failure: &Failure) {
+        let names: Vec<Name> = self.streams.keys().cloned().collect();
+        names.iter().for_each(|name| drop(self.fail_stream(name, failure.clone())));
+        std::mem::take(&mut self.calls).into_values().for_each(|call| call.end(Err(failure.clone())));
+    }
+
+    /// When the first call has waited too long.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.calls.values().map(|call| call.deadline).min()
+    }
+
+    /// Calls that have waited too long fail.
+    pub(super) fn expire(&mut self, now: Instant) {
+        take(&mut self.calls, |call| call.deadline <= now).for_each(|call| {
+            milestone!("counter.client.unanswered");
+            call.end(Err(Failure::Unanswered));
+        });
+    }
+}
+
+/// Takes the values that fit out of a map, in order.
+fn take<K: Ord, V>(map: &mut BTreeMap<K, V>, fits: impl Fn(&V) -> bool) -> impl Iterator<Item = V> {
+    let (taken, left): (BTreeMap<K, V>, _) = std::mem::take(map).into_iter().partition(|(_, value)| fits(value));
+    *map = left;
+    taken.into_values()
+}

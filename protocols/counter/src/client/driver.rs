@@ -1,0 +1,359 @@
+//! The client's one task: it gets connections, keeps them, and moves lines between them and the [`Book`].
+
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reknit_seams::Env;
+use reknit_seams::net::{Endpoint, Net};
+use reknit_seams::{defect, milestone, point};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::book::Book;
+use super::{Command, Failure, Number, State};
+use crate::limits::{ClientLimits, Liveness};
+use crate::link::{Heard, Link, Lost};
+use crate::wire::{Refusal, Reply, Request, SessionId, Ticket};
+
+/// The task behind a [`Client`](super::Client).
+pub(super) struct Driver {
+    env: Env,
+    server: Endpoint,
+    limits: ClientLimits,
+    commands: mpsc::Receiver<Command>,
+    state: Arc<Mutex<State>>,
+    book: Book,
+    session: Option<SessionId>,
+    /// How many connections were installed, and how many were tried.
+    installed: u64,
+    attempts: u64,
+    /// How long to wait before the next attempt.
+    pause: Duration,
+    /// A connection that was given up, and that a defect still listens to.
+    ghost: Option<Link>,
+}
+
+/// The user closed the client.
+struct Closed(Option<tokio::sync::oneshot::Sender<()>>);
+
+/// A server that said welcome.
+struct Greeted {
+    link: Link,
+    session: SessionId,
+    resumed: bool,
+}
+
+/// Why an attempt to connect failed.
+enum Attempt {
+    /// For reasons that may pass.
+    Passing,
+    /// The server refused.
+    Refused(Refusal),
+    /// What answered is no server of this protocol.
+    Protocol,
+}
+
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+impl Driver {
+    pub(super) fn new(
+        env: Env,
+        server: Endpoint,
+        limits: ClientLimits,
+        commands: mpsc::Receiver<Command>,
+        state: Arc<Mutex<State>>,
+    ) -> Self {
+        let book = Book::default();
+        let pause = Duration::ZERO;
+        Self { env, server, limits, commands, state, book, session: None, installed: 0, attempts: 0, pause, ghost: None }
+    }
+
+    pub(super) async fn run(mut self) {
+        let Err(Closed(done)) = self.live().await;
+        self.book.fail_all(&Failure::Closed);
+        if let Some(done) = done {
+            // Who asked for the end may have gone.
+            let _ = done.send(());
+        }
+    }
+
+    async fn live(&mut self) -> Result<std::convert::Infallible, Closed> {
+        loop {
+            match self.recover().await? {
+                Ok(greeted) => self.converse(greeted).await?,
+                Err(failure) => self.idle(failure).await?,
+            }
+        }
+    }
+
+    fn set(&self, state: State) {
+        *self.state.lock().expect("nothing panics under the lock") = state;
+    }
+
+    // -- without a connection --------------------------------------------------------------------------------------------
+
+    /// Tries to get a connection until the recovery deadline.
+    async fn recover(&mut self) -> Result<Result<Greeted, Failure>, Closed> {
+        self.set(State::Recovering);
+        milestone!("counter.client.recovering", generation = self.installed + 1);
+        let deadline = Instant::now() + self.limits.recovery_deadline;
+        loop {
+            self.back_off(deadline).await?;
+            if Instant::now() >= deadline && !defect!(RecoveryNeverGivesUp) {
+                milestone!("counter.client.failed-deadline", generation = self.installed + 1);
+                return Ok(Err(Failure::RecoveryDeadline));
+            }
+            match self.attempt(deadline).await? {
+                Ok(greeted) => return Ok(Ok(greeted)),
+                Err(Attempt::Passing) => {}
+                Err(Attempt::Protocol) => {
+                    self.session = None;
+                    return Ok(Err(Failure::Protocol));
+                }
+                Err(Attempt::Refused(Refusal::UnknownSession)) => {
+                    milestone!("counter.client.session-lost", generation = self.installed + 1);
+                    self.session = None;
+                    self.book.session_lost(&Failure::SessionLost);
+                }
+                Err(Attempt::Refused(Refusal::Full | Refusal::StaleTicket)) => {}
+                Err(Attempt::Refused(why)) => return Ok(Err(Failure::Refused(why))),
+            }
+        }
+    }
+
+    /// One attempt to connect and to be welcomed.
+    async fn attempt(&mut self, deadline: Instant) -> Result<Result<Greeted, Attempt>, Closed> {
+        self.attempts += 1;
+        let ticket = Ticket { generation: self.installed + 1, attempt: self.attempts };
+        let hello = Request::Hello { session: self.session, ticket };
+        let until = Instant::now() + self.limits.attempt_timeout;
+        let until = if defect!(RecoveryNeverGivesUp) { until } else { until.min(deadline) };
+        let greeting = greet(self.env.net.clone(), self.server.clone(), hello, self.limits.liveness);
+        let greeted = self.attend(timeout_at(until, greeting)).await?;
+        Ok(greeted.unwrap_or(Err(Attempt::Passing)))
+    }
+
+    /// Waits before an attempt: not at all at first, then longer each time, up to a limit.
+    async fn back_off(&mut self, deadline: Instant) -> Result<(), Closed> {
+        let pause = self.pause;
+        self.pause = (pause * 2).clamp(self.limits.back_off_min, self.limits.back_off_max.max(self.limits.back_off_min));
+        if defect!(NoBackOff) {
+            return Ok(());
+        }
+        let until = (Instant::now() + pause / 2 + self.jitter(pause / 2)).min(deadline);
+        if defect!(SpinsWhileWaiting) {
+            while Instant::now() < until {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.attend(sleep_until(until)).await
+    }
+
+    fn jitter(&self, most: Duration) -> Duration {
+        let most = most.as_millis() as u64;
+        if defect!(UnseededJitter) {
+            return Duration::from_millis(RandomState::new().build_hasher().finish() % (most + 1));
+        }
+        Duration::from_millis(self.env.entropy.below(most + 1))
+    }
+
+    /// Everything fails; then waits until the user asks for something.
+    async fn idle(&mut self, failure: Failure) -> Result<(), Closed> {
+        self.set(State::Failed);
+        self.book.fail_all(&failure);
+        self.pause = Duration::ZERO;
+        while self.book.is_empty() {
+            let command = self.commands.recv().await;
+            self.take(command, None)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for something, and meanwhile writes down what the user asks for.
+    async fn attend<T>(&mut self, something: impl Future<Output = T>) -> Result<T, Closed> {
+        let mut something = pin!(something);
+        loop {
+            let (late, room) = (self.book.next_deadline(), self.has_room());
+            tokio::select! {
+                biased;
+                done = &mut something => return Ok(done),
+                command = self.commands.recv(), if room => self.take(command, None)?,
+                () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => self.book.expire(Instant::now()),
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.book.pending_calls() < self.limits.pending_calls
+    }
+
+    /// Writes down what the user asks for; tells the server where there is a link to it.
+    fn take(&mut self, command: Option<Command>, link: Option<&mut Link>) -> Result<(), Closed> {
+        let connected = link.is_some();
+        let request = match command {
+            None => return Err(Closed(None)),
+            Some(Command::Close { done }) => return Err(Closed(Some(done))),
+            Some(Command::Watch { stream, feed }) => self.book.watch(stream, feed, connected),
+            Some(Command::Unwatch { stream }) => self.book.unwatch(&stream),
+            Some(Command::Call(ask)) => self.book.call(ask, Instant::now() + self.limits.call_wait, connected),
+        };
+        if let (Some(request), Some(link)) = (request, link) {
+            link.send(&request);
+        }
+        Ok(())
+    }
+
+    // -- with a connection -----------------------------------------------------------------------------------------------
+
+    /// Uses a connection until it is lost.
+    async fn converse(&mut self, greeted: Greeted) -> Result<(), Closed> {
+        let Greeted { mut link, session, resumed } = greeted;
+        point!("counter.client.install", generation = self.installed + 1, conn = link.id()).await;
+        self.install(&mut link, session, resumed);
+        let since = Instant::now();
+        let lost = loop {
+            match self.step(&mut link).await {
+                Ok(()) => {}
+                Err(Over::Lost(lost)) => break lost,
+                Err(Over::Closed(closed)) => {
+                    link.send(&Request::Bye);
+                    link.finish(GOODBYE).await;
+                    return Err(closed);
+                }
+            }
+        };
+        self.lost(link, lost);
+        if since.elapsed() >= self.limits.back_off_max {
+            self.pause = Duration::ZERO;
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, link: &mut Link, session: SessionId, resumed: bool) {
+        self.installed += 1;
+        self.set(State::Connected);
+        let (generation, conn) = (self.installed, link.id());
+        milestone!("counter.client.connected", generation, conn);
+        if resumed {
+            milestone!("counter.client.resumed", generation, conn, streams = self.book.streams() as u64);
+        }
+        self.session = Some(session);
+        self.book.everything().iter().for_each(|request| link.send(request));
+    }
+
+    fn lost(&mut self, link: Link, lost: Lost) {
+        let (generation, conn) = (self.installed, link.id());
+        milestone!("counter.client.lost", generation, conn, why = %lost);
+        if lost == Lost::Silent {
+            milestone!("counter.client.silent", generation, conn);
+            if defect!(OldNumbersDelivered) || defect!(StaleCloseDisconnects) {
+                let mut ghost = link;
+                ghost.listen_for_ever();
+                self.ghost = Some(ghost);
+            }
+        }
+        self.book.connection_lost();
+        match lost {
+            Lost::Malformed => {
+                self.session = None;
+                self.book.fail_all(&Failure::Protocol);
+            }
+            _ if defect!(GivesUpAtFirstReset) => self.book.fail_all(&Failure::ConnectionLost),
+            _ => {}
+        }
+    }
+
+    async fn step(&mut self, link: &mut Link) -> Result<(), Over> {
+        let (late, room) = (self.book.next_deadline(), self.has_room());
+        tokio::select! {
+            biased;
+            heard = link.next() => match heard? {
+                Heard::Line(line) => self.hear(&line, link),
+                Heard::Room => Ok(()),
+            },
+            command = self.commands.recv(), if room => Ok(self.take(command, Some(link))?),
+            heard = haunt(&mut self.ghost) => self.hear_ghost(heard),
+            () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {
+                self.book.expire(Instant::now());
+                Ok(())
+            }
+        }
+    }
+
+    fn hear(&mut self, line: &str, link: &mut Link) -> Result<(), Over> {
+        let reply: Reply = line.parse().map_err(|_| Lost::Malformed)?;
+        let answer = self.book.hear(reply, self.installed).map_err(|_| Lost::Malformed)?;
+        if let Some(request) = answer {
+            link.send(&request);
+        }
+        Ok(())
+    }
+
+    /// What the defects make of a connection that was given up.
+    fn hear_ghost(&mut self, heard: Result<Heard, Lost>) -> Result<(), Over> {
+        match heard {
+            Ok(Heard::Room) => Ok(()),
+            Ok(Heard::Line(line)) => {
+                if let (true, Ok(Reply::Number { stream, index, value })) = (defect!(OldNumbersDelivered), line.parse()) {
+                    self.book.deliver(&stream, Number { index, value, generation: self.installed });
+                }
+                Ok(())
+            }
+            Err(lost) => {
+                self.ghost = None;
+                if defect!(StaleCloseDisconnects) { Err(lost.into()) } else { Ok(()) }
+            }
+        }
+    }
+}
+
+/// Why a connection is no longer used.
+enum Over {
+    Lost(Lost),
+    Closed(Closed),
+}
+
+impl From<Lost> for Over {
+    fn from(lost: Lost) -> Self {
+        Over::Lost(lost)
+    }
+}
+
+impl From<Closed> for Over {
+    fn from(closed: Closed) -> Self {
+        Over::Closed(closed)
+    }
+}
+
+/// Connects, says hello, and waits for the answer.
+async fn greet(net: Net, server: Endpoint, hello: Request, liveness: Liveness) -> Result<Greeted, Attempt> {
+    let stream = net.connect(&server).await.map_err(|_| Attempt::Passing)?;
+    let mut link = Link::new(stream, liveness);
+    link.send(&hello);
+    loop {
+        match link.next().await {
+            Ok(Heard::Room) => {}
+            Ok(Heard::Line(line)) => {
+                return match line.parse() {
+                    Ok(Reply::Welcome { session, resumed }) => Ok(Greeted { link, session, resumed }),
+                    Ok(Reply::Refused(why)) => Err(Attempt::Refused(why)),
+                    _ => Err(Attempt::Protocol),
+                };
+            }
+            Err(Lost::Malformed) => return Err(Attempt::Protocol),
+            Err(_) => return Err(Attempt::Passing),
+        }
+    }
+}
+
+/// What a connection says that was given up; without one, nothing for ever.
+async fn haunt(ghost: &mut Option<Link>) -> Result<Heard, Lost> {
+    match ghost {
+        Some(link) => link.next().await,
+        None => std::future::pending().await,
+    }
+}

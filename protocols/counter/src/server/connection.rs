@@ -1,0 +1,239 @@
+//! One connection of the server, in one task: hello, then requests in, and what the session owes out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reknit_resume::Counted;
+use reknit_seams::net::Stream;
+use reknit_seams::{defect, milestone, point};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::session::{AddState, Fenced, Session, Watching};
+use super::{Place, Shared};
+use crate::link::{Heard, Link, Lost};
+use crate::wire::{Absence, Name, Refusal, Reply, Request};
+
+/// Why a connection is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Lost(Lost),
+    Fenced,
+    Left,
+}
+
+impl From<Lost> for Over {
+    fn from(lost: Lost) -> Self {
+        Over::Lost(lost)
+    }
+}
+
+impl From<Fenced> for Over {
+    fn from(_: Fenced) -> Self {
+        Over::Fenced
+    }
+}
+
+/// How long a refusal may take to be heard.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves one connection until it is over.
+pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
+    let counted = Counted::new(&shared.connections);
+    let mut link = Link::new(stream, shared.limits.liveness);
+    let hello = timeout(shared.limits.hello_deadline, hello(&mut link)).await;
+    let Ok(Ok(Request::Hello { session, ticket })) = hello else {
+        milestone!("counter.server.no-hello", conn = link.id());
+        return;
+    };
+    let (place, resumed, wake) = match shared.attach(session, ticket, link.id()) {
+        Ok(attached) => attached,
+        Err(why) => return refuse(link, why).await,
+    };
+    point!("counter.server.attach.unlocked", generation = ticket.generation, conn = place.conn).await;
+    milestone!("counter.server.attached", generation = ticket.generation, conn = place.conn, resumed);
+    link.send(&Reply::Welcome { session: place.session, resumed });
+
+    let mut attached = Attached { shared, link, place, wake, leases: BTreeMap::new() };
+    let over = attached.converse().await;
+    tracing::debug!(?over, conn = place.conn, "connection over");
+    let Attached { shared, link, leases, .. } = attached;
+    match over {
+        Over::Lost(Lost::Silent) => milestone!("counter.server.silent", conn = place.conn),
+        Over::Lost(Lost::Stuck) => milestone!("counter.server.stuck", conn = place.conn),
+        Over::Lost(Lost::Malformed) => milestone!("counter.server.malformed", conn = place.conn),
+        _ => {}
+    }
+    if defect!(LeaseOutlivesConnection) {
+        shared.leak(leases);
+    }
+    if defect!(FencedConnectionKept) && over == Over::Fenced {
+        shared.leak((link, counted));
+    } else {
+        drop(link);
+    }
+    point!("counter.server.detach", generation = ticket.generation, conn = place.conn).await;
+    shared.detach(place);
+}
+
+async fn hello(link: &mut Link) -> Result<Request, Lost> {
+    loop {
+        if let Heard::Line(line) = link.next().await? {
+            return line.parse().map_err(|_| Lost::Malformed);
+        }
+    }
+}
+
+async fn refuse(mut link: Link, why: Refusal) {
+    match why {
+        Refusal::UnknownSession => milestone!("counter.server.refused-unknown-session", conn = link.id()),
+        Refusal::StaleTicket => milestone!("counter.server.refused-stale-ticket", conn = link.id()),
+        Refusal::StillAttached => milestone!("counter.server.refused-still-attached", conn = link.id()),
+        Refusal::Full => milestone!("counter.server.refused-full", conn = link.id()),
+    }
+    link.send(&Reply::Refused(why));
+    link.finish(LAST_WORDS).await;
+}
+
+/// A connection that is attached to a session.
+struct Attached {
+    shared: Arc<Shared>,
+    link: Link,
+    place: Place,
+    wake: Arc<Notify>,
+    /// The leases that this connection holds, by when they run out. They die with it.
+    leases: BTreeMap<(Instant, u64), Counted>,
+}
+
+impl Attached {
+    async fn converse(&mut self) -> Over {
+        loop {
+            if let Err(over) = self.step().await {
+                return over;
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<(), Over> {
+        let lease = self.leases.first_key_value().map(|(key, _)| *key);
+        tokio::select! {
+            biased;
+            () = self.wake.notified() => self.pull(),
+            heard = self.link.next() => match heard? {
+                Heard::Line(line) => self.hear(line.parse().map_err(|_| Lost::Malformed)?).await,
+                Heard::Room => self.pull(),
+            },
+            () = until(lease), if lease.is_some() => self.lease_over(lease),
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Session) -> Result<T, Fenced>) -> Result<T, Over> {
+        Ok(self.shared.with(self.place, act)?)
+    }
+
+    /// Moves what the session owes into the link, as far as there is room.
+    fn pull(&mut self) -> Result<(), Over> {
+        let ticket = self.place.ticket;
+        while self.link.has_room() {
+            let batch = self.with(|session| session.pull(ticket))?;
+            if batch.is_empty() {
+                break;
+            }
+            batch.iter().for_each(|reply| self.link.send(reply));
+        }
+        Ok(())
+    }
+
+    fn reply(&self, reply: Reply) -> Result<(), Over> {
+        let (ticket, most) = (self.place.ticket, self.shared.limits.queued_replies);
+        let queued = self.with(|session| {
+            session.reply(ticket, reply)?;
+            Ok(session.queued())
+        })?;
+        if queued > most { Err(Lost::Stuck.into()) } else { Ok(()) }
+    }
+
+    async fn hear(&mut self, request: Request) -> Result<(), Over> {
+        match request {
+            Request::Hello { .. } => Err(Lost::Malformed.into()),
+            Request::Watch { stream, next } => self.watch(stream, next.get()).await,
+            Request::Unwatch { stream } => self.with(|session| session.unwatch(self.place.ticket, &stream)),
+            Request::Add { id, counter, amount, memo } => self.add(id, counter, amount, memo).await,
+            Request::Peek { id, counter } => self.reply(Reply::Peeked { id, sum: self.shared.ledger.sum(&counter) }),
+            Request::Lease { id, millis, .. } => self.lease(id, Duration::from_millis(millis)),
+            Request::Bye => {
+                self.shared.leave(self.place)?;
+                Err(Over::Left)
+            }
+        }
+    }
+
+    async fn watch(&mut self, stream: Name, next: u64) -> Result<(), Over> {
+        let (ticket, limits) = (self.place.ticket, self.shared.limits);
+        if defect!(SnapshotThenAttach) && next > 1 {
+            self.with(|session| session.snapshot(ticket, &stream, next))?;
+            point!("counter.server.watch.copied", generation = ticket.generation, conn = self.place.conn).await;
+            return self.with(|session| {
+                let live = session.live(&stream).unwrap_or(next);
+                session.watch(ticket, &stream, live, limits.streams).map(|_| ())
+            });
+        }
+        let Watching::Open = self.with(|session| session.watch(ticket, &stream, next, limits.streams))? else { return Ok(()) };
+        let Some(numbers) = self.shared.source.open(&stream) else {
+            return self.reply(Reply::Lost { stream, why: Absence::Unknown });
+        };
+        let pump = self.shared.pump(self.place.session, &stream, numbers);
+        self.with(|session| {
+            session.opened(&stream, pump, limits.retained_items);
+            session.watch(ticket, &stream, next, limits.streams).map(|_| ())
+        })
+    }
+
+    async fn add(&mut self, id: u64, counter: Name, amount: u32, memo: Name) -> Result<(), Over> {
+        let remembered = self.shared.limits.queued_replies;
+        let apply = |session: &mut Session| {
+            let sum = self.shared.ledger.add(&counter, amount, &memo);
+            session.added(id, sum, remembered);
+            Reply::Added { id, sum }
+        };
+        // Look and apply in one step: between the two, another connection of this session could do the same.
+        let in_one_step = !defect!(DedupesAfterUnlock);
+        let known = self.with(|session| match session.add_state(id) {
+            AddState::Known(reply) => Ok(Some(reply)),
+            AddState::New if in_one_step => Ok(Some(apply(session))),
+            AddState::New => Ok(None),
+        })?;
+        if let Some(reply) = known {
+            return self.reply(reply);
+        }
+        point!("counter.server.add.checked", generation = self.place.ticket.generation, conn = self.place.conn).await;
+        let sum = self.shared.ledger.add(&counter, amount, &memo);
+        self.with(|session| {
+            session.added(id, sum, remembered);
+            Ok(())
+        })?;
+        self.reply(Reply::Added { id, sum })
+    }
+
+    fn lease(&mut self, id: u64, lasts: Duration) -> Result<(), Over> {
+        if self.leases.len() >= self.shared.limits.queued_replies {
+            return Err(Lost::Stuck.into());
+        }
+        let until = Instant::now() + lasts.min(self.shared.limits.longest_lease);
+        self.leases.insert((until, id), Counted::new(&self.shared.leases));
+        self.with(|_| Ok(()))
+    }
+
+    fn lease_over(&mut self, lease: Option<(Instant, u64)>) -> Result<(), Over> {
+        let Some((until, id)) = lease else { return Ok(()) };
+        self.leases.remove(&(until, id));
+        self.reply(Reply::LeaseOver { id })
+    }
+}
+
+async fn until(lease: Option<(Instant, u64)>) {
+    if let Some((until, _)) = lease {
+        sleep_until(until).await;
+    }
+}

@@ -1,0 +1,108 @@
+//! What a server keeps of one stream: its newest numbers, and its end.
+//!
+//! Readers pull by position. A reader that was away asks for the same position as before; a reader that is up to date asks for
+//! the one that does not exist yet. There is no other way to get a number, so nothing can fall between catching up and live.
+
+use std::collections::VecDeque;
+
+use reknit_seams::defect;
+
+/// The newest numbers of a stream.
+#[derive(Debug)]
+pub(super) struct Log {
+    /// The index of the oldest number that is kept; indices start at 1.
+    oldest: u64,
+    kept: VecDeque<u64>,
+    retained_items: usize,
+    ended: bool,
+}
+
+/// What stands at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// This number.
+    Number(u64),
+    /// Nothing yet.
+    NotYet,
+    /// The end.
+    End {
+        /// How many numbers there were.
+        total: u64,
+    },
+    /// Something that is no longer kept.
+    Gone {
+        /// The oldest that is.
+        oldest: u64,
+    },
+}
+
+impl Log {
+    pub(super) fn new(retained_items: usize) -> Self {
+        Self { oldest: 1, kept: VecDeque::new(), retained_items, ended: false }
+    }
+
+    /// Adds a number at the end, and lets go of the oldest where there are too many.
+    pub(super) fn append(&mut self, value: u64) {
+        debug_assert!(!self.ended, "nothing follows the end");
+        self.kept.push_back(value);
+        if self.kept.len() > self.retained_items && !defect!(RetentionUnbounded) {
+            self.kept.pop_front();
+            self.oldest += 1;
+        }
+    }
+
+    /// Nothing follows.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// The index of the next number to come.
+    pub(super) fn next(&self) -> u64 {
+        self.oldest + self.kept.len() as u64
+    }
+
+    /// What stands at `index`.
+    pub(super) fn at(&self, index: u64) -> At {
+        if defect!(PanicsBehindRetention) {
+            assert!(index >= self.oldest, "what a reader wants is kept");
+        }
+        if index < self.oldest {
+            return At::Gone { oldest: self.oldest };
+        }
+        match usize::try_from(index - self.oldest).ok().and_then(|n| self.kept.get(n)) {
+            Some(value) => At::Number(*value),
+            None if self.ended => At::End { total: self.next() - 1 },
+            None => At::NotYet,
+        }
+    }
+
+    /// How many numbers are kept.
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_gets_what_is_kept_in_order_and_then_the_end() {
+        let mut log = Log::new(2);
+        assert_eq!(log.at(1), At::NotYet);
+        [10, 20, 30].into_iter().for_each(|value| log.append(value));
+        assert_eq!((log.at(1), log.at(2), log.at(3)), (At::Gone { oldest: 2 }, At::Number(20), At::Number(30)));
+        assert_eq!((log.at(4), log.len()), (At::NotYet, 2));
+        log.end();
+        assert_eq!(log.at(4), At::End { total: 3 });
+    }
+
+    /// Keeping nothing means that only who is there in time gets a number: nobody.
+    #[test]
+    fn a_log_that_keeps_nothing_still_counts() {
+        let mut log = Log::new(0);
+        log.append(10);
+        log.end();
+        assert_eq!((log.at(1), log.at(2)), (At::Gone { oldest: 2 }, At::End { total: 1 }));
+    }
+}

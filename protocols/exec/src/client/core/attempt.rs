@@ -1,0 +1,325 @@
+//! From a lost connection to an installed one.
+//!
+//! One budget of time holds for all of it. Within it, attempts follow each other with pauses; each opens a connection, shakes
+//! hands, and catches up with what every process told meanwhile. Only a connection that has done all of that is installed,
+//! and only if it still lives.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use reknit_resume::Recovery;
+use reknit_seams::{defect, milestone};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::Instant;
+
+use super::{Connection, Core, Effect, Flying, Phase, Stage, Step};
+use crate::client::command::Kind;
+use crate::client::generation::{Generation, Over};
+use crate::client::{Failure, State};
+use crate::wire::process::StartResult;
+use crate::wire::session::{InitializeParams, InitializeResult, Initialized};
+use crate::wire::{ErrorBody, Message, code, method, read};
+
+/// What the server is told that we are.
+const CLIENT_NAME: &str = "reknit";
+
+/// How far an attempt has come.
+pub(super) enum Progress {
+    /// The connection is being opened.
+    Opening { until: Instant },
+    /// The handshake was begun. Notifications that come before its end are kept, as far as there is room; those beyond it are
+    /// in the answers of the reads that follow.
+    Initializing { until: Instant, early: VecDeque<Message> },
+    /// The handshake is over, and these processes have not caught up yet.
+    CatchingUp { owed: BTreeSet<Arc<str>>, answered: bool, until: Instant },
+    /// All have: it can be installed.
+    Ready,
+}
+
+impl Progress {
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self {
+            Self::Opening { until } | Self::Initializing { until, .. } => Some(*until),
+            Self::CatchingUp { until, answered: true, .. } => Some(*until),
+            Self::CatchingUp { .. } | Self::Ready => None,
+        }
+    }
+
+    pub(super) fn is_initialized(&self) -> bool {
+        matches!(self, Self::CatchingUp { .. } | Self::Ready)
+    }
+}
+
+impl Core {
+    /// The loss is known now: the budget begins.
+    pub(super) fn recover(&mut self, now: Instant) {
+        milestone!("exec.client.recovering", generation = self.installed + 1);
+        self.state.send_replace(State::Recovering);
+        self.retry(Recovery::begin(now, self.limits.recovery_deadline), now);
+    }
+
+    /// Pauses, and tries again.
+    fn retry(&mut self, recovery: Recovery, now: Instant) {
+        let recovery = if defect!(DeadlinePerAttempt) { Recovery::begin(now, self.limits.recovery_deadline) } else { recovery };
+        let pause = self.back_off.next(self.entropy.below(u64::MAX));
+        let pause = if defect!(NoBackOff) { std::time::Duration::from_millis(1) } else { pause };
+        let until = if self.forgotten.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
+        self.phase = Phase::Recovering { recovery, step: Step::Pausing { until } };
+        self.wake_attempt(now);
+    }
+
+    /// Looks whether time is up for the recovery, or for what it is doing.
+    pub(super) fn wake_attempt(&mut self, now: Instant) {
+        let Phase::Recovering { recovery, step } = &self.phase else { return };
+        let recovery = *recovery;
+        if recovery.is_over(now) {
+            return self.fail_deadline();
+        }
+        match step {
+            Step::Pausing { until } if *until <= now => self.attempt(recovery, now),
+            Step::Attempting { progress: Progress::CatchingUp { until, answered: true, .. }, .. } if *until <= now => {
+                // Those that were not answered do not hold up the others: they catch up behind the installation.
+                self.ready();
+            }
+            Step::Attempting { progress: Progress::Opening { until } | Progress::Initializing { until, .. }, .. }
+                if *until <= now =>
+            {
+                self.give_up(Over::GivenUp, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn attempt(&mut self, recovery: Recovery, now: Instant) {
+        if defect!(HttpUnsentFails) {
+            let unsent = self.calls.take(|call| matches!(call.kind, Kind::Body(_)));
+            unsent.into_iter().for_each(|call| call.end(Err(Failure::ConnectionLost)));
+        }
+        self.attempts += 1;
+        let generation = Generation { number: self.installed + 1, attempt: self.attempts };
+        let connection = Connection::new(generation);
+        let progress = Progress::Opening { until: recovery.cap(now, self.limits.connect_timeout) };
+        self.phase = Phase::Recovering { recovery, step: Step::Attempting { connection, progress } };
+        self.effects.push_back(Effect::Open(generation));
+    }
+
+    /// The attempt came to nothing: the connection is let go, and another one tried.
+    pub(super) fn give_up(&mut self, over: Over, now: Instant) {
+        let Phase::Recovering { recovery, step: Step::Attempting { connection, .. } } = &mut self.phase else { return };
+        let (recovery, generation, conn) = (*recovery, connection.generation, connection.conn);
+        milestone!("exec.client.attempt-failed", generation = generation.number, conn, why = %over);
+        let flying = connection.drain();
+        self.let_down(conn, flying);
+        self.effects.push_back(Effect::Close(generation));
+        self.retry(recovery, now);
+    }
+
+    /// The connection is open: begins the handshake.
+    pub(super) fn opened(&mut self, conn: u64, now: Instant) {
+        let resume_session_id = if defect!(FreshSessionAfterCut) { None } else { self.session.clone() };
+        let Phase::Recovering { recovery, step: Step::Attempting { connection, progress } } = &mut self.phase else { return };
+        connection.conn = conn;
+        let until = recovery.cap(now, self.limits.initialize_timeout);
+        *progress = Progress::Initializing { until, early: VecDeque::new() };
+        let params = InitializeParams { client_name: CLIENT_NAME.into(), resume_session_id };
+        self.request(method::INITIALIZE, &params, Flying::Initialize);
+    }
+
+    /// A notification came before the handshake was over.
+    pub(super) fn keep_early(&mut self, message: Message) {
+        let room = self.limits.reorder_events;
+        if let Phase::Recovering { step: Step::Attempting { progress: Progress::Initializing { early, .. }, .. }, .. } =
+            &mut self.phase
+            && early.len() < room
+        {
+            early.push_back(message);
+        }
+    }
+
+    /// Whether the handshake has begun, and is not over.
+    pub(super) fn is_initializing(&self) -> bool {
+        let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &self.phase else { return false };
+        !progress.is_initialized()
+    }
+
+    /// The handshake was answered.
+    pub(super) fn initialized(&mut self, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
+        let session = match outcome {
+            Ok(result) => match read::<InitializeResult>(Some(&result)) {
+                Ok(result) => result.session_id,
+                Err(_) => return self.fail_permanent(Failure::HandshakeMalformed),
+            },
+            Err(error) => return self.handshake_refused(error, now),
+        };
+        match &self.session {
+            Some(known) if *known != session && !defect!(FreshSessionAfterCut) => {
+                self.fail_permanent(Failure::WrongSession);
+            }
+            _ => {
+                self.session = Some(session);
+                self.send(Message::notification(method::INITIALIZED, &Initialized {}));
+                self.catch_up(now);
+            }
+        }
+    }
+
+    fn handshake_refused(&mut self, error: ErrorBody, now: Instant) {
+        let Some((number, conn)) = self.connection().map(|connection| (connection.generation.number, connection.conn)) else {
+            return;
+        };
+        match error.code {
+            code::STILL_ATTACHED if !defect!(StillAttachedIsPermanent) => {
+                milestone!("exec.client.still-attached", generation = number, conn);
+                self.give_up(Over::Renounced, now);
+            }
+            code::TRANSPORT_CLOSED => self.give_up(Over::Renounced, now),
+            code::INVALID_REQUEST if self.session.is_some() => self.fail_permanent(Failure::SessionLost(error.message)),
+            code => self.fail_permanent(Failure::HandshakeRefused { code, message: error.message }),
+        }
+    }
+
+    /// Asks for what every process told meanwhile, of all at once; a slow answer holds up nobody else.
+    fn catch_up(&mut self, now: Instant) {
+        let owed: BTreeSet<Arc<str>> = self.running().collect();
+        let next_until = now + self.limits.initialize_timeout;
+        let Phase::Recovering { step: Step::Attempting { connection, progress }, .. } = &mut self.phase else { return };
+        let (generation, conn) = (connection.generation.number, connection.conn);
+        milestone!("exec.client.initialized", generation, conn, processes = owed.len() as u64);
+        let next = Progress::CatchingUp { owed: owed.clone(), answered: false, until: next_until };
+        let before = std::mem::replace(progress, next);
+        if let Progress::Initializing { early, .. } = before {
+            early.into_iter().for_each(|message| self.message(message, now));
+        }
+        if !self.is_initialized() {
+            return; // one of them made no sense: the connection was given up
+        }
+        let at_once = if defect!(CatchesUpOneByOne) { 1 } else { usize::MAX };
+        owed.iter().take(at_once).for_each(|id| self.read_on(id, now));
+        if defect!(CallsBeforeInstall) {
+            self.flush();
+        }
+        self.caught_up(None, now);
+    }
+
+    /// A process has caught up, or has ended; when all have, the connection can be installed.
+    pub(super) fn caught_up(&mut self, id: Option<&str>, now: Instant) {
+        let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &mut self.phase else { return };
+        let Progress::CatchingUp { owed, answered, .. } = progress else { return };
+        if let Some(id) = id {
+            *answered |= owed.remove(id);
+        }
+        let next = owed.first().cloned();
+        match next {
+            None => self.ready(),
+            Some(next) if defect!(CatchesUpOneByOne) => self.read_on(&next, now),
+            Some(_) => {}
+        }
+    }
+
+    fn ready(&mut self) {
+        let Phase::Recovering { step: Step::Attempting { connection, progress }, .. } = &mut self.phase else { return };
+        *progress = Progress::Ready;
+        let generation = connection.generation;
+        milestone!("exec.client.caught-up", generation = generation.number, conn = connection.conn);
+        self.effects.push_back(Effect::Install(generation));
+    }
+
+    /// The connection takes its place, if it is still wanted and still lives; then those who waited for it go on.
+    pub(in crate::client) fn install(&mut self, generation: Generation, alive: bool, now: Instant) {
+        if self.current() != Some(generation) {
+            return;
+        }
+        let Phase::Recovering { recovery, step: Step::Attempting { progress: Progress::Ready, .. } } = &self.phase else {
+            return;
+        };
+        if recovery.is_over(now) {
+            return self.fail_deadline();
+        }
+        let corpse = !alive && defect!(InstallsTheDead);
+        if !alive && !corpse {
+            return self.give_up(Over::GivenUp, now);
+        }
+        let before = std::mem::replace(&mut self.phase, Phase::Failed(Failure::Closed));
+        let Phase::Recovering { step: Step::Attempting { mut connection, .. }, .. } = before else { return };
+        self.installed += 1;
+        milestone!("exec.client.connected", generation = self.installed, conn = connection.conn);
+        connection.is_corpse = corpse;
+        self.phase = Phase::Connected { connection, since: now };
+        self.state.send_replace(State::Connected);
+        self.flush();
+        self.tend(now);
+    }
+
+    /// The connection is over, as it reports, or as the server says.
+    pub(super) fn lost(&mut self, over: Over, now: Instant) {
+        let Phase::Connected { connection, since } = &mut self.phase else { return self.give_up(over, now) };
+        if connection.is_corpse {
+            return;
+        }
+        let (generation, conn) = (connection.generation, connection.conn);
+        milestone!("exec.client.lost", generation = generation.number, conn, why = %over);
+        let flying = connection.drain();
+        self.back_off.lived(now.saturating_duration_since(*since));
+        self.let_down(conn, flying);
+        self.effects.push_back(Effect::Close(generation));
+        if defect!(GivesUpAtFirstCut) {
+            return self.fail_permanent(Failure::ConnectionLost);
+        }
+        self.recover(now);
+    }
+
+    /// What was in flight on a connection that is over: what changes nothing is sent again, the rest fails.
+    fn let_down(&mut self, conn: u64, flying: BTreeMap<i64, Flying>) {
+        self.processes.values_mut().for_each(super::Process::connection_lost);
+        self.endings.connection_lost();
+        self.bodies.connection_lost();
+        for (id, flying) in flying {
+            let Flying::Call(ticket, call) = flying else { continue };
+            milestone!("exec.client.cut-off", conn, id, method = call.method);
+            let again = match call.kind {
+                Kind::Read => true,
+                Kind::Write => self.limits.retry_writes,
+                Kind::Start | Kind::Body(_) | Kind::Other => false,
+            };
+            if again || defect!(MutationsReplayed) && call.kind != Kind::Start {
+                milestone!("exec.client.repeated", method = call.method);
+                self.calls.put_back(ticket, call);
+            } else if call.kind == Kind::Start {
+                self.ambiguous(call);
+            } else {
+                call.end(Err(Failure::ConnectionLost));
+            }
+        }
+    }
+
+    /// Whether a start was answered will never be known: whatever was started is ended over the next connection.
+    pub(super) fn ambiguous(&mut self, call: super::Call) {
+        let Some((key, _)) = &call.process else { return };
+        milestone!("exec.client.start-ambiguous", process = &*key.id);
+        if defect!(AmbiguousStartAdopted) {
+            if let Some(process) = self.processes.get_mut(&key.id) {
+                process.stage = Stage::Running;
+            }
+            let started = StartResult { process_id: key.id.to_string() };
+            return call.end(Ok(to_raw_value(&started).expect("a name is JSON")));
+        }
+        self.processes.remove(&key.id);
+        self.supersede(&key.id.clone());
+        if !defect!(AmbiguousStartKept) {
+            self.endings.put(key.id.clone());
+        }
+        call.end(Err(Failure::ConnectionLost));
+    }
+
+    /// The budget is spent.
+    pub(super) fn fail_deadline(&mut self) {
+        milestone!("exec.client.failed-deadline", generation = self.installed + 1);
+        self.fail(Failure::RecoveryDeadline);
+    }
+
+    /// Trying again would not help.
+    pub(super) fn fail_permanent(&mut self, failure: Failure) {
+        milestone!("exec.client.failed-permanent", generation = self.installed + 1, why = %failure);
+        self.fail(failure);
+    }
+}

@@ -1,0 +1,186 @@
+//! Bodies at the edges of a connection: the core, driven by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reknit_seams::env::Entropy;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::client::body::{Body, Room, body};
+use crate::client::command::{Call, Command, Kind};
+use crate::client::core::{Core, Effect};
+use crate::client::generation::{Generation, Over, Report};
+use crate::client::{Failure, State};
+use crate::limits::ClientLimits;
+use crate::wire::{Message, RequestId, method};
+
+struct Zero;
+
+impl Entropy for Zero {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+/// A core, and what its user holds.
+struct Hand {
+    core: Core,
+    _state: watch::Receiver<State>,
+    sent: Vec<(Generation, Message)>,
+    /// The connection that was opened last.
+    newest: Option<Generation>,
+}
+
+type Answered = oneshot::Receiver<Result<Box<RawValue>, Failure>>;
+
+impl Hand {
+    fn new() -> Self {
+        let (state, observed) = watch::channel(State::Recovering);
+        let core = Core::new(ClientLimits::default(), Arc::new(Zero), state, Instant::now());
+        let mut hand = Self { core, _state: observed, sent: Vec::new(), newest: None };
+        hand.carry_out();
+        hand
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(effect) = self.core.effect() {
+            match effect {
+                Effect::Open(generation) => self.newest = Some(generation),
+                Effect::Send(generation, message) => self.sent.push((generation, message)),
+                Effect::Close(_) => {}
+                Effect::Install(generation) => self.core.install(generation, true, Instant::now()),
+            }
+        }
+    }
+
+    fn hear(&mut self, generation: Generation, report: Report) {
+        self.core.hear(generation, report, Instant::now());
+        self.carry_out();
+    }
+
+    /// The newest connection comes up, and is installed.
+    fn connect(&mut self) -> Generation {
+        let generation = self.newest.expect("an attempt was begun");
+        self.hear(generation, Report::Opened { conn: generation.attempt });
+        let session = json!({ "sessionId": "s" });
+        self.hear(generation, Report::Message(Message::response(RequestId::Number(1), &session)));
+        generation
+    }
+
+    /// It is lost, and the pause before the next attempt passes.
+    async fn lose(&mut self, generation: Generation) {
+        self.hear(generation, Report::Over(Over::Malformed));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        self.core.wake(Instant::now());
+        self.carry_out();
+    }
+
+    fn ask(&mut self, number: u64) -> (Answered, Body) {
+        let (commands, _) = mpsc::unbounded_channel();
+        let (feed, body) = body(number, Room { pieces: 9, bytes: 99 }, commands);
+        let (answer, answered) = oneshot::channel();
+        let params = to_raw_value(&json!({ "requestId": format!("http-{number}") })).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        let (kind, method) = (Kind::Body(feed), method::HTTP_REQUEST);
+        self.core.ask(Command::Call(Call { kind, method, params, process: None, until, answer, refusals: 0 }), Instant::now());
+        self.carry_out();
+        (answered, body)
+    }
+
+    /// The id of the last HTTP request that was sent over a connection.
+    fn request(&self, over: Generation) -> Option<RequestId> {
+        self.sent.iter().rev().find_map(|(generation, message)| match message {
+            Message::Request { id, method, .. } if *generation == over && method == method::HTTP_REQUEST => Some(id.clone()),
+            _ => None,
+        })
+    }
+
+    fn answer(&mut self, generation: Generation) {
+        let id = self.request(generation).expect("it was sent");
+        self.hear(generation, Report::Message(Message::response(id, &json!({ "status": 200, "headers": [] }))));
+    }
+
+    fn delta(&mut self, generation: Generation, number: u64, seq: u64, done: bool) {
+        let delta = json!({ "requestId": format!("http-{number}"), "seq": seq, "deltaBase64": "YQ==", "done": done });
+        self.hear(generation, Report::Message(Message::notification(method::HTTP_BODY, &delta)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_fails_what_flows_and_what_is_in_flight_at_once() {
+    let mut hand = Hand::new();
+    let first = hand.connect();
+    let (mut answered, mut flowing) = hand.ask(1);
+    hand.answer(first);
+    hand.delta(first, 1, 1, false);
+    let (mut waiting, _in_flight) = hand.ask(2);
+    hand.hear(first, Report::Over(Over::Malformed));
+    assert!(answered.try_recv().unwrap().is_ok(), "an answer that had come stays one");
+    assert_eq!(flowing.next().await, Some(Err(Failure::ConnectionLost)));
+    assert_eq!(flowing.next().await, None);
+    assert_eq!(waiting.try_recv().unwrap().unwrap_err(), Failure::ConnectionLost);
+    assert_eq!(hand.core.census().bodies, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_asked_for_during_a_recovery_is_sent_after_it_and_outlives_the_loss_before() {
+    let mut hand = Hand::new();
+    let first = hand.connect();
+    hand.lose(first).await;
+    let (mut answered, mut body) = hand.ask(1);
+    let second = hand.newest.expect("an attempt was begun");
+    hand.hear(second, Report::Over(Over::Unconnected));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    hand.core.wake(Instant::now());
+    hand.carry_out();
+    assert!(answered.try_recv().is_err(), "it still waits, whatever becomes of attempts");
+    let third = hand.connect();
+    hand.answer(third);
+    assert!(answered.try_recv().unwrap().is_ok());
+    hand.delta(third, 1, 1, true);
+    assert_eq!(body.next().await.unwrap().unwrap(), "a");
+    assert_eq!(body.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pieces_of_an_older_generation_reach_no_newer_body() {
+    let mut hand = Hand::new();
+    let first = hand.connect();
+    hand.lose(first).await;
+    let second = hand.connect();
+    let (_answered, mut body) = hand.ask(1);
+    hand.answer(second);
+    hand.delta(first, 1, 1, true);
+    hand.delta(second, 1, 1, false);
+    hand.delta(second, 1, 2, true);
+    for _ in 0..2 {
+        assert_eq!(body.next().await.unwrap().unwrap(), "a");
+    }
+    assert_eq!(body.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_dropped_is_forgotten_and_its_pieces_are_ignored() {
+    let mut hand = Hand::new();
+    let first = hand.connect();
+    let (_answered, _body) = hand.ask(1);
+    hand.answer(first);
+    hand.core.ask(Command::Forget(1), Instant::now());
+    assert_eq!(hand.core.census().bodies, 0);
+    hand.delta(first, 1, 1, true);
+    assert_eq!(hand.core.census().bodies, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_client_is_the_end_of_its_bodies() {
+    let mut hand = Hand::new();
+    let first = hand.connect();
+    let (_answered, mut body) = hand.ask(1);
+    hand.answer(first);
+    let (done, _told) = oneshot::channel();
+    hand.core.ask(Command::Close { done }, Instant::now());
+    assert_eq!(body.next().await, Some(Err(Failure::Closed)));
+}

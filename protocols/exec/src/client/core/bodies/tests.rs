@@ -1,0 +1,139 @@
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::client::body::{self, Body, Room};
+
+/// The bodies 1, 2, … of a connection, answered, with room for two pieces each.
+fn bodies(n: u64) -> (Bodies, Vec<Body>) {
+    let (commands, _) = mpsc::unbounded_channel();
+    let mut bodies = Bodies::default();
+    let readers = (1..=n).map(|number| {
+        let (feed, reader) = body::body(number, Room { pieces: 2, bytes: 99 }, commands.clone());
+        bodies.put(feed.clone());
+        bodies.answered(&feed, true);
+        reader
+    });
+    let readers = readers.collect();
+    (bodies, readers)
+}
+
+fn delta(number: u64, seq: u64, text: &'static str) -> BodyDelta {
+    BodyDelta {
+        request_id: format!("http-{number}"),
+        seq,
+        delta_base64: bytes::Bytes::from_static(text.as_bytes()).into(),
+        done: false,
+        error: None,
+    }
+}
+
+fn last(number: u64, seq: u64, text: &'static str) -> BodyDelta {
+    BodyDelta { done: true, ..delta(number, seq, text) }
+}
+
+/// What a reader has been told so far, at once: bytes, and how it ended.
+async fn told(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
+    let (mut text, mut ending) = (String::new(), None);
+    while ending.is_none() {
+        let next = tokio::select! {
+            biased;
+            next = body.next() => next,
+            () = tokio::task::yield_now() => break,
+        };
+        match next {
+            Some(Ok(piece)) => text.push_str(std::str::from_utf8(&piece).unwrap()),
+            Some(Err(failure)) => ending = Some(Err(failure)),
+            None => ending = Some(Ok(())),
+        }
+    }
+    (text, ending)
+}
+
+#[tokio::test]
+async fn a_body_ends_with_the_bytes_of_its_last_piece() {
+    let (mut bodies, mut readers) = bodies(1);
+    bodies.hear(delta(1, 1, "a")).unwrap();
+    assert_eq!(told(&mut readers[0]).await, ("a".to_owned(), None));
+    bodies.hear(last(1, 2, "b")).unwrap();
+    assert_eq!(told(&mut readers[0]).await, ("b".to_owned(), Some(Ok(()))));
+    assert_eq!(bodies.len(), 0);
+}
+
+#[tokio::test]
+async fn a_piece_that_is_missing_or_repeated_is_a_gap_behind_those_before_it() {
+    for seq in [1, 3] {
+        let (mut bodies, mut readers) = bodies(2);
+        bodies.hear(delta(1, 1, "a")).unwrap();
+        bodies.hear(delta(1, seq, "b")).unwrap();
+        assert_eq!(told(&mut readers[0]).await, ("a".to_owned(), Some(Err(Failure::BodyGap))));
+        assert_eq!(told(&mut readers[1]).await, (String::new(), None), "the other one goes on");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_the_server_says_is_broken_keeps_what_came() {
+    let (mut bodies, mut readers) = bodies(1);
+    bodies.hear(delta(1, 1, "a")).unwrap();
+    bodies.hear(BodyDelta { error: Some("gone".into()), ..last(1, 2, "b") }).unwrap();
+    assert_eq!(told(&mut readers[0]).await, ("ab".to_owned(), Some(Err(Failure::BodyBroken("gone".into())))));
+}
+
+#[tokio::test]
+async fn a_slow_reader_fails_alone_and_at_once() {
+    let (mut bodies, mut readers) = bodies(2);
+    for (seq, text) in (1..).zip(["a", "b", "c", "d"]) {
+        bodies.hear(delta(1, seq, text)).unwrap();
+    }
+    bodies.hear(delta(2, 1, "a")).unwrap();
+    assert_eq!(told(&mut readers[0]).await, (String::new(), Some(Err(Failure::BodyOverrun))));
+    assert_eq!(told(&mut readers[1]).await, ("a".to_owned(), None));
+    assert_eq!(bodies.len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_connection_fails_all_of_its_bodies_and_none_that_comes_later() {
+    let (mut bodies, mut readers) = bodies(2);
+    bodies.hear(delta(1, 1, "a")).unwrap();
+    bodies.connection_lost();
+    for reader in &mut readers {
+        assert_eq!(told(reader).await, (String::new(), Some(Err(Failure::ConnectionLost))));
+    }
+    let (commands, _) = mpsc::unbounded_channel();
+    let (feed, mut newer) = body::body(3, Room { pieces: 2, bytes: 99 }, commands);
+    bodies.put(feed);
+    bodies.hear(delta(1, 2, "late")).unwrap();
+    bodies.hear(delta(3, 1, "new")).unwrap();
+    assert_eq!(told(&mut newer).await, ("new".to_owned(), None));
+}
+
+#[tokio::test]
+async fn what_comes_for_a_body_that_nobody_reads_is_for_nobody() {
+    let (mut bodies, mut readers) = bodies(2);
+    bodies.forget(1);
+    for delta in [delta(1, 1, "a"), delta(9, 1, "b"), BodyDelta { request_id: "else".into(), ..delta(2, 1, "c") }] {
+        bodies.hear(delta).unwrap();
+    }
+    assert_eq!(told(&mut readers[1]).await, (String::new(), None));
+    assert_eq!(bodies.len(), 1);
+}
+
+#[tokio::test]
+async fn pieces_that_come_before_the_answer_are_kept() {
+    let (commands, _) = mpsc::unbounded_channel();
+    let (feed, mut reader) = body::body(1, Room { pieces: 2, bytes: 99 }, commands);
+    let mut bodies = Bodies::default();
+    bodies.put(feed.clone());
+    bodies.hear(delta(1, 1, "a")).unwrap();
+    bodies.answered(&feed, true);
+    assert_eq!(told(&mut reader).await, ("a".to_owned(), None));
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_has_no_body() {
+    let (commands, _) = mpsc::unbounded_channel();
+    let (feed, _reader) = body::body(1, Room { pieces: 2, bytes: 99 }, commands);
+    let mut bodies = Bodies::default();
+    bodies.put(feed.clone());
+    bodies.answered(&feed, false);
+    assert_eq!(bodies.len(), 0);
+}

@@ -1,0 +1,328 @@
+//! What a client decides, without clock, socket or task: commands and reports go in, effects come out.
+//!
+//! There is one connection at a time, and every report says whose it is: what an older one reports, however late, changes
+//! nothing. The core is in one [`Phase`]; only while it is connected do calls of the user's go out.
+//!
+//! - `attempt`: from a lost connection to an installed one. `live`: what an installed one is used for.
+//! - `connection`: what is in flight on one connection. `calls`: what waits for one.
+//! - `bodies`: the HTTP bodies that come over one connection.
+//! - `process`: the events of one process, put in order. `reading`: the reads that fill holes. `endings`: what is left of
+//!   processes on the server, and has to be ended there.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use reknit_resume::{BackOff, Bounds, Recovery};
+use reknit_seams::env::Entropy;
+use reknit_seams::{defect, milestone};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use self::bodies::Bodies;
+use self::calls::Calls;
+use self::connection::{Connection, Flying};
+use self::endings::Endings;
+use self::process::{Process, Stage};
+use super::command::{Call, Command};
+use super::generation::{Generation, Over, Report};
+use super::log::Log;
+use super::{Failure, State};
+use crate::limits::ClientLimits;
+use crate::wire::Message;
+
+mod attempt;
+mod bodies;
+mod calls;
+mod connection;
+mod endings;
+mod live;
+pub(super) mod process;
+mod reading;
+
+#[cfg(test)]
+mod tests;
+
+/// What the driver is to do.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Try to open a connection. It takes the place of the one before.
+    Open(Generation),
+    /// Send this over it.
+    Send(Generation, Message),
+    /// Let it go.
+    Close(Generation),
+    /// It is ready: ask [`Core::install`] for it, saying whether it lives.
+    Install(Generation),
+}
+
+/// The client's decisions.
+pub(super) struct Core {
+    limits: ClientLimits,
+    entropy: Arc<dyn Entropy>,
+    state: watch::Sender<State>,
+    phase: Phase,
+    /// The session, since the server named it.
+    session: Option<String>,
+    back_off: BackOff,
+    /// How many connections were installed, and how many were tried.
+    installed: u64,
+    attempts: u64,
+    calls: Calls,
+    processes: BTreeMap<Arc<str>, Process>,
+    /// The newest process of each id that was started and is held by somebody, also where it needs no following any more.
+    newest: BTreeMap<Arc<str>, (u64, Weak<Log>)>,
+    endings: Endings,
+    bodies: Bodies,
+    effects: VecDeque<Effect>,
+    forgotten: Forgotten,
+}
+
+/// What defects forget.
+#[derive(Default)]
+struct Forgotten {
+    /// Calls that were registered with a connection that was over.
+    calls: Vec<Call>,
+    /// Starts that were counted as in flight, and are so for ever.
+    starts: u32,
+}
+
+impl Drop for Core {
+    /// Whoever still listens to a process, or waits for a call, is told that nothing more will come.
+    fn drop(&mut self) {
+        if !matches!(self.phase, Phase::Failed(_)) {
+            self.fail(Failure::Closed);
+        }
+    }
+}
+
+enum Phase {
+    /// There is no connection that calls may use; there will be one before the budget is spent, or never.
+    Recovering { recovery: Recovery, step: Step },
+    /// There is one.
+    Connected { connection: Connection, since: Instant },
+    /// There will never be one again.
+    Failed(Failure),
+}
+
+/// What a recovery is doing.
+enum Step {
+    /// It waits before the next attempt.
+    Pausing { until: Instant },
+    /// It tries a connection.
+    Attempting { connection: Connection, progress: attempt::Progress },
+}
+
+impl Core {
+    pub(super) fn new(limits: ClientLimits, entropy: Arc<dyn Entropy>, state: watch::Sender<State>, now: Instant) -> Self {
+        let recovery = Recovery::begin(now, limits.recovery_deadline);
+        let mut core = Self {
+            limits,
+            entropy,
+            state,
+            phase: Phase::Recovering { recovery, step: Step::Pausing { until: now } },
+            session: None,
+            back_off: BackOff::new(limits.back_off_min, limits.back_off_max),
+            installed: 0,
+            attempts: 0,
+            calls: Calls::default(),
+            processes: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            endings: Endings::default(),
+            bodies: Bodies::default(),
+            effects: VecDeque::new(),
+            forgotten: Forgotten::default(),
+        };
+        core.recover(now);
+        core
+    }
+
+    /// The next thing to do.
+    pub(super) fn effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When to [`wake`](Core::wake) it, though nothing happens.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let phase = match &self.phase {
+            Phase::Recovering { recovery, step } => {
+                let step = match step {
+                    Step::Pausing { until } => Some(*until),
+                    Step::Attempting { progress, .. } => progress.due(),
+                };
+                [Some(recovery.deadline()), step]
+            }
+            Phase::Connected { connection, .. } => [connection.due(), None],
+            Phase::Failed(_) => [None, None],
+        };
+        let tended = if self.is_initialized() { [self.endings.due(), self.reading_due()] } else { [None, None] };
+        phase.into_iter().chain(tended).chain([self.calls.due()]).flatten().min()
+    }
+
+    /// The connection is dead, and its report is still on its way; what it read before was heard.
+    pub(super) fn found_dead(&mut self, generation: Generation, now: Instant) {
+        if self.current() == Some(generation) && matches!(self.phase, Phase::Connected { .. }) {
+            self.lost(Over::FoundDead, now);
+        }
+    }
+
+    /// A call was asked for just when its connection was found dead: a defect registers it where nobody looks any more.
+    pub(super) fn forget(&mut self, call: Call) {
+        self.forgotten.calls.push(call);
+    }
+
+    /// Time has passed.
+    pub(super) fn wake(&mut self, now: Instant) {
+        self.wake_attempt(now);
+        self.expire(now);
+        self.tend(now);
+    }
+
+    /// The user wants something. Says who is to be told that the client is closed, if that is what is wanted.
+    pub(super) fn ask(&mut self, command: Command, now: Instant) -> Option<tokio::sync::oneshot::Sender<()>> {
+        match command {
+            Command::Call(call) => self.call(call),
+            Command::Release(key) => self.release(&key, now),
+            Command::Abandon(key) => self.abandon(&key, now),
+            Command::Forget(body) => self.bodies.forget(body),
+            Command::Close { done } => {
+                self.fail(Failure::Closed);
+                return Some(done);
+            }
+        }
+        self.tend(now);
+        None
+    }
+
+    /// A connection reports something.
+    pub(super) fn hear(&mut self, generation: Generation, report: Report, now: Instant) {
+        if self.current() != Some(generation) && !self.hears_others(generation, &report) {
+            return self.ignore(generation, &report);
+        }
+        if let Phase::Recovering { recovery, .. } = &self.phase
+            && recovery.is_over(now)
+        {
+            return self.fail_deadline();
+        }
+        match report {
+            Report::Opened { conn } => self.opened(conn, now),
+            Report::Message(message) => self.message(message, now),
+            Report::Over(over) => self.lost(over, now),
+        }
+        self.tend(now);
+    }
+
+    /// What an older connection reports changes nothing.
+    fn ignore(&mut self, generation: Generation, report: &Report) {
+        match report {
+            Report::Opened { .. } => {}
+            Report::Message(_) => milestone!("exec.client.late-message", generation = generation.number),
+            Report::Over(_) => milestone!("exec.client.late-close", generation = generation.number),
+        }
+        if let (Phase::Failed(failure), Report::Over(_)) = (&mut self.phase, report)
+            && defect!(ReasonOverwritten)
+        {
+            *failure = Failure::ConnectionLost;
+        }
+    }
+
+    /// Whether a defect listens to a connection that is not the current one.
+    fn hears_others(&self, generation: Generation, report: &Report) -> bool {
+        let connected = matches!(self.phase, Phase::Connected { .. }) && generation.number < self.installed;
+        match report {
+            Report::Opened { .. } => false,
+            Report::Message(Message::Notification { .. }) => connected && defect!(OldGenerationHeard),
+            Report::Message(_) => connected && defect!(RepliesMatchAcrossGenerations),
+            Report::Over(_) => connected && defect!(StaleCloseTearsDown),
+        }
+    }
+
+    /// The connection that there is, installed or not.
+    fn connection(&mut self) -> Option<&mut Connection> {
+        match &mut self.phase {
+            Phase::Connected { connection, .. } | Phase::Recovering { step: Step::Attempting { connection, .. }, .. } => {
+                Some(connection)
+            }
+            _ => None,
+        }
+    }
+
+    /// The number of the connection that there is in the network; 0 where there is none.
+    pub(super) fn conn(&mut self) -> u64 {
+        self.connection().map_or(0, |connection| connection.conn)
+    }
+
+    fn current(&mut self) -> Option<Generation> {
+        self.connection().map(|connection| connection.generation)
+    }
+
+    /// Whether the handshake of the connection is over: reads and endings may be asked for.
+    fn is_initialized(&self) -> bool {
+        match &self.phase {
+            Phase::Connected { .. } => true,
+            Phase::Recovering { step: Step::Attempting { progress, .. }, .. } => progress.is_initialized(),
+            _ => false,
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        if let Some(generation) = self.current() {
+            self.effects.push_back(Effect::Send(generation, message));
+        }
+    }
+
+    fn request(&mut self, method: &str, params: &impl serde::Serialize, flying: Flying) {
+        if let Some(connection) = self.connection() {
+            let message = connection.request(method, params, flying);
+            self.send(message);
+        }
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { items: self.limits.reorder_events, weight: self.limits.reorder_bytes }
+    }
+
+    /// The pause before something is asked again that was refused for a reason that may pass.
+    fn pause(&self, tries: u32) -> Duration {
+        (self.limits.back_off_min * 2_u32.saturating_pow(tries)).min(self.limits.back_off_max.max(self.limits.back_off_min))
+    }
+
+    /// It is over: everything that waits ends, with one reason that stays.
+    fn fail(&mut self, failure: Failure) {
+        if let Some(generation) = self.current() {
+            self.effects.push_back(Effect::Close(generation));
+        }
+        if let Some(connection) = self.connection() {
+            for flying in connection.drain().into_values() {
+                if let Flying::Call(_, call) = flying {
+                    call.end(Err(failure.clone()));
+                }
+            }
+        }
+        self.calls.fail_all(&failure);
+        self.bodies.fail_all(&failure);
+        std::mem::take(&mut self.processes).into_values().for_each(|mut process| process.fail(failure.clone()));
+        self.endings.clear();
+        self.phase = Phase::Failed(failure);
+        self.state.send_replace(State::Failed);
+    }
+
+    /// What is counted, for who looks from outside.
+    pub(super) fn census(&self) -> super::Census {
+        let in_flight = match &self.phase {
+            Phase::Connected { connection, .. } => connection.calls(),
+            _ => 0,
+        };
+        let held_back = self.processes.values().map(Process::held_back);
+        let (held_back_events, held_back_bytes) =
+            held_back.fold((0, 0), |(most_events, most_bytes), (events, bytes)| (events.max(most_events), bytes.max(most_bytes)));
+        super::Census {
+            calls: self.calls.len() + in_flight,
+            processes: self.processes.len(),
+            endings: self.endings.len(),
+            bodies: self.bodies.len(),
+            held_back_events,
+            held_back_bytes,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The reads that fill holes: after a recovery of every process, and while connected of one that misses something.
+//!
+//! A read asks for everything after the last event that went out. It is repeated when it was refused for a reason that may
+//! pass, and when it brought less than is known to be there; so often only, with pauses that grow. What is missing then, is a
+//! gap.
+
+use std::sync::Arc;
+
+use reknit_seams::{defect, milestone};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::process::Reading;
+use super::{Core, Flying, Process, Stage};
+use crate::client::Failure;
+use crate::client::command::Key;
+use crate::wire::process::{ReadParams, ReadResult};
+use crate::wire::{ErrorBody, code, method, read};
+
+/// What a server says of a process that it does not have: the code is one for many things.
+const UNKNOWN_PROCESS: &str = "unknown process";
+
+impl Process {
+    /// Events were let go that will not come again by themselves.
+    pub(super) fn read_again(&mut self, now: Instant) {
+        match self.reading {
+            Reading::Idle => self.reading = Reading::Again { at: now },
+            Reading::Asked { .. } => self.dropped = true,
+            Reading::Again { .. } => {}
+        }
+    }
+
+    /// When a read is to be sent, or an answer is overdue.
+    fn due(&self, gap_wait: std::time::Duration) -> Option<Instant> {
+        match self.reading {
+            Reading::Idle => self.behind_since.filter(|_| !defect!(LiveGapUnrepaired)).map(|since| since + gap_wait),
+            Reading::Asked { until } => Some(until),
+            Reading::Again { at } => Some(at),
+        }
+    }
+}
+
+impl Core {
+    /// The processes that are recovered.
+    pub(super) fn running(&self) -> impl Iterator<Item = Arc<str>> {
+        self.processes.iter().filter(|(_, process)| process.stage == Stage::Running).map(|(id, _)| id.clone())
+    }
+
+    /// When the next read is due.
+    pub(super) fn reading_due(&self) -> Option<Instant> {
+        self.processes.values().filter_map(|process| process.due(self.limits.gap_wait)).min()
+    }
+
+    /// Sends the reads that are due. A process whose read was not answered at all fails.
+    pub(super) fn tend_readings(&mut self, now: Instant) {
+        let gap_wait = self.limits.gap_wait;
+        let is_due = |process: &Process| process.due(gap_wait).is_some_and(|due| due <= now);
+        let due: Vec<Arc<str>> = self.processes.iter().filter(|(_, p)| is_due(p)).map(|(id, _)| id.clone()).collect();
+        for id in due {
+            match self.processes.get(&id).map(|process| process.reading) {
+                Some(Reading::Asked { .. }) => self.fail_process(&id, Failure::Unanswered, now),
+                Some(reading) => {
+                    if reading == Reading::Idle {
+                        milestone!("exec.client.live-gap", process = &*id);
+                    }
+                    self.read_on(&id, now);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Asks for everything after the last event of a process that went out, unless that is asked already.
+    pub(super) fn read_on(&mut self, id: &Arc<str>, now: Instant) {
+        let until = now + self.limits.call_wait;
+        let Some(process) = self.processes.get_mut(id) else { return };
+        if matches!(process.reading, Reading::Asked { .. }) {
+            return;
+        }
+        process.reading = Reading::Asked { until };
+        process.dropped = false;
+        let key = Key { id: id.clone(), serial: process.serial };
+        let params = ReadParams { process_id: id.to_string(), after_seq: Some(process.read_after()), ..ReadParams::default() };
+        self.request(method::READ, &params, Flying::Reading(key));
+    }
+
+    /// A read was answered.
+    pub(super) fn read_answered(&mut self, key: &Key, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
+        let Some(generation) = self.current().map(|generation| generation.number) else { return };
+        let Some(process) = self.processes.get_mut(&key.id).filter(|process| process.serial == key.serial) else { return };
+        process.reading = Reading::Idle;
+        let answer = match outcome {
+            Ok(result) => read::<ReadResult>(Some(&result)).map_err(|_| Failure::Contradiction),
+            Err(error) => return self.read_refused(key, error, now),
+        };
+        let before = process.published();
+        let merged = answer.and_then(|mut answer| {
+            let unwatched = answer.failure.take();
+            process.merge(answer, generation, now)?;
+            unwatched.map_or(Ok(()), |why| Err(Failure::Unwatched(why)))
+        });
+        process.tries = if process.published() > before { 0 } else { process.tries };
+        let (closed, dropped) = (process.is_closed(), std::mem::take(&mut process.dropped));
+        match merged {
+            Err(failure) => self.hole(&key.id, failure, now),
+            Ok(()) if closed => self.process_over(&key.id, now),
+            Ok(()) => {
+                self.look_again(&key.id, dropped, now);
+                self.caught_up(Some(&key.id), now);
+            }
+        }
+    }
+
+    /// Something is missing for good.
+    fn hole(&mut self, id: &str, failure: Failure, now: Instant) {
+        if let Failure::Gap { next, last } = failure {
+            milestone!("exec.client.gap", process = id, next, last);
+        }
+        self.fail_process(id, failure, now);
+    }
+
+    /// A read brought everything that there was. Where something is still missing that was seen, it is read again: at once if
+    /// it was let go here; otherwise it may be on its way, and is waited for.
+    fn look_again(&mut self, id: &str, dropped: bool, now: Instant) {
+        let retries = self.limits.read_retries;
+        let Some(process) = self.processes.get_mut(id) else { return };
+        if process.behind_since.is_none() {
+            process.tries = 0;
+            return;
+        }
+        process.tries += 1;
+        if process.tries > retries {
+            let gap = Failure::Gap { next: process.published() + 1, last: process.seen() };
+            return self.hole(id, gap, now);
+        }
+        process.behind_since = Some(now);
+        if dropped {
+            process.reading = Reading::Again { at: now };
+        }
+    }
+
+    /// A read was refused. Only what the server says for good is for good.
+    fn read_refused(&mut self, key: &Key, error: ErrorBody, now: Instant) {
+        milestone!("exec.client.read-refused", process = &*key.id, code = error.code);
+        let unknown = error.code == code::INVALID_REQUEST && error.message.contains(UNKNOWN_PROCESS);
+        let for_good = unknown
+            || matches!(error.code, code::UNKNOWN_METHOD | code::INVALID_PARAMS)
+            || defect!(TransientReadErrorIsFatal)
+            || defect!(ResumedElsewhereFailsEach);
+        let retries = self.limits.read_retries;
+        let Some(process) = self.processes.get_mut(&key.id) else { return };
+        process.tries += 1;
+        if for_good || process.tries > retries {
+            return self.fail_process(&key.id, error.into(), now);
+        }
+        let tries = process.tries;
+        let at = now + self.pause(tries - 1);
+        if let Some(process) = self.processes.get_mut(&key.id) {
+            process.reading = Reading::Again { at };
+        }
+    }
+}

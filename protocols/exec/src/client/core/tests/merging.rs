@@ -1,0 +1,207 @@
+//! How the answer of a read, and what was heard live, become one sequence.
+
+use reknit_resume::Taken;
+
+use super::super::process::{Process, What};
+use super::*;
+use crate::client::log::Via;
+use crate::wire::process::{OutputStream, ReadResult};
+
+/// A process of its own.
+struct Bench {
+    process: Process,
+    seen: Seen,
+    now: Instant,
+}
+
+const LIVE: Via = Via { generation: 2, live: true };
+
+impl Bench {
+    fn with(items: usize, weight: usize) -> Self {
+        let log = Arc::new(Log::new(Room { events: 1000, bytes: 1 << 20 }));
+        let seen = Seen { key: Key { id: "p1".into(), serial: 1 }, log: log.clone() };
+        Self { process: Process::new(1, log, Bounds { items, weight }), seen, now: Instant::now() }
+    }
+
+    fn new() -> Self {
+        Self::with(256, 1 << 20)
+    }
+
+    fn hear(&mut self, seq: u64, what: What) -> Result<Taken, Failure> {
+        self.process.hear(seq, what, LIVE, self.now)
+    }
+
+    fn output(&mut self, seq: u64, text: &'static str) -> Result<Taken, Failure> {
+        self.hear(seq, What::Output(OutputStream::Stdout, text.into()))
+    }
+
+    fn merge(&mut self, chunks: &[(u64, &str)], next_seq: u64, exit: Option<i32>, closed: bool) -> Result<(), Failure> {
+        let answer: ReadResult = serde_json::from_value(answer(chunks, next_seq, exit, closed)).unwrap();
+        self.process.merge(answer, 2, self.now)
+    }
+
+    fn told(&self) -> String {
+        self.seen.told()
+    }
+}
+
+fn gap(next: u64, last: u64) -> Result<(), Failure> {
+    Err(Failure::Gap { next, last })
+}
+
+#[tokio::test(start_paused = true)]
+async fn exit_and_close_take_the_numbers_that_are_left() {
+    for (chunks, told) in [
+        ([(1, "a"), (2, "b")], "1=a 2=b 3=exit(7) 4=closed"),
+        ([(1, "a"), (3, "b")], "1=a 2=exit(7) 3=b 4=closed"),
+        ([(2, "a"), (3, "b")], "1=exit(7) 2=a 3=b 4=closed"),
+    ] {
+        let mut bench = Bench::new();
+        assert_eq!(bench.merge(&chunks, 5, Some(7), true), Ok(()));
+        assert_eq!((bench.told().as_str(), bench.process.is_closed()), (told, true));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exit_without_a_close_takes_the_last_number_or_one_between() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.merge(&[(1, "a")], 3, Some(0), false), Ok(()));
+    assert_eq!(bench.told(), "1=a 2=exit(0)");
+    assert_eq!(bench.merge(&[(3, "late")], 5, Some(0), true), Ok(()));
+    assert_eq!(bench.told(), "1=a 2=exit(0) 3=late 4=closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_chunk_is_a_gap_and_nothing_of_what_follows_is_told() {
+    let mut bench = Bench::new();
+    bench.output(1, "a").unwrap();
+    assert_eq!(bench.merge(&[(3, "c")], 4, None, false), gap(2, 3));
+    assert_eq!(bench.told(), "1=a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_missing_numbers_are_never_taken_for_an_exit() {
+    let mut bench = Bench::new();
+    // 1 and 3 are missing: one of them was output, and is gone.
+    assert_eq!(bench.merge(&[(2, "b")], 5, Some(0), true), gap(1, 4));
+    assert_eq!(bench.told(), "", "no exit before the output that precedes it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exit_that_was_heard_fills_no_other_hole() {
+    let mut bench = Bench::new();
+    bench.hear(3, What::Exited(0)).unwrap();
+    assert_eq!(bench.merge(&[(1, "a")], 4, Some(0), false), gap(2, 3));
+    let mut bench = Bench::new();
+    bench.hear(2, What::Exited(0)).unwrap();
+    assert_eq!(bench.merge(&[(1, "a")], 4, Some(0), true), Ok(()));
+    assert_eq!(bench.told(), "1=a 2=exit(0) 3=closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exit_without_a_number_left_contradicts() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.merge(&[(1, "a"), (2, "b")], 3, Some(0), false), Err(Failure::Contradiction));
+    assert_eq!(bench.told(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_heard_live_and_read_is_told_once() {
+    let mut bench = Bench::new();
+    bench.output(1, "a").unwrap();
+    bench.output(3, "c").unwrap();
+    assert_eq!(bench.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false), Ok(()));
+    assert_eq!(bench.output(2, "b"), Ok(Taken::Known));
+    assert_eq!(bench.told(), "1=a 2=b 3=c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_newer_than_the_answer_waits_for_what_is_between() {
+    let mut bench = Bench::new();
+    bench.output(5, "e").unwrap();
+    assert_eq!(bench.merge(&[(1, "a"), (2, "b")], 3, None, false), Ok(()));
+    assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b", Some(bench.now)));
+    bench.output(4, "d").unwrap();
+    bench.output(3, "c").unwrap();
+    assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b 3=c 4=d 5=e", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_older_than_what_was_told_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.output(1, "a").unwrap();
+    bench.output(2, "b").unwrap();
+    assert_eq!(bench.merge(&[], 3, None, false), Ok(()));
+    assert_eq!(bench.merge(&[(9, "x")], 2, None, false), Ok(()), "it is not even looked at");
+    assert_eq!(bench.told(), "1=a 2=b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_that_came_early_waits_for_everything_before_it() {
+    let mut bench = Bench::new();
+    bench.hear(4, What::Closed).unwrap();
+    bench.output(1, "a").unwrap();
+    bench.hear(3, What::Exited(0)).unwrap();
+    assert_eq!((bench.told().as_str(), bench.process.is_closed()), ("1=a", false));
+    bench.output(2, "b").unwrap();
+    assert_eq!((bench.told().as_str(), bench.process.is_closed()), ("1=a 2=b 3=exit(0) 4=closed", true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_mebibyte_of_tiny_chunks_is_merged_though_the_buffer_is_small() {
+    let mut bench = Bench::with(2, 2);
+    bench.seen.log = Arc::new(Log::new(Room { events: 100_000, bytes: 1 << 20 }));
+    bench.process = Process::new(1, bench.seen.log.clone(), Bounds { items: 2, weight: 2 });
+    bench.output(50_001, "z").unwrap();
+    let chunks: Vec<(u64, &str)> = (2..=50_000).map(|seq| (seq, "x")).collect();
+    assert_eq!(bench.merge(&chunks, 50_001, Some(3), false), Ok(()));
+    assert_eq!(bench.process.published(), 50_001);
+    assert!(bench.told().starts_with("1=exit(3) 2=x 3=x"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_is_a_contradiction() {
+    for heard in [vec![(4, What::Closed)], vec![(3, What::Exited(0)), (4, What::Closed)]] {
+        let mut bench = Bench::new();
+        for (seq, what) in heard {
+            bench.hear(seq, what).unwrap();
+        }
+        assert_eq!(bench.output(5, "x"), Err(Failure::Contradiction), "output behind the close");
+    }
+    let mut bench = Bench::new();
+    bench.hear(3, What::Exited(0)).unwrap();
+    assert_eq!(bench.hear(2, What::Exited(0)), Err(Failure::Contradiction), "two exits");
+    assert_eq!(bench.hear(2, What::Closed), Err(Failure::Contradiction), "a close before the exit");
+    assert_eq!(bench.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false), Err(Failure::Contradiction), "output for an exit");
+    let mut bench = Bench::new();
+    bench.output(1, "a").unwrap();
+    assert_eq!(bench.merge(&[(2, "b")], 3, Some(0), true), Err(Failure::Contradiction), "output for the close");
+    assert_eq!(bench.merge(&[(4, "b")], 3, None, false), Err(Failure::Contradiction), "output behind the end of the answer");
+    assert_eq!(bench.told(), "1=a");
+    assert_eq!(bench.hear(2, What::Closed), Err(Failure::Contradiction), "a close without an exit");
+    let mut bench = Bench::new();
+    assert_eq!(bench.merge(&[(1, "a")], 3, None, true), Err(Failure::Contradiction), "the same, from a read");
+    assert_eq!(bench.told(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_greatest_numbers_are_a_gap_and_no_overflow() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.merge(&[], u64::MAX, None, false), gap(1, u64::MAX - 1));
+    assert_eq!(bench.output(u64::MAX, "z"), Ok(Taken::Kept));
+    assert_eq!(bench.merge(&[], u64::MAX, Some(1), false), gap(1, u64::MAX - 1));
+    assert_eq!(bench.merge(&[], u64::MAX, Some(1), true), Err(Failure::Contradiction), "a close before what was heard");
+}
+
+#[tokio::test(start_paused = true)]
+async fn early_events_beyond_the_bounds_are_let_go_from_the_far_end() {
+    let mut bench = Bench::with(2, 100);
+    assert_eq!(bench.output(2, "b"), Ok(Taken::Kept));
+    assert_eq!(bench.output(3, "c"), Ok(Taken::Kept));
+    assert_eq!(bench.output(4, "d"), Ok(Taken::Dropped));
+    assert_eq!(bench.process.held_back(), (2, 2));
+    bench.output(1, "a").unwrap();
+    assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b 3=c", Some(bench.now)), "4 is not forgotten");
+    assert_eq!(bench.merge(&[(4, "d")], 5, None, false), Ok(()));
+    assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b 3=c 4=d", None));
+}

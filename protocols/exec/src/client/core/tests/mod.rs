@@ -1,0 +1,254 @@
+//! The core, driven by hand: reports and commands go in, effects come out, and time is what a test says it is.
+
+use reknit_seams::Env;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::client::command::{Key, Kind};
+use crate::client::log::{Event, Log, Room};
+use crate::wire::{RequestId, code};
+
+mod calls;
+mod events;
+mod merging;
+mod recovery;
+mod starts;
+
+pub(super) type Answer = oneshot::Receiver<Result<Box<serde_json::value::RawValue>, Failure>>;
+
+/// A core, and what stands around it.
+pub(super) struct Lab {
+    pub(super) core: Core,
+    pub(super) now: Instant,
+    pub(super) state: watch::Receiver<State>,
+    /// What was sent, and not looked at.
+    sent: VecDeque<Message>,
+    /// The connection that the core has.
+    pub(super) wire: Option<Generation>,
+    /// How many connections it asked for.
+    pub(super) opened: u64,
+    /// Whether a connection that is to be installed lives.
+    pub(super) alive: bool,
+    serials: u64,
+}
+
+/// A process as a test sees it.
+pub(super) struct Seen {
+    pub(super) key: Key,
+    pub(super) log: Arc<Log>,
+}
+
+impl Seen {
+    /// What it told, in short: `1=a 2=exit(7) 3=closed`.
+    pub(super) fn told(&self) -> String {
+        let events = (0..).map_while(|place| self.log.at(place)).map(|event| match event {
+            Event::Output { seq, bytes, .. } => format!("{seq}={}", String::from_utf8_lossy(&bytes)),
+            Event::Exited { seq, code, .. } => format!("{seq}=exit({code})"),
+            Event::Closed { seq, .. } => format!("{seq}=closed"),
+            Event::Failed(failure) => format!("failed: {failure}"),
+        });
+        events.collect::<Vec<_>>().join(" ")
+    }
+}
+
+pub(super) fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+impl Lab {
+    pub(super) fn with(limits: ClientLimits) -> Self {
+        let (sender, state) = watch::channel(State::Recovering);
+        let now = Instant::now();
+        let core = Core::new(limits, Env::real().entropy, sender, now);
+        let sent = VecDeque::new();
+        let mut lab = Self { core, now, state, sent, wire: None, opened: 0, alive: true, serials: 0 };
+        lab.carry_out();
+        lab
+    }
+
+    pub(super) fn new() -> Self {
+        Self::with(ClientLimits::default())
+    }
+
+    /// One that is connected, to the session `s`.
+    pub(super) fn connected() -> Self {
+        let mut lab = Self::new();
+        lab.shake_hands();
+        lab
+    }
+
+    /// One that is connected, with processes that run.
+    pub(super) fn running<const N: usize>(ids: [&str; N]) -> (Self, [Seen; N]) {
+        let mut lab = Self::connected();
+        let seen = ids.map(|id| lab.started(id));
+        (lab, seen)
+    }
+
+    pub(super) fn carry_out(&mut self) {
+        while let Some(effect) = self.core.effect() {
+            match effect {
+                Effect::Open(generation) => {
+                    self.opened += 1;
+                    self.wire = Some(generation);
+                }
+                Effect::Send(generation, message) => {
+                    assert_eq!(Some(generation), self.wire, "nothing is sent over an older connection");
+                    self.sent.push_back(message);
+                }
+                Effect::Close(generation) => {
+                    assert_eq!(Some(generation), self.wire.take());
+                    self.sent.clear();
+                }
+                Effect::Install(generation) => self.core.install(generation, self.alive, self.now),
+            }
+        }
+    }
+
+    // -- time --------------------------------------------------------------------------------------------------------------
+
+    /// Time passes, and the core is woken whenever it wants to be.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(due) = self.core.due().filter(|due| *due <= end) {
+            let before = self.now;
+            self.now = self.now.max(due);
+            self.core.wake(self.now);
+            self.carry_out();
+            assert!(self.now > before || self.core.due() != Some(due), "it asks to be woken, and does nothing");
+        }
+        self.now = end;
+    }
+
+    // -- the server --------------------------------------------------------------------------------------------------------
+
+    pub(super) fn hear_from(&mut self, generation: Generation, report: Report) {
+        self.core.hear(generation, report, self.now);
+        self.carry_out();
+    }
+
+    pub(super) fn hear(&mut self, report: Report) {
+        self.hear_from(self.wire.expect("there is a connection"), report);
+    }
+
+    /// The connection is open.
+    pub(super) fn open(&mut self) {
+        self.hear(Report::Opened { conn: 7 });
+    }
+
+    /// The connection, which has lived for a while, dies, and the core is told.
+    pub(super) fn cut(&mut self) {
+        self.pass(millis(1000));
+        self.hear(Report::Over(Over::FoundDead));
+    }
+
+    /// The next message that was sent: a request of this method. Its id, and its parameters.
+    pub(super) fn asked(&mut self, method: &str) -> (RequestId, Value) {
+        match self.sent.pop_front() {
+            Some(Message::Request { id, method: sent, params }) if sent == method => {
+                (id, serde_json::from_str(params.expect("it has some").get()).unwrap())
+            }
+            other => panic!("{method} expected, not {other:?}"),
+        }
+    }
+
+    /// Nothing was sent that was not looked at.
+    pub(super) fn asked_nothing(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    pub(super) fn reply(&mut self, id: RequestId, result: &Value) {
+        self.hear(Report::Message(Message::response(id, result)));
+    }
+
+    pub(super) fn refuse(&mut self, id: RequestId, code: i64, message: &str) {
+        self.hear(Report::Message(Message::error(id, code, message)));
+    }
+
+    /// Opens, and answers the handshake. The processes are not caught up.
+    pub(super) fn shake_hands(&mut self) {
+        self.open();
+        let (id, _) = self.asked("initialize");
+        self.reply(id, &json!({ "sessionId": "s" }));
+        let said = self.sent.pop_front();
+        assert!(matches!(said, Some(Message::Notification { method, .. }) if method == "initialized"));
+    }
+
+    pub(super) fn told(note: &str, params: &Value) -> Report {
+        Report::Message(Message::notification(note, params))
+    }
+
+    pub(super) fn output(id: &str, seq: u64, text: &str) -> Report {
+        let chunk = crate::wire::Base64(bytes::Bytes::copy_from_slice(text.as_bytes()));
+        Self::told("process/output", &json!({ "processId": id, "seq": seq, "stream": "stdout", "chunk": chunk }))
+    }
+
+    pub(super) fn exited(id: &str, seq: u64, code: i32) -> Report {
+        Self::told("process/exited", &json!({ "processId": id, "seq": seq, "exitCode": code }))
+    }
+
+    pub(super) fn closed(id: &str, seq: u64) -> Report {
+        Self::told("process/closed", &json!({ "processId": id, "seq": seq }))
+    }
+
+    /// The next message asks what this process told after this event.
+    pub(super) fn asked_to_read(&mut self, process: &str, after: u64) -> RequestId {
+        let (id, params) = self.asked("process/read");
+        assert_eq!(params, json!({ "processId": process, "afterSeq": after }));
+        id
+    }
+
+    // -- the user ----------------------------------------------------------------------------------------------------------
+
+    pub(super) fn ask(&mut self, kind: Kind, method: &'static str, process: Option<&Seen>) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let params = serde_json::value::to_raw_value(&json!({ "of": "the user" })).unwrap();
+        let process = process.map(|seen| (seen.key.clone(), seen.log.clone()));
+        let until = self.now + self.core.limits.call_wait;
+        let call = Call { kind, method, params, process, until, answer, refusals: 0 };
+        self.command(Command::Call(call));
+        answered
+    }
+
+    pub(super) fn command(&mut self, command: Command) {
+        assert!(self.core.ask(command, self.now).is_none());
+        self.carry_out();
+    }
+
+    /// Asks for the start of a process.
+    pub(super) fn start(&mut self, id: &str) -> (Seen, Answer) {
+        self.serials += 1;
+        let room = Room { events: self.core.limits.log_events, bytes: self.core.limits.log_bytes };
+        let seen = Seen { key: Key { id: id.into(), serial: self.serials }, log: Arc::new(Log::new(room)) };
+        let answer = self.ask(Kind::Start, "process/start", Some(&seen));
+        (seen, answer)
+    }
+
+    /// Starts a process, and answers that it was started.
+    pub(super) fn started(&mut self, id: &str) -> Seen {
+        let (seen, mut answer) = self.start(id);
+        let (request, _) = self.asked("process/start");
+        self.reply(request, &json!({ "processId": id }));
+        assert!(answer.try_recv().unwrap().is_ok());
+        seen
+    }
+
+    pub(super) fn state(&self) -> State {
+        *self.state.borrow()
+    }
+}
+
+/// How a call ended; `None` where it waits.
+pub(super) fn ended(answer: &mut Answer) -> Option<Result<String, Failure>> {
+    answer.try_recv().ok().map(|outcome| outcome.map(|result| result.get().to_owned()))
+}
+
+/// The answer to a read, with chunks as `(seq, text)`.
+pub(super) fn answer(chunks: &[(u64, &str)], next_seq: u64, exit: Option<i32>, closed: bool) -> Value {
+    let chunk = |&(seq, text): &(u64, &str)| {
+        let bytes = crate::wire::Base64(bytes::Bytes::copy_from_slice(text.as_bytes()));
+        json!({ "seq": seq, "stream": "stdout", "chunk": bytes })
+    };
+    let chunks: Vec<Value> = chunks.iter().map(chunk).collect();
+    json!({ "chunks": chunks, "nextSeq": next_seq, "exited": exit.is_some(), "exitCode": exit, "closed": closed })
+}

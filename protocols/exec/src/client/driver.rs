@@ -1,0 +1,164 @@
+//! The client's one task besides those of its connections: it moves inputs into the core, and carries out what comes out.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use reknit_seams::Env;
+use reknit_seams::net::Endpoint;
+use reknit_seams::{defect, point};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::command::Command;
+use super::core::{Core, Effect};
+use super::generation::{FAREWELL, Report, Reported, Wire};
+use super::{Census, State};
+use crate::limits::ClientLimits;
+use crate::wire::Message;
+
+/// The task behind a [`Client`](super::Client).
+pub(super) struct Driver {
+    env: Env,
+    server: Endpoint,
+    limits: ClientLimits,
+    core: Core,
+    commands: mpsc::UnboundedReceiver<Command>,
+    census: Arc<Mutex<Census>>,
+    /// What all connections report, and where they do.
+    reports: mpsc::Receiver<Reported>,
+    report: mpsc::Sender<Reported>,
+    /// The connection that there is.
+    wire: Option<Wire>,
+    /// Connections that were let go, and that a defect keeps.
+    ghosts: Vec<Wire>,
+    /// The tasks of all connections; dropping it ends them.
+    connections: JoinSet<()>,
+}
+
+/// The user closed the client, or let it go; says who wants to know that it is done.
+struct Closed(Option<oneshot::Sender<()>>);
+
+impl Driver {
+    pub(super) fn new(
+        env: Env,
+        server: Endpoint,
+        limits: ClientLimits,
+        commands: mpsc::UnboundedReceiver<Command>,
+        state: watch::Sender<State>,
+        census: Arc<Mutex<Census>>,
+    ) -> Self {
+        let core = Core::new(limits, env.entropy.clone(), state, Instant::now());
+        let (report, reports) = mpsc::channel(limits.event_queue.max(1));
+        let (ghosts, connections) = (Vec::new(), JoinSet::new());
+        Self { env, server, limits, core, commands, census, reports, report, wire: None, ghosts, connections }
+    }
+
+    pub(super) async fn run(mut self) {
+        let Err(Closed(done)) = self.live().await;
+        self.say_farewell().await;
+        if let Some(done) = done {
+            // Who asked for the end may have gone.
+            let _ = done.send(());
+        }
+    }
+
+    async fn live(&mut self) -> Result<Infallible, Closed> {
+        loop {
+            self.carry_out().await;
+            let stepped = self.step().await;
+            *self.census.lock().expect("nothing panics under the lock") = self.core.census();
+            stepped?;
+        }
+    }
+
+    /// Waits for one thing to happen, and has the core decide what that means.
+    async fn step(&mut self) -> Result<(), Closed> {
+        let due = self.core.due();
+        tokio::select! {
+            biased;
+            reported = self.reports.recv() => {
+                if let Some(reported) = reported {
+                    self.hear(reported);
+                }
+                Ok(())
+            }
+            command = self.commands.recv() => self.ask(command),
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                self.core.wake(Instant::now());
+                Ok(())
+            }
+            Some(_) = self.connections.join_next() => Ok(()),
+        }
+    }
+
+    fn hear(&mut self, (generation, report): Reported) {
+        let is_reply = matches!(report, Report::Message(Message::Response { .. }));
+        if is_reply && defect!(CloseBeatsReply) && self.wire.as_ref().is_some_and(|wire| !wire.is_alive()) {
+            return self.core.found_dead(generation, Instant::now());
+        }
+        self.core.hear(generation, report, Instant::now());
+    }
+
+    fn ask(&mut self, command: Option<Command>) -> Result<(), Closed> {
+        let command = command.ok_or(Closed(None))?;
+        let dead = self.wire.as_ref().filter(|wire| !wire.is_alive()).map(|wire| wire.generation);
+        if let Some(generation) = dead {
+            // It is over, and its report is not here yet. What it read before comes first; then nothing goes to it any more.
+            while let Ok((whose, report)) = self.reports.try_recv() {
+                self.core.hear(whose, report, Instant::now());
+            }
+            self.core.found_dead(generation, Instant::now());
+        }
+        let command = match command {
+            Command::Call(call) if dead.is_some() && defect!(CallAfterDrain) => {
+                self.core.forget(call);
+                return Ok(());
+            }
+            command => command,
+        };
+        match self.core.ask(command, Instant::now()) {
+            Some(done) => Err(Closed(Some(done))),
+            None => Ok(()),
+        }
+    }
+
+    async fn carry_out(&mut self) {
+        while let Some(effect) = self.core.effect() {
+            match effect {
+                Effect::Open(generation) => {
+                    let (env, server) = (self.env.clone(), self.server.clone());
+                    let (wire, task) = Wire::new(generation, env, server, self.limits, self.report.clone());
+                    self.wire = Some(wire);
+                    self.connections.spawn(task);
+                }
+                Effect::Send(generation, message) => {
+                    if let Some(wire) = self.wire.as_ref().filter(|wire| wire.generation == generation) {
+                        wire.send(message);
+                    }
+                }
+                Effect::Close(generation) => {
+                    let closed = self.wire.take_if(|wire| wire.generation == generation);
+                    if defect!(OldGenerationHeard) || defect!(RepliesMatchAcrossGenerations) {
+                        self.ghosts.extend(closed);
+                    }
+                }
+                Effect::Install(generation) => {
+                    let conn = self.core.conn();
+                    point!("exec.client.install", generation = generation.number, conn = conn).await;
+                    let alive = self.wire.as_ref().is_some_and(Wire::is_alive);
+                    self.core.install(generation, alive, Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Ends the connection in order, and waits a little for the server to notice.
+    async fn say_farewell(&mut self) {
+        let Some(wire) = self.wire.take() else { return };
+        wire.finish();
+        let over = async { while self.reports.recv().await.is_some_and(|(_, report)| !matches!(report, Report::Over(_))) {} };
+        // A server that does not answer is let go without.
+        let _ = timeout(FAREWELL, over).await;
+    }
+}

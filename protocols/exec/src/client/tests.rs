@@ -1,0 +1,471 @@
+//! The whole client against a server that says what the test says, over connections in memory, on paused time.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures_util::{SinkExt, StreamExt};
+use reknit_seams::net::{BoxFuture, ConnId, Connect, Listener, Network, Stream};
+use serde_json::{Value, json};
+use tokio::io::duplex;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message as Frame;
+
+use super::*;
+use crate::wire::Base64;
+use crate::wire::process::{OutputStream, Signal};
+
+// -- the network and the server ------------------------------------------------------------------------------------------
+
+/// A network in which the test is the server.
+#[derive(Clone)]
+struct Memory(Arc<Inner>);
+
+struct Inner {
+    accepted: mpsc::UnboundedSender<Stream>,
+    refuses: AtomicBool,
+    attempts: AtomicUsize,
+}
+
+impl Connect for Memory {
+    fn connect<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
+        Box::pin(async {
+            let id = ConnId(self.0.attempts.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+            if self.0.refuses.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let (near, far) = duplex(64 * 1024);
+            self.0.accepted.send(Stream::new(far, id)).map_err(|_| io::ErrorKind::ConnectionRefused)?;
+            Ok(Stream::new(near, id))
+        })
+    }
+}
+
+impl Network for Memory {
+    fn listen<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
+        Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+    }
+}
+
+/// A client, and the network around it.
+struct Lab {
+    client: Arc<Client>,
+    net: Memory,
+    accepted: Mutex<mpsc::UnboundedReceiver<Stream>>,
+}
+
+impl Lab {
+    fn with(limits: ClientLimits) -> Self {
+        let (sender, accepted) = mpsc::unbounded_channel();
+        let net = Memory(Arc::new(Inner { accepted: sender, refuses: AtomicBool::new(false), attempts: AtomicUsize::new(0) }));
+        let env = Env { net: Arc::new(net.clone()), ..Env::real() };
+        let client = Arc::new(Client::start(&env, Endpoint::tcp("server", 80), limits));
+        Self { client, net, accepted: Mutex::new(accepted) }
+    }
+
+    /// A client that is connected.
+    async fn connected() -> (Self, Peer) {
+        let mut lab = Self::with(ClientLimits::default());
+        let mut peer = lab.accept().await;
+        peer.shake_hands().await;
+        (lab, peer)
+    }
+
+    /// The next connection, as a WebSocket.
+    async fn accept(&mut self) -> Peer {
+        let stream = self.accepted.get_mut().unwrap().recv().await.unwrap();
+        Peer { socket: tokio_tungstenite::accept_async(stream).await.unwrap() }
+    }
+
+    /// The next connection, resumed, up to the end of its handshake.
+    async fn resumed(&mut self) -> Peer {
+        let mut peer = self.accept().await;
+        assert_eq!(peer.shake_hands().await["resumeSessionId"], "s");
+        peer
+    }
+
+    fn refuse(&self, refuses: bool) {
+        self.net.0.refuses.store(refuses, Ordering::Relaxed);
+    }
+
+    fn attempts(&self) -> usize {
+        self.net.0.attempts.load(Ordering::Relaxed)
+    }
+
+    /// Has the user do something meanwhile.
+    fn user<T: Send + 'static>(&self, what: impl AsyncFnOnceSend<T>) -> JoinHandle<T> {
+        tokio::spawn(what.with(self.client.clone()))
+    }
+
+    /// Starts a process, as user and as server.
+    async fn launch(&self, peer: &mut Peer, id: &str) -> Process {
+        let starting = self.user(launch(id));
+        let (request, _) = peer.asked("process/start").await;
+        peer.reply(request, json!({ "processId": id })).await;
+        starting.await.unwrap().unwrap()
+    }
+}
+
+/// What a user does with a client.
+trait AsyncFnOnceSend<T> {
+    fn with(self, client: Arc<Client>) -> BoxFuture<'static, T>;
+}
+
+impl<T, F: Future<Output = T> + Send + 'static, G: FnOnce(Arc<Client>) -> F> AsyncFnOnceSend<T> for G {
+    fn with(self, client: Arc<Client>) -> BoxFuture<'static, T> {
+        Box::pin(self(client))
+    }
+}
+
+fn spec(id: &str) -> StartParams {
+    StartParams { process_id: id.into(), argv: vec!["sh".into()], cwd: "/".into(), ..StartParams::default() }
+}
+
+fn launch(id: &str) -> impl AsyncFnOnceSend<Result<Process, Failure>> + use<> {
+    let spec = spec(id);
+    async move |client: Arc<Client>| client.launch(spec).await
+}
+
+/// One connection, from the server's end. Dropping it closes the connection.
+struct Peer {
+    socket: WebSocketStream<Stream>,
+}
+
+impl Peer {
+    /// The next message; `None` when the client has closed the connection.
+    async fn hear(&mut self) -> Option<Value> {
+        loop {
+            match self.socket.next().await?.ok()? {
+                Frame::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
+                Frame::Close(_) => return None,
+                _ => {}
+            }
+        }
+    }
+
+    async fn say_text(&mut self, text: impl Into<String>) {
+        self.socket.send(Frame::text(text.into())).await.unwrap();
+    }
+
+    async fn say(&mut self, message: Value) {
+        self.say_text(message.to_string()).await;
+    }
+
+    async fn asked(&mut self, method: &str) -> (Value, Value) {
+        let mut message = self.hear().await.expect("the client is there");
+        assert_eq!(message["method"], method, "{message}");
+        (message["id"].take(), message["params"].take())
+    }
+
+    async fn reply(&mut self, id: Value, result: Value) {
+        self.say(json!({ "id": id, "result": result })).await;
+    }
+
+    /// Answers the handshake; returns what the client asked for.
+    async fn shake_hands(&mut self) -> Value {
+        let (id, params) = self.asked("initialize").await;
+        self.reply(id, json!({ "sessionId": "s" })).await;
+        self.asked("initialized").await;
+        params
+    }
+
+    async fn output(&mut self, id: &str, seq: u64, text: &'static str) {
+        let chunk = Base64(text.into());
+        let params = json!({ "processId": id, "seq": seq, "stream": "stdout", "chunk": chunk });
+        self.say(json!({ "method": "process/output", "params": params })).await;
+    }
+
+    async fn ends(&mut self, id: &str, seq: u64) {
+        let params = json!({ "processId": id, "seq": seq, "exitCode": 7 });
+        self.say(json!({ "method": "process/exited", "params": params })).await;
+        self.say(json!({ "method": "process/closed", "params": { "processId": id, "seq": seq + 1 } })).await;
+    }
+
+    /// Answers the read of a process that has told so much, of which nothing was missed.
+    async fn catch_up(&mut self, told: u64) {
+        let (id, params) = self.asked("process/read").await;
+        assert_eq!(params["afterSeq"], told);
+        self.reply(id, json!({ "chunks": [], "nextSeq": told + 1, "exited": false, "closed": false })).await;
+    }
+
+    /// Says nothing more, and keeps the connection.
+    fn falls_silent(self) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            sleep(secs(3600)).await;
+            drop(self);
+        })
+    }
+}
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// What a subscription hears, in short, up to its end.
+async fn heard(mut events: Events) -> String {
+    let mut heard = Vec::new();
+    while let Some(event) = events.next().await {
+        heard.push(match event {
+            Event::Output { seq, stream: OutputStream::Stdout, bytes, .. } => {
+                format!("{seq}={}", String::from_utf8_lossy(&bytes))
+            }
+            Event::Output { seq, stream, .. } => format!("{seq} on {}", stream.name()),
+            Event::Exited { seq, code, .. } => format!("{seq}=exit({code})"),
+            Event::Closed { seq, .. } => format!("{seq}=closed"),
+            Event::Failed(failure) => format!("failed: {failure}"),
+        });
+    }
+    heard.join(" ")
+}
+
+async fn until(client: &Client, state: State) {
+    client.watch_state().wait_for(|is| *is == state).await.unwrap();
+}
+
+// -- the tests -------------------------------------------------------------------------------------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_started_heard_and_over() {
+    let (lab, mut peer) = Lab::connected().await;
+    let process = lab.launch(&mut peer, "p1").await;
+    let mut wake = process.wake();
+    peer.output("p1", 1, "hello").await;
+    wake.changed().await.unwrap();
+    assert_eq!((*wake.borrow(), process.id()), (1, "p1"));
+    peer.ends("p1", 2).await;
+    assert_eq!(heard(process.events()).await, "1=hello 2=exit(7) 3=closed");
+    assert_eq!(heard(process.events()).await, "1=hello 2=exit(7) 3=closed", "and again, as often as one likes");
+    assert_eq!(lab.client.state(), State::Connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_and_subscriptions_stay_valid_over_a_cut_and_calls_wait() {
+    let (mut lab, mut peer) = Lab::connected().await;
+    let process = lab.launch(&mut peer, "p1").await;
+    let hearing = tokio::spawn(heard(process.events()));
+    peer.output("p1", 1, "a").await;
+    sleep(secs(2)).await;
+    drop(peer);
+    until(&lab.client, State::Recovering).await;
+    let signal = lab.user(async move |_| process.signal(Signal::Interrupt).await);
+    let mut peer = lab.resumed().await;
+    let (id, params) = peer.asked("process/read").await;
+    assert_eq!(params, json!({ "processId": "p1", "afterSeq": 1 }));
+    assert_eq!(lab.client.state(), State::Recovering, "not before it has caught up");
+    let missed = json!([{ "seq": 2, "stream": "stdout", "chunk": Base64("b".into()) }]);
+    peer.reply(id, json!({ "chunks": missed, "nextSeq": 3, "exited": false, "closed": false })).await;
+    let (id, params) = peer.asked("process/signal").await;
+    assert_eq!(params, json!({ "processId": "p1", "signal": "interrupt" }));
+    peer.reply(id, json!({})).await;
+    assert_eq!(signal.await.unwrap(), Ok(()));
+    peer.ends("p1", 3).await;
+    assert_eq!(hearing.await.unwrap(), "1=a 2=b 3=exit(7) 4=closed");
+}
+
+/// The queue of a connection holds 128: who looked at it only after the handshake would never see the answer.
+#[tokio::test(start_paused = true)]
+async fn a_busy_process_does_not_hold_up_the_handshake() {
+    let (mut lab, mut peer) = Lab::connected().await;
+    let process = lab.launch(&mut peer, "p1").await;
+    sleep(secs(2)).await;
+    drop(peer);
+    let mut peer = lab.accept().await;
+    let (id, _) = peer.asked("initialize").await;
+    for seq in 1..=1000 {
+        peer.output("p1", seq, "x").await;
+    }
+    peer.reply(id, json!({ "sessionId": "s" })).await;
+    peer.asked("initialized").await;
+    let (id, params) = peer.asked("process/read").await;
+    let chunk = |seq: u64| json!({ "seq": seq, "stream": "stdout", "chunk": Base64("x".into()) });
+    let first = params["afterSeq"].as_u64().unwrap() + 1;
+    let chunks: Vec<Value> = (first..=1000).map(chunk).collect();
+    peer.reply(id, json!({ "chunks": chunks, "nextSeq": 1001, "exited": false, "closed": false })).await;
+    until(&lab.client, State::Connected).await;
+    assert_eq!(*process.wake().borrow(), 1000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_later() {
+    let (lab, mut peer) = Lab::connected().await;
+    let process = lab.launch(&mut peer, "p1").await;
+    sleep(secs(2)).await;
+    lab.refuse(true);
+    let silent = Instant::now();
+    peer.output("p1", 1, "last words").await;
+    let waiting = tokio::spawn({
+        let process = process.clone();
+        async move { process.read(0, None, secs(300)).await }
+    });
+    let _peer = peer.falls_silent();
+    until(&lab.client, State::Recovering).await;
+    assert_eq!(silent.elapsed(), secs(16));
+    until(&lab.client, State::Failed).await;
+    assert_eq!(silent.elapsed(), secs(16 + 25));
+    assert_eq!(waiting.await.unwrap(), Err(Failure::RecoveryDeadline));
+    assert_eq!(process.write("late").await, Err(Failure::RecoveryDeadline), "and for the same reason ever after");
+    assert_eq!(heard(process.events()).await, "1=last words failed: no connection within the recovery deadline");
+    assert!(lab.attempts() < 60, "attempts back off: {}", lab.attempts());
+    drop(lab);
+    assert_eq!(process.terminate().await, Err(Failure::RecoveryDeadline), "also when the client is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_message_ends_the_connection_and_is_recovered_from() {
+    let (mut lab, mut peer) = Lab::connected().await;
+    for rubbish in ["{", "[]", r#"{"id":1}"#, r#"{"method":"process/closed","params":{"processId":"p1"}}"#] {
+        sleep(secs(2)).await;
+        peer.say_text(rubbish).await;
+        assert_eq!(peer.hear().await, None, "{rubbish}");
+        peer = lab.resumed().await;
+        until(&lab.client, State::Connected).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_are_repeated_under_the_same_id_and_only_where_the_limits_say_so() {
+    for retry_writes in [false, true] {
+        let mut lab = Lab::with(ClientLimits { retry_writes, ..ClientLimits::default() });
+        let mut peer = lab.accept().await;
+        peer.shake_hands().await;
+        let process = lab.launch(&mut peer, "p1").await;
+        sleep(secs(2)).await;
+        let write = tokio::spawn({
+            let process = process.clone();
+            async move { process.write("input").await }
+        });
+        let (_, lost) = peer.asked("process/write").await;
+        drop(peer);
+        let mut peer = lab.resumed().await;
+        peer.catch_up(0).await;
+        if !retry_writes {
+            assert_eq!(write.await.unwrap(), Err(Failure::ConnectionLost));
+            continue;
+        }
+        let (id, again) = peer.asked("process/write").await;
+        assert_eq!(again, lost);
+        peer.reply(id, json!({ "status": "accepted" })).await;
+        assert_eq!(write.await.unwrap(), Ok(()));
+        let next = tokio::spawn(async move { process.write("more").await });
+        let (id, next_params) = peer.asked("process/write").await;
+        assert_ne!(next_params["writeId"], lost["writeId"]);
+        peer.reply(id, json!({ "status": "stdinClosed" })).await;
+        let refused = Failure::NotWritten(crate::wire::process::WriteStatus::StdinClosed);
+        assert_eq!(next.await.unwrap(), Err(refused));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_never_use_the_same_ids_for_writes() {
+    let ids = async || {
+        let (lab, mut peer) = Lab::connected().await;
+        let process = lab.launch(&mut peer, "p1").await;
+        let _write = tokio::spawn(async move { process.write("input").await });
+        peer.asked("process/write").await.1["writeId"].take()
+    };
+    assert_ne!(ids().await, ids().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_whose_caller_went_away_is_ended() {
+    let (lab, mut peer) = Lab::connected().await;
+    let starting = lab.user(launch("p1"));
+    let (id, _) = peer.asked("process/start").await;
+    starting.abort();
+    assert!(starting.await.is_err());
+    peer.reply(id, json!({ "processId": "p1" })).await;
+    let (id, params) = peer.asked("process/terminate").await;
+    assert_eq!(params, json!({ "processId": "p1" }));
+    peer.reply(id, json!({ "running": true })).await;
+    lab.launch(&mut peer, "p1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_followed_as_long_as_somebody_listens() {
+    let (lab, mut peer) = Lab::connected().await;
+    let process = lab.launch(&mut peer, "p1").await;
+    let events = process.events();
+    drop(process);
+    peer.output("p1", 1, "a").await;
+    sleep(secs(1)).await;
+    assert_eq!(lab.client.census().processes, 1);
+    drop(events);
+    sleep(secs(1)).await;
+    assert_eq!(lab.client.census(), Census::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_closed_says_so_to_everybody() {
+    let (lab, mut peer) = Lab::connected().await;
+    let process = lab.launch(&mut peer, "p1").await;
+    let waiting = tokio::spawn({
+        let process = process.clone();
+        async move { process.read(0, None, secs(300)).await }
+    });
+    peer.asked("process/read").await;
+    let closing = lab.user(async |client: Arc<Client>| client.close().await);
+    assert_eq!(peer.hear().await, None, "the connection is closed in order");
+    closing.await.unwrap();
+    assert_eq!((lab.client.state(), waiting.await.unwrap()), (State::Failed, Err(Failure::Closed)));
+    assert_eq!(lab.client.census(), Census::default(), "and holds nothing for them");
+    assert_eq!(heard(process.events()).await, "failed: the client is closed");
+    assert_eq!(lab.client.launch(spec("p2")).await.err(), Some(Failure::Closed));
+    lab.client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_let_go_leaves_nobody_waiting() {
+    let (lab, mut peer) = Lab::connected().await;
+    let process = lab.launch(&mut peer, "p1").await;
+    let hearing = tokio::spawn(heard(process.events()));
+    peer.output("p1", 1, "a").await;
+    sleep(secs(1)).await;
+    let Lab { client, net, .. } = lab;
+    drop(client);
+    assert_eq!(timeout(secs(1), hearing).await.unwrap().unwrap(), "1=a failed: the client is closed");
+    assert_eq!(process.terminate().await, Err(Failure::Closed));
+    assert_eq!(peer.hear().await, None);
+    sleep(secs(60)).await;
+    assert_eq!(net.0.attempts.load(Ordering::Relaxed), 1, "nobody tries to come back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_calls_than_there_may_be_wait_for_others_to_end() {
+    let mut lab = Lab::with(ClientLimits { calls: 1, ..ClientLimits::default() });
+    let mut peer = lab.accept().await;
+    peer.shake_hands().await;
+    let process = lab.launch(&mut peer, "p1").await;
+    let again = process.clone();
+    let first = tokio::spawn(async move { process.terminate().await });
+    let (id, _) = peer.asked("process/terminate").await;
+    let second = tokio::spawn(async move { again.read(0, Some(10), secs(2)).await });
+    assert!(timeout(secs(1), peer.hear()).await.is_err());
+    peer.reply(id, json!({ "running": true })).await;
+    assert_eq!(first.await.unwrap(), Ok(true));
+    let (id, params) = peer.asked("process/read").await;
+    assert_eq!(params, json!({ "processId": "p1", "afterSeq": 0, "maxBytes": 10, "waitMs": 2000 }));
+    peer.reply(id, json!({ "chunks": "none" })).await;
+    assert!(matches!(second.await.unwrap(), Err(Failure::Malformed(_))));
+    assert_eq!(lab.client.state(), State::Connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_no_websocket_is_tried_again_until_the_deadline() {
+    let mut lab = Lab::with(ClientLimits::default());
+    let begin = Instant::now();
+    let answering = async {
+        while let Some(mut stream) = lab.accepted.get_mut().unwrap().recv().await {
+            let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+            tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
+        }
+    };
+    let client = lab.client.clone();
+    tokio::select! {
+        () = answering => {}
+        () = until(&client, State::Failed) => {}
+    }
+    assert_eq!(begin.elapsed(), secs(25));
+    assert_eq!(client.launch(spec("p1")).await.err(), Some(Failure::RecoveryDeadline));
+}

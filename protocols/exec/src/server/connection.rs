@@ -1,0 +1,364 @@
+//! One connection of the server, in one task: the handshake, then requests in, and answers and events out.
+//!
+//! Requests are handled in order. One that has to wait (for output, for room, for a launch) is set aside, and nothing waits
+//! behind it but later writes to the same process; all that was set aside ends with the connection. While the client does not
+//! read its answers, its next requests are not looked at.
+//!
+//! Answers go first, then events, of each process one in turn, and between them what comes back of HTTP requests.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reknit_jsonrpc::{Entered, Heard, Link, Lost, enter};
+use reknit_resume::Counted;
+use reknit_seams::net::{ConnId, Stream};
+use reknit_seams::{defect, milestone, point};
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::fetch::Fetches;
+use super::log::{Event, What};
+use super::process::ProcessId;
+use super::refusal::Refusal;
+use super::registry::{Kept, Shared};
+use super::requests::{Asked, Waiting};
+use crate::wire::process::{Closed, Exited, Output};
+use crate::wire::session::{InitializeParams, InitializeResult};
+use crate::wire::{Message, RequestId, code, method, notification_text, read, response_text};
+
+/// How long the last words to a client that broke the protocol may take to be heard.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long the id of a request may be, where it is a text.
+const LONGEST_ID: usize = 256;
+
+/// How many requests may wait to be looked at, while the client does not read.
+const BACKLOG: usize = 4096;
+
+/// Why a connection is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Lost(Lost),
+    /// It took too long to say who it is.
+    NoHandshake,
+    /// Another connection has its session.
+    Resumed,
+    /// It said what no client says.
+    Broke(&'static str),
+}
+
+impl From<Lost> for Over {
+    fn from(lost: Lost) -> Self {
+        Over::Lost(lost)
+    }
+}
+
+/// How far the handshake has come.
+pub(super) enum Stage {
+    /// Nothing was said.
+    Fresh,
+    /// `initialize` was answered.
+    Attached(Arc<Kept>),
+    /// `initialized` was said.
+    Ready(Arc<Kept>),
+}
+
+/// A connection that is a WebSocket.
+pub(super) struct Conversation {
+    pub(super) shared: Arc<Shared>,
+    pub(super) link: Link,
+    pub(super) conn: ConnId,
+    stage: Stage,
+    /// When the handshake has to be over.
+    deadline: Instant,
+    /// Something happened in the session.
+    pub(super) wake: Arc<Notify>,
+    /// What was heard and not looked at.
+    backlog: VecDeque<Bytes>,
+    backlog_bytes: usize,
+    /// What was set aside, in order.
+    pub(super) waiting: Vec<(RequestId, Waiting)>,
+    /// The HTTP requests that were sent on.
+    pub(super) fetches: Fetches,
+}
+
+/// Serves one connection until it is over.
+pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
+    let _counted = Counted::new(&shared.connections);
+    let conn = stream.id();
+    let deadline = Instant::now() + shared.limits.handshake_deadline;
+    match timeout_at(deadline, enter(stream, shared.limits.wire, refused_origin)).await {
+        Ok(Entered::Link(link)) => {
+            let mut conversation = Conversation::new(shared, *link, conn, deadline);
+            let over = conversation.converse().await;
+            conversation.end(over).await;
+        }
+        Ok(Entered::Over { answered }) if answered > 0 => {}
+        _ => milestone!("exec.server.no-handshake", conn = conn.0),
+    }
+}
+
+fn refused_origin(conn: ConnId) {
+    milestone!("exec.server.refused-origin", conn = conn.0);
+}
+
+impl Conversation {
+    fn new(shared: Arc<Shared>, link: Link, conn: ConnId, deadline: Instant) -> Self {
+        let fetches = Fetches::new(&shared.http_requests);
+        Self {
+            shared,
+            link,
+            conn,
+            stage: Stage::Fresh,
+            deadline,
+            wake: Arc::default(),
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            waiting: Vec::new(),
+            fetches,
+        }
+    }
+
+    async fn converse(&mut self) -> Over {
+        loop {
+            if let Err(over) = self.step().await {
+                return self.delayed(over).await;
+            }
+        }
+    }
+
+    /// Says everything that there is to say, as far as there is room, and waits for something to happen.
+    async fn step(&mut self) -> Result<(), Over> {
+        let flooded = defect!(FloodBlocksReplies) && !self.send_events()?;
+        if !flooded {
+            self.answer_waiting()?;
+            self.hear_backlog().await?;
+        }
+        self.send_events()?;
+        let (due, room) = (self.due(), self.link.has_room());
+        tokio::select! {
+            biased;
+            heard = self.link.next() => match heard? {
+                Heard::Frame(frame) => self.set_aside(frame)?,
+                Heard::Room => {}
+            },
+            () = self.wake.notified() => {}
+            text = self.fetches.next(), if room => self.link.send_text(text),
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+        }
+        let late = !matches!(self.stage, Stage::Ready(_)) && self.deadline <= Instant::now();
+        if late { Err(Over::NoHandshake) } else { Ok(()) }
+    }
+
+    /// When something is due though nothing happens.
+    fn due(&mut self) -> Option<Instant> {
+        match self.stage {
+            Stage::Ready(_) if self.link.has_room() => self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).min(),
+            Stage::Ready(_) => None, // what is due now could not be said
+            _ => Some(self.deadline),
+        }
+    }
+
+    /// A frame is looked at in its turn.
+    fn set_aside(&mut self, frame: Bytes) -> Result<(), Over> {
+        self.backlog_bytes += frame.len();
+        self.backlog.push_back(frame);
+        let most = self.shared.limits.wire.message_bytes.saturating_mul(2);
+        if self.backlog.len() > BACKLOG || self.backlog_bytes > most { Err(Lost::Stuck.into()) } else { Ok(()) }
+    }
+
+    async fn hear_backlog(&mut self) -> Result<(), Over> {
+        while self.link.has_room()
+            && let Some(frame) = self.backlog.pop_front()
+        {
+            self.backlog_bytes -= frame.len();
+            self.hear(&frame).await?;
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self, frame: &[u8]) -> Result<(), Over> {
+        match Message::parse(frame) {
+            Ok(Message::Request { id: RequestId::Text(id), .. }) if id.len() > LONGEST_ID => {
+                self.malformed("an id that is too long")
+            }
+            Ok(Message::Request { id, method, params }) => return self.request(id, &method, params.as_deref()).await,
+            Ok(Message::Notification { method, .. }) => return self.notified(&method),
+            Ok(Message::Response { .. } | Message::Error { .. }) => return Err(Over::Broke("an answer to nothing")),
+            Err(malformed) => self.malformed(&malformed.to_string()),
+        }
+        Ok(())
+    }
+
+    /// What is no message is answered, and forgotten.
+    fn malformed(&mut self, why: &str) {
+        milestone!("exec.server.malformed", conn = self.conn.0);
+        self.link.send(&Message::error(RequestId::Number(-1), code::INVALID_REQUEST, why));
+    }
+
+    fn notified(&mut self, method: &str) -> Result<(), Over> {
+        match &self.stage {
+            Stage::Attached(kept) if method == method::INITIALIZED => {
+                self.stage = Stage::Ready(kept.clone());
+                Ok(())
+            }
+            Stage::Fresh if method == method::INITIALIZED => Err(Over::Broke("initialized before initialize")),
+            _ => Err(Over::Broke("an unknown notification")),
+        }
+    }
+
+    async fn request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>) -> Result<(), Over> {
+        let asked = match &self.stage {
+            Stage::Fresh if method == method::INITIALIZE => self.initialize(&id, params).await?,
+            Stage::Fresh => Err(Refusal::NotInitialized),
+            _ if method == method::INITIALIZE => Err(Refusal::InitializedTwice),
+            Stage::Attached(_) => Err(Refusal::NotReady),
+            Stage::Ready(kept) => {
+                let kept = kept.clone();
+                let asked = self.ask(&kept, &id, method, params);
+                self.emulate(&kept, method, params, asked).await?
+            }
+        };
+        match asked {
+            Ok(Asked::Answered(text)) => self.link.send_text(text),
+            Ok(Asked::Waits(waiting)) => self.waiting.push((id, waiting)),
+            Ok(Asked::Fetched) => {}
+            Err(refusal) => self.link.send_text(refusal.answer(id)),
+        }
+        Ok(())
+    }
+
+    /// Attaches the connection to a session. A connection that is refused may ask again.
+    async fn initialize(&mut self, id: &RequestId, params: Option<&RawValue>) -> Result<Result<Asked, Refusal>, Over> {
+        let params: InitializeParams = match read(params) {
+            Ok(params) => params,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let resumed = params.resume_session_id.is_some();
+        let kept = match self.shared.attach(params.resume_session_id, self.conn, &self.wake) {
+            Ok(kept) => kept,
+            Err(refusal) => {
+                self.refused(&refusal);
+                return Ok(Err(refusal));
+            }
+        };
+        self.stage = Stage::Attached(kept.clone());
+        point!("exec.server.attach.unlocked", conn = self.conn.0).await;
+        milestone!("exec.server.attached", conn = self.conn.0, resumed);
+        // From the attach on events are sent: what happened before the answer stands before it.
+        self.send_events()?;
+        let result = InitializeResult { session_id: kept.id.clone() };
+        Ok(Ok(Asked::Answered(response_text(id, &result))))
+    }
+
+    fn refused(&self, refusal: &Refusal) {
+        match refusal {
+            Refusal::StillAttached(_) => milestone!("exec.server.refused-still-attached", conn = self.conn.0),
+            Refusal::UnknownSession(_) => milestone!("exec.server.refused-unknown-session", conn = self.conn.0),
+            _ => milestone!("exec.server.refused-full", conn = self.conn.0),
+        }
+    }
+
+    /// Answers what was set aside and can be answered now.
+    fn answer_waiting(&mut self) -> Result<(), Over> {
+        let Stage::Ready(kept) = &self.stage else { return Ok(()) };
+        let kept = kept.clone();
+        let mut writes = BTreeSet::new(); // the processes for which an earlier write waits still
+        for (id, mut waiting) in std::mem::take(&mut self.waiting) {
+            let answer = if self.link.has_room() { self.try_again(&kept, &id, &mut waiting, &writes) } else { None };
+            match answer {
+                Some(Ok(text)) => self.link.send_text(text),
+                Some(Err(refusal)) => self.link.send_text(refusal.answer(id)),
+                None => {
+                    writes.extend(waiting.writes_to().cloned());
+                    self.waiting.push((id, waiting));
+                }
+            }
+        }
+        kept.core().check(self.conn).map_err(|_| Over::Resumed)
+    }
+
+    /// Sends events, and what comes back of HTTP requests, one in turn, as far as there is room; returns whether these were all.
+    fn send_events(&mut self) -> Result<bool, Over> {
+        let (Stage::Attached(kept) | Stage::Ready(kept)) = &self.stage else { return Ok(true) };
+        let kept = kept.clone();
+        while self.link.has_room() {
+            let pulled = kept.core().pull(self.conn).map_err(|_| Over::Resumed)?;
+            let fetched = self.fetches.try_next();
+            if pulled.is_none() && fetched.is_none() {
+                return Ok(true);
+            }
+            if let Some((process, event)) = pulled {
+                if event.what == What::Closed {
+                    kept.changed(); // from now on the process is kept for its retention
+                }
+                self.link.send_text(notification(&process, event));
+            }
+            fetched.into_iter().for_each(|text| self.link.send_text(text));
+        }
+        Ok(false)
+    }
+
+    /// Waits for something to be over, while of the link only its end is noticed.
+    pub(super) async fn busy(&mut self, until: impl Future<Output = ()>) -> Result<(), Over> {
+        tokio::pin!(until);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut until => return Ok(()),
+                heard = self.link.next() => if let Heard::Frame(frame) = heard? { self.set_aside(frame)? },
+            }
+        }
+    }
+
+    /// The defect `LongPollHoldsDetach`: a connection that is over is noticed when the last long-poll is.
+    async fn delayed(&mut self, over: Over) -> Over {
+        if defect!(LongPollHoldsDetach)
+            && let Some(until) = self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).max()
+        {
+            sleep_until(until).await;
+        }
+        over
+    }
+
+    async fn end(self, over: Over) {
+        let Self { shared, link, conn, stage, fetches, .. } = self;
+        fetches.end(); // what belongs to the connection ends with it, whatever the session does
+        tracing::debug!(?over, conn = conn.0, "connection over");
+        match over {
+            Over::Lost(Lost::Silent) => milestone!("exec.server.silent", conn = conn.0),
+            Over::Lost(Lost::Stuck) => milestone!("exec.server.stuck", conn = conn.0),
+            Over::NoHandshake => milestone!("exec.server.no-handshake", conn = conn.0),
+            Over::Broke(_) | Over::Lost(Lost::Malformed) => milestone!("exec.server.broke-protocol", conn = conn.0),
+            Over::Lost(_) | Over::Resumed => {}
+        }
+        let last_words = match over {
+            Over::Lost(_) => {
+                drop(link);
+                None
+            }
+            _ => Some(link),
+        };
+        if let Stage::Attached(kept) | Stage::Ready(kept) = stage {
+            shared.detach(&kept, conn).await;
+        }
+        if let Some(link) = last_words {
+            link.finish(LAST_WORDS).await;
+        }
+    }
+}
+
+/// How an event stands on the wire.
+fn notification(process: &ProcessId, event: Event) -> String {
+    let (process_id, seq) = (process.as_str().to_owned(), event.seq);
+    match event.what {
+        What::Output(stream, bytes) => {
+            notification_text(method::OUTPUT, &Output { process_id, seq, stream, chunk: bytes.into() })
+        }
+        What::Exited(exit_code) => notification_text(method::EXITED, &Exited { process_id, seq, exit_code }),
+        What::Closed => notification_text(method::CLOSED, &Closed { process_id, seq }),
+    }
+}

@@ -1,0 +1,332 @@
+//! HTTP requests that clients have sent from where the server is, over connections of their own, and the bodies of the answers.
+//!
+//! A request belongs to the connection that asked for it, and dies with it: its bytes cannot be resumed. What comes back goes
+//! through one short queue a connection, in order: the head of an answer stands before the first piece of its body. While the
+//! client takes nothing, the queue stays full, and the body is not read.
+//!
+//! What it does not do: TLS (an `https` URL is refused), redirects (they are passed on), pooled connections.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::HOST;
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use reknit_resume::Counted;
+use reknit_resume::EVER;
+use reknit_seams::net::{Endpoint, Net};
+use reknit_seams::{defect, milestone};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::refusal::Refusal;
+use crate::wire::http::{BodyDelta, Header, HttpParams, HttpResult, TOO_LATE};
+use crate::wire::{RequestId, method, notification_text, response_text};
+
+/// How many messages of all requests of a connection may wait for room on it.
+const QUEUE: usize = 4;
+
+/// How many bytes one piece of a body has at most.
+const PIECE: usize = 64 * 1024;
+
+/// The requests of one connection. Dropping them ends all.
+pub(super) struct Fetches {
+    tasks: JoinSet<()>,
+    live: BTreeSet<String>,
+    sender: mpsc::Sender<Fetched>,
+    queue: mpsc::Receiver<Fetched>,
+    counter: Arc<AtomicU64>,
+}
+
+/// What goes to the client.
+struct Fetched {
+    text: String,
+    /// The request that is over with this.
+    over: Option<String>,
+}
+
+impl Fetches {
+    /// None yet. `counter` counts those of all connections.
+    pub(super) fn new(counter: &Arc<AtomicU64>) -> Self {
+        let (sender, queue) = mpsc::channel(QUEUE);
+        Self { tasks: JoinSet::new(), live: BTreeSet::new(), sender, queue, counter: counter.clone() }
+    }
+
+    /// How many are under way.
+    pub(super) fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Sends a request; what comes of it comes out of [`next`](Self::next).
+    pub(super) fn start(&mut self, net: &Net, id: RequestId, params: HttpParams, most: usize) -> Result<(), Refusal> {
+        if self.live.contains(&params.request_id) {
+            return Err(Refusal::Params(format!("there is a request {} already", params.request_id)));
+        }
+        let (to, request) = request(&params)?;
+        self.live.insert(params.request_id.clone());
+        let wait = params.timeout_ms.map_or(EVER, Duration::from_millis).min(EVER);
+        let fetch = Fetch {
+            net: net.clone(),
+            to,
+            id,
+            request_id: params.request_id,
+            streams: params.stream_response,
+            deadline: Instant::now() + wait,
+            most,
+            sender: self.sender.clone(),
+            _counted: Counted::new(&self.counter),
+        };
+        while self.tasks.try_join_next().is_some() {} // those who ended leave nothing behind
+        self.tasks.spawn(fetch.run(request));
+        Ok(())
+    }
+
+    /// The next message for the client, written out. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> String {
+        let fetched = self.queue.recv().await.expect("there is a sender as long as there is this");
+        self.taken(fetched)
+    }
+
+    /// The same, if there is one.
+    pub(super) fn try_next(&mut self) -> Option<String> {
+        let fetched = self.queue.try_recv().ok()?;
+        Some(self.taken(fetched))
+    }
+
+    fn taken(&mut self, fetched: Fetched) -> String {
+        if let Some(over) = fetched.over {
+            self.live.remove(&over);
+        }
+        fetched.text
+    }
+
+    /// The connection is over.
+    pub(super) fn end(mut self) {
+        if defect!(HttpOutlivesConnection) {
+            self.tasks.detach_all();
+        }
+    }
+}
+
+/// One request on its way.
+struct Fetch {
+    net: Net,
+    to: Endpoint,
+    /// What the client waits for.
+    id: RequestId,
+    /// What pieces of the body are known by.
+    request_id: String,
+    streams: bool,
+    deadline: Instant,
+    /// The longest body that is not streamed.
+    most: usize,
+    sender: mpsc::Sender<Fetched>,
+    _counted: Counted,
+}
+
+/// Why no answer came, or not all of it.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("no connection to {0}: {1}")]
+    Connect(Endpoint, std::io::Error),
+    #[error("{0}")]
+    Http(#[from] hyper::Error),
+    #[error("{}", TOO_LATE)]
+    Late,
+    #[error("the body has more than {0} bytes")]
+    Long(usize),
+}
+
+impl Fetch {
+    async fn run(self, request: Request<Full<Bytes>>) {
+        let mut driver = JoinSet::new();
+        match self.in_time(self.exchange(request, &mut driver)).await {
+            Ok(response) if self.streams => self.stream(response).await,
+            Ok(response) => {
+                let result = self.in_time(self.whole(response)).await;
+                self.answer(result, true).await;
+            }
+            Err(failed) => self.answer(Err(failed), true).await,
+        }
+    }
+
+    async fn in_time<T>(&self, act: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+        timeout_at(self.deadline, act).await.unwrap_or(Err(Failed::Late))
+    }
+
+    /// Connects, and waits for the head of the answer. The driver moves the bytes, as long as it lives.
+    async fn exchange(&self, request: Request<Full<Bytes>>, driver: &mut JoinSet<()>) -> Result<Response<Incoming>, Failed> {
+        let connected = self.net.connect(&self.to).await;
+        let stream = connected.map_err(|error| Failed::Connect(self.to.clone(), error))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        driver.spawn(async move { drop(connection.await) }); // what goes wrong is told to who waits for the answer
+        Ok(sender.send_request(request).await?)
+    }
+
+    /// The answer with its body.
+    async fn whole(&self, response: Response<Incoming>) -> Result<HttpResult, Failed> {
+        let mut result = head(&response);
+        let (mut body, mut bytes) = (response.into_body(), Vec::new());
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue }; // trailers have no place in an answer
+            if bytes.len() + data.len() > self.most {
+                return Err(Failed::Long(self.most));
+            }
+            bytes.extend_from_slice(&data);
+        }
+        result.body_base64 = Bytes::from(bytes).into();
+        Ok(result)
+    }
+
+    /// The head as the answer, then the body in pieces. The last piece says that it is the last, and may carry bytes.
+    async fn stream(&self, response: Response<Incoming>) {
+        let result = head(&response);
+        let early = defect!(HttpBodyBeforeResponse);
+        if !early {
+            self.answer(Ok(result.clone()), false).await;
+        }
+        let (mut body, mut seq) = (response.into_body(), 0);
+        loop {
+            let (data, done, failed) = match self.in_time(async { Ok(body.frame().await.transpose()?) }).await {
+                Ok(Some(frame)) => (frame.into_data().unwrap_or_default(), body.is_end_stream(), None),
+                Ok(None) => (Bytes::new(), true, None),
+                Err(_) if defect!(HttpCutIsEnd) => (Bytes::new(), true, None),
+                Err(failed) => {
+                    milestone!("exec.http.cut", seq);
+                    (Bytes::new(), true, Some(failed.to_string()))
+                }
+            };
+            self.pieces(&mut seq, data, done, failed).await;
+            if early && seq == 1 {
+                self.answer(Ok(result.clone()), false).await;
+            }
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// Sends bytes in pieces, the last of which is the last of the body where `done` says so.
+    async fn pieces(&self, seq: &mut u64, mut data: Bytes, done: bool, error: Option<String>) {
+        loop {
+            let piece = data.split_to(data.len().min(PIECE));
+            let last = done && data.is_empty();
+            if piece.is_empty() && !last {
+                return;
+            }
+            *seq += 1;
+            let piece = if last && defect!(HttpLastBytesDropped) { Bytes::new() } else { piece };
+            let delta = BodyDelta {
+                request_id: self.request_id.clone(),
+                seq: *seq,
+                delta_base64: piece.into(),
+                done: last,
+                error: error.clone().filter(|_| last),
+            };
+            self.send(notification_text(method::HTTP_BODY, &delta), last).await;
+            if data.is_empty() {
+                return;
+            }
+        }
+    }
+
+    async fn answer(&self, result: Result<HttpResult, Failed>, over: bool) {
+        let text = match result {
+            Ok(result) => {
+                milestone!("exec.http.responded", status = u64::from(result.status));
+                response_text(&self.id, &result)
+            }
+            Err(failed) => {
+                milestone!("exec.http.failed");
+                Refusal::HttpFailed(failed.to_string()).answer(self.id.clone())
+            }
+        };
+        self.send(text, over).await;
+    }
+
+    async fn send(&self, text: String, over: bool) {
+        let over = over.then(|| self.request_id.clone());
+        // Where nobody is there to take it, this task is about to end, too.
+        let _ = self.sender.send(Fetched { text, over }).await;
+    }
+}
+
+/// The head of an answer. A header that is no text is passed on as far as it is.
+fn head(response: &Response<Incoming>) -> HttpResult {
+    let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| Header {
+        name: name.as_str().to_owned(),
+        value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
+    };
+    let headers = response.headers().iter().map(header).collect();
+    HttpResult { status: response.status().as_u16(), headers, body_base64: Bytes::new().into() }
+}
+
+/// Where to, and what to say there.
+fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), Refusal> {
+    let bad = |what: &str| Refusal::Params(format!("{what}: {}", params.url.chars().take(200).collect::<String>()));
+    let uri: Uri = params.url.parse().map_err(|_| bad("not a URL"))?;
+    if uri.scheme_str() == Some("https") {
+        return Err(bad("https is not spoken here"));
+    }
+    let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return Err(bad("not an http URL")) };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let to = Endpoint::tcp(host, authority.port_u16().unwrap_or(80)).labelled("http");
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut request = Request::builder().method(params.method.as_bytes()).uri(path);
+    for header in &params.headers {
+        request = request.header(&header.name, &header.value);
+    }
+    let body = params.body_base64.as_ref().map(|body| body.0.clone()).unwrap_or_default();
+    let request = request.body(Full::new(body));
+    let mut request = request.map_err(|error| Refusal::Params(error.to_string()))?;
+    if !request.headers().contains_key(HOST) {
+        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+        request.headers_mut().insert(HOST, host.parse().map_err(|_| bad("no host"))?);
+    }
+    Ok((to, request))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(url: &str, headers: &[(&str, &str)]) -> Result<(String, String, String), Refusal> {
+        let header = |(name, value): &(&str, &str)| Header { name: (*name).to_owned(), value: (*value).to_owned() };
+        let params = HttpParams {
+            method: "GET".into(),
+            url: url.into(),
+            headers: headers.iter().map(header).collect(),
+            body_base64: None,
+            timeout_ms: None,
+            request_id: "http-1".into(),
+            stream_response: false,
+        };
+        let (to, request) = request(&params)?;
+        Ok((to.to_string(), request.uri().to_string(), request.headers()[HOST].to_str().unwrap().to_owned()))
+    }
+
+    #[test]
+    fn a_url_says_where_to_and_what_for() {
+        let of = |to: &str, path: &str, host: &str| Ok((to.to_owned(), path.to_owned(), host.to_owned()));
+        assert_eq!(asked("http://a", &[]), of("a:80", "/", "a"));
+        assert_eq!(asked("http://a:8080/b/c?d=e", &[]), of("a:8080", "/b/c?d=e", "a:8080"));
+        assert_eq!(asked("http://user:word@[::1]:81/x", &[]), of("::1:81", "/x", "[::1]:81"));
+        assert_eq!(asked("http://a/", &[("Host", "b")]), of("a:80", "/", "b"));
+    }
+
+    #[test]
+    fn what_is_no_http_request_is_refused() {
+        for url in ["", "a", "/a", "https://a/", "ftp://a/", "http://", "http://a b/"] {
+            assert!(asked(url, &[]).is_err(), "{url}");
+        }
+        assert!(asked("http://a/", &[("a b", "c")]).is_err());
+        assert!(asked("http://a/", &[("a", "b\r\nc: d")]).is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! The life of one process: one task, which launches it, and moves bytes between it and its session until all is known of it.
+//!
+//! It belongs to the session, not to the connection that asked for the start: a disconnect in the middle of a launch changes
+//! nothing. It does not keep the session alive, and finds its process by [`Run`], id and identity: where the session has let
+//! go of it meanwhile, the child is dropped, which kills it.
+
+use std::future::pending;
+use std::io;
+use std::sync::{Arc, Weak};
+
+use bytes::{Bytes, BytesMut};
+use reknit_seams::net::ConnId;
+use reknit_seams::process::{Child, Command, Launch};
+use reknit_seams::{defect, milestone, point};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep_until};
+
+use super::CHUNK;
+use super::process::Run;
+use super::registry::Kept;
+use super::session::{Room, Session};
+use crate::wire::process::OutputStream;
+
+/// A process that is to be launched.
+pub(super) struct Birth {
+    pub(super) session: Weak<Kept>,
+    pub(super) run: Run,
+    pub(super) command: Command,
+    pub(super) tty: bool,
+    pub(super) launch: Arc<dyn Launch>,
+    /// Who asked for it.
+    pub(super) asked: ConnId,
+}
+
+/// What wakes the task of a process. When the process is let go, so is the sender.
+type Stir = watch::Receiver<()>;
+
+impl Birth {
+    /// Launches the process, and stays with it until its close.
+    pub(super) async fn live(self) {
+        let launched = self.launch.launch(&self.command).await;
+        point!("exec.server.launched").await;
+        match launched {
+            Ok(child) => self.stay_with(child).await,
+            Err(error) => drop(self.with(|session, run| session.start_failed(run, error.to_string()))),
+        }
+    }
+
+    async fn stay_with(&self, mut child: Box<dyn Child>) {
+        let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
+        let streams = usize::from(stdout.is_some()) + usize::from(stderr.is_some());
+        if defect!(StartDiesWithConnection) && self.with(|session, _| session.attached_by()) != Some(Some(self.asked)) {
+            return pending().await; // whoever launched it has gone, and nobody knows what was launched
+        }
+        let started = self.with(|session, run| session.started(run, streams, stdin.is_some()));
+        let Some(Some(stir)) = started else {
+            milestone!("exec.process.start-cancelled", process = self.run.id.as_str());
+            if defect!(LateChildKept) {
+                pending::<()>().await;
+            }
+            return; // and the child is killed
+        };
+        let out = if self.tty { OutputStream::Pty } else { OutputStream::Stdout };
+        tokio::join!(
+            biased;
+            self.read(out, stdout, stir.clone()),
+            self.read(OutputStream::Stderr, stderr, stir.clone()),
+            self.write(stdin, stir.clone()),
+            self.mind(&mut *child, stir),
+        );
+    }
+
+    /// Does something in the session; `None` where it has gone.
+    fn with<T>(&self, act: impl FnOnce(&mut Session, &Run) -> T) -> Option<T> {
+        let session = self.session.upgrade()?;
+        let done = act(&mut session.core(), &self.run);
+        Some(done)
+    }
+
+    /// The same, where something may be due earlier afterwards.
+    fn tell(&self, act: impl FnOnce(&mut Session, &Run)) {
+        self.with(act);
+        if let Some(session) = self.session.upgrade() {
+            session.changed();
+        }
+    }
+
+    /// Moves what the process prints into its log, as long as there is room.
+    async fn read(&self, stream: OutputStream, pipe: Option<impl AsyncRead + Unpin>, mut stir: Stir) {
+        let Some(mut pipe) = pipe else { return };
+        let mut buffer = BytesMut::with_capacity(CHUNK);
+        loop {
+            stir.mark_unchanged();
+            match self.with(|session, run| session.room(run, Instant::now())) {
+                None | Some(Room::Gone) => return,
+                Some(Room::Yes) => {}
+                Some(Room::NotYet(until)) => {
+                    tokio::select! {
+                        biased;
+                        _ = stir.changed() => {}
+                        () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}
+                    }
+                    continue;
+                }
+            }
+            buffer.clear();
+            // The end of a terminal is an error on some systems; either way nothing follows.
+            let count = (&mut pipe).take(CHUNK as u64).read_buf(&mut buffer).await.unwrap_or(0);
+            point!("exec.server.read-output").await;
+            if count == 0 {
+                return self.tell(|session, run| session.stream_ended(run, Instant::now()));
+            }
+            // What is kept of it is counted by its length: it takes no more room than that.
+            self.with(|session, run| session.produced(run, stream, Bytes::copy_from_slice(&buffer)));
+            // Output may come in a burst: whoever is to send it gets its turn.
+            yield_now().await;
+        }
+    }
+
+    /// Moves what was accepted for the standard input of the process there.
+    async fn write(&self, pipe: Option<impl AsyncWrite + Unpin>, mut stir: Stir) {
+        let Some(mut pipe) = pipe else { return };
+        loop {
+            stir.mark_unchanged();
+            if self.with(|session, run| session.over(run)).unwrap_or(true) {
+                return;
+            }
+            let Some(bytes) = self.with(|session, run| session.next_input(run)).flatten() else {
+                if stir.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let written = tokio::select! {
+                biased;
+                written = write_some(&mut pipe, &bytes) => written,
+                // Where nobody takes it any more, and the process is over, nobody ever will.
+                changed = stir.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
+            };
+            match written {
+                Ok(count) => drop(self.with(|session, run| session.took_input(run, count))),
+                Err(_) => {
+                    self.with(|session, run| session.input_closed(run));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sends the process its signals, and waits for its end; and after that, signals for whoever holds its output.
+    async fn mind(&self, child: &mut dyn Child, mut stir: Stir) {
+        let mut exited = false;
+        loop {
+            stir.mark_unchanged();
+            while let Some(signal) = self.with(|session, run| session.next_order(run)).flatten() {
+                // Where nobody is left to hear it, nobody missed it.
+                let _ = child.signal(signal);
+            }
+            if self.with(|session, run| session.over(run)).unwrap_or(true) {
+                return;
+            }
+            tokio::select! {
+                biased;
+                changed = stir.changed() => if changed.is_err() { return },
+                exit = child.wait(), if !exited => {
+                    exited = true;
+                    point!("exec.server.exit-known").await;
+                    self.tell(|session, run| session.exited(run, exit, Instant::now()));
+                }
+            }
+        }
+    }
+}
+
+/// Writes what the pipe takes. Dropping the future loses nothing.
+async fn write_some(pipe: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<usize> {
+    match pipe.write(bytes).await? {
+        0 => Err(io::ErrorKind::WriteZero.into()),
+        count => Ok(count),
+    }
+}

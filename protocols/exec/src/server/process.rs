@@ -1,0 +1,244 @@
+//! One process of a session, without the process: its events, its standard input, and what its task is to do next.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reknit_resume::Bounds;
+use reknit_seams::defect;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::log::Log;
+use super::stdin::Stdin;
+use crate::limits::ServerLimits;
+use crate::wire::process::OutputStream;
+
+/// What a client calls a process.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct ProcessId(Arc<str>);
+
+impl From<&str> for ProcessId {
+    fn from(id: &str) -> Self {
+        Self(id.into())
+    }
+}
+
+impl ProcessId {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The identity of a start: an id can be used again, this cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StartId(pub(super) u64);
+
+/// One run of a process: what its task is known by to the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) id: ProcessId,
+    pub(super) start: StartId,
+}
+
+/// What a session keeps of a process.
+pub(super) struct Process {
+    pub(super) start: StartId,
+    pub(super) stage: Stage,
+    pub(super) log: Log,
+    pub(super) stdin: Stdin,
+    /// How many of its output streams have not ended.
+    open: usize,
+    /// The signals that it is to be sent.
+    orders: VecDeque<i32>,
+    /// Somebody who reads it was told to wait.
+    pub(super) paused: bool,
+    /// Wakes its task.
+    stir: watch::Sender<()>,
+    /// When it exited, for a defect.
+    pub(super) exited_at: Option<Instant>,
+}
+
+/// How far a process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It is being launched.
+    Starting,
+    /// It was launched, and not all is known of it.
+    Running,
+    /// It has exited, and its output has ended.
+    Closed {
+        /// When that was known.
+        at: Instant,
+    },
+}
+
+/// How many signals may wait for a process. Those after them change nothing any more.
+const ORDERS: usize = 16;
+
+impl Process {
+    pub(super) fn new(start: StartId, limits: &ServerLimits) -> Self {
+        let items = if defect!(RetainedChunksUnbounded) { usize::MAX } else { limits.retained_chunks };
+        let log = Log::new(Bounds { items, weight: limits.retained_bytes });
+        let stdin = Stdin::new(false, limits.stdin_bytes, limits.write_ids);
+        Self {
+            start,
+            stage: Stage::Starting,
+            log,
+            stdin,
+            open: 0,
+            orders: VecDeque::new(),
+            paused: false,
+            stir: watch::Sender::new(()),
+            exited_at: None,
+        }
+    }
+
+    /// It was launched, with so many output streams, and with a standard input or without.
+    pub(super) fn launched(&mut self, streams: usize, stdin: bool, limits: &ServerLimits) -> watch::Receiver<()> {
+        self.stage = Stage::Running;
+        self.open = streams;
+        self.stdin = Stdin::new(stdin, limits.stdin_bytes, limits.write_ids);
+        self.stir.subscribe()
+    }
+
+    /// It printed something. Returns the number of the newest chunk that went for it.
+    pub(super) fn produced(&mut self, stream: OutputStream, bytes: Bytes) -> Option<u64> {
+        self.log.output(stream, bytes)
+    }
+
+    /// One of its output streams ended.
+    pub(super) fn stream_ended(&mut self, now: Instant) {
+        self.open = self.open.saturating_sub(1);
+        self.close_if_over(now);
+    }
+
+    /// It exited.
+    pub(super) fn exited(&mut self, code: i32, failure: Option<String>, now: Instant) {
+        self.log.exit(code, failure);
+        self.exited_at = Some(now);
+        if defect!(ClosesAtExit) {
+            self.open = 0;
+        }
+        self.close_if_over(now);
+    }
+
+    /// The close is the last event: the exit is known, and everybody who held its output has gone.
+    fn close_if_over(&mut self, now: Instant) {
+        if self.log.exited() && self.open == 0 && !self.closed() {
+            self.log.close();
+            self.stage = Stage::Closed { at: now };
+            self.stdin.close();
+            self.stir();
+        }
+    }
+
+    pub(super) fn closed(&self) -> bool {
+        matches!(self.stage, Stage::Closed { .. })
+    }
+
+    /// When all was known of it.
+    pub(super) fn closed_at(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Closed { at } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Has its task look what there is to do.
+    pub(super) fn stir(&self) {
+        self.stir.send_replace(());
+    }
+
+    /// Has whoever was told to wait before reading it ask again.
+    pub(super) fn resume(&self) {
+        if self.paused {
+            self.stir();
+        }
+    }
+
+    /// Has it sent a signal.
+    pub(super) fn order(&mut self, signal: i32) {
+        if self.orders.len() < ORDERS {
+            self.orders.push_back(signal);
+            self.stir();
+        }
+    }
+
+    /// The next signal that it is to be sent.
+    pub(super) fn take_order(&mut self) -> Option<i32> {
+        self.orders.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::log::What;
+    use super::*;
+    use OutputStream::{Stderr, Stdout};
+
+    fn running() -> Process {
+        let limits = ServerLimits::default();
+        let mut process = Process::new(StartId(1), &limits);
+        assert_eq!(process.stage, Stage::Starting);
+        process.launched(2, true, &limits);
+        process
+    }
+
+    fn whats(process: &Process) -> Vec<What> {
+        (1..process.log.next()).filter_map(|seq| process.log.event(seq)).map(|event| event.what).collect()
+    }
+
+    #[test]
+    fn the_close_waits_for_both_streams_and_the_exit() {
+        let now = Instant::now();
+        let mut process = running();
+        process.stream_ended(now);
+        process.exited(7, None, now);
+        assert!(!process.closed());
+        process.produced(Stderr, "late".into());
+        process.stream_ended(now);
+        assert_eq!(process.closed_at(), Some(now));
+        assert_eq!(whats(&process), [What::Exited(7), What::Output(Stderr, "late".into()), What::Closed]);
+        assert!(!process.stdin.open());
+    }
+
+    #[test]
+    fn the_exit_comes_last_where_the_streams_end_first() {
+        let now = Instant::now();
+        let mut process = running();
+        process.produced(Stdout, "a".into());
+        process.stream_ended(now);
+        process.stream_ended(now);
+        assert!(!process.closed());
+        process.exited(0, None, now);
+        assert_eq!(whats(&process), [What::Output(Stdout, "a".into()), What::Exited(0), What::Closed]);
+    }
+
+    #[test]
+    fn signals_wait_in_order_and_not_without_end() {
+        let mut process = running();
+        (0..99).for_each(|signal| process.order(signal));
+        let orders: Vec<_> = std::iter::from_fn(|| process.take_order()).collect();
+        assert_eq!(orders, (0..ORDERS as i32).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn who_was_told_to_wait_is_stirred() {
+        let limits = ServerLimits::default();
+        let mut process = Process::new(StartId(1), &limits);
+        let stirred = process.launched(2, true, &limits);
+        process.resume();
+        assert!(!stirred.has_changed().unwrap());
+        process.paused = true;
+        process.resume();
+        assert!(stirred.has_changed().unwrap());
+    }
+}

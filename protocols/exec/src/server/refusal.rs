@@ -1,0 +1,68 @@
+//! Why a request is refused, and with which number. A request that is refused has changed nothing.
+
+use reknit_seams::defect;
+
+use super::ProcessId;
+use crate::wire::{Message, RequestId, code};
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("the first request of a connection is `initialize`")]
+    NotInitialized,
+    #[error("`initialized` has to be said before anything is asked for")]
+    NotReady,
+    #[error("this connection is initialized already")]
+    InitializedTwice,
+    #[error("unknown session id {0}")]
+    UnknownSession(String),
+    #[error("session {0} is attached to another connection; try again")]
+    StillAttached(String),
+    #[error("session has been resumed by another connection")]
+    Resumed,
+    #[error("unknown process id {0}")]
+    UnknownProcess(ProcessId),
+    #[error("process {0} is starting")]
+    Starting(ProcessId),
+    #[error("process id {0} is taken")]
+    Duplicate(ProcessId),
+    #[error("start was cancelled")]
+    StartCancelled,
+    #[error("the process could not be started: {0}")]
+    StartFailed(String),
+    #[error("the request failed: {0}")]
+    HttpFailed(String),
+    #[error("unknown method {0}")]
+    UnknownMethod(String),
+    #[error("invalid parameters: {0}")]
+    Params(String),
+    #[error("too many {0}")]
+    TooMany(&'static str),
+}
+
+impl Refusal {
+    /// The number that the client goes by.
+    pub(super) fn code(&self) -> i64 {
+        match self {
+            Self::StillAttached(_) if defect!(StillAttachedIsInvalid) => code::INVALID_REQUEST,
+            Self::StillAttached(_) => code::STILL_ATTACHED,
+            Self::NotInitialized | Self::NotReady | Self::InitializedTwice => code::INVALID_REQUEST,
+            Self::UnknownSession(_) | Self::Resumed => code::INVALID_REQUEST,
+            Self::UnknownProcess(_) | Self::Starting(_) | Self::Duplicate(_) | Self::StartCancelled => code::INVALID_REQUEST,
+            Self::UnknownMethod(_) => code::UNKNOWN_METHOD,
+            Self::Params(_) => code::INVALID_PARAMS,
+            Self::StartFailed(_) | Self::HttpFailed(_) | Self::TooMany(_) => code::INTERNAL,
+        }
+    }
+
+    /// The answer to the request of this id.
+    pub(super) fn answer(&self, id: RequestId) -> String {
+        Message::error(id, self.code(), self.to_string()).to_text()
+    }
+}
+
+impl From<serde_json::Error> for Refusal {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Params(error.to_string())
+    }
+}

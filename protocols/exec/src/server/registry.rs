@@ -1,0 +1,206 @@
+//! The sessions of a server: who attaches to which, and when each is over.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use reknit_resume::Refused;
+use reknit_seams::Env;
+use reknit_seams::net::ConnId;
+use reknit_seams::{defect, milestone, point};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::life::Birth;
+use super::process::ProcessId;
+use super::refusal::Refusal;
+use super::session::Session;
+use crate::limits::ServerLimits;
+
+/// How much of an id that nobody has is repeated.
+const LONGEST_ID: usize = 64;
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub(super) env: Env,
+    pub(super) limits: ServerLimits,
+    sessions: Mutex<BTreeMap<String, Arc<Kept>>>,
+    /// Something may be due earlier than was thought.
+    pub(super) changed: Arc<Notify>,
+    pub(super) connections: Arc<AtomicU64>,
+    pub(super) http_requests: Arc<AtomicU64>,
+    /// What a defect never lets go.
+    leaked: Mutex<Vec<Arc<Kept>>>,
+}
+
+/// A session that is kept, with the tasks of its processes.
+pub(super) struct Kept {
+    /// Its name on the wire.
+    pub(super) id: String,
+    core: Mutex<Session>,
+    /// Dropping them kills the processes.
+    lives: Mutex<JoinSet<()>>,
+    changed: Arc<Notify>,
+}
+
+impl Kept {
+    pub(super) fn core(&self) -> MutexGuard<'_, Session> {
+        self.core.lock().expect("nothing panics under the lock")
+    }
+
+    fn lives(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.lives.lock().expect("nothing panics under the lock")
+    }
+
+    /// Something may be due earlier than was thought.
+    pub(super) fn changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// How many processes live, or are being launched, those included whose start was cancelled.
+    pub(super) fn alive(&self) -> usize {
+        let mut lives = self.lives();
+        while lives.try_join_next().is_some() {} // those who ended leave nothing behind
+        lives.len()
+    }
+
+    /// Gives a process a task to live in.
+    pub(super) fn bear(&self, birth: Birth) {
+        self.lives().spawn(birth.live());
+    }
+
+    /// Kills all processes, and lets go of everything.
+    fn shut_down(&self) {
+        self.core().shut_down();
+        let mut lives = std::mem::take(&mut *self.lives());
+        if defect!(LateChildKept) {
+            lives.detach_all();
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(env: &Env, limits: ServerLimits) -> Self {
+        Self {
+            env: env.clone(),
+            limits,
+            sessions: Mutex::default(),
+            changed: Arc::default(),
+            connections: Arc::default(),
+            http_requests: Arc::default(),
+            leaked: Mutex::default(),
+        }
+    }
+
+    pub(super) fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Kept>>> {
+        self.sessions.lock().expect("nothing panics under the lock")
+    }
+
+    /// Attaches a connection to the session that it names, or to a new one.
+    pub(super) fn attach(&self, resume: Option<String>, by: ConnId, wake: &Arc<Notify>) -> Result<Arc<Kept>, Refusal> {
+        let attached = match resume {
+            Some(id) => self.resume(id, by, wake),
+            None => self.open(by, wake),
+        };
+        self.changed.notify_one();
+        attached
+    }
+
+    fn open(&self, by: ConnId, wake: &Arc<Notify>) -> Result<Arc<Kept>, Refusal> {
+        let mut sessions = self.sessions();
+        if sessions.len() >= self.limits.sessions {
+            return Err(Refusal::TooMany("sessions"));
+        }
+        let core = Mutex::new(Session::new(by, wake.clone(), self.limits, Instant::now()));
+        let id = self.new_id();
+        let kept = Arc::new(Kept { id: id.clone(), core, lives: Mutex::default(), changed: self.changed.clone() });
+        sessions.insert(id, kept.clone());
+        Ok(kept)
+    }
+
+    /// The whole of it under the lock of all sessions: nobody else can attach to one that is being let go.
+    fn resume(&self, id: String, by: ConnId, wake: &Arc<Notify>) -> Result<Arc<Kept>, Refusal> {
+        let mut sessions = self.sessions();
+        let Some(kept) = sessions.get(&id).cloned() else {
+            return Err(Refusal::UnknownSession(id.chars().take(LONGEST_ID).collect()));
+        };
+        let attached = kept.core().attach(by, wake.clone(), Instant::now());
+        match attached {
+            Ok(()) => Ok(kept),
+            Err(Refused::StillAttached(_)) => Err(Refusal::StillAttached(id)),
+            Err(Refused::Expired) => {
+                sessions.remove(&id);
+                milestone!("exec.server.expired");
+                kept.shut_down();
+                Err(Refusal::UnknownSession(id))
+            }
+        }
+    }
+
+    /// A connection is over.
+    pub(super) async fn detach(&self, kept: &Kept, by: ConnId) {
+        point!("exec.server.detach", conn = by.0).await;
+        let own = kept.core().detach(by, Instant::now());
+        if own {
+            milestone!("exec.server.detached", conn = by.0);
+        }
+        self.changed.notify_one();
+        point!("exec.server.detach.unlocked", conn = by.0).await;
+        if defect!(SenderClearedAfterUnlock) {
+            kept.core().clear_sender();
+        }
+        if defect!(DisconnectKills) {
+            kept.core().kill_all();
+        }
+    }
+
+    /// Lets go of what is due; returns when the next thing is.
+    pub(super) fn sweep(&self, now: Instant) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        self.sessions().retain(|_, kept| {
+            let mut core = kept.core();
+            for process in core.forget(now) {
+                let conn = core.attached_by().map_or(0, |by| by.0);
+                milestone!("exec.process.forgotten", process = process.as_str(), conn);
+            }
+            if core.expired(now) && !defect!(SessionNeverExpires) {
+                drop(core);
+                self.expire(kept);
+                return false;
+            }
+            next = next.into_iter().chain(core.due().filter(|due| *due > now)).min();
+            true
+        });
+        next
+    }
+
+    fn expire(&self, kept: &Arc<Kept>) {
+        milestone!("exec.server.expired");
+        if defect!(ProcessesOutliveSession) {
+            self.leaked.lock().expect("nothing panics under the lock").push(kept.clone());
+        } else {
+            kept.shut_down();
+        }
+    }
+
+    /// Nothing stays.
+    pub(super) fn shut_down(&self) {
+        let sessions = std::mem::take(&mut *self.sessions());
+        sessions.values().for_each(|kept| kept.shut_down());
+    }
+
+    /// The defect `ProcessIdsGlobal`: whether any session has a process of this id.
+    pub(super) fn anybody_has(&self, id: &ProcessId) -> bool {
+        self.sessions().values().any(|kept| kept.core().processes().any(|(other, _)| other == id))
+    }
+
+    /// A random UUID, of version 4.
+    fn new_id(&self) -> String {
+        let mut bytes = [0; 16];
+        self.env.entropy.fill(&mut bytes);
+        let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+        let hex = format!("{number:032x}");
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+}

@@ -1,0 +1,290 @@
+//! What clients ask for: parameters in, an answer out, or something to wait for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reknit_seams::process::{Command, INTERRUPT, Size, Stdio};
+use reknit_seams::{defect, point};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::connection::{Conversation, Over};
+use super::life::Birth;
+use super::process::{ProcessId, StartId};
+use super::refusal::Refusal;
+use super::registry::Kept;
+use super::session::Reading;
+use crate::wire::http::HttpParams;
+use crate::wire::process::{
+    ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams, TerminateResult, WriteParams,
+    WriteResult,
+};
+use crate::wire::{RequestId, method, read, response_text};
+
+/// How long the ids may be that a client chooses.
+const LONGEST_ID: usize = 256;
+
+/// The longest wait of a read; nobody notices the difference to a longer one.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// What becomes of a request that is not refused.
+pub(super) enum Asked {
+    /// This is the answer.
+    Answered(String),
+    /// It is set aside.
+    Waits(Waiting),
+    /// It was sent on, and the answer comes with what comes back.
+    Fetched,
+}
+
+/// What a request waits for. It ends with its connection.
+pub(super) enum Waiting {
+    /// Output, exit or close, until some time.
+    Read { process: ProcessId, after: u64, max: Option<u64>, until: Instant, seen: Option<u64> },
+    /// Room in the standard input of a process.
+    Write { process: ProcessId, write: Option<String>, bytes: Bytes },
+    /// The launch of a process.
+    Start { process: ProcessId, start: StartId },
+}
+
+impl Waiting {
+    /// Until when it waits, if not for ever.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Read { until, .. } => Some(*until),
+            Self::Write { .. } | Self::Start { .. } => None,
+        }
+    }
+
+    /// The process that it writes to.
+    pub(super) fn writes_to(&self) -> Option<&ProcessId> {
+        match self {
+            Self::Write { process, .. } => Some(process),
+            Self::Read { .. } | Self::Start { .. } => None,
+        }
+    }
+}
+
+/// An answer, unless there is none yet.
+type Answer = Option<Result<String, Refusal>>;
+
+impl Conversation {
+    /// Handles a request of a client whose handshake is over.
+    pub(super) fn ask(
+        &mut self,
+        kept: &Arc<Kept>,
+        id: &RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Asked, Refusal> {
+        kept.core().check(self.conn)?;
+        match method {
+            method::START => self.start(kept, read(params)?),
+            method::READ => self.read(kept, id, read(params)?),
+            method::WRITE => self.write(kept, id, read(params)?),
+            method::SIGNAL => self.signal(kept, id, read(params)?),
+            method::TERMINATE => self.terminate(kept, id, read(params)?),
+            method::HTTP_REQUEST => self.fetch(id, read(params)?),
+            _ => Err(Refusal::UnknownMethod(method.chars().take(LONGEST_ID).collect())),
+        }
+    }
+
+    fn start(&mut self, kept: &Arc<Kept>, params: StartParams) -> Result<Asked, Refusal> {
+        let process = process_id(&params.process_id)?;
+        if params.argv.is_empty() {
+            return Err(Refusal::Params("argv must not be empty".into()));
+        }
+        self.may_wait()?;
+        if kept.alive() >= self.shared.limits.processes {
+            return Err(Refusal::TooMany("processes"));
+        }
+        if defect!(ProcessIdsGlobal) && self.shared.anybody_has(&process) {
+            return Err(Refusal::Duplicate(process));
+        }
+        let tty = params.tty;
+        let command = command(params)?;
+        let run = kept.core().start(self.conn, &process, Instant::now())?;
+        let start = run.start;
+        let launch = self.shared.env.launch.clone();
+        kept.bear(Birth { session: Arc::downgrade(kept), run, command, tty, launch, asked: self.conn });
+        Ok(Asked::Waits(Waiting::Start { process, start }))
+    }
+
+    fn read(&mut self, kept: &Kept, id: &RequestId, params: ReadParams) -> Result<Asked, Refusal> {
+        let process = process_id(&params.process_id)?;
+        let (after, max) = (params.after_seq.unwrap_or(0), params.max_bytes);
+        let wait = Duration::from_millis(params.wait_ms.unwrap_or(0)).min(LONGEST_WAIT);
+        let may_wait = !wait.is_zero();
+        if let Some(result) = kept.core().read(self.conn, &process, Reading { after, max, may_wait })? {
+            return Ok(answered(id, &result));
+        }
+        self.may_wait()?;
+        Ok(Asked::Waits(Waiting::Read { process, after, max, until: Instant::now() + wait, seen: None }))
+    }
+
+    fn write(&mut self, kept: &Kept, id: &RequestId, params: WriteParams) -> Result<Asked, Refusal> {
+        let process = process_id(&params.process_id)?;
+        let (write, bytes) = (params.write_id, params.chunk.0);
+        if write.as_ref().is_some_and(|write| write.is_empty() || write.len() > LONGEST_ID) {
+            return Err(Refusal::Params(format!("a writeId has 1 to {LONGEST_ID} bytes")));
+        }
+        let behind_another = self.waiting.iter().any(|(_, waiting)| waiting.writes_to() == Some(&process));
+        if !behind_another && let Some(status) = kept.core().write(self.conn, &process, write.as_deref(), &bytes)? {
+            return Ok(answered(id, &WriteResult { status }));
+        }
+        self.may_wait()?;
+        Ok(Asked::Waits(Waiting::Write { process, write, bytes }))
+    }
+
+    fn signal(&mut self, kept: &Kept, id: &RequestId, params: SignalParams) -> Result<Asked, Refusal> {
+        let process = process_id(&params.process_id)?;
+        let Signal::Interrupt = params.signal;
+        kept.core().signal(self.conn, &process, INTERRUPT)?;
+        Ok(answered(id, &SignalResult {}))
+    }
+
+    fn terminate(&mut self, kept: &Kept, id: &RequestId, params: TerminateParams) -> Result<Asked, Refusal> {
+        let process = process_id(&params.process_id)?;
+        let running = kept.core().terminate(self.conn, &process)?;
+        Ok(answered(id, &TerminateResult { running }))
+    }
+
+    fn fetch(&mut self, id: &RequestId, params: HttpParams) -> Result<Asked, Refusal> {
+        if params.request_id.len() > LONGEST_ID {
+            return Err(Refusal::Params(format!("a requestId has {LONGEST_ID} bytes at most")));
+        }
+        self.may_wait()?;
+        let most = self.shared.limits.http_body_bytes;
+        self.fetches.start(&self.shared.env.net, id.clone(), params, most)?;
+        Ok(Asked::Fetched)
+    }
+
+    /// Whether one more request may be set aside.
+    fn may_wait(&self) -> Result<(), Refusal> {
+        let full = self.waiting.len() + self.fetches.len() >= self.shared.limits.waiting_requests;
+        if full { Err(Refusal::TooMany("requests that wait")) } else { Ok(()) }
+    }
+
+    /// Answers a request that was set aside, if that is possible by now. Writes to these processes have to wait for an earlier
+    /// one.
+    pub(super) fn try_again(&self, kept: &Kept, id: &RequestId, waiting: &mut Waiting, writes: &BTreeSet<ProcessId>) -> Answer {
+        let mut core = kept.core();
+        match waiting {
+            Waiting::Read { process, after, max, until, seen } => {
+                let may_wait = Instant::now() < *until;
+                if may_wait && seen.is_some() && *seen == core.next_of(process) {
+                    return None;
+                }
+                let read = core.read(self.conn, process, Reading { after: *after, max: *max, may_wait });
+                let read = read.transpose()?;
+                drop(core); // an answer may be long
+                Some(read.map(|result| response_text(id, &result)))
+            }
+            Waiting::Write { process, write, bytes } => {
+                if writes.contains(process) {
+                    return None;
+                }
+                let written = core.write(self.conn, process, write.as_deref(), bytes).transpose()?;
+                Some(written.map(|status| response_text(id, &WriteResult { status })))
+            }
+            Waiting::Start { process, start } => {
+                let result = StartResult { process_id: process.as_str().to_owned() };
+                Some(core.outcome(*start)?.map(|()| response_text(id, &result)))
+            }
+        }
+    }
+
+    /// What two defects do between a look and an act; nothing else.
+    pub(super) async fn emulate(
+        &mut self,
+        kept: &Kept,
+        method: &str,
+        params: Option<&RawValue>,
+        mut asked: Result<Asked, Refusal>,
+    ) -> Result<Result<Asked, Refusal>, Over> {
+        if defect!(WriteRememberedLate)
+            && method == method::WRITE
+            && let Ok(WriteParams { process_id, write_id, .. }) = read(params)
+        {
+            // The bytes are queued, and their id is not kept. A disconnect in between drops the handler.
+            self.busy(point!("exec.server.write.queued", conn = self.conn.0)).await?;
+            kept.core().remember_write(&process_id.as_str().into(), write_id.as_deref());
+        }
+        if defect!(LongPollLostWakeUp)
+            && let Ok(Asked::Waits(Waiting::Read { process, seen, .. })) = &mut asked
+        {
+            // It looked, and found nothing. Only what comes after it listens will wake it.
+            self.busy(point!("exec.server.read.looked", conn = self.conn.0)).await?;
+            *seen = kept.core().next_of(process);
+        }
+        Ok(asked)
+    }
+}
+
+fn answered(id: &RequestId, result: &impl Serialize) -> Asked {
+    Asked::Answered(response_text(id, result))
+}
+
+fn process_id(id: &str) -> Result<ProcessId, Refusal> {
+    if id.len() > LONGEST_ID {
+        return Err(Refusal::Params(format!("a process id has {LONGEST_ID} bytes at most")));
+    }
+    Ok(id.into())
+}
+
+/// What is to be launched.
+fn command(params: StartParams) -> Result<Command, Refusal> {
+    let cwd = directory(params.cwd)?;
+    let stdio = if params.tty { Stdio::Terminal(Size::default()) } else { Stdio::Pipes { stdin: params.pipe_stdin } };
+    Ok(Command { argv: params.argv, arg0: params.arg0, cwd, env: params.env.into_iter().collect(), stdio })
+}
+
+/// The directory that a path or a `file:` URI names; none where neither is given.
+fn directory(cwd: String) -> Result<Option<String>, Refusal> {
+    let Some(uri) = cwd.strip_prefix("file://") else { return Ok(Some(cwd).filter(|cwd| !cwd.is_empty())) };
+    let path = uri.strip_prefix("localhost").unwrap_or(uri);
+    let decoded = unescaped(path).filter(|path| path.starts_with('/') && !path.contains('\0'));
+    decoded.map(Some).ok_or_else(|| Refusal::Params("cwd is neither a path nor a file: URI of this host".into()))
+}
+
+/// A text without the `%2F`s of URIs.
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (hex, behind) = rest.split_at_checked(2).filter(|(hex, _)| hex.iter().all(u8::is_ascii_hexdigit))?;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
+        rest = behind;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_a_path_or_a_uri() {
+        for (cwd, means) in [
+            ("", None),
+            ("/a%20b", Some("/a%20b")),
+            ("relative", Some("relative")),
+            ("file:///a%20b/%C3%A9", Some("/a b/é")),
+            ("file://localhost/tmp", Some("/tmp")),
+        ] {
+            assert_eq!(directory(cwd.into()), Ok(means.map(str::to_owned)), "{cwd}");
+        }
+        for cwd in ["file://elsewhere/tmp", "file:///%", "file:///%f", "file:///%zz", "file:///%+f", "file:///%ff", "file:///%00"]
+        {
+            assert!(directory(cwd.into()).is_err(), "{cwd}");
+        }
+    }
+}

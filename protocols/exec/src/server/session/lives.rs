@@ -1,0 +1,152 @@
+//! What the tasks of processes say to their session, and ask of it.
+
+use bytes::Bytes;
+use reknit_seams::process::Exit;
+use reknit_seams::{defect, milestone};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Session;
+use crate::server::CHUNK;
+use crate::server::process::{Process, Run};
+use crate::server::refusal::Refusal;
+use crate::wire::process::OutputStream;
+
+/// Whether a process may be read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Room {
+    /// It may.
+    Yes,
+    /// Not before its task is stirred, or this time has come.
+    NotYet(Option<Instant>),
+    /// It is not there any more.
+    Gone,
+}
+
+impl Session {
+    /// The process, if it still is this run of it.
+    fn of(&mut self, run: &Run) -> Option<&mut Process> {
+        self.processes.get_mut(&run.id).filter(|process| process.start == run.start)
+    }
+
+    /// A start succeeded; returns what wakes the process's task. `None`: it was cancelled, and whoever launched it has to kill
+    /// it.
+    pub(in super::super) fn started(&mut self, run: &Run, streams: usize, stdin: bool) -> Option<watch::Receiver<()>> {
+        let limits = self.limits;
+        let stir = self.of(run)?.launched(streams, stdin, &limits);
+        milestone!("exec.process.started", process = run.id.as_str());
+        self.settle(run, Ok(()));
+        Some(stir)
+    }
+
+    /// A start failed: its id is free again, unless somebody else has it.
+    pub(in super::super) fn start_failed(&mut self, run: &Run, why: String) {
+        if self.of(run).is_some() {
+            self.processes.remove(&run.id);
+            milestone!("exec.process.start-failed", process = run.id.as_str());
+            self.settle(run, Err(Refusal::StartFailed(why)));
+        }
+    }
+
+    /// Whether a process may be read from now. One that had to wait has to find room for half of what there may be.
+    pub(in super::super) fn room(&mut self, run: &Run, now: Instant) -> Room {
+        let Some(process) = self.processes.get(&run.id).filter(|process| process.start == run.start) else { return Room::Gone };
+        let (paused, next) = (process.paused, process.log.next());
+        let (room, until) = match self.attachment.owed() {
+            None => (!(paused && defect!(PausedForEver)), None),
+            Some(owed) => {
+                let unsent = next - owed.cursors.get(&run.id).copied().unwrap_or(next);
+                let most = self.limits.outbound_queue as u64;
+                let queued = if paused { unsent > most / 2 } else { unsent >= most };
+                let goes = process.log.would_go(if paused { CHUNK.max(self.limits.retained_bytes / 2) } else { CHUNK });
+                let loses = owed.needed(&run.id, now).is_some_and(|needed| goes >= Some(needed));
+                (!queued && !loses || defect!(UnsentIsEvicted), (now < owed.grace).then_some(owed.grace))
+            }
+        };
+        if !room && !paused {
+            milestone!("exec.process.paused", process = run.id.as_str());
+        }
+        if let Some(process) = self.of(run) {
+            process.paused = !room;
+        }
+        if room { Room::Yes } else { Room::NotYet(until) }
+    }
+
+    /// A process printed something.
+    pub(in super::super) fn produced(&mut self, run: &Run, stream: OutputStream, bytes: Bytes) {
+        let attached = self.attached();
+        let Some(process) = self.of(run).filter(|process| !process.closed()) else { return };
+        if defect!(NotRetainedWhileDetached) && !attached {
+            return process.log.skip();
+        }
+        if let (Some(gone), false) = (process.produced(stream, bytes), attached) {
+            milestone!("exec.process.evicted", process = run.id.as_str(), seq = gone);
+        }
+        self.tells(&run.id);
+    }
+
+    /// An output stream of a process ended.
+    pub(in super::super) fn stream_ended(&mut self, run: &Run, now: Instant) {
+        self.changed(run, |process| process.stream_ended(now));
+    }
+
+    /// A process exited.
+    pub(in super::super) fn exited(&mut self, run: &Run, exit: std::io::Result<Exit>, now: Instant) {
+        let (code, failure) = match exit {
+            Ok(exit) => (exit_code(exit), None),
+            Err(error) => (-1, Some(format!("the process could not be waited for: {error}"))),
+        };
+        self.changed(run, |process| {
+            milestone!("exec.process.exited", process = run.id.as_str(), code = i64::from(code), seq = process.log.next());
+            process.exited(code, failure, now);
+        });
+    }
+
+    fn changed(&mut self, run: &Run, change: impl FnOnce(&mut Process)) {
+        let Some(process) = self.of(run).filter(|process| !process.closed()) else { return };
+        change(process);
+        if process.closed() {
+            milestone!("exec.process.closed", process = run.id.as_str(), seq = process.log.next() - 1);
+        }
+        self.tells(&run.id);
+    }
+
+    /// What the standard input of a process is to be given next.
+    pub(in super::super) fn next_input(&mut self, run: &Run) -> Option<Bytes> {
+        self.of(run)?.stdin.next()
+    }
+
+    /// The process took so many bytes of that: whoever waits for room may find some.
+    pub(in super::super) fn took_input(&mut self, run: &Run, count: usize) {
+        if let Some(process) = self.of(run) {
+            process.stdin.took(count);
+            self.wake();
+        }
+    }
+
+    /// Nobody reads the standard input of a process any more.
+    pub(in super::super) fn input_closed(&mut self, run: &Run) {
+        if let Some(process) = self.of(run) {
+            process.stdin.close();
+            self.wake();
+        }
+    }
+
+    /// The next signal that a process is to be sent.
+    pub(in super::super) fn next_order(&mut self, run: &Run) -> Option<i32> {
+        self.of(run)?.take_order()
+    }
+
+    /// Whether the task of a process has nothing to do any more.
+    pub(in super::super) fn over(&mut self, run: &Run) -> bool {
+        self.of(run).is_none_or(|process| process.closed())
+    }
+}
+
+/// The number that stands for an end on the wire: that of the exit, or 128 and the signal's, as shells have it.
+pub fn exit_code(exit: Exit) -> i32 {
+    match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(number) => 128 + number,
+    }
+}

@@ -1,0 +1,399 @@
+//! A session by hand: connections come and go, processes speak, and time is what the test says.
+
+use std::io;
+use std::time::Duration;
+
+use reknit_seams::process::Exit;
+
+use super::super::log::{Event, What};
+use super::super::process::Run;
+use super::*;
+use crate::wire::process::{OutputStream, ReadResult, WriteStatus};
+use OutputStream::{Stderr, Stdout};
+
+const ONE: ConnId = ConnId(1);
+const TWO: ConnId = ConnId(2);
+const MS: Duration = Duration::from_millis(1);
+const ALL: Reading = Reading { after: 0, max: None, may_wait: false };
+
+/// A session that connection 1 opened, and a clock.
+struct Scene {
+    session: Session,
+    wake: Arc<Notify>,
+    now: Instant,
+}
+
+impl Scene {
+    fn with(limits: ServerLimits) -> Self {
+        let (wake, now) = (Arc::default(), Instant::now());
+        Self { session: Session::new(ONE, Arc::clone(&wake), limits, now), wake, now }
+    }
+
+    fn new() -> Self {
+        Self::with(ServerLimits::default())
+    }
+
+    /// A process that runs, with both pipes and an input.
+    fn running(&mut self, id: &str) -> Run {
+        let by = self.session.attached_by().unwrap();
+        let run = self.session.start(by, &id.into(), self.now).unwrap();
+        self.session.started(&run, 2, true).unwrap();
+        assert_eq!(self.session.outcome(run.start), Some(Ok(())));
+        run
+    }
+
+    /// A process that is over.
+    fn closed(&mut self, id: &str) -> Run {
+        let run = self.running(id);
+        self.end(&run);
+        run
+    }
+
+    fn end(&mut self, run: &Run) {
+        self.session.stream_ended(run, self.now);
+        self.session.stream_ended(run, self.now);
+        self.session.exited(run, Ok(Exit::Code(0)), self.now);
+    }
+
+    fn prints(&mut self, run: &Run, text: &str) {
+        self.session.produced(run, Stdout, text.to_owned().into());
+    }
+
+    fn later(&mut self, by: Duration) {
+        self.now += by;
+    }
+
+    fn detach(&mut self) {
+        let by = self.session.attached_by().unwrap();
+        assert!(self.session.detach(by, self.now));
+    }
+
+    fn attach(&mut self, by: ConnId) {
+        self.session.attach(by, self.wake.clone(), self.now).unwrap();
+    }
+
+    /// All that is to be sent, in order: `p1:1`.
+    fn sent(&mut self) -> Vec<String> {
+        let by = self.session.attached_by().unwrap();
+        let next = || self.session.pull(by).unwrap().map(|(process, event)| format!("{process}:{}", event.seq));
+        std::iter::from_fn(next).collect()
+    }
+
+    fn read(&mut self, id: &str) -> Result<ReadResult, Refusal> {
+        let by = self.session.attached_by().unwrap();
+        self.session.read(by, &id.into(), ALL).map(|result| result.expect("it does not wait"))
+    }
+
+    fn room(&mut self, run: &Run) -> Room {
+        self.session.room(run, self.now)
+    }
+}
+
+fn seqs(result: &ReadResult) -> Vec<u64> {
+    result.chunks.iter().map(|chunk| chunk.seq).collect()
+}
+
+// -- events -------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn events_are_sent_one_of_each_process_in_turn() {
+    let mut scene = Scene::new();
+    let (p1, p2) = (scene.running("p1"), scene.running("p2"));
+    (0..3).for_each(|_| scene.prints(&p1, "x"));
+    scene.prints(&p2, "y");
+    scene.end(&p2);
+    assert_eq!(scene.sent(), ["p1:1", "p2:1", "p1:2", "p2:2", "p1:3", "p2:3"]);
+    scene.prints(&p1, "x");
+    assert_eq!(scene.sent(), ["p1:4"]);
+}
+
+#[test]
+fn what_a_resume_finds_is_read_and_what_comes_after_it_is_sent() {
+    let mut scene = Scene::new();
+    let p1 = scene.running("p1");
+    scene.prints(&p1, "seen");
+    assert_eq!(scene.sent(), ["p1:1"]);
+    scene.detach();
+    scene.prints(&p1, "missed");
+    scene.attach(TWO);
+    scene.prints(&p1, "live");
+    assert_eq!(scene.sent(), ["p1:3"]);
+    let read = scene.read("p1").unwrap();
+    assert_eq!((seqs(&read), read.next_seq), (vec![1, 2, 3], 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_between_a_look_and_a_wait_is_not_missed() {
+    let mut scene = Scene::new();
+    let p1 = scene.running("p1");
+    assert_eq!(scene.sent(), Vec::<String>::new());
+    scene.wake.notified().await; // of the start
+    scene.prints(&p1, "x");
+    scene.wake.notified().await;
+}
+
+#[test]
+fn a_process_that_closed_before_a_resume_is_not_sent_again() {
+    let mut scene = Scene::new();
+    scene.closed("p1");
+    scene.detach();
+    scene.attach(TWO);
+    assert_eq!(scene.sent(), Vec::<String>::new());
+    assert!(scene.read("p1").unwrap().closed);
+}
+
+// -- back-pressure ------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_process_is_not_read_from_while_too_many_of_its_events_wait() {
+    let mut scene = Scene::with(ServerLimits { outbound_queue: 2, ..ServerLimits::default() });
+    let (p1, p2) = (scene.running("p1"), scene.running("p2"));
+    scene.prints(&p1, "x");
+    assert_eq!(scene.room(&p1), Room::Yes);
+    scene.prints(&p1, "x");
+    assert_eq!((scene.room(&p1), scene.room(&p2)), (Room::NotYet(None), Room::Yes));
+    scene.session.pull(ONE).unwrap();
+    assert_eq!(scene.room(&p1), Room::Yes);
+}
+
+#[test]
+fn nothing_goes_that_was_not_sent() {
+    let mut scene = Scene::with(ServerLimits { retained_bytes: 1, ..ServerLimits::default() });
+    let p1 = scene.running("p1");
+    scene.prints(&p1, "one");
+    assert_eq!(scene.room(&p1), Room::NotYet(None));
+    assert_eq!(scene.sent(), ["p1:1"]);
+    assert_eq!(scene.room(&p1), Room::Yes);
+    scene.prints(&p1, "two");
+    assert_eq!(scene.sent(), ["p1:2"]);
+}
+
+#[test]
+fn a_detach_releases_a_process_that_was_held_back() {
+    let mut scene = Scene::with(ServerLimits { outbound_queue: 1, ..ServerLimits::default() });
+    let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
+    let mut stirred = scene.session.started(&run, 2, true).unwrap();
+    scene.prints(&run, "x");
+    assert_eq!(scene.room(&run), Room::NotYet(None));
+    stirred.mark_unchanged();
+    scene.detach();
+    assert!(stirred.has_changed().unwrap());
+    assert_eq!(scene.room(&run), Room::Yes);
+}
+
+#[test]
+fn what_was_kept_through_an_outage_is_held_until_it_is_read() {
+    let mut scene = Scene::with(ServerLimits { retained_bytes: 10, ..ServerLimits::default() });
+    let p1 = scene.running("p1");
+    scene.detach();
+    scene.prints(&p1, "missed");
+    scene.attach(TWO);
+    let grace = scene.now + ServerLimits::default().catch_up_grace;
+    assert_eq!(scene.room(&p1), Room::NotYet(Some(grace)));
+    assert_eq!(seqs(&scene.read("p1").unwrap()), [1]);
+    assert_eq!(scene.room(&p1), Room::Yes);
+}
+
+#[test]
+fn a_client_that_never_reads_holds_nothing_for_longer_than_the_grace() {
+    let mut scene = Scene::with(ServerLimits { retained_bytes: 10, ..ServerLimits::default() });
+    let p1 = scene.running("p1");
+    scene.detach();
+    scene.prints(&p1, "missed");
+    scene.attach(TWO);
+    scene.later(ServerLimits::default().catch_up_grace - MS);
+    assert!(matches!(scene.room(&p1), Room::NotYet(Some(_))));
+    scene.later(MS);
+    assert_eq!(scene.room(&p1), Room::Yes);
+}
+
+// -- attaching ----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn nothing_of_an_older_connection_happens_after_a_resume() {
+    let mut scene = Scene::new();
+    scene.running("p1");
+    scene.detach();
+    scene.attach(TWO);
+    let p1 = ProcessId::from("p1");
+    assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Err(Refusal::Resumed));
+    assert_eq!(scene.session.read(ONE, &p1, ALL), Err(Refusal::Resumed));
+    assert_eq!(scene.session.terminate(ONE, &p1), Err(Refusal::Resumed));
+    assert_eq!(scene.session.signal(ONE, &p1, 2), Err(Refusal::Resumed));
+    assert_eq!(scene.session.start(ONE, &"p2".into(), scene.now), Err(Refusal::Resumed));
+    assert_eq!(scene.session.pull(ONE), Err(Refusal::Resumed));
+    assert!(!scene.session.detach(ONE, scene.now));
+    assert_eq!(scene.session.attached_by(), Some(TWO));
+}
+
+#[test]
+fn a_session_is_over_when_it_was_alone_for_its_lifetime_and_not_before() {
+    let mut scene = Scene::new();
+    let lifetime = ServerLimits::default().detached_lifetime;
+    scene.detach();
+    scene.later(lifetime - MS);
+    assert!(!scene.session.expired(scene.now));
+    scene.attach(TWO);
+    scene.later(lifetime);
+    assert!(!scene.session.expired(scene.now), "the first timer finds it attached");
+    scene.detach();
+    assert_eq!(scene.session.due(), Some(scene.now + lifetime));
+    scene.later(lifetime);
+    assert!(scene.session.expired(scene.now));
+    assert_eq!(scene.session.attach(ONE, Arc::default(), scene.now), Err(Refused::Expired));
+}
+
+// -- starts -------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn an_id_is_taken_from_the_moment_of_the_start() {
+    let mut scene = Scene::new();
+    let p1 = ProcessId::from("p1");
+    let run = scene.session.start(ONE, &p1, scene.now).unwrap();
+    assert_eq!(scene.session.start(ONE, &p1, scene.now), Err(Refusal::Duplicate(p1.clone())));
+    assert_eq!(scene.session.outcome(run.start), None);
+    assert_eq!(scene.read("p1"), Err(Refusal::Starting(p1.clone())));
+    assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Ok(Some(WriteStatus::Starting)));
+    scene.session.start_failed(&run, "no such program".into());
+    assert_eq!(scene.session.outcome(run.start), Some(Err(Refusal::StartFailed("no such program".into()))));
+    assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess(p1.clone())));
+    scene.running("p1");
+}
+
+#[test]
+fn a_start_that_was_terminated_is_cancelled_and_its_late_child_harms_no_namesake() {
+    let mut scene = Scene::new();
+    let p1 = ProcessId::from("p1");
+    let first = scene.session.start(ONE, &p1, scene.now).unwrap();
+    assert_eq!(scene.session.terminate(ONE, &p1), Ok(true));
+    assert_eq!(scene.session.outcome(first.start), Some(Err(Refusal::StartCancelled)));
+    let second = scene.running("p1");
+    assert!(scene.session.started(&first, 2, true).is_none(), "whoever launched it has to kill it");
+    scene.session.start_failed(&first, "late".into());
+    scene.session.exited(&first, Ok(Exit::Code(9)), scene.now);
+    scene.prints(&first, "late");
+    assert_eq!(scene.room(&first), Room::Gone);
+    scene.prints(&second, "mine");
+    let event = scene.session.pull(ONE).unwrap().unwrap().1;
+    assert_eq!(event, Event { seq: 1, what: What::Output(Stdout, "mine".into()) });
+}
+
+#[test]
+fn a_launch_goes_on_while_nobody_is_there() {
+    let mut scene = Scene::new();
+    let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
+    scene.detach();
+    scene.session.started(&run, 2, false).unwrap();
+    scene.attach(TWO);
+    assert_eq!(scene.session.outcome(run.start), None, "who asked for it has gone");
+    scene.prints(&run, "x");
+    assert_eq!(scene.sent(), ["p1:1"]);
+}
+
+#[test]
+fn a_start_in_a_full_session_finds_room_only_where_something_was_kept_long_enough() {
+    let mut scene = Scene::with(ServerLimits { processes: 2, ..ServerLimits::default() });
+    scene.closed("p1");
+    scene.running("p2");
+    let p3 = ProcessId::from("p3");
+    assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(Refusal::TooMany("processes")));
+    scene.later(ServerLimits::default().closed_retention);
+    scene.session.start(ONE, &p3, scene.now).unwrap();
+    assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
+}
+
+// -- writes, signals, ends ----------------------------------------------------------------------------------------------
+
+#[test]
+fn a_repeated_write_is_accepted_and_written_once_also_over_a_resume() {
+    let mut scene = Scene::new();
+    let run = scene.running("p1");
+    assert_eq!(scene.session.write(ONE, &run.id, Some("w-1"), &"x".into()), Ok(Some(WriteStatus::Accepted)));
+    scene.detach();
+    scene.attach(TWO);
+    assert_eq!(scene.session.write(TWO, &run.id, Some("w-1"), &"x".into()), Ok(Some(WriteStatus::Accepted)));
+    assert_eq!(scene.session.next_input(&run), Some("x".into()));
+    scene.session.took_input(&run, 1);
+    assert_eq!(scene.session.next_input(&run), None);
+    assert_eq!(scene.session.write(TWO, &"p9".into(), None, &"x".into()), Ok(Some(WriteStatus::UnknownProcess)));
+}
+
+#[test]
+fn terminate_says_whether_there_was_something_to_kill() {
+    let mut scene = Scene::new();
+    let run = scene.running("p1");
+    assert_eq!(scene.session.terminate(ONE, &"p9".into()), Ok(false));
+    assert_eq!(scene.session.terminate(ONE, &run.id), Ok(true));
+    assert_eq!(scene.session.next_order(&run), Some(KILL));
+    scene.session.exited(&run, Ok(Exit::Signal(KILL)), scene.now);
+    assert_eq!(scene.session.terminate(ONE, &run.id), Ok(false));
+    assert_eq!(scene.session.next_order(&run), Some(KILL), "somebody whom it started holds its output");
+    scene.session.stream_ended(&run, scene.now);
+    scene.session.stream_ended(&run, scene.now);
+    assert_eq!(scene.session.terminate(ONE, &run.id), Ok(false));
+    assert!(scene.session.over(&run));
+    assert_eq!(scene.read("p1").unwrap().exit_code, Some(128 + KILL));
+}
+
+#[test]
+fn a_process_that_cannot_be_waited_for_says_so() {
+    let mut scene = Scene::new();
+    let run = scene.running("p1");
+    scene.session.produced(&run, Stderr, "oh".into());
+    scene.session.exited(&run, Err(io::Error::other("gone")), scene.now);
+    let read = scene.read("p1").unwrap();
+    assert_eq!((read.exit_code, read.failure.is_some()), (Some(-1), true));
+}
+
+// -- how long closed processes are kept ---------------------------------------------------------------------------------
+
+const RETENTION: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_closed_process_is_kept_for_its_retention_after_its_close_was_sent() {
+    let mut scene = Scene::new();
+    scene.closed("p1");
+    scene.later(9 * RETENTION);
+    assert_eq!((scene.session.due(), scene.session.forget(scene.now).len()), (None, 0), "its close was not sent");
+
+    let mut scene = Scene::new();
+    scene.closed("p1");
+    scene.sent();
+    assert_eq!(scene.session.due(), Some(scene.now + RETENTION));
+    scene.later(RETENTION - MS);
+    assert_eq!(scene.session.forget(scene.now).len(), 0);
+    scene.later(MS);
+    assert_eq!(scene.session.forget(scene.now).len(), 1);
+    assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
+}
+
+/// Close at 1 s, in a cut that both ends notice after 16 s; the client comes back 25 s later.
+#[test]
+fn a_client_that_noticed_the_cut_late_still_finds_it() {
+    let mut scene = Scene::new();
+    scene.later(Duration::from_secs(1));
+    scene.closed("p1");
+    scene.sent();
+    scene.later(Duration::from_secs(15));
+    scene.detach();
+    scene.later(Duration::from_secs(25));
+    assert_eq!(scene.session.forget(scene.now).len(), 0);
+    scene.attach(TWO);
+    scene.later(RETENTION - MS);
+    assert_eq!(scene.session.forget(scene.now).len(), 0);
+    assert!(scene.read("p1").unwrap().closed);
+    scene.later(MS);
+    assert_eq!(scene.session.forget(scene.now).len(), 1);
+}
+
+#[test]
+fn a_process_that_exited_is_kept_as_long_as_somebody_holds_its_output() {
+    let mut scene = Scene::new();
+    let run = scene.running("p1");
+    scene.session.exited(&run, Ok(Exit::Code(0)), scene.now);
+    scene.sent();
+    scene.later(9 * RETENTION);
+    assert_eq!(scene.session.forget(scene.now).len(), 0);
+    scene.prints(&run, "late");
+    assert_eq!(scene.sent(), ["p1:2"]);
+}

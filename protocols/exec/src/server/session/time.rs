@@ -1,0 +1,45 @@
+//! What goes by time alone: closed processes that were kept long enough.
+
+use reknit_seams::defect;
+use tokio::time::Instant;
+
+use super::Session;
+use crate::server::process::ProcessId;
+
+impl Session {
+    /// Forgets the closed processes that were kept long enough; returns which.
+    pub(in super::super) fn forget(&mut self, now: Instant) -> Vec<ProcessId> {
+        let due: Vec<_> = self.dues().filter(|(_, due)| *due <= now).map(|(id, _)| id.clone()).collect();
+        due.iter().for_each(|id| drop(self.processes.remove(id)));
+        due
+    }
+
+    /// When the next thing is due by time alone: a closed process that is forgotten, or the end of the session.
+    pub(in super::super) fn due(&self) -> Option<Instant> {
+        let first = self.first_until.filter(|_| defect!(ExpiryTimerUnchecked) && !self.attached());
+        self.dues().map(|(_, due)| due).chain(self.attachment.until()).chain(first).min()
+    }
+
+    /// When each closed process is forgotten.
+    fn dues(&self) -> impl Iterator<Item = (&ProcessId, Instant)> {
+        let kept = self.limits.closed_retention;
+        self.processes.iter().filter_map(move |(id, process)| {
+            if defect!(RetentionFromExit) {
+                return Some((id, process.exited_at? + kept));
+            }
+            let closed = process.closed_at()?;
+            if defect!(RetentionFromClose) {
+                return Some((id, closed + kept));
+            }
+            let sent = !self.attachment.owed()?.cursors.contains_key(id);
+            sent.then_some((id, closed.max(self.attached_at) + kept))
+        })
+    }
+
+    /// Makes room for a process: the one goes that closed first, if it was kept long enough.
+    pub(super) fn forget_one(&mut self, now: Instant) -> bool {
+        let closed = self.processes.iter().filter_map(|(id, process)| Some((process.closed_at()?, id.clone())));
+        let Some((at, id)) = closed.min() else { return false };
+        at + self.limits.closed_retention <= now && self.processes.remove(&id).is_some()
+    }
+}

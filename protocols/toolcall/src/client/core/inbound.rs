@@ -1,0 +1,181 @@
+//! What the host says.
+
+use reknit_seams::{defect, milestone};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::outbound::{Asked, Purpose};
+use super::{Core, Effect, answer};
+use crate::client::Failure;
+use crate::wire::ahp::notifications::SessionRemovedParams;
+use crate::wire::{ActionEnvelope, ErrorBody, Message, RequestId, StateAction, SubscribeResult, code, method, read};
+
+impl Core {
+    /// A frame came over a connection.
+    pub fn hear(&mut self, generation: u64, frame: &[u8], now: Instant, random: u64) {
+        if generation != self.generation {
+            return;
+        }
+        let understood = match Message::parse(frame) {
+            Ok(Message::Response { id: RequestId::Number(id), result }) => self.answered(id, Ok(result), now, random),
+            Ok(Message::Error { id: RequestId::Number(id), error }) => self.answered(id, Err(error), now, random),
+            Ok(Message::Notification { method, params }) => self.notified(&method, params.as_deref()),
+            Ok(Message::Request { id, method, params }) => {
+                self.asked(id, method, params);
+                Ok(())
+            }
+            Ok(_) | Err(_) => Err(()),
+        };
+        if understood.is_err() {
+            milestone!("toolcall.client.malformed", generation);
+            self.lost(generation, now, random);
+        }
+    }
+
+    fn asked(&mut self, id: RequestId, name: String, params: Option<Box<RawValue>>) {
+        if name == method::PING {
+            return self.send(Message::response(id, &()));
+        }
+        self.outside(Effect::Asked { generation: self.generation, id, method: name, params });
+    }
+
+    /// The user's side has an answer for the host.
+    pub fn reply(&mut self, generation: u64, id: RequestId, reply: Result<Box<RawValue>, (i64, String)>) {
+        if generation != self.generation {
+            return; // the host does not wait for it any more
+        }
+        self.send(match reply {
+            Ok(result) => Message::Response { id, result },
+            Err((code, why)) => Message::error(id, code, why),
+        });
+    }
+
+    fn notified(&mut self, name: &str, params: Option<&RawValue>) -> Result<(), ()> {
+        if name == method::ACTION {
+            let envelope: ActionEnvelope = read(params).map_err(drop)?;
+            self.happened(envelope);
+            self.look_for_calls();
+            self.tell();
+        }
+        if name == method::SESSION_REMOVED {
+            let removed: SessionRemovedParams = read(params).map_err(drop)?;
+            if self.replicas.contains_key(&removed.session) {
+                self.gone(&removed.session);
+            }
+        }
+        Ok(())
+    }
+
+    /// Something happened to a channel. An action of our own that the host answers is ours no more to assume.
+    pub(super) fn happened(&mut self, envelope: ActionEnvelope) {
+        let ignored = defect!(RejectionUnheard) && envelope.rejection_reason.is_some();
+        let own = envelope.origin.as_ref().filter(|origin| origin.client_id == self.identity.client && !ignored);
+        let mut is_confirmed = false;
+        if let Some(unconfirmed) = own.and_then(|origin| self.unconfirmed.remove(&origin.client_seq)) {
+            let outcome = match &envelope.rejection_reason {
+                Some(why) => Err(Failure::Rejected(why.clone())),
+                None => Ok(()),
+            };
+            if let Err(Failure::Rejected(why)) = &outcome {
+                milestone!("toolcall.client.rejected", channel = envelope.channel.as_str(), why = why.as_str());
+            }
+            is_confirmed = outcome.is_ok();
+            answer(unconfirmed.answer, outcome);
+        }
+        if envelope.rejection_reason.is_none() {
+            let most = self.limits.channel_bytes;
+            let full = self.replicas.get_mut(&envelope.channel).is_some_and(|replica| {
+                replica.apply(&envelope);
+                replica.is_over(most)
+            });
+            if full {
+                self.let_go(&envelope.channel);
+            }
+            if let StateAction::SessionChatRemoved(removed) = &envelope.action {
+                self.gone(&removed.chat);
+            }
+            self.seen = self.seen.max(envelope.server_seq);
+        }
+        // What took effect before it was said again may have been undone since.
+        if is_confirmed && self.is_connected() && self.joined.contains(&envelope.channel) {
+            self.join_again();
+        }
+        if defect!(RunsBeforeCaughtUp) {
+            self.look_for_calls();
+        }
+    }
+
+    fn answered(&mut self, id: i64, result: Result<Box<RawValue>, ErrorBody>, now: Instant, random: u64) -> Result<(), ()> {
+        let Some(asked) = self.in_flight.remove(&id) else { return Ok(()) }; // it took too long, and was given up
+        let Asked { purpose, .. } = asked;
+        match (purpose, result) {
+            (Purpose::Initialize { asked }, Ok(result)) => self.initialized(parsed(&result)?, &asked, now),
+            (Purpose::Reconnect { asked }, Ok(result)) => self.reconnected(parsed(&result)?, &asked, now),
+            (was @ (Purpose::Initialize { .. } | Purpose::Reconnect { .. }), Err(error)) => {
+                self.refused(&was, error.code, now, random);
+            }
+            (Purpose::Token, outcome) => {
+                if let Err(error) = outcome {
+                    milestone!("toolcall.client.token-refused", code = error.code);
+                }
+                self.settled(Some(id), now);
+            }
+            (Purpose::Subscribe { channel, answer: to }, Ok(result)) => {
+                self.subscribed(&channel, parsed(&result)?);
+                answer(to, Ok(()));
+                self.look_for_calls();
+                self.tell();
+            }
+            (Purpose::Subscribe { channel, answer: to }, Err(error)) => {
+                self.gone(&channel);
+                answer(to, Err(refusal(error)));
+            }
+            (Purpose::User { answer: to }, outcome) => answer(to, outcome.map_err(refusal)),
+        }
+        Ok(())
+    }
+
+    /// A channel is as the host says, from now on.
+    fn subscribed(&mut self, channel: &str, result: SubscribeResult) {
+        let Some(snapshot) = result.snapshot else { return };
+        self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
+        // One of that name may have gone since it was asked for; who wants none any more has no request here.
+        self.replicas.entry(channel.to_owned()).or_default().reseat(snapshot);
+        if self.joined.contains(channel) {
+            self.join_again();
+        }
+    }
+
+    /// A channel of which the host says too much is let go.
+    fn let_go(&mut self, channel: &str) {
+        self.unsubscribe(channel);
+        self.gone(channel);
+    }
+
+    /// There is no such channel any more.
+    pub(super) fn gone(&mut self, channel: &str) {
+        milestone!("toolcall.client.gone", channel);
+        self.replicas.remove(channel);
+        self.joined.remove(channel);
+        self.stop_calls(|(chat, _, _)| chat == channel);
+        let lost = self.unconfirmed.iter().filter(|(_, unconfirmed)| unconfirmed.channel == channel);
+        for seq in lost.map(|(seq, _)| *seq).collect::<Vec<_>>() {
+            if let Some(unconfirmed) = self.unconfirmed.remove(&seq) {
+                answer(unconfirmed.answer, Err(Failure::Gone));
+            }
+        }
+        self.tell();
+    }
+}
+
+fn parsed<T: DeserializeOwned>(result: &RawValue) -> Result<T, ()> {
+    read(Some(result)).map_err(drop)
+}
+
+fn refusal(error: ErrorBody) -> Failure {
+    match error.code {
+        code::NOT_FOUND | code::SESSION_NOT_FOUND => Failure::Gone,
+        code => Failure::Refused { code, message: error.message },
+    }
+}

@@ -1,0 +1,304 @@
+//! The connection: attempts and the pauses between them, the handshake, and the loss.
+//!
+//! There is one connection at a time, known by its number: what is heard of another is not heard. A loss at any moment, the middle
+//! of the handshake included, leads to the next attempt; only a host that speaks another version, and the user, end the client.
+//! Pauses grow as long as connections do not live, and there is no last attempt.
+//!
+//! A client that the host knows says how far it has come; a client that it does not know, or another life of the host, starts
+//! over: channels first, then tokens, and only then what was done in the meantime.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reknit_resume::EVER;
+use reknit_seams::{defect, milestone};
+use tokio::time::Instant;
+
+use super::outbound::{Asked, Held, Purpose};
+use super::{Core, Effect, answer};
+use crate::client::Failure;
+use crate::wire::ahp::commands::Implementation;
+use crate::wire::{
+    AuthenticateParams, InitializeParams, InitializeResult, Message, ROOT, ReconnectParams, ReconnectResult, Snapshot,
+    UnsubscribeParams, ahp, code, epoch_of, meta_with, method,
+};
+
+/// How the connection is.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// There is none; the next attempt is at this time.
+    Waiting {
+        /// When.
+        until: Instant,
+    },
+    /// One is being opened.
+    Opening,
+    /// The handshake is under way.
+    Shaking {
+        /// When it has to be over.
+        until: Instant,
+    },
+    /// The channels are there; these tokens are being handed over.
+    Settling {
+        /// The requests that do it.
+        waiting: BTreeSet<i64>,
+        /// When it has to be over.
+        until: Instant,
+    },
+    /// Everything that was missed is known.
+    Connected {
+        /// Since when.
+        since: Instant,
+    },
+    /// It is over, for good.
+    Closed(Failure),
+}
+
+impl Core {
+    /// When something is due though nothing comes.
+    pub fn due(&self) -> Option<Instant> {
+        let line = match &self.line {
+            Line::Waiting { until } | Line::Shaking { until } | Line::Settling { until, .. } => Some(*until),
+            Line::Opening | Line::Connected { .. } | Line::Closed(_) => None,
+        };
+        line.into_iter().chain(self.deadlines()).min()
+    }
+
+    /// Does what is due. `random` is any number, for the pauses.
+    pub fn wake(&mut self, now: Instant, random: u64) {
+        self.give_up_requests(now);
+        match &self.line {
+            Line::Waiting { until } if *until <= now => {
+                self.generation += 1;
+                self.line = Line::Opening;
+                self.outside(Effect::Open(self.generation));
+            }
+            Line::Shaking { until } | Line::Settling { until, .. } if *until <= now => self.lost(self.generation, now, random),
+            _ => {}
+        }
+    }
+
+    /// A connection is open.
+    pub fn opened(&mut self, generation: u64, conn: u64, now: Instant) {
+        if generation != self.generation || !matches!(self.line, Line::Opening) {
+            return;
+        }
+        milestone!("toolcall.client.opened", generation, conn, client = self.identity.client.as_str());
+        self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
+        match self.epoch.clone() {
+            Some(epoch) => self.say_reconnect(&epoch, now),
+            None => self.say_initialize(now),
+        }
+    }
+
+    fn say_reconnect(&mut self, epoch: &str, now: Instant) {
+        let params = ReconnectParams {
+            channel: ROOT.to_owned(),
+            meta: Some(meta_with(epoch)),
+            client_id: self.identity.client.clone(),
+            last_seen_server_seq: i64::try_from(self.seen).unwrap_or(i64::MAX),
+            subscriptions: self.known_channels(),
+        };
+        let asked = params.subscriptions.clone();
+        self.request_now(method::RECONNECT, &params, Purpose::Reconnect { asked }, now);
+    }
+
+    fn say_initialize(&mut self, now: Instant) {
+        let params = InitializeParams {
+            channel: ROOT.to_owned(),
+            meta: None,
+            protocol_versions: ahp::SUPPORTED_PROTOCOL_VERSIONS.iter().map(|version| (*version).to_owned()).collect(),
+            client_id: self.identity.client.clone(),
+            client_info: Some(Implementation { name: env!("CARGO_PKG_NAME").to_owned(), version: None, title: None }),
+            initial_subscriptions: Some(self.known_channels()),
+            locale: None,
+            capabilities: None,
+        };
+        let asked = params.initial_subscriptions.clone().unwrap_or_default();
+        self.request_now(method::INITIALIZE, &params, Purpose::Initialize { asked }, now);
+    }
+
+    /// The channels of which there is a state; the others are asked for one by one, and given their state then.
+    fn known_channels(&self) -> Vec<String> {
+        let known = self.replicas.iter().filter(|(_, replica)| replica.confirmed().is_some() || defect!(NamesWhatItLacks));
+        known.map(|(channel, _)| channel.clone()).collect()
+    }
+
+    /// The host took the client in, anew.
+    pub(super) fn initialized(&mut self, result: InitializeResult, asked: &[String], now: Instant) {
+        milestone!("toolcall.client.initialized", generation = self.generation);
+        let epoch = epoch_of(result.meta.as_ref()).unwrap_or_default().to_owned();
+        self.epoch = Some(epoch);
+        self.seen = u64::try_from(result.server_seq).unwrap_or(0);
+        self.reseat(result.snapshots, asked);
+        self.tokens_are_owed = true;
+        self.hand_over_tokens(asked, now);
+    }
+
+    /// Hands over all tokens where the host may not have them; the rest follows when it has answered them.
+    fn hand_over_tokens(&mut self, asked: &[String], now: Instant) {
+        let until = now + self.limits.handshake_timeout;
+        let owed = self.tokens_are_owed && !defect!(TokensForgotten);
+        let mut waiting = BTreeSet::new();
+        for (resource, token) in if owed { self.tokens.clone() } else { BTreeMap::new() } {
+            let params =
+                AuthenticateParams { channel: ROOT.to_owned(), meta: None, resource, token, expires_in: None, scopes: None };
+            waiting.insert(self.request_now(method::AUTHENTICATE, &params, Purpose::Token, now));
+        }
+        self.line = Line::Settling { waiting, until };
+        self.take_back(asked);
+        self.settled(None, now);
+    }
+
+    /// The host knows the client, and said what it missed.
+    pub(super) fn reconnected(&mut self, result: ReconnectResult, asked: &[String], now: Instant) {
+        match result {
+            ReconnectResult::Replay(replay) => {
+                let (generation, actions) = (self.generation, replay.actions.len() as u64);
+                milestone!("toolcall.client.replayed", generation, actions);
+                for envelope in replay.actions {
+                    if defect!(ReplayNotApplied) {
+                        self.seen = self.seen.max(envelope.server_seq);
+                    } else {
+                        self.happened(envelope);
+                    }
+                }
+                replay.missing.iter().for_each(|channel| self.gone(channel));
+            }
+            ReconnectResult::Snapshot(snapshot) => {
+                milestone!("toolcall.client.reseated", generation = self.generation);
+                // Where the host counts differently now, what was seen before says nothing.
+                self.seen = 0;
+                self.reseat(snapshot.snapshots, asked);
+            }
+        }
+        // The connection over which the host took the client in may have been lost before it had the tokens.
+        self.tokens_are_owed &= !defect!(TokensHandedOverOnce);
+        self.hand_over_tokens(asked, now);
+    }
+
+    /// What the handshake asked for, and its user let go of since, is not wanted any more.
+    fn take_back(&mut self, asked: &[String]) {
+        for channel in asked.iter().filter(|channel| !self.replicas.contains_key(*channel)).cloned().collect::<Vec<_>>() {
+            self.send(Message::notification(method::UNSUBSCRIBE, &UnsubscribeParams { channel }));
+        }
+    }
+
+    /// Things are as the host says; a channel of which it says nothing is gone.
+    fn reseat(&mut self, snapshots: Vec<Snapshot>, asked: &[String]) {
+        let given = snapshots.iter().map(|snapshot| snapshot.resource.clone()).collect::<BTreeSet<_>>();
+        for snapshot in snapshots {
+            self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
+            let skipped = defect!(OnlyTheRootIsReseated) && snapshot.resource != ROOT;
+            if let Some(replica) = self.replicas.get_mut(&snapshot.resource).filter(|_| !skipped) {
+                replica.reseat(snapshot);
+            }
+        }
+        if !defect!(MissingIsKept) {
+            asked.iter().filter(|channel| !given.contains(*channel)).for_each(|channel| self.gone(channel));
+        }
+    }
+
+    /// A token was answered; when all are, the rest follows.
+    pub(super) fn settled(&mut self, request: Option<i64>, now: Instant) {
+        let Line::Settling { waiting, .. } = &mut self.line else { return };
+        if let Some(request) = request {
+            waiting.remove(&request);
+        }
+        if waiting.is_empty() {
+            self.tokens_are_owed = false;
+            self.connected(now);
+        }
+    }
+
+    fn connected(&mut self, now: Instant) {
+        milestone!("toolcall.client.connected", generation = self.generation);
+        self.line = Line::Connected { since: now };
+        self.was_connected = true;
+        self.say_again();
+        self.join_again();
+        self.say_held(now);
+        self.look_for_calls();
+        self.tell();
+    }
+
+    /// The handshake was refused.
+    pub(super) fn refused(&mut self, was: &Purpose, error_code: i64, now: Instant, random: u64) {
+        milestone!("toolcall.client.refused", generation = self.generation, code = error_code);
+        match was {
+            Purpose::Reconnect { .. } if error_code == code::NOT_FOUND => {
+                self.epoch = None;
+                self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
+                self.say_initialize(now);
+            }
+            _ if error_code == code::UNSUPPORTED_VERSION => self.close(&Failure::Incompatible),
+            _ => self.lost(self.generation, now, random),
+        }
+    }
+
+    /// A connection is over, or could not be opened.
+    pub fn lost(&mut self, generation: u64, now: Instant, random: u64) {
+        if generation != self.generation || matches!(self.line, Line::Closed(_) | Line::Waiting { .. }) {
+            return;
+        }
+        if defect!(SecondLossUnnoticed) && matches!(self.line, Line::Shaking { .. }) {
+            self.line = Line::Opening; // whoever waits for the handshake waits for ever
+            return;
+        }
+        if let Line::Connected { since } = self.line {
+            self.back_off.lived(now - since);
+            self.attempts = 0;
+        }
+        self.attempts += 1;
+        let pause = if defect!(NoBackOff) { std::time::Duration::ZERO } else { self.back_off.next(random) };
+        milestone!("toolcall.client.lost", generation, pause = pause.as_millis() as u64);
+        let pause = if defect!(AttemptsRunOut) && self.attempts > 10 { EVER } else { pause };
+        self.line = Line::Waiting { until: now + pause };
+        if defect!(HeldActionsForgotten) {
+            self.held.retain(|held| matches!(held, Held::Request(_)));
+        }
+        self.outside(Effect::Close(generation));
+        self.unanswered();
+        self.tell();
+    }
+
+    /// It is over, for good: everything that waits ends with this reason.
+    pub fn close(&mut self, why: &Failure) {
+        if matches!(self.line, Line::Closed(_)) {
+            return;
+        }
+        milestone!("toolcall.client.closed", generation = self.generation, why = %why);
+        self.line = Line::Closed(why.clone());
+        self.outside(Effect::Close(self.generation));
+        for (_, asked) in std::mem::take(&mut self.in_flight) {
+            asked.fail(why.clone());
+        }
+        self.drop_held(why);
+        for (_, unconfirmed) in std::mem::take(&mut self.unconfirmed) {
+            answer(unconfirmed.answer, Err(why.clone()));
+        }
+        self.stop_calls(|_| true);
+        self.tell();
+    }
+
+    /// What was asked over the connection that is lost: subscriptions are asked for again, everything else is for whoever asked
+    /// to decide.
+    fn unanswered(&mut self) {
+        for (_, asked) in std::mem::take(&mut self.in_flight).into_iter().rev() {
+            match asked.purpose {
+                Purpose::Subscribe { .. } => self.hold_again(asked),
+                _ if defect!(InFlightForgotten) => std::mem::forget(asked),
+                _ => asked.fail(Failure::Lost),
+            }
+        }
+    }
+
+    /// Asks for something over this connection, whatever waits.
+    fn request_now(&mut self, name: &'static str, params: &impl serde::Serialize, purpose: Purpose, now: Instant) -> i64 {
+        self.requests += 1;
+        let id = self.requests;
+        self.send(Message::request(id, name, params));
+        let until = now + self.limits.request_deadline;
+        self.in_flight.insert(id, Asked { purpose, method: name.to_owned(), params: None, until });
+        id
+    }
+}

@@ -1,0 +1,320 @@
+//! What the user asks for.
+//!
+//! Requests and actions are said in the order in which they were asked for, also when there was no connection in between: they
+//! wait in one queue. A request that was under way when its connection was lost fails, for nobody knows whether the host did it;
+//! a subscription is asked for again. An action is applied here at once, and said again over the next connection until the host
+//! answers it, always before what was asked for after it: the host knows its number, so it takes effect once.
+
+use std::collections::VecDeque;
+
+use reknit_seams::{defect, milestone};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::line::Line;
+use super::{Answer, Core, Unconfirmed, answer};
+use crate::client::Failure;
+use crate::state::{apply, session};
+use crate::wire::ahp::actions::SessionActiveClientSetAction;
+use crate::wire::ahp::state::SessionActiveClient;
+use crate::wire::{
+    DispatchActionParams, Message, RequestId, SnapshotState, StateAction, SubscribeParams, UnsubscribeParams, is_name, method,
+};
+
+/// A request without its answer.
+pub(super) struct Asked {
+    pub(super) purpose: Purpose,
+    pub(super) method: String,
+    pub(super) params: Option<Box<RawValue>>,
+    pub(super) until: Instant,
+}
+
+/// What a request is for.
+pub(super) enum Purpose {
+    /// To be taken in, with these channels.
+    Initialize {
+        /// Those.
+        asked: Vec<String>,
+    },
+    /// To be taken back, with these channels.
+    Reconnect {
+        /// Those.
+        asked: Vec<String>,
+    },
+    /// To hand over a token again.
+    Token,
+    /// To be told of a channel.
+    Subscribe {
+        /// Which.
+        channel: String,
+        /// Who wants to know.
+        answer: Option<Answer<()>>,
+    },
+    /// Whatever the user wants.
+    User {
+        /// Who wants to know.
+        answer: Option<Answer<Box<RawValue>>>,
+    },
+}
+
+impl Asked {
+    /// There will be no answer.
+    pub(super) fn fail(self, why: Failure) {
+        match self.purpose {
+            Purpose::Subscribe { answer: to, .. } => answer(to, Err(why)),
+            Purpose::User { answer: to } => answer(to, Err(why)),
+            Purpose::Initialize { .. } | Purpose::Reconnect { .. } | Purpose::Token => {}
+        }
+    }
+}
+
+/// What waits for a connection.
+pub(super) enum Held {
+    /// A request.
+    Request(Asked),
+    /// The action of this number.
+    Action(i64),
+}
+
+impl Core {
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.line, Line::Connected { .. })
+    }
+
+    /// Why nothing more can be asked for, if it cannot.
+    fn refusal(&self) -> Option<Failure> {
+        match &self.line {
+            Line::Closed(why) => Some(why.clone()),
+            _ if self.held.len() + self.in_flight.len() >= self.limits.held => Some(Failure::Full),
+            _ => None,
+        }
+    }
+
+    /// Asks the host for something.
+    pub fn request(&mut self, name: &str, params: Box<RawValue>, to: Answer<Box<RawValue>>, now: Instant) {
+        let purpose = Purpose::User { answer: Some(to) };
+        self.ask(Asked { purpose, method: name.to_owned(), params: Some(params), until: now + self.limits.request_deadline });
+    }
+
+    /// Wants to be told of a channel, from its state now on.
+    pub fn subscribe(&mut self, channel: &str, to: Answer<()>, now: Instant) {
+        let full = self.replicas.len() >= self.limits.subscriptions && !self.replicas.contains_key(channel);
+        if full || !is_name(channel) {
+            return answer(Some(to), Err(Failure::Full));
+        }
+        let params = serde_json::value::to_raw_value(&SubscribeParams::new(channel)).expect("parameters are plain data");
+        let purpose = Purpose::Subscribe { channel: channel.to_owned(), answer: Some(to) };
+        let until = now + self.limits.request_deadline;
+        if self.ask(Asked { purpose, method: method::SUBSCRIBE.to_owned(), params: Some(params), until }) {
+            self.replicas.entry(channel.to_owned()).or_default();
+        }
+    }
+
+    fn ask(&mut self, asked: Asked) -> bool {
+        if let Some(why) = self.refusal() {
+            asked.fail(why);
+            return false;
+        }
+        self.changed.notify_one(); // it has a deadline
+        if self.is_connected() && self.held.is_empty() {
+            self.say(asked);
+        } else {
+            self.held.push_back(Held::Request(asked));
+        }
+        true
+    }
+
+    fn say(&mut self, asked: Asked) {
+        self.requests += 1;
+        let id = self.requests;
+        let (name, params) = (asked.method.clone(), asked.params.clone());
+        self.send(Message::Request { id: RequestId::Number(id), method: name, params });
+        self.in_flight.insert(id, asked);
+    }
+
+    /// Wants to hear no more of a channel.
+    pub fn unsubscribe(&mut self, channel: &str) {
+        self.look_away(channel, false);
+    }
+
+    /// The same; `unanswered` where it was asked for, and the question was given up.
+    fn look_away(&mut self, channel: &str, unanswered: bool) {
+        let was_known = self.replicas.remove(channel).is_some();
+        self.joined.remove(channel);
+        self.stop_calls(|(chat, _, _)| chat == channel);
+        let is_it = |asked: &Asked| matches!(&asked.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel);
+        let (mut kept, mut taken) = (VecDeque::new(), Vec::new());
+        for held in std::mem::take(&mut self.held) {
+            match held {
+                Held::Request(asked) if is_it(&asked) => taken.push(asked),
+                held => kept.push_back(held),
+            }
+        }
+        self.held = kept;
+        let in_flight = self.in_flight.iter().filter(|(_, asked)| is_it(asked)).map(|(id, _)| *id).collect::<Vec<_>>();
+        taken.extend(in_flight.into_iter().filter_map(|id| self.in_flight.remove(&id)));
+        // One that is gone may have been asked for again.
+        if !was_known && taken.is_empty() && !unanswered {
+            return;
+        }
+        taken.into_iter().for_each(|asked| asked.fail(Failure::Unsubscribed));
+        if matches!(self.line, Line::Settling { .. } | Line::Connected { .. }) {
+            self.send(Message::notification(method::UNSUBSCRIBE, &UnsubscribeParams { channel: channel.to_owned() }));
+        }
+        self.tell();
+    }
+
+    /// Does something to a channel: here at once, and at the host as soon as it hears of it. Whoever asked is told when it did.
+    pub fn dispatch(&mut self, channel: &str, action: StateAction, to: Option<Answer<()>>) {
+        if let Some(why) = self.refusal() {
+            return answer(to, Err(why));
+        }
+        if self.unconfirmed.len() >= self.limits.unconfirmed {
+            return answer(to, Err(Failure::Full));
+        }
+        if let Some(why) = self.misfit(channel, &action) {
+            return answer(to, Err(why));
+        }
+        self.act(channel, action, to);
+    }
+
+    /// The same, without asking whether it fits, or whether there is room: what the client does by itself is not lost.
+    pub(super) fn act(&mut self, channel: &str, action: StateAction, to: Option<Answer<()>>) {
+        self.actions += 1;
+        let seq = self.actions;
+        self.unconfirmed.insert(seq, Unconfirmed { channel: channel.to_owned(), action, sent: false, answer: to });
+        if self.is_connected() && self.held.is_empty() {
+            self.say_action(seq);
+        } else {
+            self.held.push_back(Held::Action(seq));
+        }
+        self.tell();
+    }
+
+    /// Why an action is not even tried: it does not fit what is known here.
+    fn misfit(&self, channel: &str, action: &StateAction) -> Option<Failure> {
+        let Some(mut state) = self.view(channel) else { return Some(Failure::Gone) };
+        apply(&mut state, action).ignored().map(|why| Failure::Rejected(why.to_owned()))
+    }
+
+    fn say_action(&mut self, seq: i64) {
+        let Some(unconfirmed) = self.unconfirmed.get_mut(&seq) else { return };
+        unconfirmed.sent = true;
+        let params =
+            DispatchActionParams { channel: unconfirmed.channel.clone(), client_seq: seq, action: unconfirmed.action.clone() };
+        self.send(Message::notification(method::DISPATCH, &params));
+    }
+
+    /// Actions that the host may not have heard of are said again, in order, before anything else.
+    pub(super) fn say_again(&mut self) {
+        let sent = self.unconfirmed.iter().filter(|(_, unconfirmed)| unconfirmed.sent).map(|(seq, _)| *seq);
+        let mut sent = sent.collect::<Vec<_>>();
+        if defect!(RepeatsBackwards) {
+            sent.reverse();
+        }
+        for seq in sent {
+            milestone!("toolcall.client.repeated", seq);
+            self.say_action(seq);
+        }
+    }
+
+    /// What waited for a connection is said, in the order in which it was asked for.
+    pub(super) fn say_held(&mut self, now: Instant) {
+        self.give_up_requests(now);
+        let mut held = std::mem::take(&mut self.held);
+        if defect!(TwoQueues) {
+            let (requests, actions): (Vec<_>, Vec<_>) = held.into_iter().partition(|held| matches!(held, Held::Request(_)));
+            held = requests.into_iter().chain(actions).collect();
+        }
+        for held in held {
+            match held {
+                Held::Request(asked) => self.say(asked),
+                Held::Action(seq) => self.say_action(seq),
+            }
+        }
+    }
+
+    /// A subscription that was under way when its connection was lost is asked for again, first of all.
+    pub(super) fn hold_again(&mut self, asked: Asked) {
+        self.held.push_front(Held::Request(asked));
+    }
+
+    /// Nothing that waits will be said.
+    pub(super) fn drop_held(&mut self, why: &Failure) {
+        for held in std::mem::take(&mut self.held) {
+            if let Held::Request(asked) = held {
+                asked.fail(why.clone());
+            }
+        }
+    }
+
+    /// When requests have waited long enough.
+    pub(super) fn deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
+        let held = self.held.iter().filter_map(|held| match held {
+            Held::Request(asked) => Some(asked.until),
+            Held::Action(_) => None,
+        });
+        held.chain(self.in_flight.values().map(|asked| asked.until))
+    }
+
+    /// Requests that have waited long enough are given up.
+    pub(super) fn give_up_requests(&mut self, now: Instant) {
+        let late = self.in_flight.iter().filter(|(_, asked)| asked.until <= now).map(|(id, _)| *id).collect::<Vec<_>>();
+        let mut given_up = late.into_iter().filter_map(|id| self.in_flight.remove(&id)).collect::<Vec<_>>();
+        for held in std::mem::take(&mut self.held) {
+            match held {
+                Held::Request(asked) if asked.until <= now => given_up.push(asked),
+                held => self.held.push_back(held),
+            }
+        }
+        for asked in given_up {
+            milestone!("toolcall.client.unanswered", method = asked.method.as_str());
+            let unknown = match &asked.purpose {
+                Purpose::Subscribe { channel, .. } => Some(channel.clone()),
+                _ => None,
+            };
+            asked.fail(Failure::Late);
+            if let Some(channel) = unknown.filter(|channel| self.confirmed(channel).is_none()) {
+                self.look_away(&channel, true); // the answer may come yet
+            }
+        }
+    }
+
+    /// Is active in a session from now on, with all its tools; and again, wherever the session forgets it while it was away.
+    pub fn join(&mut self, session: &str, to: Answer<()>) {
+        self.joined.insert(session.to_owned());
+        self.dispatch(session, self.entry(), Some(to));
+    }
+
+    fn entry(&self) -> StateAction {
+        let active_client = SessionActiveClient {
+            client_id: self.identity.client.clone(),
+            display_name: None,
+            tools: self.identity.tools.clone(),
+            customizations: None,
+        };
+        StateAction::SessionActiveClientSet(SessionActiveClientSetAction { active_client })
+    }
+
+    /// Sessions that forgot this client hear of it again.
+    pub(super) fn join_again(&mut self) {
+        let client = &self.identity.client;
+        let forgot = |name: &&String| match self.view(name) {
+            Some(SnapshotState::Session(state)) => session::active(&state, client).is_none(),
+            _ => false,
+        };
+        for session in self.joined.iter().filter(forgot).cloned().collect::<Vec<_>>() {
+            milestone!("toolcall.client.joins-again", session = session.as_str());
+            self.act(&session, self.entry(), None);
+        }
+    }
+
+    /// Remembers a token, to hand it over again to a host that does not know it.
+    pub fn remember(&mut self, resource: &str, token: &str) {
+        if token.is_empty() {
+            self.tokens.remove(resource);
+        } else {
+            self.tokens.insert(resource.to_owned(), token.to_owned());
+        }
+    }
+}

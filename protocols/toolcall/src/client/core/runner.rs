@@ -1,0 +1,135 @@
+//! The calls that this client runs.
+//!
+//! A call is begun when the host has confirmed that it runs, and that it is this client's; and only while everything that was
+//! missed is known: what was replayed is looked at as a whole, so a call that was begun and failed in the meantime is never
+//! begun here. It is begun once: one that this client let go of, with its chat, and finds running when it returns to the chat, has
+//! failed. When a call is over for the host, nobody works at it any more, and its result is kept to itself.
+
+use reknit_seams::{defect, milestone};
+
+use super::line::Line;
+use super::{Core, Effect};
+use crate::client::failed;
+use crate::state::{call, chat};
+use crate::wire::ahp::actions::ChatToolCallCompleteAction;
+use crate::wire::ahp::state::{ToolCallResult, ToolCallState, ToolInput};
+use crate::wire::{SnapshotState, StateAction};
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    /// The chat.
+    pub chat: String,
+    /// The turn in it.
+    pub turn: String,
+    /// The call in that.
+    pub call: String,
+    /// The tool.
+    pub tool: String,
+    /// What it is called with; JSON, as a rule.
+    pub input: String,
+}
+
+/// How far a call has come here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Running {
+    /// Somebody works at it.
+    Works,
+    /// It has a result, of which the host was told.
+    Told,
+}
+
+/// What tells calls apart: the chat, the turn, the call.
+pub type Key = (String, String, String);
+
+impl Run {
+    /// What tells it apart.
+    pub fn key(&self) -> Key {
+        (self.chat.clone(), self.turn.clone(), self.call.clone())
+    }
+}
+
+impl Core {
+    /// Begins calls that run, and stops those that are over.
+    pub(super) fn look_for_calls(&mut self) {
+        if !matches!(self.line, Line::Connected { .. }) && !defect!(RunsBeforeCaughtUp) {
+            return;
+        }
+        let own = self.own_calls();
+        self.stop_calls(|key| !own.iter().any(|(run, _)| run.key() == *key));
+        for (run, runs) in own {
+            let working = self.running.values().filter(|running| **running == Running::Works).count();
+            if working >= self.limits.running_tools {
+                break; // the next look comes when one of these is done
+            }
+            if runs && self.begun.contains(&run.key()) && !self.running.contains_key(&run.key()) {
+                self.running.insert(run.key(), Running::Works);
+                self.finished(&run.key(), failed("the client had let go of it"));
+            } else if runs && !self.running.contains_key(&run.key()) {
+                milestone!("toolcall.client.runs", call = run.call.as_str(), tool = run.tool.as_str());
+                self.running.insert(run.key(), Running::Works);
+                self.begun.insert(run.key());
+                self.outside(Effect::Run(run));
+            }
+        }
+    }
+
+    /// Nobody works any more at the calls of these keys.
+    pub(super) fn stop_calls(&mut self, which: impl Fn(&Key) -> bool) {
+        let over = self.running.keys().filter(|key| which(key)).cloned().collect::<Vec<_>>();
+        for key in over {
+            if self.running.remove(&key) == Some(Running::Works) && !defect!(WorksOn) {
+                milestone!("toolcall.client.stopped", call = key.2.as_str());
+                self.outside(Effect::Stop(key));
+            }
+        }
+    }
+
+    /// This client's calls that are not over, and whether they run.
+    fn own_calls(&self) -> Vec<(Run, bool)> {
+        let mut own = Vec::new();
+        for (name, replica) in &self.replicas {
+            let Some(SnapshotState::Chat(state)) = replica.confirmed() else { continue };
+            let Some(turn) = &state.active_turn else { continue };
+            for state in chat::calls(state).filter(|state| self.is_own(state) && !call::is_over(state)) {
+                let (tool, input) = match state {
+                    ToolCallState::Running(running) => (running.tool_name.clone(), inline(running.tool_input.as_ref())),
+                    _ => (String::new(), String::new()),
+                };
+                let runs = matches!(state, ToolCallState::Running(_));
+                let call = call::id(state).to_owned();
+                own.push((Run { chat: name.clone(), turn: turn.id.clone(), call, tool, input }, runs));
+            }
+        }
+        own
+    }
+
+    fn is_own(&self, state: &ToolCallState) -> bool {
+        let owner = call::owner(state);
+        owner == Some(&self.identity.client) || defect!(RunsForOthers) && owner.is_some()
+    }
+
+    /// A call has a result. Where it is over for the host, that is nobody's any more.
+    pub fn finished(&mut self, key: &Key, result: ToolCallResult) {
+        let Some(running) = self.running.get_mut(key).filter(|running| **running == Running::Works) else { return };
+        *running = Running::Told;
+        let (chat, turn, call) = key;
+        milestone!("toolcall.client.ran", call = call.as_str());
+        let complete = ChatToolCallCompleteAction {
+            turn_id: turn.clone(),
+            tool_call_id: call.clone(),
+            meta: None,
+            result,
+            requires_result_confirmation: None,
+        };
+        self.act(chat, StateAction::ChatToolCallComplete(complete), None);
+        self.look_for_calls();
+    }
+}
+
+fn inline(input: Option<&ToolInput>) -> String {
+    match input {
+        Some(ToolInput::Inline(input)) => input.clone(),
+        _ => String::new(),
+    }
+}

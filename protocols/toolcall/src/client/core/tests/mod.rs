@@ -1,0 +1,217 @@
+//! The client's core, driven by hand: what a host would say in, what the client says out.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::client::named;
+use crate::wire::ROOT;
+
+mod line;
+mod order;
+mod replica;
+mod runner;
+
+const S: Duration = Duration::from_secs(1);
+
+/// A client, and everything that it wanted from outside.
+struct Window {
+    core: Core,
+    now: Instant,
+    /// The connections that it wanted to have opened.
+    opened: Vec<u64>,
+    /// What it said over the newest one.
+    said: Vec<Value>,
+    /// The calls that it wanted to have run or stopped.
+    calls: Vec<String>,
+}
+
+impl Window {
+    fn new() -> Self {
+        Self::with(ClientLimits::default())
+    }
+
+    fn with(limits: ClientLimits) -> Self {
+        let now = Instant::now();
+        let identity = Identity { client: "window".into(), tools: vec![named("tool")] };
+        let core = Core::new(limits, identity, now);
+        let mut window = Self { core, now, opened: Vec::new(), said: Vec::new(), calls: Vec::new() };
+        window.wait(Duration::ZERO);
+        window
+    }
+
+    /// Lets time pass, and the client do what is due in it.
+    fn wait(&mut self, how_long: Duration) {
+        let until = self.now + how_long;
+        let mut rounds = 0;
+        while let Some(due) = self.core.due().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            self.core.wake(self.now, 0);
+            self.carry_out();
+            rounds += 1;
+            assert!(rounds < 1000, "what was due is done");
+        }
+        self.now = until;
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(effect) = self.core.effect() {
+            match effect {
+                Effect::Open(generation) => {
+                    self.opened.push(generation);
+                    self.said.clear();
+                }
+                Effect::Send(_, message) => self.said.push(serde_json::from_str(&message.to_versioned_text()).unwrap()),
+                Effect::Close(_) => {}
+                Effect::Run(run) => self.calls.push(format!("run {} {}", run.call, run.input)),
+                Effect::Stop((_, _, call)) => self.calls.push(format!("stop {call}")),
+                Effect::Asked { method, .. } => self.calls.push(format!("asked {method}")),
+            }
+        }
+    }
+
+    fn generation(&self) -> u64 {
+        *self.opened.last().unwrap()
+    }
+
+    fn open(&mut self) {
+        self.core.opened(self.generation(), 1, self.now);
+        self.carry_out();
+    }
+
+    fn lose(&mut self) {
+        self.core.lost(self.generation(), self.now, 0);
+        self.carry_out();
+    }
+
+    fn hear(&mut self, message: &Value) {
+        self.core.hear(self.generation(), message.to_string().as_bytes(), self.now, 0);
+        self.carry_out();
+    }
+
+    /// The newest request of a method that was not looked at; its id.
+    fn asked(&self, method: &str) -> i64 {
+        let asked = self.said.iter().rev().find(|said| said["method"] == method && said["id"].is_i64());
+        asked.unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.methods()))["id"].as_i64().unwrap()
+    }
+
+    /// What was said over this connection, by method.
+    fn methods(&self) -> Vec<&str> {
+        self.said.iter().map(|said| said["method"].as_str().unwrap_or("answer")).collect()
+    }
+
+    fn answer(&mut self, method: &str, result: Value) {
+        let id = self.asked(method);
+        self.hear(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+    }
+
+    fn refuse(&mut self, method: &str, code: i64) {
+        let id = self.asked(method);
+        self.hear(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } }));
+    }
+
+    fn welcome(&mut self, seq: u64, snapshots: Value) {
+        let meta = json!({ "reknit.epoch": "epoch-1" });
+        let result = json!({ "protocolVersion": "1.0.0", "serverSeq": seq, "snapshots": snapshots, "_meta": meta });
+        self.answer("initialize", result);
+    }
+
+    /// A client that is connected, and knows a session and a chat as of action 10.
+    fn connected() -> Self {
+        Self::new().connecting()
+    }
+
+    fn connecting(mut self) -> Self {
+        self.open();
+        self.welcome(10, json!([]));
+        for (channel, snapshot) in [("s", session(10, "title")), ("c", chat(10, Value::Null))] {
+            let _answered = self.subscribe(channel);
+            self.answer("subscribe", json!({ "snapshot": snapshot }));
+        }
+        assert_eq!(self.core.state(), State::Connected);
+        self
+    }
+
+    fn subscribe(&mut self, channel: &str) -> oneshot::Receiver<Result<(), Failure>> {
+        let (to, answered) = oneshot::channel();
+        self.core.subscribe(channel, to, self.now);
+        self.carry_out();
+        answered
+    }
+
+    fn request(&mut self, method: &str) -> oneshot::Receiver<Result<Box<RawValue>, Failure>> {
+        let (to, answered) = oneshot::channel();
+        self.core.request(method, serde_json::value::to_raw_value(&json!({})).unwrap(), to, self.now);
+        self.carry_out();
+        answered
+    }
+
+    fn dispatch(&mut self, channel: &str, action: Value) -> oneshot::Receiver<Result<(), Failure>> {
+        let (to, answered) = oneshot::channel();
+        self.core.dispatch(channel, serde_json::from_value(action).unwrap(), Some(to));
+        self.carry_out();
+        answered
+    }
+
+    fn happens(&mut self, seq: u64, channel: &str, action: &Value) {
+        self.hear(&action_message(&json!({ "channel": channel, "action": action, "serverSeq": seq })));
+    }
+
+    fn title(&self) -> (String, String) {
+        let of = |state: Option<SnapshotState>| match state {
+            Some(SnapshotState::Session(session)) => session.title,
+            _ => "none".to_owned(),
+        };
+        (of(self.core.confirmed("s").cloned()), of(self.core.view("s")))
+    }
+
+    /// The connection is lost, and the next one is open; the host is asked to take the client back.
+    fn comes_back(&mut self) {
+        self.lose();
+        self.wait(40 * S);
+        self.open();
+    }
+}
+
+fn action_message(envelope: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "action", "params": envelope })
+}
+
+fn title(title: &str) -> Value {
+    json!({ "type": "session/titleChanged", "title": title })
+}
+
+fn session(seq: u64, title: &str) -> Value {
+    let state = json!({
+        "provider": "p", "title": title, "status": 1, "lifecycle": "ready", "activeClients": [], "chats": [],
+    });
+    json!({ "resource": "s", "fromSeq": seq, "state": state })
+}
+
+fn chat(seq: u64, active: Value) -> Value {
+    let mut state = json!({ "resource": "c", "title": "c", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": [] });
+    if !active.is_null() {
+        state["activeTurn"] = active;
+    }
+    json!({ "resource": "c", "fromSeq": seq, "state": state })
+}
+
+/// A turn with a call of this client's.
+fn turn_with(call: &Value) -> Value {
+    let message = json!({ "text": "do it", "origin": { "kind": "user" } });
+    let parts = json!([{ "kind": "toolCall", "toolCall": call }]);
+    json!({ "id": "t1", "startedAt": "2026-01-01T00:00:00.000Z", "message": message, "responseParts": parts })
+}
+
+fn running(call: &str, owner: &str) -> Value {
+    json!({
+        "status": "running", "toolCallId": call, "toolName": "tool", "displayName": "tool", "invocationMessage": "it runs",
+        "toolInput": "{}", "confirmed": "not-needed", "contributor": { "kind": "client", "clientId": owner },
+    })
+}
+
+fn over(call: &str) -> Value {
+    let result = json!({ "success": false, "pastTenseMessage": "its client is gone" });
+    json!({ "type": "chat/toolCallComplete", "turnId": "t1", "toolCallId": call, "result": result })
+}

@@ -1,0 +1,136 @@
+//! The calls that a client runs.
+
+use super::*;
+use crate::client::done;
+
+fn key(call: &str) -> runner::Key {
+    ("c".to_owned(), "t1".to_owned(), call.to_owned())
+}
+
+/// A client that was connected, and comes back to a chat with a turn under way.
+fn back_to(call: &Value) -> Window {
+    let mut window = Window::connected();
+    window.comes_back();
+    let snapshots = json!([session(20, "title"), chat(20, turn_with(call))]);
+    window.answer("reconnect", json!({ "type": "snapshot", "snapshots": snapshots }));
+    window
+}
+
+#[test]
+fn a_call_that_runs_is_begun_once() {
+    let mut window = back_to(&running("call", "window"));
+    assert_eq!(window.calls, ["run call {}"]);
+    window.happens(21, "s", &title("x"));
+    window.comes_back();
+    window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
+    assert_eq!(window.calls, ["run call {}"]);
+}
+
+#[test]
+fn a_call_of_another_client_is_not() {
+    assert!(back_to(&running("call", "other")).calls.is_empty());
+}
+
+#[test]
+fn nothing_is_begun_before_everything_that_was_missed_is_known() {
+    let mut window = Window::connected();
+    window.comes_back();
+    let started = json!({
+        "type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-01-01T00:00:00.000Z",
+        "message": { "text": "x", "origin": { "kind": "user" } },
+    });
+    let begun = json!({
+        "type": "chat/toolCallStart", "turnId": "t1", "toolCallId": "call", "toolName": "tool", "displayName": "tool",
+        "contributor": { "kind": "client", "clientId": "window" },
+    });
+    let ready = json!({
+        "type": "chat/toolCallReady", "turnId": "t1", "toolCallId": "call", "invocationMessage": "x", "confirmed": "not-needed",
+    });
+    let missed = [started, begun, ready, over("call")];
+    let actions = missed.iter().zip(11..).map(|(action, seq)| json!({ "channel": "c", "action": action, "serverSeq": seq }));
+    let actions = actions.collect::<Vec<_>>();
+    window.answer("reconnect", json!({ "type": "replay", "actions": actions, "missing": [] }));
+    assert!(window.calls.is_empty(), "it ran, and was failed, while nobody was here: {:?}", window.calls);
+}
+
+#[test]
+fn a_result_is_told_once_and_its_call_not_begun_again() {
+    let mut window = back_to(&running("call", "window"));
+    window.core.finished(&key("call"), done("x"));
+    window.core.finished(&key("call"), done("y"));
+    window.carry_out();
+    let told = window.methods().iter().filter(|method| **method == "dispatchAction").count();
+    assert_eq!((told, window.calls.len()), (1, 1));
+}
+
+#[test]
+fn a_result_that_is_there_while_nobody_listens_is_told_later() {
+    let mut window = back_to(&running("call", "window"));
+    window.lose();
+    window.core.finished(&key("call"), done("x"));
+    window.wait(40 * S);
+    window.open();
+    window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
+    assert_eq!(window.said.last().unwrap()["params"]["action"]["type"], "chat/toolCallComplete");
+}
+
+#[test]
+fn a_call_that_is_over_is_stopped_and_its_result_is_nobodys() {
+    let mut window = back_to(&running("call", "window"));
+    window.happens(21, "c", &over("call"));
+    assert_eq!(window.calls, ["run call {}", "stop call"]);
+    window.core.finished(&key("call"), done("x"));
+    window.carry_out();
+    assert!(!window.methods().contains(&"dispatchAction"));
+}
+
+#[test]
+fn a_call_that_wants_another_confirmation_is_not_begun_a_second_time() {
+    let mut window = back_to(&running("call", "window"));
+    let ready = json!({ "type": "chat/toolCallReady", "turnId": "t1", "toolCallId": "call", "invocationMessage": "sure?" });
+    window.happens(21, "c", &ready);
+    let confirmed = json!({ "type": "chat/toolCallConfirmed", "turnId": "t1", "toolCallId": "call", "approved": true });
+    window.happens(22, "c", &confirmed);
+    assert_eq!(window.calls, ["run call {}"]);
+}
+
+#[test]
+fn so_many_run_at_once_and_the_others_when_one_is_done() {
+    let mut window = Window::with(ClientLimits { running_tools: 1, ..ClientLimits::default() }).connecting();
+    window.comes_back();
+    let mut turn = turn_with(&running("a", "window"));
+    turn["responseParts"].as_array_mut().unwrap().push(json!({ "kind": "toolCall", "toolCall": running("b", "window") }));
+    let snapshots = json!([session(20, "title"), chat(20, turn)]);
+    window.answer("reconnect", json!({ "type": "snapshot", "snapshots": snapshots }));
+    assert_eq!(window.calls, ["run a {}"]);
+    window.core.finished(&key("a"), done("x"));
+    window.carry_out();
+    assert_eq!(window.calls, ["run a {}", "run b {}"]);
+}
+
+#[test]
+fn whoever_lets_go_of_the_chat_stops() {
+    let mut window = back_to(&running("call", "window"));
+    window.core.unsubscribe("c");
+    window.happens(21, "s", &title("x"));
+    assert_eq!(window.calls, ["run call {}", "stop call"]);
+}
+
+#[test]
+fn a_call_that_was_let_go_of_has_failed_for_whoever_comes_back_to_it() {
+    let mut window = back_to(&running("call", "window"));
+    window.core.unsubscribe("c");
+    let _answered = window.subscribe("c");
+    window.answer("subscribe", json!({ "snapshot": chat(22, turn_with(&running("call", "window"))) }));
+    assert_eq!(window.calls, ["run call {}", "stop call"], "not again");
+    let said = &window.said.last().unwrap()["params"]["action"];
+    assert_eq!((&said["type"], &said["result"]["success"]), (&json!("chat/toolCallComplete"), &json!(false)));
+}
+
+#[test]
+fn the_end_of_the_client_stops_everything() {
+    let mut window = back_to(&running("call", "window"));
+    window.core.close(&Failure::Closed);
+    window.carry_out();
+    assert_eq!(window.calls, ["run call {}", "stop call"]);
+}

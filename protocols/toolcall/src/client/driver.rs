@@ -1,0 +1,264 @@
+//! The task around the core: it moves frames and times in, and carries out what the core wants. It decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use reknit_jsonrpc::{Heard, Link, Lost};
+use reknit_seams::Env;
+use reknit_seams::net::{BoxFuture, Endpoint};
+use reknit_seams::{defect, point};
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Failure;
+use super::core::{Core, Effect, Key};
+use super::tool::{Answers, Toolbox, failed};
+use crate::limits::ClientLimits;
+use crate::wire::RequestId;
+use crate::wire::ahp::state::ToolCallResult;
+
+/// How long a farewell may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What the driver shares with the handles.
+pub(super) struct Shared {
+    core: Mutex<Core>,
+    pub(super) limits: ClientLimits,
+}
+
+impl Shared {
+    pub(super) fn new(core: Core, limits: ClientLimits) -> Self {
+        Self { core: Mutex::new(core), limits }
+    }
+
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().expect("nothing panics under the lock")
+    }
+}
+
+/// The connection that is being opened, or that is open.
+enum Wire {
+    None,
+    Opening(u64, BoxFuture<'static, Option<Box<Link>>>),
+    Open(u64, Box<Link>),
+}
+
+/// What came of the connection.
+enum News {
+    Opened(u64, Option<Box<Link>>),
+    Heard(u64, Result<Heard, Lost>),
+}
+
+/// A moment at which others may run before the core hears.
+enum Moment {
+    /// This connection was opened; the network's number of it.
+    Opened(u64, u64),
+    /// This connection is over.
+    Closed(u64),
+    /// None.
+    Other,
+}
+
+impl News {
+    fn moment(&self) -> Moment {
+        match self {
+            Self::Opened(generation, Some(link)) => Moment::Opened(*generation, link.id()),
+            Self::Heard(generation, Err(_)) => Moment::Closed(*generation),
+            _ => Moment::Other,
+        }
+    }
+}
+
+/// Between what happened to the connection and what the core makes of it.
+async fn pass(moment: Moment) {
+    match moment {
+        Moment::Opened(generation, conn) => {
+            point!("toolcall.client.opened", generation = generation, conn = conn).await;
+        }
+        Moment::Closed(generation) => {
+            point!("toolcall.client.close.unreported", generation = generation).await;
+        }
+        Moment::Other => {}
+    }
+}
+
+/// What a task was for.
+enum Done {
+    Ran(Key, Box<ToolCallResult>),
+    Replied(u64, RequestId, Result<Box<RawValue>, (i64, String)>),
+}
+
+pub(super) struct Driver {
+    pub(super) env: Env,
+    pub(super) host: Endpoint,
+    pub(super) shared: Arc<Shared>,
+    pub(super) tools: Toolbox,
+    pub(super) answers: Arc<dyn Answers>,
+    pub(super) farewell: oneshot::Receiver<oneshot::Sender<()>>,
+}
+
+impl Driver {
+    /// Drives the client until it is dropped, or the user says farewell.
+    pub(super) async fn run(self) {
+        let Self { env, host, shared, tools, answers, mut farewell } = self;
+        let changed = shared.core().changed();
+        let (wire, tasks, running) = (Wire::None, JoinSet::new(), BTreeMap::new());
+        let mut work = Work { env, host, shared, tools, answers, wire, tasks, running };
+        let said = loop {
+            work.carry_out();
+            tokio::select! {
+                biased;
+                said = &mut farewell => break said,
+                () = work.step(&changed) => {}
+            }
+        };
+        work.shared.core().close(&Failure::Closed);
+        if let Wire::Open(_, link) = work.wire {
+            link.finish(FAREWELL).await;
+        }
+        if let Ok(said) = said {
+            // Who waited for the farewell may have gone.
+            let _ = said.send(());
+        }
+    }
+}
+
+/// Everything that the driver holds.
+struct Work {
+    env: Env,
+    host: Endpoint,
+    shared: Arc<Shared>,
+    tools: Toolbox,
+    answers: Arc<dyn Answers>,
+    wire: Wire,
+    tasks: JoinSet<Done>,
+    running: BTreeMap<Key, AbortHandle>,
+}
+
+impl Work {
+    /// Waits for one thing to happen, and has the core decide what that means. Dropping the future loses nothing.
+    async fn step(&mut self, changed: &Notify) {
+        let due = self.shared.core().due();
+        tokio::select! {
+            biased;
+            news = self.wire.next() => self.hear(news).await,
+            Some(done) = self.tasks.join_next() => self.done(done),
+            () = changed.notified() => {}
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                let random = self.random();
+                self.shared.core().wake(Instant::now(), random);
+            }
+        }
+    }
+
+    fn random(&self) -> u64 {
+        self.env.entropy.below(u64::MAX)
+    }
+
+    async fn hear(&mut self, news: News) {
+        pass(news.moment()).await;
+        let (now, random) = (Instant::now(), self.random());
+        match news {
+            News::Opened(generation, Some(link)) => {
+                self.shared.core().opened(generation, link.id(), now);
+                self.wire = Wire::Open(generation, link);
+            }
+            News::Opened(generation, None) => {
+                self.wire = Wire::None;
+                self.shared.core().lost(generation, now, random);
+            }
+            News::Heard(_, Ok(Heard::Room)) => {}
+            News::Heard(generation, Ok(Heard::Frame(frame))) => self.shared.core().hear(generation, &frame, now, random),
+            News::Heard(generation, Err(lost)) => {
+                tracing::debug!(%lost, generation, "connection over");
+                self.wire = Wire::None;
+                self.shared.core().lost(generation, now, random);
+            }
+        }
+    }
+
+    /// A task is over. A tool that panicked has failed; one that was stopped is nobody's.
+    fn done(&mut self, done: Result<Done, JoinError>) {
+        match done {
+            Ok(Done::Ran(key, result)) => {
+                self.running.remove(&key);
+                self.shared.core().finished(&key, *result);
+            }
+            Ok(Done::Replied(generation, id, reply)) => self.shared.core().reply(generation, id, reply),
+            Err(error) => {
+                let of = self.running.iter().find(|(_, handle)| handle.id() == error.id()).map(|(key, _)| key.clone());
+                if let Some(key) = of.filter(|_| !defect!(PanicsUnreported)) {
+                    self.running.remove(&key);
+                    self.shared.core().finished(&key, failed("the tool broke down"));
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self) {
+        loop {
+            let effect = self.shared.core().effect();
+            match effect {
+                None => return,
+                Some(Effect::Open(generation)) => self.wire = Wire::Opening(generation, self.open()),
+                Some(Effect::Send(generation, message)) => {
+                    if let Wire::Open(current, link) = &mut self.wire
+                        && *current == generation
+                    {
+                        link.send_text(message.to_versioned_text());
+                    }
+                }
+                Some(Effect::Close(generation)) => {
+                    if self.wire.generation() == Some(generation) {
+                        self.wire = Wire::None;
+                    }
+                }
+                Some(Effect::Run(run)) => {
+                    let (key, running) = (run.key(), self.tools.clone());
+                    let ran = key.clone();
+                    // Made in its own task: a tool may panic where it makes its future, too.
+                    let task = async move { Done::Ran(ran, Box::new(running.run(run).await)) };
+                    self.running.insert(key, self.tasks.spawn(task));
+                }
+                Some(Effect::Stop(key)) => self.running.remove(&key).iter().for_each(AbortHandle::abort),
+                Some(Effect::Asked { generation, id, method, params }) => {
+                    let answers = self.answers.clone();
+                    self.tasks.spawn(async move { Done::Replied(generation, id, answers.answer(method, params).await) });
+                }
+            }
+        }
+    }
+
+    /// Opens a connection, no longer than an attempt may take.
+    fn open(&self) -> BoxFuture<'static, Option<Box<Link>>> {
+        let (env, host, limits) = (self.env.clone(), self.host.clone(), self.shared.limits);
+        Box::pin(async move {
+            let opening = async {
+                let stream = env.net.connect(&host).await.ok()?;
+                Link::connect(stream, &host.to_string(), limits.wire).await.ok().map(Box::new)
+            };
+            timeout(limits.connect_timeout, opening).await.ok().flatten()
+        })
+    }
+}
+
+impl Wire {
+    fn generation(&self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Opening(generation, _) | Self::Open(generation, _) => Some(*generation),
+        }
+    }
+
+    /// Waits for news of the connection; for ever where there is none.
+    async fn next(&mut self) -> News {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Opening(generation, opening) => News::Opened(*generation, opening.await),
+            Self::Open(generation, link) => News::Heard(*generation, link.next().await),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! One connection of the host, in one task: frames in, and what the core has to say out.
+//!
+//! What a client is owed that does not read is bounded: a cursor, and so many answers and bytes of them; with more, the core gives
+//! the connection up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reknit_jsonrpc::{Entered, Heard, Link, Lost, WireLimits, enter};
+use reknit_resume::Counted;
+use reknit_resume::EVER;
+use reknit_seams::net::{ConnId, Stream};
+use reknit_seams::{defect, milestone, point};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::Over;
+use super::shared::Shared;
+
+/// How long the last words to a client may take to be heard.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Why a connection is over.
+enum End {
+    Lost(Lost),
+    Over(Over),
+}
+
+impl From<Lost> for End {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+/// Serves one connection until it is over.
+pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, _counted: Counted) {
+    let conn = stream.id();
+    let deadline = Instant::now() + shared.limits.handshake_deadline;
+    match timeout_at(deadline, enter(stream, wire(&shared), refused_origin)).await {
+        Ok(Entered::Link(link)) => converse(shared, *link, conn).await,
+        Ok(Entered::Over { answered }) if answered > 0 => {}
+        _ => milestone!("toolcall.host.no-websocket", conn = conn.0),
+    }
+}
+
+fn wire(shared: &Shared) -> WireLimits {
+    let wire = shared.limits.wire;
+    if defect!(NoInboundDeadline) {
+        return WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..wire };
+    }
+    wire
+}
+
+fn refused_origin(conn: ConnId) {
+    milestone!("toolcall.host.refused-origin", conn = conn.0);
+}
+
+/// The core forgets the connection when this is dropped, however its task ends.
+struct Opened {
+    shared: Arc<Shared>,
+    conn: ConnId,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.shared.core().close(self.conn, Instant::now());
+    }
+}
+
+async fn converse(shared: Arc<Shared>, mut link: Link, conn: ConnId) {
+    let wake = Arc::new(Notify::new());
+    shared.core().open(conn, wake.clone(), Instant::now());
+    let opened = Opened { shared: shared.clone(), conn };
+    let end = loop {
+        if let Err(end) = step(&shared, &mut link, conn, &wake).await {
+            break end;
+        }
+    };
+    match end {
+        End::Lost(lost) => {
+            milestone!("toolcall.host.lost", conn = conn.0, why = %lost);
+            drop(link);
+            point!("toolcall.host.close.unreported", conn = conn.0).await;
+            drop(opened);
+        }
+        End::Over(over) => {
+            milestone!("toolcall.host.cut", conn = conn.0, why = %over);
+            drop(opened);
+            link.finish(LAST_WORDS).await;
+        }
+    }
+}
+
+/// Says what there is to say, as far as there is room, and waits for something to happen.
+async fn step(shared: &Shared, link: &mut Link, conn: ConnId, wake: &Notify) -> Result<(), End> {
+    while link.has_room() {
+        let Some(message) = shared.core().pull(conn) else { break };
+        link.send_text(message.to_versioned_text());
+    }
+    let over = shared.core().over(conn);
+    if let Some(over) = over {
+        return Err(End::Over(over));
+    }
+    tokio::select! {
+        biased;
+        heard = link.next() => if let Heard::Frame(frame) = heard? {
+            point!("toolcall.host.heard", conn = conn.0).await;
+            shared.core().hear(conn, &frame, Instant::now());
+        },
+        () = wake.notified() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! What clients dispatch: who may, what becomes of it, and what a repetition is told.
+//!
+//! A client numbers its actions. One that took effect is told to everybody who subscribes, its origin included; one that did not
+//! is told to its client alone, with the reason, so that what the client had assumed is taken back. Either way it took effect, or
+//! not, once: a client that never heard says it again, and is told what became of it the first time. The same number with another
+//! action is no repetition: there are clients that count from one again over each connection. Nor is what a client says after it
+//! started over what it said before; but over another connection of its, it may go on as before.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use reknit_seams::net::ConnId;
+use reknit_seams::{defect, milestone};
+use tokio::time::Instant;
+
+use super::clients::{Done, Gone, Outcome};
+use super::{CallId, Core, Effect, FULL, Turn};
+use crate::state::{call, chat, session};
+use crate::wire::ahp::actions::ChatTurnStartedAction;
+use crate::wire::ahp::state::MessageKind;
+use crate::wire::{ActionEnvelope, ActionOrigin, DispatchActionParams, Message, SnapshotState, StateAction, is_name, method};
+
+/// What a client may not do.
+const NOT_FOR_CLIENTS: &str = "only the host does that";
+
+/// Tells actions apart.
+fn digest(params: &DispatchActionParams) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(params).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Core {
+    /// A client wants something to happen.
+    pub(super) fn dispatched(&mut self, conn: ConnId, client: &str, params: DispatchActionParams, now: Instant) {
+        let origin = ActionOrigin { client_id: client.to_owned(), client_seq: params.client_seq };
+        let said = digest(&params);
+        let known = self.clients.get(client).and_then(|client| client.outcomes.get(&params.client_seq)).cloned();
+        let counts_after = self.transports.get(&conn).map_or(0, |transport| transport.counts_after);
+        let repeated = known.filter(|known| known.digest == said && known.after >= counts_after);
+        if let Some(Outcome { done, .. }) = repeated.filter(|_| !defect!(RepetitionTakesEffect)) {
+            milestone!("toolcall.host.repeated", client, seq = params.client_seq);
+            return self.tell_again(conn, params, origin, done);
+        }
+        let (seq, copy) = (params.client_seq, params.clone());
+        let done = match self.let_happen(conn, client, params, origin.clone(), now) {
+            Ok(number) => Done::Applied(number),
+            Err(why) => {
+                milestone!("toolcall.host.rejected", client, seq, why = why.as_str());
+                if !defect!(LateCompletionEchoed) || !matches!(copy.action, StateAction::ChatToolCallComplete(_)) {
+                    self.tell_rejected(conn, copy, origin, &why);
+                } else {
+                    self.tell(conn, copy, origin, self.seq, None);
+                }
+                Done::Rejected(why)
+            }
+        };
+        if let Some(client) = self.clients.get_mut(client) {
+            client.outcomes.forget(&seq);
+            client.outcomes.keep(seq, Outcome { digest: said, after: client.heard_of, done });
+            client.heard_of += 1;
+        }
+    }
+
+    /// An action was dispatched before: its client is told what became of it, unless it is about to be told anyway.
+    fn tell_again(&mut self, conn: ConnId, params: DispatchActionParams, origin: ActionOrigin, done: Done) {
+        match done {
+            Done::Rejected(why) => self.tell_rejected(conn, params, origin, &why),
+            Done::Applied(number) => {
+                let told = self.transports.get(&conn).is_none_or(|transport| transport.cursor >= number);
+                if told {
+                    self.tell(conn, params, origin, number, None);
+                }
+            }
+        }
+    }
+
+    fn tell_rejected(&mut self, conn: ConnId, params: DispatchActionParams, origin: ActionOrigin, why: &str) {
+        self.tell(conn, params, origin, self.seq, Some(why.to_owned()));
+    }
+
+    /// Tells one connection of an action of its client's.
+    fn tell(&mut self, conn: ConnId, params: DispatchActionParams, origin: ActionOrigin, seq: u64, why: Option<String>) {
+        let envelope = ActionEnvelope {
+            channel: params.channel,
+            action: params.action,
+            server_seq: seq,
+            origin: Some(origin),
+            rejection_reason: why,
+        };
+        self.say(conn, Message::notification(method::ACTION, &envelope));
+    }
+
+    fn let_happen(
+        &mut self,
+        conn: ConnId,
+        client: &str,
+        params: DispatchActionParams,
+        origin: ActionOrigin,
+        now: Instant,
+    ) -> Result<u64, String> {
+        let DispatchActionParams { channel, action, .. } = params;
+        self.may(conn, client, &channel, &action)?;
+        let started = match &action {
+            StateAction::ChatTurnStarted(started) => Some(started.clone()),
+            _ => None,
+        };
+        let leaves = matches!(action, StateAction::SessionActiveClientRemoved(_));
+        let result_of = match &action {
+            StateAction::ChatToolCallComplete(complete) => Some((complete.turn_id.clone(), complete.tool_call_id.clone())),
+            _ => None,
+        };
+        let number = match self.apply(&channel, action, Some(origin), now) {
+            Err(FULL) => {
+                // A call whose result cannot be kept does not wait for another.
+                if let Some((turn, id)) = result_of {
+                    self.fail(&CallId { chat: channel, turn, id }, "the result is too long", now);
+                }
+                return Err(FULL.to_owned());
+            }
+            applied => applied?,
+        };
+        if leaves {
+            for chat in self.chats_of(&channel) {
+                self.fail_calls(client, &chat, Gone::Released, now);
+            }
+        }
+        if let Some(started) = started {
+            self.turn_began(&channel, client, started, now);
+        }
+        Ok(number)
+    }
+
+    fn turn_began(&mut self, chat: &str, client: &str, started: ChatTurnStartedAction, now: Instant) {
+        milestone!("toolcall.host.turn-started", chat, turn = started.turn_id.as_str());
+        let client = Some(client.to_owned());
+        self.turns.insert(chat.to_owned(), Turn { id: started.turn_id.clone(), began: now, client: client.clone() });
+        let (chat, turn) = (chat.to_owned(), started.turn_id);
+        self.ask_outside(Effect::Begin { chat, turn, text: started.message.text, client });
+    }
+
+    /// Whether a client may do that.
+    fn may(&self, conn: ConnId, client: &str, channel: &str, action: &StateAction) -> Result<(), &'static str> {
+        if defect!(ForgedActionTaken) {
+            return Ok(());
+        }
+        match action {
+            StateAction::ChatTurnStarted(started) => self.may_start(client, started),
+            StateAction::ChatTurnCancelled(_) | StateAction::SessionTitleChanged(_) => Ok(()),
+            StateAction::ChatToolCallConfirmed(_) | StateAction::ChatToolCallResultConfirmed(_) => Ok(()),
+            StateAction::ChatToolCallComplete(_) | StateAction::ChatToolCallContentChanged(_) => {
+                self.owns(client, channel, action)
+            }
+            StateAction::SessionActiveClientSet(set) if set.active_client.client_id != client => {
+                Err("a client makes only itself active")
+            }
+            StateAction::SessionActiveClientSet(set) if !self.is_small(&set.active_client) => Err("too many tools"),
+            StateAction::SessionActiveClientSet(_) => self.may_be_active(conn, client, channel),
+            StateAction::SessionActiveClientRemoved(removed) if removed.client_id != client => Err(NOT_FOR_CLIENTS),
+            StateAction::SessionActiveClientRemoved(_) => Ok(()),
+            StateAction::Unknown(_) => Err("not supported here"),
+            _ => Err(NOT_FOR_CLIENTS),
+        }
+    }
+
+    fn may_start(&self, client: &str, started: &ChatTurnStartedAction) -> Result<(), &'static str> {
+        if started.message.origin.kind != MessageKind::User {
+            return Err("a client speaks for its user alone");
+        }
+        if !is_name(&started.turn_id) || humantime::parse_rfc3339(&started.started_at).is_err() {
+            return Err("no name for a turn, or no time");
+        }
+        let given = self.clients.get(client).map(|client| &client.authenticated);
+        let all = self.identity.tokens.keys().all(|resource| given.is_some_and(|given| given.contains(resource)));
+        if all { Ok(()) } else { Err("a token is wanted") }
+    }
+
+    /// Only who owns a call says what came of it.
+    fn owns(&self, client: &str, channel: &str, action: &StateAction) -> Result<(), &'static str> {
+        let Some(SnapshotState::Chat(state)) = self.state(channel) else { return Err("no such chat") };
+        let addressed = call::addressed(action).and_then(|(turn, id)| chat::find_call(state, turn, id));
+        match addressed.and_then(call::owner) {
+            Some(owner) if owner == client => Ok(()),
+            Some(_) => Err("that call is another client's"),
+            None => Err("that is no call of a client's"),
+        }
+    }
+
+    /// Who is active in a session holds it: whoever lets go of it is released.
+    fn may_be_active(&self, conn: ConnId, client: &str, channel: &str) -> Result<(), &'static str> {
+        let Some(SnapshotState::Session(state)) = self.state(channel) else { return Err("no such session") };
+        if !self.transports.get(&conn).is_some_and(|transport| transport.holds(channel)) {
+            return Err("a client is active where it subscribes");
+        }
+        let full = state.active_clients.len() >= self.limits.active_clients && session::active(state, client).is_none();
+        if full { Err("there are too many active clients") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,329 @@
+//! What there is to subscribe to: the root, sessions, chats.
+//!
+//! A chat whose state nobody holds, and in which nothing is under way, leaves memory: it is saved, and restored when somebody
+//! subscribes again. Who holds what is not counted by hand: a channel is held by each client that has it among the subscriptions
+//! of any of its connections, be the subscription active or still waiting for a restore. So nothing is released twice, and a
+//! connection that closes takes nothing from another that waits.
+
+use std::collections::BTreeSet;
+
+use reknit_seams::net::ConnId;
+use reknit_seams::{defect, milestone};
+use tokio::time::Instant;
+
+use super::outbound::Subscription;
+use super::{Core, Effect, Identity};
+use crate::state::{chat, session};
+use crate::wire::ahp::actions::{PartialChatSummary, SessionChatUpdatedAction};
+use crate::wire::ahp::state::{AgentInfo, ProtectedResourceMetadata, RootState};
+use crate::wire::{Snapshot, SnapshotState, StateAction, weight};
+
+/// A channel as it is kept outside of memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Of a chat: its session.
+    pub session: Option<String>,
+    /// What it is like, with nothing under way, and nobody active.
+    pub state: SnapshotState,
+}
+
+/// Something to subscribe to.
+pub(super) struct Channel {
+    /// Of a chat: its session.
+    pub(super) session: Option<String>,
+    /// `None` while it is not in memory.
+    pub(super) state: Option<SnapshotState>,
+    /// The restore that is under way.
+    pub(super) restoring: Option<Restoring>,
+    /// How many bytes its state has, at most and about.
+    pub(super) weight: usize,
+    /// The action with which it was made, in this life of the host. Who has not seen that much knew another one of its name.
+    pub(super) made: u64,
+}
+
+/// A restore that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Restoring {
+    /// What tells it from others of the same channel, which came to nothing.
+    number: u64,
+    /// How long it may take.
+    pub(super) until: Instant,
+}
+
+impl Channel {
+    pub(super) fn root(identity: &Identity) -> Self {
+        let resources = identity.tokens.keys().map(|resource| resource_named(resource)).collect::<Vec<_>>();
+        let agent = AgentInfo {
+            provider: identity.provider.clone(),
+            display_name: identity.provider.clone(),
+            description: String::new(),
+            models: Vec::new(),
+            protected_resources: (!resources.is_empty()).then_some(resources),
+            customizations: None,
+            capabilities: None,
+        };
+        let state = RootState { agents: vec![agent], active_sessions: Some(0), terminals: None, config: None, meta: None };
+        Self::of(SnapshotState::Root(Box::new(state)), None)
+    }
+
+    pub(super) fn of(state: SnapshotState, session: Option<String>) -> Self {
+        let weight = weight(&state);
+        Self { session, state: Some(state), restoring: None, weight, made: 0 }
+    }
+
+    /// Whether there is room for so much more. What was said is counted as if it had added to the state; where that is too much, the
+    /// state is weighed.
+    pub(super) fn has_room(&mut self, more: usize, most: usize) -> bool {
+        if self.weight + more > most {
+            self.weight = self.state.as_ref().map_or(0, weight);
+        }
+        self.weight + more <= most
+    }
+
+    /// Whether it is the one that somebody knew who has seen that much, and not one that was made anew under its name.
+    pub(super) fn is_known(&self, seen: Option<u64>) -> bool {
+        seen.is_none_or(|seen| self.made <= seen) || defect!(NewTakenForOld)
+    }
+
+    /// One that is not in memory.
+    fn absent(session: Option<String>) -> Self {
+        Self { session, state: None, restoring: None, weight: 0, made: 0 }
+    }
+}
+
+fn resource_named(resource: &str) -> ProtectedResourceMetadata {
+    let named = serde_json::json!({ "resource": resource });
+    serde_json::from_value(named).expect("a resource needs no more than its name")
+}
+
+impl Core {
+    /// The chats of a session.
+    pub(super) fn chats_of(&self, session: &str) -> Vec<String> {
+        let chats = self.channels.iter().filter(|(_, channel)| channel.session.as_deref() == Some(session));
+        chats.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// How many sessions there are.
+    pub(super) fn sessions(&self) -> usize {
+        self.channels.values().filter(|channel| matches!(channel.state, Some(SnapshotState::Session(_)))).count()
+    }
+
+    /// A channel as it is now.
+    pub(super) fn snapshot(&self, channel: &str) -> Option<Snapshot> {
+        let state = self.state(channel)?.clone();
+        Some(Snapshot { resource: channel.to_owned(), state, from_seq: i64::try_from(self.seq).unwrap_or(i64::MAX) })
+    }
+
+    /// Makes sure that a channel is in memory, or will be: returns whether it is.
+    pub(super) fn load(&mut self, channel: &str, now: Instant) -> bool {
+        let number = self.serial + 1;
+        let until = now + self.limits.restore_deadline;
+        let known = self.channels.entry(channel.to_owned());
+        let known = known.or_insert_with(|| Channel::absent(None));
+        if known.state.is_some() {
+            return true;
+        }
+        if known.restoring.is_none() {
+            known.restoring = Some(Restoring { number, until });
+            self.serial = number;
+            milestone!("toolcall.host.restoring", channel);
+            self.ask_outside(Effect::Restore(channel.to_owned(), number));
+        }
+        false
+    }
+
+    /// The restore of this number is over. One that was given up, or whose channel has gone since, says nothing of another.
+    pub fn restored(&mut self, channel: &str, number: u64, stored: Option<Stored>, now: Instant) {
+        self.catch_up(now);
+        let is_it = |known: &&mut Channel| known.restoring.is_some_and(|restoring| restoring.number == number);
+        let Some(known) = self.channels.get_mut(channel).filter(is_it) else { return };
+        known.restoring = None;
+        if let Some(stored) = stored
+            && known.state.is_none()
+        {
+            let chats = chats_in(&stored.state);
+            *known = Channel { made: known.made, ..Channel::of(stored.state, stored.session) };
+            milestone!("toolcall.host.restored", channel);
+            self.catalog(channel, chats);
+        }
+        self.settle(channel, now);
+    }
+
+    /// A session that was restored has chats, which are restored when somebody wants them.
+    fn catalog(&mut self, session: &str, chats: Vec<String>) {
+        for chat in chats {
+            let known = self.channels.entry(chat).or_insert_with(|| Channel::absent(None));
+            // Somebody may have asked for it before anybody knew whose it is.
+            if known.state.is_none() {
+                known.session.get_or_insert_with(|| session.to_owned());
+            }
+        }
+    }
+
+    /// Restores that take too long come to nothing.
+    pub(super) fn give_up_restores(&mut self, now: Instant) {
+        if defect!(RestoreWithoutDeadline) {
+            return;
+        }
+        let late = self.channels.iter().filter(|(_, channel)| channel.restoring.is_some_and(|restoring| restoring.until <= now));
+        for channel in late.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            if let Some(known) = self.channels.get_mut(&channel) {
+                known.restoring = None;
+            }
+            milestone!("toolcall.host.restore-late", channel = channel.as_str());
+            self.make_none(&channel);
+            self.settle(&channel, now);
+        }
+    }
+
+    /// It is known what a channel is like, or that there is none: tells everybody who waits for it.
+    fn settle(&mut self, channel: &str, now: Instant) {
+        self.make_those_that_wait(channel, now);
+        let there = self.state(channel).is_some();
+        let waiting = self.transports.iter().filter(|(_, transport)| transport.waits_for(channel));
+        for conn in waiting.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            self.settle_subscription(conn, channel, there, now);
+            self.settle_handshake(conn, channel, there, now);
+        }
+        if !there {
+            // Where the catalog knows a chat that cannot be restored now, it stays in the catalog.
+            self.channels.remove_if_unknown(channel);
+        }
+        self.review_all(now);
+        self.let_go(channel);
+    }
+
+    /// Who holds a channel: each client once, over however many connections.
+    pub fn holders(&self, channel: &str) -> BTreeSet<&str> {
+        let holding = self.transports.values().filter(|transport| transport.holds(channel));
+        holding.filter_map(|transport| transport.client()).collect()
+    }
+
+    /// Whether any connection holds a channel.
+    fn is_held(&self, channel: &str) -> bool {
+        self.transports.values().any(|transport| transport.holds(channel))
+    }
+
+    /// Lets a chat leave memory that nobody holds, and in which nothing is under way.
+    pub(super) fn let_go(&mut self, channel: &str) {
+        if self.is_held(channel) || self.causes.contains_key(channel) {
+            return;
+        }
+        self.evict(channel);
+    }
+
+    /// Has an idle chat leave memory.
+    pub(super) fn evict(&mut self, channel: &str) {
+        if !self.is_idle_chat(channel) {
+            return;
+        }
+        self.save(channel);
+        if let Some(known) = self.channels.get_mut(channel) {
+            known.state = None;
+        }
+        milestone!("toolcall.host.evicted", channel);
+    }
+
+    fn is_idle_chat(&self, channel: &str) -> bool {
+        matches!(self.state(channel), Some(SnapshotState::Chat(state)) if state.active_turn.is_none())
+    }
+
+    /// Keeps a channel for a restore.
+    pub(super) fn save(&mut self, channel: &str) {
+        let Some(known) = self.channels.get(channel) else { return };
+        let Some(mut state) = known.state.clone() else { return };
+        match &mut state {
+            SnapshotState::Session(session) => session.active_clients.clear(),
+            SnapshotState::Chat(chat) if chat.active_turn.is_none() => {}
+            _ => return,
+        }
+        let stored = Stored { session: known.session.clone(), state };
+        self.ask_outside(Effect::Save(channel.to_owned(), Box::new(stored)));
+    }
+
+    /// A new session.
+    pub(super) fn add_session(&mut self, name: &str, provider: &str) {
+        let state = session::new(provider, name);
+        self.add_channel(name, SnapshotState::Session(Box::new(state)), None);
+    }
+
+    /// A new chat.
+    pub(super) fn add_chat(&mut self, name: &str, session: &str) {
+        let state = chat::new(name, name, self.stamp());
+        self.add_channel(name, SnapshotState::Chat(Box::new(state)), Some(session.to_owned()));
+    }
+
+    /// The next action tells of it.
+    fn add_channel(&mut self, name: &str, state: SnapshotState, session: Option<String>) {
+        let channel = Channel { made: self.seq + 1, ..Channel::of(state, session) };
+        self.channels.insert(name.to_owned(), channel);
+        self.save(name);
+    }
+
+    /// A channel is gone, and so is every subscription to it. Who waits for one hears that there is none.
+    pub(super) fn remove_channel(&mut self, channel: &str, now: Instant) {
+        milestone!("toolcall.host.removed", channel);
+        self.channels.remove(channel);
+        self.causes.remove(channel);
+        self.ask_outside(Effect::Forget(channel.to_owned()));
+        if let Some(turn) = self.turns.remove(channel) {
+            self.ask_outside(Effect::Stop { chat: channel.to_owned(), turn: turn.id });
+        }
+        // What is going may have been asked for as a session that is to be made: not while it goes.
+        self.make_none(channel);
+        self.settle(channel, now);
+        for transport in self.transports.values_mut() {
+            transport.forget(channel);
+        }
+    }
+
+    /// The session says how its chat is now.
+    pub(super) fn mention(&mut self, chat: &str, status: u32, modified_at: String, now: Instant) {
+        let Some(session) = self.channels.get(chat).and_then(|chat| chat.session.clone()) else { return };
+        let Some(SnapshotState::Session(state)) = self.state(&session) else { return };
+        let Some(before) = state.chats.iter().find(|known| known.resource == chat) else { return };
+        if before.status == status && before.modified_at == modified_at {
+            return;
+        }
+        let changes =
+            PartialChatSummary { status: Some(status), modified_at: Some(modified_at), ..PartialChatSummary::default() };
+        let action = StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat: chat.to_owned(), changes });
+        self.apply(&session, action, None, now).expect("the chat is in its session's list");
+    }
+
+    /// A subscription to a channel that is known now.
+    fn settle_subscription(&mut self, conn: ConnId, channel: &str, there: bool, now: Instant) {
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        let Some(Subscription::Pending(ids)) = transport.subscriptions.get_mut(channel) else { return };
+        let ids = std::mem::take(ids);
+        let cancelled = defect!(CancelledCleansNewer) && transport.cancelled.remove(channel);
+        for id in ids {
+            self.answer_subscribe(conn, id, channel, there, now);
+        }
+        if cancelled && let Some(transport) = self.transports.get_mut(&conn) {
+            transport.forget(channel);
+        }
+    }
+}
+
+/// The chats of a session, as it says.
+fn chats_in(state: &SnapshotState) -> Vec<String> {
+    match state {
+        SnapshotState::Session(session) => session.chats.iter().map(|chat| chat.resource.clone()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Forgetting channels that nobody ever knew.
+trait Catalog {
+    fn remove_if_unknown(&mut self, channel: &str);
+}
+
+impl Catalog for std::collections::BTreeMap<String, Channel> {
+    fn remove_if_unknown(&mut self, channel: &str) {
+        let unknown = |known: &Channel| known.state.is_none() && known.session.is_none() && known.restoring.is_none();
+        if self.get(channel).is_some_and(unknown) {
+            self.remove(channel);
+        }
+    }
+}

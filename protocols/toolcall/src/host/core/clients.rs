@@ -1,0 +1,351 @@
+//! Who is here, and until when the others are waited for.
+//!
+//! A client depends on channels in which something depends on it: the sessions in which it is active, the chats in which it owns
+//! calls that are not over. As long as any of its connections holds such a channel, nothing happens to it. One that is held no
+//! more is released when the client's lease is over: counted from the loss of its last connection; or, while it is here and does
+//! not subscribe, from when it came back. Nothing else moves that moment, and nothing is armed where nothing depends on anybody.
+//!
+//! While a connection is in its handshake, what the client had is not released: a handshake has a deadline of its own, and one
+//! that fails leaves everything as it was, the lease included.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reknit_resume::{Left, Presence, Seen};
+use reknit_seams::net::ConnId;
+use reknit_seams::{defect, milestone};
+use tokio::time::Instant;
+
+use super::Core;
+use crate::limits::HostLimits;
+use crate::state::{call, chat};
+use crate::wire::SnapshotState;
+
+/// A client, as it is known over all its connections.
+pub(super) struct Client {
+    pub(super) presence: Presence<ConnId, ()>,
+    /// Its connections that are in their handshake.
+    pub(super) arriving: BTreeSet<ConnId>,
+    /// Since when it has been here, or would be.
+    here_since: Instant,
+    /// What depends on it and is not held, and since when.
+    unheld: BTreeMap<String, Instant>,
+    /// What became of its actions, by their numbers.
+    pub(super) outcomes: Seen<i64, Outcome>,
+    /// How many of its actions were heard.
+    pub(super) heard_of: u64,
+    /// The channels whose state it was given, and as of which action.
+    pub(super) baselines: BTreeMap<String, u64>,
+    /// The resources for which it handed over a good token.
+    pub(super) authenticated: BTreeSet<String>,
+    /// When anything was last heard of it; only a defect asks.
+    heard: Instant,
+    /// A lease that a return did not end, and what it was for; only a defect has one.
+    stale: Option<(Instant, Vec<String>)>,
+}
+
+/// An action that was heard of.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// What tells it from another one of the same number.
+    pub(super) digest: u64,
+    /// How many of its client's had been heard before.
+    pub(super) after: u64,
+    pub(super) done: Done,
+}
+
+/// What became of an action.
+#[derive(Clone, Debug)]
+pub(super) enum Done {
+    /// It has this number.
+    Applied(u64),
+    /// It was refused.
+    Rejected(String),
+}
+
+impl Client {
+    pub(super) fn new(limits: &HostLimits, now: Instant) -> Self {
+        Self {
+            presence: Presence::away(now, limits.grace),
+            arriving: BTreeSet::new(),
+            here_since: now,
+            unheld: BTreeMap::new(),
+            outcomes: Seen::new(limits.outcomes),
+            heard_of: 0,
+            baselines: BTreeMap::new(),
+            authenticated: BTreeSet::new(),
+            heard: now,
+            stale: None,
+        }
+    }
+
+    /// Whether nothing is to be failed for its absence.
+    pub(super) fn is_here(&self) -> bool {
+        self.presence.is_here()
+    }
+
+    /// The channels in which it is waited for: what depends on it there is given up when it does not come back.
+    fn waited_for(&self) -> Vec<&String> {
+        match &self.stale {
+            _ if !self.arriving.is_empty() || defect!(LeaseNeverEnds) => Vec::new(),
+            Some((_, channels)) => channels.iter().collect(),
+            None => self.unheld.keys().collect(),
+        }
+    }
+
+    /// When something is to be done about it.
+    pub(super) fn due(&self, limits: &HostLimits) -> Option<Instant> {
+        if !self.arriving.is_empty() || defect!(LeaseNeverEnds) {
+            return None;
+        }
+        if let Some((until, _)) = self.stale {
+            return Some(until);
+        }
+        if defect!(EveryFrameStamps) && !self.unheld.is_empty() {
+            return Some(self.heard + limits.grace);
+        }
+        match self.presence.lease() {
+            Some(lease) if self.unheld.is_empty() => Some(lease.since() + limits.client_retention),
+            Some(lease) => Some(lease.until()),
+            None => self.unheld.values().min().map(|since| (*since).max(self.here_since) + limits.grace),
+        }
+    }
+
+    /// What is to be released at `now`.
+    fn overdue(&self, limits: &HostLimits, now: Instant) -> Vec<String> {
+        if self.due(limits).is_none_or(|due| due > now) {
+            return Vec::new();
+        }
+        if let Some((_, channels)) = &self.stale {
+            return channels.clone();
+        }
+        let away = !self.is_here() || defect!(EveryFrameStamps);
+        let over = |since: Instant| away || since.max(self.here_since) + limits.grace <= now;
+        self.unheld.iter().filter(|(_, since)| over(**since)).map(|(channel, _)| channel.clone()).collect()
+    }
+}
+
+/// Why what depended on a client is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It was away for too long.
+    Away,
+    /// It is here, and does not hold the channel.
+    Released,
+}
+
+impl Core {
+    /// A frame came of a client: a sign of life. Only a defect keeps it.
+    pub(super) fn heard(&mut self, conn: ConnId, now: Instant) {
+        let client = self.transports.get(&conn).and_then(|transport| transport.client().map(str::to_owned));
+        if let Some(client) = client.and_then(|client| self.clients.get_mut(&client)) {
+            client.heard = now;
+        }
+    }
+
+    /// A client is here over this connection, from now on.
+    pub(super) fn arrived(&mut self, name: &str, conn: ConnId, now: Instant) {
+        let limits = self.limits;
+        let client = self.clients.entry(name.to_owned()).or_insert_with(|| Client::new(&limits, now));
+        client.arriving.remove(&conn);
+        if defect!(LeaseSurvivesReturn)
+            && let Some(lease) = client.presence.lease()
+        {
+            let depends = self.causes.iter().filter(|(_, clients)| clients.contains(name)).map(|(channel, _)| channel.clone());
+            client.stale = Some((lease.until(), depends.collect())).filter(|(_, channels): &(_, Vec<_>)| !channels.is_empty());
+        }
+        if !client.is_here() {
+            client.here_since = now;
+        }
+        client.presence.attach(conn, ());
+        client.heard = now;
+    }
+
+    /// A connection is over.
+    pub fn close(&mut self, conn: ConnId, now: Instant) {
+        self.catch_up(now);
+        let Some(transport) = self.transports.remove(&conn) else { return };
+        self.unasked(conn);
+        self.make_nothing_for(conn);
+        let held = transport.subscriptions.keys().cloned().chain(transport.wanted());
+        let held = held.collect::<BTreeSet<_>>();
+        if let Some(name) = transport.client() {
+            self.left(name, conn, now);
+        }
+        self.review_all(now);
+        held.iter().for_each(|channel| self.let_go(channel));
+        if defect!(CloseReleasesOthers) {
+            held.iter().for_each(|channel| self.evict(channel));
+        }
+        self.changed.notify_one();
+    }
+
+    /// A handshake came to nothing: what the client had is as it was before.
+    pub(super) fn stops_arriving(&mut self, name: &str, conn: ConnId, now: Instant) {
+        let limits = self.limits;
+        let Some(client) = self.clients.get_mut(name) else { return };
+        let was = client.arriving.remove(&conn);
+        if was && defect!(RollbackLosesLease) && !client.is_here() {
+            *client = Client::new(&limits, now);
+        }
+    }
+
+    fn left(&mut self, name: &str, conn: ConnId, now: Instant) {
+        let grace = self.limits.grace;
+        self.stops_arriving(name, conn, now);
+        let Some(client) = self.clients.get_mut(name) else { return };
+        let newest = client.presence.newest();
+        match client.presence.detach(conn, now, grace) {
+            Left::Unknown => {}
+            Left::Others(()) => {
+                milestone!("toolcall.host.transport-lost", client = name, conn = conn.0);
+                if defect!(OnePointer) && newest == Some(conn) {
+                    // The one pointer is empty, and whoever asks it believes that nobody is here.
+                    let others = client.presence.connections().collect::<Vec<_>>();
+                    others.into_iter().for_each(|other| _ = client.presence.detach(other, now, grace));
+                }
+            }
+            Left::Last(()) => {
+                milestone!("toolcall.host.away", client = name, conn = conn.0);
+                if defect!(PlaceGoesAtOnce) {
+                    let active = self.causes.iter().filter(|(_, clients)| clients.contains(name));
+                    let active = active.map(|(channel, _)| channel.clone()).collect::<Vec<_>>();
+                    active.iter().for_each(|session| self.deactivate(name, session, now));
+                }
+            }
+        }
+    }
+
+    /// Counts again who depends on a channel.
+    pub(super) fn count_causes(&mut self, channel: &str) {
+        let causes: BTreeSet<String> = match self.state(channel) {
+            Some(SnapshotState::Session(session)) => {
+                session.active_clients.iter().map(|active| active.client_id.clone()).collect()
+            }
+            Some(SnapshotState::Chat(state)) => {
+                let pending = chat::calls(state).filter(|call| call::is_pending(call));
+                pending.filter_map(|call| call::owner(call).map(str::to_owned)).collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        if causes.is_empty() {
+            self.causes.remove(channel);
+        } else {
+            self.causes.insert(channel.to_owned(), causes);
+        }
+    }
+
+    /// The defect `RearmFromNow`: whoever waits for a client begins to wait anew.
+    pub(super) fn rearm(&mut self, client: &str, now: Instant) {
+        let grace = self.limits.grace;
+        if let Some(client) = self.clients.get_mut(client).filter(|client| !client.is_here()) {
+            client.presence = Presence::away(now, grace);
+        }
+    }
+
+    /// The defect `UnknownOwnerIsGone`: a client of which nothing is known counts as one that has just gone.
+    pub(super) fn presume_gone(&mut self, client: &str, now: Instant) {
+        let limits = self.limits;
+        self.clients.entry(client.to_owned()).or_insert_with(|| Client::new(&limits, now));
+    }
+
+    /// Whether any connection of a client holds a channel, waiting for it included.
+    pub(super) fn holds(&self, client: &str, channel: &str) -> bool {
+        let Some(client) = self.clients.get(client) else { return false };
+        let mut own = client.presence.connections().chain(client.arriving.iter().copied());
+        own.any(|conn| self.transports.get(&conn).is_some_and(|transport| transport.holds(channel)))
+    }
+
+    /// Whether a client is here, or about to be, and holds a channel.
+    fn is_served(&self, name: &str, channel: &str) -> bool {
+        let Some(client) = self.clients.get(name) else { return true }; // it is somebody else's: nothing is known of it
+        let here = client.is_here() || !client.arriving.is_empty();
+        here && self.holds(name, channel) && !defect!(EveryFrameStamps)
+    }
+
+    /// Notes what is no longer held, and forgets what is held again, or what nothing depends on any more.
+    pub(super) fn review_all(&mut self, now: Instant) {
+        let mut unheld: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (channel, clients) in &self.causes {
+            for client in clients.iter().filter(|client| !self.is_served(client, channel)) {
+                unheld.entry(client.clone()).or_default().insert(channel.clone());
+            }
+        }
+        let mut armed = false;
+        for (name, client) in &mut self.clients {
+            let now_unheld = unheld.remove(name).unwrap_or_default();
+            client.unheld.retain(|channel, _| {
+                let depends = || self.causes.get(channel).is_some_and(|clients| clients.contains(name));
+                now_unheld.contains(channel) || defect!(WaitOutlivesCause) && !depends()
+            });
+            for channel in now_unheld {
+                armed |= !client.unheld.contains_key(&channel);
+                client.unheld.entry(channel).or_insert(now);
+            }
+        }
+        if armed {
+            self.changed.notify_one();
+        }
+        self.tell_waits();
+    }
+
+    /// Says for whom it begins to wait, and for whom it does so no more.
+    fn tell_waits(&mut self) {
+        let mut waits = BTreeSet::new();
+        for (name, client) in &self.clients {
+            waits.extend(client.waited_for().into_iter().map(|channel| (name.as_str(), channel.as_str())));
+        }
+        let said: BTreeSet<_> = self.waits.iter().map(|(client, channel)| (client.as_str(), channel.as_str())).collect();
+        // It is asked with every action, and mostly there is nothing new.
+        if waits == said {
+            return;
+        }
+        for (client, channel) in said.difference(&waits) {
+            milestone!("toolcall.host.waits-no-more", client = *client, channel = *channel);
+        }
+        for (client, channel) in waits.difference(&said) {
+            milestone!("toolcall.host.waits", client = *client, channel = *channel);
+        }
+        self.waits = waits.into_iter().map(|(client, channel)| (client.to_owned(), channel.to_owned())).collect();
+    }
+
+    /// Gives up what depends on clients whose time is over, and forgets clients that nothing depends on.
+    pub(super) fn end_leases(&mut self, now: Instant) {
+        let limits = self.limits;
+        let late = self.clients.iter().filter(|(_, client)| client.due(&limits).is_some_and(|due| due <= now));
+        for name in late.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            let Some(client) = self.clients.get(&name) else { continue };
+            let gone = if client.is_here() { Gone::Released } else { Gone::Away };
+            let overdue = client.overdue(&limits, now);
+            if overdue.is_empty() {
+                milestone!("toolcall.host.forgotten", client = name.as_str());
+                self.clients.remove(&name);
+                continue;
+            }
+            if let Some(client) = self.clients.get_mut(&name) {
+                client.stale = None;
+                if defect!(WaitOutlivesCause) {
+                    client.unheld.retain(|channel, _| !overdue.contains(channel));
+                }
+            }
+            self.release(&name, &overdue, gone, now);
+        }
+    }
+
+    /// Releases at once what a client said it does not want: what depends on it in these channels is given up.
+    pub(super) fn release(&mut self, client: &str, channels: &[String], gone: Gone, now: Instant) {
+        let sessions = channels.iter().filter(|channel| self.channels.get(*channel).is_some_and(|known| known.session.is_none()));
+        let sessions = sessions.cloned().collect::<Vec<_>>();
+        let mut chats = channels.iter().filter(|channel| !sessions.contains(channel)).cloned().collect::<BTreeSet<_>>();
+        for session in &sessions {
+            chats.extend(self.chats_of(session));
+        }
+        for chat in chats {
+            self.fail_calls(client, &chat, gone, now);
+        }
+        for session in sessions {
+            self.deactivate(client, &session, now);
+        }
+        self.review_all(now);
+        channels.iter().for_each(|channel| self.let_go(channel));
+    }
+}

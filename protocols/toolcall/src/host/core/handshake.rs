@@ -1,0 +1,328 @@
+//! `initialize` and `reconnect`: how a connection becomes a client's.
+//!
+//! Both wait until every channel that they name is restored, or known not to be. Then, in one step, the connection is the
+//! client's, its subscriptions are active as of the last action, and the answer says what the client missed: so no action is said
+//! twice, none is left out, and no snapshot is older than what follows it. A handshake that fails leaves no trace.
+//!
+//! A client that reconnects is told the actions it missed if the log still has them, and if it was given the state of every
+//! channel that it names, and has seen what came after; otherwise it is given snapshots. Channels that do not exist any more are
+//! named in the first case; in the second those are missing for which there is no snapshot.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reknit_seams::net::ConnId;
+use reknit_seams::{defect, milestone};
+use tokio::time::Instant;
+
+use super::Core;
+use super::clients::Gone;
+use super::outbound::{Over, Stage, Subscription};
+use crate::wire::ahp::commands::Implementation;
+use crate::wire::ahp::errors::UnsupportedProtocolVersionErrorData;
+use crate::wire::{
+    ActionEnvelope, InitializeParams, InitializeResult, Message, ReconnectParams, ReconnectReplayResult, ReconnectResult,
+    ReconnectSnapshotResult, RequestId, Snapshot, ahp, code, epoch_of, is_name, meta_with,
+};
+
+/// A handshake that waits for its channels.
+pub(super) struct Handshake {
+    id: RequestId,
+    pub(super) client: String,
+    kind: Kind,
+    /// What it asks for.
+    pub(super) channels: Vec<String>,
+    /// What of that is being restored.
+    pub(super) waiting: BTreeSet<String>,
+    missing: BTreeSet<String>,
+    pub(super) until: Instant,
+    /// What a defect read too early.
+    early: Vec<Snapshot>,
+}
+
+#[derive(Clone)]
+enum Kind {
+    /// In this version.
+    Initialize(String),
+    /// It has seen everything up to this action.
+    Reconnect(u64),
+}
+
+impl Kind {
+    /// Up to which action its client knows the channels that it names, if it says so.
+    fn seen(&self) -> Option<u64> {
+        match self {
+            Self::Initialize(_) => None,
+            Self::Reconnect(seen) => Some(*seen),
+        }
+    }
+}
+
+impl Handshake {
+    /// Whether it asks for a channel that is not known to be missing.
+    pub(super) fn wants(&self, channel: &str) -> bool {
+        self.channels.iter().any(|wanted| wanted == channel) && !self.missing.contains(channel)
+    }
+}
+
+impl Handshake {
+    /// Channels that would make the answer too long count as missing; each can be subscribed to by itself.
+    fn leave_out(&mut self, most: usize, weight: impl Fn(&str) -> usize) {
+        let mut total = 0;
+        let (fit, over) = std::mem::take(&mut self.channels).into_iter().partition(|channel| {
+            total += weight(channel);
+            total <= most
+        });
+        self.channels = fit;
+        self.missing.extend::<Vec<_>>(over);
+    }
+}
+
+/// Why a handshake is refused.
+struct Refusal(i64, String);
+
+impl Refusal {
+    fn new(code: i64, why: impl Into<String>) -> Self {
+        Self(code, why.into())
+    }
+}
+
+impl Core {
+    /// A client says who it is, for the first time.
+    pub(super) fn initialize(&mut self, conn: ConnId, id: RequestId, params: InitializeParams, now: Instant) {
+        let version = match ahp::negotiate_protocol_version(&params.protocol_versions) {
+            Ok(Some(version)) => version.to_owned(),
+            Ok(None) => {
+                let supported_versions = ahp::SUPPORTED_PROTOCOL_VERSIONS.iter().map(|version| (*version).to_owned()).collect();
+                let data = UnsupportedProtocolVersionErrorData { supported_versions };
+                return self
+                    .say(conn, Message::error_with(id, code::UNSUPPORTED_VERSION, "no version that is spoken here", &data));
+            }
+            Err(why) => return self.say(conn, Message::error(id, code::INVALID_PARAMS, why)),
+        };
+        let channels = params.initial_subscriptions.unwrap_or_default();
+        self.arrive(conn, id, params.client_id, Kind::Initialize(version), channels, now);
+    }
+
+    /// A client that was here says how far it has come.
+    pub(super) fn reconnect(&mut self, conn: ConnId, id: RequestId, params: ReconnectParams, now: Instant) {
+        let known = self.clients.contains_key(&params.client_id);
+        let other_life = epoch_of(params.meta.as_ref()).is_some_and(|epoch| epoch != self.identity.epoch);
+        if !known || other_life && !defect!(EpochIgnored) {
+            milestone!("toolcall.host.unknown-client", conn = conn.0, client = params.client_id.as_str());
+            return self.say(conn, Message::error(id, code::NOT_FOUND, "there is no such client: initialize"));
+        }
+        let Ok(seen) = u64::try_from(params.last_seen_server_seq) else {
+            return self.say(conn, Message::error(id, code::INVALID_PARAMS, "a number of an action is not negative"));
+        };
+        self.arrive(conn, id, params.client_id, Kind::Reconnect(seen), params.subscriptions, now);
+    }
+
+    fn arrive(&mut self, conn: ConnId, id: RequestId, client: String, kind: Kind, mut channels: Vec<String>, now: Instant) {
+        channels.sort();
+        channels.dedup();
+        if let Err(Refusal(code, why)) = self.may_arrive(&client, &channels) {
+            return self.say(conn, Message::error(id, code, why));
+        }
+        if let Some(known) = self.clients.get_mut(&client) {
+            known.arriving.insert(conn);
+        }
+        let until = now + self.limits.handshake_deadline;
+        let waiting = channels.iter().filter(|channel| !self.load(channel, now)).cloned().collect::<BTreeSet<_>>();
+        let early = if defect!(SnapshotReadEarly) { self.snapshots(&channels) } else { Vec::new() };
+        let handshake = Handshake { id, client, kind, channels, waiting, missing: BTreeSet::new(), until, early };
+        milestone!("toolcall.host.arriving", conn = conn.0, client = handshake.client.as_str());
+        let done = handshake.waiting.is_empty();
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        transport.stage = Stage::Arriving(handshake);
+        if defect!(ActivatedOneByOne) {
+            self.activate_early(conn);
+        }
+        self.review_all(now);
+        if done {
+            self.welcome(conn, now);
+        }
+    }
+
+    fn may_arrive(&self, client: &str, channels: &[String]) -> Result<(), Refusal> {
+        if !is_name(client) {
+            return Err(Refusal::new(code::INVALID_PARAMS, "a client's id is neither empty nor that long"));
+        }
+        if channels.len() > self.limits.subscriptions || channels.iter().any(|channel| !is_name(channel)) {
+            return Err(Refusal::new(code::INVALID_PARAMS, "too many subscriptions, or one that is no name"));
+        }
+        let full = self.clients.len() >= self.limits.clients && !self.clients.contains_key(client);
+        if full { Err(Refusal::new(code::CONFLICT, "there are too many clients")) } else { Ok(()) }
+    }
+
+    /// The defect `ActivatedOneByOne`: channels that are in memory are subscribed to before the handshake is over.
+    fn activate_early(&mut self, conn: ConnId) {
+        let seq = self.seq;
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        let Stage::Arriving(handshake) = &transport.stage else { return };
+        let ready = handshake.channels.iter().filter(|channel| !handshake.waiting.contains(*channel)).cloned();
+        transport.subscriptions.extend(ready.map(|channel| (channel, Subscription::Active(seq))));
+    }
+
+    /// A channel is known now, or known to be missing: the handshake may be over.
+    pub(super) fn settle_handshake(&mut self, conn: ConnId, channel: &str, there: bool, now: Instant) {
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        let Stage::Arriving(handshake) = &mut transport.stage else { return };
+        if !handshake.waiting.remove(channel) {
+            return;
+        }
+        if !there {
+            handshake.missing.insert(channel.to_owned());
+        }
+        if handshake.waiting.is_empty() {
+            self.welcome(conn, now);
+        }
+    }
+
+    /// Everything is known that the handshake waited for: in one step the connection is its client's.
+    fn welcome(&mut self, conn: ConnId, now: Instant) {
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        let stage = std::mem::replace(&mut transport.stage, Stage::Fresh(now));
+        let Stage::Arriving(mut handshake) = stage else { return };
+        // What was there when the handshake began may have gone since; what its client knew may have gone, and been made anew.
+        let channels = &self.channels;
+        let seen = handshake.kind.seen();
+        let there = |channel: &String| channels.get(channel).is_some_and(|known| known.state.is_some() && known.is_known(seen));
+        handshake.missing.extend(handshake.channels.iter().filter(|channel| !there(channel)).cloned());
+        handshake.channels.retain(|channel| !handshake.missing.contains(channel));
+        let most = self.limits.wire.message_bytes / 2;
+        handshake.leave_out(most, |channel| channels.get(channel).map_or(0, |known| known.weight));
+        let seq = self.seq;
+        transport.stage = Stage::Live(handshake.client.clone());
+        transport.cursor = seq;
+        transport.subscriptions = handshake.channels.iter().map(|channel| (channel.clone(), Subscription::Active(seq))).collect();
+        let missing = handshake.missing.clone();
+        self.arrived(&handshake.client, conn, now);
+        match handshake.kind.clone() {
+            Kind::Initialize(version) => self.welcome_new(conn, handshake, version),
+            Kind::Reconnect(seen) => self.welcome_back(conn, handshake, seen, now),
+        }
+        self.review_all(now);
+        // Those among them that were restored for it are held by nobody.
+        missing.iter().for_each(|channel| self.let_go(channel));
+        self.changed.notify_one();
+    }
+
+    fn welcome_new(&mut self, conn: ConnId, handshake: Handshake, version: String) {
+        milestone!("toolcall.host.initialized", conn = conn.0, client = handshake.client.as_str());
+        if let (Some(client), Some(transport)) = (self.clients.get(&handshake.client), self.transports.get_mut(&conn)) {
+            transport.counts_after = client.heard_of;
+        }
+        let snapshots = self.give(&handshake);
+        let result = InitializeResult {
+            protocol_version: version,
+            server_seq: i64::try_from(self.seq).unwrap_or(i64::MAX),
+            server_info: Some(Implementation { name: env!("CARGO_PKG_NAME").to_owned(), version: None, title: None }),
+            meta: Some(meta_with(&self.identity.epoch)),
+            snapshots,
+            default_directory: None,
+            completion_trigger_characters: None,
+            terminal_command_prefix: None,
+            telemetry: None,
+            automations: None,
+        };
+        self.say(conn, Message::response(handshake.id, &result));
+    }
+
+    fn welcome_back(&mut self, conn: ConnId, handshake: Handshake, seen: u64, now: Instant) {
+        let result = if self.can_replay(&handshake, seen) {
+            let actions = self.missed(&handshake, seen);
+            let (client, missed) = (handshake.client.as_str(), actions.len() as u64);
+            milestone!("toolcall.host.replayed", conn = conn.0, client, actions = missed);
+            let missing = handshake.missing.iter().cloned().collect();
+            ReconnectResult::Replay(ReconnectReplayResult { actions, missing })
+        } else {
+            milestone!("toolcall.host.reseated", conn = conn.0, client = handshake.client.as_str());
+            ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots: self.give(&handshake) })
+        };
+        let client = handshake.client.clone();
+        self.say(conn, Message::response(handshake.id, &result));
+        self.release_unnamed(&client, now);
+    }
+
+    /// What depends on a client that came back, and that it does not want any more.
+    fn release_unnamed(&mut self, client: &str, now: Instant) {
+        let depends = self.causes.iter().filter(|(_, clients)| clients.contains(client));
+        let unnamed = depends.filter(|(channel, _)| !self.holds(client, channel)).map(|(channel, _)| channel.clone());
+        let unnamed = unnamed.collect::<Vec<_>>();
+        if !unnamed.is_empty() && !defect!(ReleaseWaits) {
+            self.release(client, &unnamed, Gone::Released, now);
+        }
+    }
+
+    /// Snapshots of what a handshake names; from now on the client has the state of these.
+    fn give(&mut self, handshake: &Handshake) -> Vec<Snapshot> {
+        let mut snapshots = self.snapshots(&handshake.channels);
+        if defect!(SnapshotReadEarly) {
+            for early in &handshake.early {
+                snapshots.iter_mut().filter(|snapshot| snapshot.resource == early.resource).for_each(|late| {
+                    late.state = early.state.clone();
+                });
+            }
+        }
+        let seq = self.seq;
+        if let Some(client) = self.clients.get_mut(&handshake.client) {
+            client.baselines.extend(handshake.channels.iter().map(|channel| (channel.clone(), seq)));
+            prune(&mut client.baselines, self.limits.subscriptions);
+        }
+        snapshots
+    }
+
+    fn snapshots(&self, channels: &[String]) -> Vec<Snapshot> {
+        channels.iter().filter_map(|channel| self.snapshot(channel)).collect()
+    }
+
+    /// Whether everything after `seen` can be said action by action.
+    fn can_replay(&self, handshake: &Handshake, seen: u64) -> bool {
+        let first = if defect!(ReplayOffByOne) { seen + 2 } else { seen + 1 };
+        let kept = self.log.oldest().map_or(self.seq < first, |oldest| oldest <= first);
+        let future = seen > self.seq && !defect!(FutureCursorReplayed);
+        let poisoned = defect!(DebtNeverPaid) && !handshake.missing.is_empty();
+        kept && !future && !poisoned && (self.has_states(handshake, seen) || defect!(BaselineNotAsked))
+    }
+
+    /// Whether a client that has seen that much was given the state of each channel that it names.
+    fn has_states(&self, handshake: &Handshake, seen: u64) -> bool {
+        let Some(client) = self.clients.get(&handshake.client) else { return false };
+        handshake.channels.iter().all(|channel| client.baselines.get(channel).is_some_and(|given| *given <= seen))
+    }
+
+    fn missed(&self, handshake: &Handshake, seen: u64) -> Vec<ActionEnvelope> {
+        let own = |envelope: &ActionEnvelope| envelope.origin.as_ref().is_some_and(|origin| origin.client_id == handshake.client);
+        let named = |envelope: &ActionEnvelope| handshake.channels.binary_search(&envelope.channel).is_ok() || own(envelope);
+        let missed = self.log.since(seen + 1).map(|(_, envelope)| envelope);
+        missed.filter(|envelope| named(envelope)).map(|envelope| (**envelope).clone()).collect()
+    }
+
+    /// Connections that take too long to say who they are, or whose channels take too long, are over.
+    pub(super) fn give_up_handshakes(&mut self, now: Instant) {
+        let late = self.transports.iter().filter(|(_, transport)| transport.handshake_until().is_some_and(|until| until <= now));
+        for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            milestone!("toolcall.host.no-handshake", conn = conn.0);
+            self.roll_back(conn, now);
+            self.end(conn, Over::NoHandshake);
+        }
+    }
+
+    /// What a handshake had reserved is as it was before.
+    fn roll_back(&mut self, conn: ConnId, now: Instant) {
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        let Stage::Arriving(handshake) = std::mem::replace(&mut transport.stage, Stage::Fresh(now)) else { return };
+        transport.subscriptions.clear();
+        self.stops_arriving(&handshake.client, conn, now);
+        self.review_all(now);
+        handshake.channels.iter().for_each(|channel| self.let_go(channel));
+    }
+}
+
+/// Lets the oldest go where there are too many.
+pub(super) fn prune(baselines: &mut BTreeMap<String, u64>, most: usize) {
+    while baselines.len() > most.max(1) * 2 {
+        let oldest = baselines.iter().min_by_key(|(_, given)| **given).map(|(channel, _)| channel.clone());
+        oldest.into_iter().for_each(|channel| _ = baselines.remove(&channel));
+    }
+}

@@ -1,0 +1,251 @@
+//! What is said on a connection: answers, and the actions of the channels that it subscribes to, along a cursor into the log.
+//!
+//! Everything stands in one order, that of what happened: an answer waits until the actions before it were said, so that a snapshot
+//! never overtakes what it includes, and nothing that came after it is ahead of it. A connection that falls behind so far that the
+//! log no longer has what it is owed is over: its client comes back, and is given snapshots.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use reknit_seams::net::ConnId;
+use reknit_seams::{defect, milestone};
+use serde::Serialize;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Core;
+use super::handshake::Handshake;
+use crate::wire::{ActionEnvelope, Message, RequestId, method};
+
+/// Why a connection is to be closed from this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Over {
+    /// It said what no client says.
+    #[error("the client said {0}")]
+    Broke(&'static str),
+    /// It took too long to say who it is.
+    #[error("no handshake")]
+    NoHandshake,
+    /// It reads so slowly that what it is owed is not kept any more.
+    #[error("the client is too far behind")]
+    Behind,
+}
+
+/// What a connection subscribes to.
+#[derive(Debug)]
+pub(super) enum Subscription {
+    /// The requests that wait for a restore; none where a handshake waits.
+    Pending(Vec<RequestId>),
+    /// Actions after this number are said.
+    Active(u64),
+}
+
+/// How far a connection has come.
+pub(super) enum Stage {
+    /// It did not say who it is, until when it may.
+    Fresh(Instant),
+    /// It said, and its channels are being restored.
+    Arriving(Handshake),
+    /// It is the connection of this client.
+    Live(String),
+}
+
+/// A connection.
+pub(super) struct Transport {
+    pub(super) stage: Stage,
+    /// The number of the last action that was said, or that needs not be.
+    pub(super) cursor: u64,
+    pub(super) subscriptions: BTreeMap<String, Subscription>,
+    /// What is said besides, and behind which action.
+    replies: VecDeque<(u64, Message)>,
+    /// How many bytes these hold, about.
+    reply_bytes: usize,
+    pub(super) over: Option<Over>,
+    /// How many actions of its client had been heard when that began to count from one here. None of these is repeated here.
+    pub(super) counts_after: u64,
+    wake: Arc<Notify>,
+    /// Subscriptions that were taken back while they waited; only a defect asks.
+    pub(super) cancelled: BTreeSet<String>,
+}
+
+impl Transport {
+    /// The client whose connection it is, or is about to be.
+    pub(super) fn client(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Fresh(_) => None,
+            Stage::Arriving(handshake) => Some(&handshake.client),
+            Stage::Live(client) => Some(client),
+        }
+    }
+
+    /// When the handshake has to be over.
+    pub(super) fn handshake_until(&self) -> Option<Instant> {
+        match &self.stage {
+            _ if self.over.is_some() => None,
+            Stage::Fresh(until) => Some(*until),
+            Stage::Arriving(handshake) => Some(handshake.until),
+            Stage::Live(_) => None,
+        }
+    }
+
+    /// Whether it holds a channel: subscribes to it, or asks to.
+    pub(super) fn holds(&self, channel: &str) -> bool {
+        self.subscriptions.contains_key(channel) || matches!(&self.stage, Stage::Arriving(handshake) if handshake.wants(channel))
+    }
+
+    /// Whether it is told what happens to a channel.
+    pub(super) fn is_active(&self, channel: &str) -> bool {
+        matches!(self.stage, Stage::Live(_)) && matches!(self.subscriptions.get(channel), Some(Subscription::Active(_)))
+    }
+
+    /// Whether it is told what happens to a channel, and has been told how that was at this number or later.
+    pub(super) fn is_active_since(&self, channel: &str, seq: u64) -> bool {
+        matches!(self.subscriptions.get(channel), Some(Subscription::Active(from)) if *from >= seq)
+    }
+
+    /// Whether it waits for a restore of this channel.
+    pub(super) fn waits_for(&self, channel: &str) -> bool {
+        matches!(self.subscriptions.get(channel), Some(Subscription::Pending(_)))
+            || matches!(&self.stage, Stage::Arriving(handshake) if handshake.waiting.contains(channel))
+    }
+
+    /// The channels that its handshake asks for.
+    pub(super) fn wanted(&self) -> Vec<String> {
+        match &self.stage {
+            Stage::Arriving(handshake) => handshake.channels.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A channel is gone.
+    pub(super) fn forget(&mut self, channel: &str) {
+        self.subscriptions.remove(channel);
+    }
+
+    /// Whether an action is to be said here. What its own client did is, whatever it subscribes to by now: it waits to hear.
+    pub(super) fn is_owed(&self, envelope: &ActionEnvelope) -> bool {
+        match (&self.stage, &envelope.origin) {
+            (Stage::Live(client), Some(origin)) if origin.client_id == *client => return true,
+            _ => {}
+        }
+        match self.subscriptions.get(&envelope.channel) {
+            Some(Subscription::Active(from)) => envelope.server_seq > *from,
+            _ => false,
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
+    }
+}
+
+impl Core {
+    /// A connection is open. `wake` is told when there is something to pull.
+    pub fn open(&mut self, conn: ConnId, wake: Arc<Notify>, now: Instant) {
+        self.catch_up(now);
+        let stage = Stage::Fresh(now + self.limits.handshake_deadline);
+        let (subscriptions, replies) = (BTreeMap::new(), VecDeque::new());
+        let transport = Transport {
+            stage,
+            cursor: self.seq,
+            subscriptions,
+            replies,
+            reply_bytes: 0,
+            over: None,
+            counts_after: 0,
+            wake,
+            cancelled: BTreeSet::new(),
+        };
+        self.transports.insert(conn, transport);
+        self.changed.notify_one();
+    }
+
+    /// Why a connection is to be closed, if it is.
+    pub fn over(&self, conn: ConnId) -> Option<Over> {
+        self.transports.get(&conn).and_then(|transport| transport.over)
+    }
+
+    /// The connection is to be closed, after what was said until now.
+    pub(super) fn end(&mut self, conn: ConnId, over: Over) {
+        if let Some(transport) = self.transports.get_mut(&conn) {
+            transport.over.get_or_insert(over);
+            transport.wake();
+        }
+    }
+
+    /// Keeps an action for everybody to whom it is to be said.
+    pub(super) fn publish(&mut self, envelope: Arc<ActionEnvelope>, weight: usize) {
+        let newest = if defect!(NewestTransportOnly) { Some(self.newest_transports()) } else { None };
+        for (conn, transport) in &mut self.transports {
+            if newest.as_ref().is_some_and(|newest| !newest.contains(conn)) {
+                transport.cursor = envelope.server_seq; // it is not told, and will not be
+            } else if transport.is_owed(&envelope) {
+                transport.wake();
+            } else if transport.cursor + 1 == envelope.server_seq {
+                transport.cursor = envelope.server_seq;
+            }
+        }
+        if let Some(went) = self.log.push(envelope.server_seq, weight, envelope) {
+            self.cut_behind(went);
+        }
+    }
+
+    /// The newest connection of each client, for a defect.
+    fn newest_transports(&self) -> Vec<ConnId> {
+        self.clients.values().filter_map(|client| client.presence.newest()).collect()
+    }
+
+    /// Connections that were not told what the log has let go are over.
+    fn cut_behind(&mut self, went: u64) {
+        for (conn, transport) in &mut self.transports {
+            if transport.cursor < went && matches!(transport.stage, Stage::Live(_)) && transport.over.is_none() {
+                milestone!("toolcall.host.behind", conn = conn.0);
+                transport.over = Some(Over::Behind);
+                transport.wake();
+            }
+        }
+    }
+
+    /// What is to be said next on a connection.
+    pub fn pull(&mut self, conn: ConnId) -> Option<Message> {
+        let transport = self.transports.get_mut(&conn)?;
+        let until = transport.replies.front().map_or(self.seq, |(behind, _)| *behind);
+        if transport.over != Some(Over::Behind) {
+            for (number, envelope) in self.log.since(transport.cursor + 1) {
+                if number > until {
+                    break;
+                }
+                transport.cursor = number;
+                if transport.is_owed(envelope) {
+                    return Some(Message::notification(method::ACTION, &**envelope));
+                }
+            }
+        }
+        transport.cursor = transport.cursor.max(until);
+        let (_, message) = transport.replies.pop_front()?;
+        transport.reply_bytes -= message.weight();
+        Some(message)
+    }
+
+    /// Says something on a connection, behind everything that has happened.
+    pub(super) fn say(&mut self, conn: ConnId, message: Message) {
+        let (seq, limits) = (self.seq, self.limits);
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        let full = transport.replies.len() >= limits.replies || transport.reply_bytes >= limits.wire.outbox_bytes;
+        if full {
+            return self.end(conn, Over::Behind);
+        }
+        transport.reply_bytes += message.weight();
+        let behind = if defect!(AnswersOvertake) { 0 } else { seq };
+        transport.replies.push_back((behind, message));
+        transport.wake();
+    }
+
+    /// Says something to everybody.
+    pub(super) fn say_to_all(&mut self, method: &str, params: &impl Serialize) {
+        let live = self.transports.iter().filter(|(_, transport)| matches!(transport.stage, Stage::Live(_)));
+        for conn in live.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            self.say(conn, Message::notification(method, params));
+        }
+    }
+}

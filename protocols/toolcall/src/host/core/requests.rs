@@ -1,0 +1,348 @@
+//! What clients ask for: every frame that comes, and what becomes of it.
+//!
+//! Before the handshake only `ping`, `initialize` and `reconnect` are heard; the first of the latter two that succeeds counts,
+//! and the others are refused. What is no message is answered, and forgotten; an answer to nothing, too, for the host's own
+//! request may have been given up in the meantime.
+
+use reknit_seams::net::ConnId;
+use reknit_seams::{defect, milestone};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::Core;
+use super::channels::Channel;
+use super::clients::Gone;
+use super::handshake::prune;
+use super::outbound::{Over, Stage, Subscription, Transport};
+use crate::state::session;
+use crate::wire::ahp::actions::{SessionChatAddedAction, SessionChatRemovedAction, SessionDefaultChatChangedAction};
+use crate::wire::ahp::state::{SessionActiveClient, SessionState};
+use crate::wire::{
+    ActionEnvelope, AuthenticateParams, CreateChatParams, DispatchActionParams, DisposeChatParams, Message, ROOT, RequestId,
+    SnapshotState, StateAction, SubscribeParams, SubscribeResult, UnsubscribeParams, code, is_name, method, params,
+};
+
+/// How long the id of a request may be, where it is a text.
+const LONGEST_ID: usize = 256;
+
+/// What is answered.
+pub(super) type Answered = Result<Box<RawValue>, (i64, String)>;
+
+pub(super) fn refused(code: i64, why: impl Into<String>) -> Answered {
+    Err((code, why.into()))
+}
+
+pub(super) fn answered(result: &impl Serialize) -> Answered {
+    Ok(serde_json::value::to_raw_value(result).expect("what is answered is plain data"))
+}
+
+/// Reads parameters, or refuses them.
+fn wanted<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, (i64, String)> {
+    params(given).map_err(|error| (code::INVALID_PARAMS, error))
+}
+
+impl Core {
+    /// A frame came.
+    pub fn hear(&mut self, conn: ConnId, frame: &[u8], now: Instant) {
+        self.catch_up(now);
+        if self.over(conn).is_some() {
+            return;
+        }
+        self.heard(conn, now);
+        match Message::parse(frame) {
+            Ok(Message::Request { id: RequestId::Text(id), .. }) if id.len() > LONGEST_ID => {
+                self.malformed(conn, code::INVALID_REQUEST, "an id that is too long");
+            }
+            Ok(Message::Request { id, method, params }) => self.request(conn, id, &method, params.as_deref(), now),
+            Ok(Message::Notification { method, params }) => self.notified(conn, &method, params.as_deref(), now),
+            Ok(Message::Response { id, result }) => self.replied(conn, &id, Ok(result)),
+            Ok(Message::Error { id, error }) => self.replied(conn, &id, Err(error)),
+            Err(malformed) => self.malformed(conn, code::PARSE, &malformed.to_string()),
+        }
+    }
+
+    fn malformed(&mut self, conn: ConnId, code: i64, why: &str) {
+        milestone!("toolcall.host.malformed", conn = conn.0);
+        self.say(conn, Message::error(RequestId::Number(-1), code, why));
+    }
+
+    /// The client of a connection, once its handshake is over.
+    fn client_of(&self, conn: ConnId) -> Option<String> {
+        match &self.transports.get(&conn)?.stage {
+            Stage::Live(client) => Some(client.clone()),
+            _ => None,
+        }
+    }
+
+    fn request(&mut self, conn: ConnId, id: RequestId, method: &str, given: Option<&RawValue>, now: Instant) {
+        let fresh = self.transports.get(&conn).is_some_and(|transport| matches!(transport.stage, Stage::Fresh(_)));
+        let answer = match (method, self.client_of(conn)) {
+            (method::PING, _) => answered(&()),
+            (method::INITIALIZE, _) if fresh => match wanted(given) {
+                Ok(params) => return self.initialize(conn, id, params, now),
+                Err(refusal) => Err(refusal),
+            },
+            (method::RECONNECT, _) if fresh => match wanted(given) {
+                Ok(params) => return self.reconnect(conn, id, params, now),
+                Err(refusal) => Err(refusal),
+            },
+            (method::INITIALIZE | method::RECONNECT, _) => refused(code::INVALID_REQUEST, "a connection is one client's, once"),
+            (_, None) => refused(code::UNKNOWN_METHOD, "not before the handshake"),
+            (method::SUBSCRIBE, Some(_)) => match wanted(given) {
+                Ok(params) => return self.subscribe(conn, id, &params, now),
+                Err(refusal) => Err(refusal),
+            },
+            (method::CREATE_SESSION, Some(client)) => match wanted(given) {
+                Ok(params) => return self.create_session(conn, id, client, params, now),
+                Err(refusal) => Err(refusal),
+            },
+            (method, Some(client)) => self.asked(&client, method, given, now),
+        };
+        self.answer(conn, id, answer);
+    }
+
+    pub(super) fn answer(&mut self, conn: ConnId, id: RequestId, answer: Answered) {
+        self.say(
+            conn,
+            match answer {
+                Ok(result) => Message::Response { id, result },
+                Err((code, why)) => Message::error(id, code, why),
+            },
+        );
+    }
+
+    fn asked(&mut self, client: &str, method: &str, given: Option<&RawValue>, now: Instant) -> Answered {
+        match method {
+            method::DISPOSE_SESSION => self.dispose_session(wanted(given)?, now),
+            method::CREATE_CHAT => self.create_chat(wanted(given)?, now),
+            method::DISPOSE_CHAT => self.dispose_chat(wanted(given)?, now),
+            method::AUTHENTICATE => self.authenticate(client, wanted(given)?),
+            _ => refused(code::UNKNOWN_METHOD, "there is no such method here"),
+        }
+    }
+
+    fn notified(&mut self, conn: ConnId, method: &str, given: Option<&RawValue>, now: Instant) {
+        let Some(client) = self.client_of(conn) else { return self.end(conn, Over::Broke("something before the handshake")) };
+        match method {
+            method::DISPATCH => match params::<DispatchActionParams>(given) {
+                Ok(params) => self.dispatched(conn, &client, params, now),
+                Err(_) => self.end(conn, Over::Broke("an action that is none")),
+            },
+            method::UNSUBSCRIBE => match params::<UnsubscribeParams>(given) {
+                Ok(params) => self.unsubscribe(conn, &client, &params.channel, now),
+                Err(_) => self.end(conn, Over::Broke("an unsubscription from nothing")),
+            },
+            _ => {} // a later version may say more
+        }
+    }
+
+    fn subscribe(&mut self, conn: ConnId, id: RequestId, params: &SubscribeParams, now: Instant) {
+        let channel = &params.channel;
+        let most = self.limits.subscriptions;
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        let full = transport.subscriptions.len() >= most && !transport.subscriptions.contains_key(channel);
+        if full || !is_name(channel) {
+            return self.say(conn, Message::error(id, code::INVALID_PARAMS, "too many subscriptions, or no name"));
+        }
+        let ids = match transport.subscriptions.get_mut(channel) {
+            Some(Subscription::Pending(ids)) => ids,
+            Some(Subscription::Active(_)) => return self.answer_subscribe(conn, id, channel, true, now),
+            None => match transport.subscriptions.entry(channel.clone()).or_insert(Subscription::Pending(Vec::new())) {
+                Subscription::Pending(ids) => ids,
+                Subscription::Active(_) => unreachable!("it was pending a moment ago"),
+            },
+        };
+        if ids.len() >= most {
+            return self.say(conn, Message::error(id, code::INVALID_REQUEST, "asked often enough"));
+        }
+        ids.push(id);
+        let ready = self.load(channel, now);
+        self.review_all(now);
+        if ready {
+            let Some(Subscription::Pending(ids)) =
+                self.transports.get_mut(&conn).and_then(|transport| transport.subscriptions.get_mut(channel))
+            else {
+                return;
+            };
+            for id in std::mem::take(ids) {
+                self.answer_subscribe(conn, id, channel, true, now);
+            }
+        }
+    }
+
+    /// Answers a subscription: with the state as of now, from which on everything is said; or that there is none.
+    pub(super) fn answer_subscribe(&mut self, conn: ConnId, id: RequestId, channel: &str, there: bool, now: Instant) {
+        let (seq, most) = (self.seq, self.limits.subscriptions);
+        let client = self.client_of(conn);
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        if !there {
+            transport.subscriptions.remove(channel);
+            self.review_all(now);
+            return self.say(conn, Message::error(id, code::NOT_FOUND, "there is no such channel"));
+        }
+        // Who asks again is told everything from the first time on, whether the second answer comes or not.
+        let is_new = !transport.is_active(channel);
+        if is_new {
+            transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
+        }
+        if let Some(client) = client.filter(|_| is_new).and_then(|client| self.clients.get_mut(&client)) {
+            client.baselines.insert(channel.to_owned(), seq);
+            prune(&mut client.baselines, most);
+        }
+        milestone!("toolcall.host.subscribed", conn = conn.0, channel);
+        let result = SubscribeResult { snapshot: self.snapshot(channel) };
+        self.say(conn, Message::response(id, &result));
+    }
+
+    /// A client wants no more of a channel: what depends on it there is given up at once, unless another of its connections
+    /// holds the channel.
+    fn unsubscribe(&mut self, conn: ConnId, client: &str, channel: &str, now: Instant) {
+        self.tell_removals(conn, channel);
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        if let Some(Subscription::Pending(ids)) = transport.subscriptions.remove(channel) {
+            if defect!(CancelledCleansNewer) {
+                transport.cancelled.insert(channel.to_owned());
+            }
+            for id in ids {
+                self.say(conn, Message::error(id, code::NOT_FOUND, "unsubscribed"));
+            }
+        }
+        if !self.holds(client, channel) {
+            if let Some(known) = self.clients.get_mut(client) {
+                known.baselines.remove(channel);
+            }
+            let depends = self.causes.get(channel).is_some_and(|clients| clients.contains(client));
+            if depends && !defect!(ReleaseWaits) {
+                self.release(client, &[channel.to_owned()], Gone::Released, now);
+            }
+            if defect!(ChatReleasesSession)
+                && let Some(session) = self.channels.get(channel).and_then(|known| known.session.clone())
+            {
+                self.release(client, &[session], Gone::Released, now);
+            }
+        }
+        self.review_all(now);
+        self.let_go(channel);
+    }
+
+    fn create_chat(&mut self, params: CreateChatParams, now: Instant) -> Answered {
+        let (name, session) = (params.chat, params.channel);
+        if !is_name(&name) || name == ROOT {
+            return refused(code::INVALID_PARAMS, "no name for a chat");
+        }
+        if params.initial_message.is_some() || params.source.is_some() {
+            return refused(code::INVALID_PARAMS, "a chat begins empty here");
+        }
+        let Some(SnapshotState::Session(state)) = self.state(&session) else {
+            return refused(code::SESSION_NOT_FOUND, "there is no such session");
+        };
+        if self.channels.contains_key(&name) {
+            return refused(code::EXISTS, "there is a channel of that name");
+        }
+        if state.chats.len() >= self.limits.chats {
+            return refused(code::CONFLICT, "there are too many chats");
+        }
+        let first = state.chats.is_empty();
+        self.add_chat(&name, &session);
+        let Some(Channel { state: Some(SnapshotState::Chat(chat)), .. }) = self.channels.get(&name) else {
+            return refused(code::INTERNAL, "the chat is gone");
+        };
+        let summary = session::summary(chat);
+        let added = StateAction::SessionChatAdded(SessionChatAddedAction { summary });
+        self.apply(&session, added, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
+        if first {
+            let default = SessionDefaultChatChangedAction { default_chat: Some(name.clone()) };
+            let changed = StateAction::SessionDefaultChatChanged(default);
+            self.apply(&session, changed, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
+        }
+        self.save(&session);
+        // Nobody holds it yet.
+        self.let_go(&name);
+        answered(&())
+    }
+
+    fn dispose_chat(&mut self, params: DisposeChatParams, now: Instant) -> Answered {
+        let chat = params.channel;
+        let Some(session) = self.channels.get(&chat).and_then(|known| known.session.clone()) else {
+            return refused(code::NOT_FOUND, "there is no such chat");
+        };
+        let lists = |session: &SessionState| session.chats.iter().any(|known| known.resource == chat);
+        if !matches!(self.state(&session), Some(SnapshotState::Session(state)) if lists(state)) {
+            return refused(code::SESSION_NOT_FOUND, "its session is not here");
+        }
+        self.remove_chat(&chat, &session, now);
+        self.save(&session);
+        answered(&())
+    }
+
+    /// The connections of which something is so.
+    pub(super) fn who(&self, is_one: impl Fn(&Transport) -> bool) -> Vec<ConnId> {
+        self.transports.iter().filter(|(_, transport)| is_one(transport)).map(|(conn, _)| *conn).collect()
+    }
+
+    /// A chat is gone. Whoever looks at its session hears of it by what happens there; whoever looks at the chat alone is told the
+    /// same.
+    pub(super) fn remove_chat(&mut self, chat: &str, session: &str, now: Instant) {
+        let lookers = self.who(|transport| transport.is_active(chat) && !transport.is_active(session));
+        self.remove_channel(chat, now);
+        let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat: chat.to_owned() });
+        if self.apply(session, removed.clone(), None, now).is_err() {
+            return; // its session never knew it
+        }
+        let envelope = ActionEnvelope {
+            channel: session.to_owned(),
+            action: removed,
+            server_seq: self.seq,
+            origin: None,
+            rejection_reason: None,
+        };
+        for conn in lookers {
+            self.tell_removal(conn, chat, &envelope);
+        }
+    }
+
+    fn tell_removal(&mut self, conn: ConnId, chat: &str, envelope: &ActionEnvelope) {
+        milestone!("toolcall.host.told-of-removal", conn = conn.0, chat);
+        self.say(conn, Message::notification(method::ACTION, envelope));
+    }
+
+    /// A connection is about to hear no more of a session: which chats of that have gone it is told now. It may look at them; where it
+    /// looks at one of the same name that was made since, it knows that the older one has gone.
+    pub(super) fn tell_removals(&mut self, conn: ConnId, session: &str) {
+        let Some(transport) = self.transports.get(&conn).filter(|_| !defect!(ChatsGoUntold)) else { return };
+        let untold = self.log.since(transport.cursor + 1).map(|(_, envelope)| envelope);
+        let untold = untold.filter(|envelope| envelope.channel == session && transport.is_owed(envelope));
+        let removals = untold.filter_map(|envelope| match &envelope.action {
+            StateAction::SessionChatRemoved(removed) => Some((removed.chat.clone(), envelope.clone())),
+            _ => None,
+        });
+        let removals = removals.filter(|(chat, envelope)| !transport.is_active_since(chat, envelope.server_seq));
+        for (chat, envelope) in removals.collect::<Vec<_>>() {
+            self.tell_removal(conn, &chat, &envelope);
+        }
+    }
+
+    fn authenticate(&mut self, client: &str, params: AuthenticateParams) -> Answered {
+        let Some(good) = self.identity.tokens.get(&params.resource) else {
+            return refused(code::INVALID_PARAMS, "nobody asked for a token of that resource");
+        };
+        let is_good = *good == params.token;
+        let known = self.clients.get_mut(client).ok_or((code::INTERNAL, "the client is gone".to_owned()))?;
+        if !is_good {
+            known.authenticated.remove(&params.resource);
+        }
+        if is_good {
+            known.authenticated.insert(params.resource);
+        } else if !params.token.is_empty() {
+            return refused(code::AUTH_REQUIRED, "that token is not good");
+        }
+        answered(&serde_json::json!({}))
+    }
+
+    /// Whether an active client's entry is small enough to be kept.
+    pub(super) fn is_small(&self, active: &SessionActiveClient) -> bool {
+        active.tools.len() <= self.limits.tools && active.tools.iter().all(|tool| is_name(&tool.name))
+    }
+}

@@ -1,0 +1,162 @@
+//! Sessions: how they are made, and how they go.
+//!
+//! A session that is not in memory may be kept in the archive. So whoever makes one waits until it is known that there is none of that
+//! name; where that cannot be known in time, none is made.
+
+use reknit_seams::net::ConnId;
+use tokio::time::Instant;
+
+use super::Core;
+use super::requests::{Answered, answered, refused};
+use crate::wire::ahp::actions::{RootActiveSessionsChangedAction, SessionActiveClientSetAction};
+use crate::wire::ahp::notifications::{SessionAddedParams, SessionRemovedParams};
+use crate::wire::ahp::state::{SessionState, SessionSummary};
+use crate::wire::{
+    CreateSessionParams, DisposeSessionParams, ROOT, RequestId, SnapshotState, StateAction, code, is_name, method,
+};
+
+/// A session that somebody wants to make.
+pub(super) struct Making {
+    conn: ConnId,
+    id: RequestId,
+    client: String,
+    params: CreateSessionParams,
+}
+
+impl Core {
+    /// A client makes a session; it is answered when it is known whether there is one of that name.
+    pub(super) fn create_session(
+        &mut self,
+        conn: ConnId,
+        id: RequestId,
+        client: String,
+        params: CreateSessionParams,
+        now: Instant,
+    ) {
+        if let Err((code, why)) = self.may_make(&client, &params) {
+            return self.answer(conn, id, refused(code, why));
+        }
+        let name = params.channel.clone();
+        self.making.push(Making { conn, id, client, params });
+        self.load(&name, now);
+    }
+
+    fn may_make(&self, client: &str, params: &CreateSessionParams) -> Result<(), (i64, &'static str)> {
+        let name = &params.channel;
+        if !is_name(name) || name == ROOT {
+            return Err((code::INVALID_PARAMS, "no name for a session"));
+        }
+        if self.channels.get(name).is_some_and(|known| known.state.is_some() || known.session.is_some()) {
+            return Err((code::SESSION_EXISTS, "there is a session of that name"));
+        }
+        if self.sessions().max(self.making.len()) >= self.limits.sessions {
+            return Err((code::CONFLICT, "there are too many sessions"));
+        }
+        if params.provider.as_ref().is_some_and(|provider| *provider != self.identity.provider) {
+            return Err((-32002, "there is no such provider"));
+        }
+        if params.active_client.as_ref().is_some_and(|active| active.client_id != client) {
+            return Err((code::INVALID_PARAMS, "a client makes only itself active"));
+        }
+        Ok(())
+    }
+
+    /// It is known what there is of this name: whoever wants to make it does, the first of all.
+    pub(super) fn make_those_that_wait(&mut self, name: &str, now: Instant) {
+        for Making { conn, id, client, params } in self.take_making(|making| making.params.channel == name) {
+            let made = match self.may_make(&client, &params) {
+                Ok(()) => self.make(params, now),
+                Err((code, why)) => refused(code, why),
+            };
+            self.answer(conn, id, made);
+        }
+    }
+
+    /// It cannot be known what there is of this name: nobody makes it.
+    pub(super) fn make_none(&mut self, name: &str) {
+        for Making { conn, id, .. } in self.take_making(|making| making.params.channel == name) {
+            self.answer(conn, id, refused(code::CONFLICT, "whether there is one of that name is not known"));
+        }
+    }
+
+    /// Nobody waits any more over this connection.
+    pub(super) fn make_nothing_for(&mut self, conn: ConnId) {
+        drop(self.take_making(|making| making.conn == conn));
+    }
+
+    fn take_making(&mut self, which: impl Fn(&Making) -> bool) -> Vec<Making> {
+        let (these, others) = std::mem::take(&mut self.making).into_iter().partition(which);
+        self.making = others;
+        these
+    }
+
+    fn make(&mut self, params: CreateSessionParams, now: Instant) -> Answered {
+        let CreateSessionParams { channel: name, active_client: active, .. } = params;
+        let provider = self.identity.provider.clone();
+        self.add_session(&name, &provider);
+        self.tell_sessions(now);
+        self.announce(&name);
+        if let Some(active_client) = active {
+            let set = StateAction::SessionActiveClientSet(SessionActiveClientSetAction { active_client });
+            self.apply(&name, set, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
+        }
+        answered(&())
+    }
+
+    /// Says to all that a session is there.
+    fn announce(&mut self, name: &str) {
+        let Some(SnapshotState::Session(state)) = self.state(name) else { return };
+        let summary = self.summary_of(name, state);
+        self.say_to_all(method::SESSION_ADDED, &SessionAddedParams { channel: ROOT.to_owned(), summary });
+    }
+
+    fn summary_of(&self, name: &str, state: &SessionState) -> SessionSummary {
+        let now = self.stamp();
+        SessionSummary {
+            provider: state.provider.clone(),
+            title: state.title.clone(),
+            status: state.status,
+            activity: None,
+            origin: None,
+            project: None,
+            working_directories: None,
+            annotations: None,
+            resource: name.to_owned(),
+            created_at: now.clone(),
+            modified_at: now,
+            changes: None,
+            meta: None,
+            chats: None,
+            default_chat: state.default_chat.clone(),
+        }
+    }
+
+    /// The root says how many sessions there are.
+    fn tell_sessions(&mut self, now: Instant) {
+        let active_sessions = i64::try_from(self.sessions()).unwrap_or(i64::MAX);
+        let changed = StateAction::RootActiveSessionsChanged(RootActiveSessionsChangedAction { active_sessions });
+        self.apply(ROOT, changed, None, now).expect("the root takes a number");
+    }
+
+    /// A session goes with its chats: whoever looks at any of them is told, and of the session everybody.
+    pub(super) fn dispose_session(&mut self, params: DisposeSessionParams, now: Instant) -> Answered {
+        let name = params.channel;
+        if self.making.iter().any(|making| making.params.channel == name) {
+            return refused(code::CONFLICT, "it is being made");
+        }
+        if !matches!(self.state(&name), Some(SnapshotState::Session(_))) {
+            return refused(code::SESSION_NOT_FOUND, "there is no such session");
+        }
+        for chat in self.chats_of(&name) {
+            self.remove_chat(&chat, &name, now);
+        }
+        for conn in self.who(|transport| transport.is_active(&name)) {
+            self.tell_removals(conn, &name);
+        }
+        self.remove_channel(&name, now);
+        self.tell_sessions(now);
+        self.say_to_all(method::SESSION_REMOVED, &SessionRemovedParams { channel: ROOT.to_owned(), session: name });
+        self.changes.send_modify(|version| *version += 1);
+        answered(&())
+    }
+}

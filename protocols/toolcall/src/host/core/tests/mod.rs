@@ -1,0 +1,320 @@
+//! The host's core, driven by hand: frames in, frames out, and a clock that only moves when a test says so.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reknit_seams::Env;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::*;
+use crate::state::call;
+use crate::wire::ahp::state::ToolCallState;
+
+mod actions;
+mod calls;
+mod grace;
+mod handshake;
+mod hostile;
+mod replay;
+mod subscriptions;
+
+const S: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// A host, the archive behind it, and what its agents were told.
+struct Host {
+    core: Core,
+    now: Instant,
+    connections: u64,
+    requests: i64,
+    archive: BTreeMap<String, Stored>,
+    /// Restores that wait for the test; `None` where they are answered at once.
+    restores: Option<Vec<String>>,
+    /// The number of the newest restore of each channel.
+    numbers: BTreeMap<String, u64>,
+    told: Vec<String>,
+    /// What was pulled, and not looked at.
+    inbox: BTreeMap<ConnId, Vec<Value>>,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self::with(HostLimits::default())
+    }
+
+    fn with(limits: HostLimits) -> Self {
+        Self::of(limits, "epoch-1", BTreeMap::new())
+    }
+
+    fn of(limits: HostLimits, epoch: &str, tokens: BTreeMap<String, String>) -> Self {
+        let identity = Identity { epoch: epoch.into(), provider: "agent".into(), tokens };
+        let core = Core::new(limits, identity, Env::real().clock);
+        let (told, inbox, archive) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Self {
+            core,
+            now: Instant::now(),
+            connections: 0,
+            requests: 0,
+            archive,
+            restores: None,
+            numbers: BTreeMap::new(),
+            told,
+            inbox,
+        }
+    }
+
+    /// Lets time pass, and the host do what is due in it.
+    fn wait(&mut self, how_long: Duration) {
+        let until = self.now + how_long;
+        while let Some(due) = self.core.due().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            self.core.catch_up(self.now);
+            self.carry_out();
+            assert!(self.core.due().is_none_or(|next| next > due), "what was due is done");
+        }
+        self.now = until;
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(effect) = self.core.effect() {
+            match effect {
+                Effect::Restore(channel, number) => {
+                    self.numbers.insert(channel.clone(), number);
+                    match &mut self.restores {
+                        Some(restores) => restores.push(channel),
+                        None => self.restored(&channel),
+                    }
+                }
+                Effect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
+                Effect::Forget(channel) => drop(self.archive.remove(&channel)),
+                Effect::Begin { chat, turn, .. } => self.told.push(format!("begin {chat} {turn}")),
+                Effect::Stop { chat, turn } => self.told.push(format!("stop {chat} {turn}")),
+            }
+        }
+    }
+
+    /// The newest restore of a channel is over, with what the archive has.
+    fn restored(&mut self, channel: &str) {
+        let stored = self.archive.get(channel).cloned();
+        self.core.restored(channel, self.numbers[channel], stored, self.now);
+        self.carry_out();
+    }
+
+    fn open(&mut self) -> ConnId {
+        self.connections += 1;
+        let conn = ConnId(self.connections);
+        self.core.open(conn, Arc::new(Notify::new()), self.now);
+        conn
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        self.core.close(conn, self.now);
+        self.carry_out();
+    }
+
+    fn say(&mut self, conn: ConnId, message: &Value) {
+        self.core.hear(conn, message.to_string().as_bytes(), self.now);
+        self.carry_out();
+    }
+
+    fn notify(&mut self, conn: ConnId, method: &str, params: Value) {
+        self.say(conn, &json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Asks for something; the answer is among what is said next.
+    fn request(&mut self, conn: ConnId, method: &str, params: Value) -> i64 {
+        self.requests += 1;
+        let id = self.requests;
+        self.say(conn, &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// What is said on a connection, until now.
+    fn pull(&mut self, conn: ConnId) {
+        while let Some(message) = self.core.pull(conn) {
+            let value = serde_json::from_str(&message.to_versioned_text()).unwrap();
+            self.inbox.entry(conn).or_default().push(value);
+        }
+    }
+
+    /// The actions that were said since the last look.
+    fn actions(&mut self, conn: ConnId) -> Vec<Value> {
+        self.pull(conn);
+        let inbox = self.inbox.remove(&conn).unwrap_or_default();
+        let (actions, others) = inbox.into_iter().partition(|message| message["method"] == "action");
+        self.inbox.insert(conn, others);
+        let actions: Vec<Value> = actions;
+        actions.into_iter().map(|action| action["params"].clone()).collect()
+    }
+
+    /// The same, as types.
+    fn heard(&mut self, conn: ConnId) -> Vec<String> {
+        let kind = |action: &Value| action["action"]["type"].as_str().unwrap_or("?").to_owned();
+        self.actions(conn).iter().map(kind).collect()
+    }
+
+    /// The answer to a request, if it was given.
+    fn answer(&mut self, conn: ConnId, id: i64) -> Option<Value> {
+        self.pull(conn);
+        self.inbox.get(&conn)?.iter().find(|message| message["id"] == id && message["method"].is_null()).cloned()
+    }
+
+    fn ask(&mut self, conn: ConnId, method: &str, params: Value) -> Value {
+        let id = self.request(conn, method, params);
+        self.answer(conn, id).unwrap_or_else(|| panic!("{method} is not answered"))
+    }
+
+    fn initialize_on(&mut self, conn: ConnId, client: &str, channels: &[&str]) -> i64 {
+        let params = json!({
+            "channel": ROOT, "protocolVersions": ["1.0.0"], "clientId": client, "initialSubscriptions": channels,
+        });
+        self.request(conn, "initialize", params)
+    }
+
+    /// A connection of a client that starts from nothing.
+    fn initialize(&mut self, client: &str, channels: &[&str]) -> ConnId {
+        let conn = self.open();
+        let id = self.initialize_on(conn, client, channels);
+        let answer = self.answer(conn, id).expect("the handshake is over");
+        assert!(answer["result"].is_object(), "{answer}");
+        conn
+    }
+
+    fn reconnect_on(&mut self, conn: ConnId, client: &str, seen: u64, channels: &[&str]) -> i64 {
+        let meta = json!({ "reknit.epoch": "epoch-1" });
+        let params = json!({
+            "channel": ROOT, "clientId": client, "lastSeenServerSeq": seen, "subscriptions": channels, "_meta": meta,
+        });
+        self.request(conn, "reconnect", params)
+    }
+
+    /// A connection of a client that was here, and what it is answered.
+    fn reconnect(&mut self, client: &str, seen: u64, channels: &[&str]) -> (ConnId, Value) {
+        let conn = self.open();
+        let id = self.reconnect_on(conn, client, seen, channels);
+        let answer = self.answer(conn, id).expect("the handshake is over");
+        (conn, answer)
+    }
+
+    fn dispatch(&mut self, conn: ConnId, seq: i64, channel: &str, action: Value) {
+        self.notify(conn, "dispatchAction", json!({ "channel": channel, "clientSeq": seq, "action": action }));
+    }
+
+    /// A session with a chat, and a client in it that offers tools.
+    fn with_chat(client: &str, tools: &[&str]) -> (Self, ConnId) {
+        Self::new().having_chat(client, tools)
+    }
+
+    fn having_chat(mut self, client: &str, tools: &[&str]) -> (Self, ConnId) {
+        let conn = self.initialize(client, &[]);
+        assert!(self.ask(conn, "createSession", json!({ "channel": "s" }))["error"].is_null());
+        assert!(self.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["error"].is_null());
+        self.joins(conn, client, tools);
+        (self, conn)
+    }
+
+    /// Another client that watches the chat, and offers tools in its session.
+    fn second(&mut self, client: &str, tools: &[&str]) -> ConnId {
+        let conn = self.initialize(client, &[]);
+        self.joins(conn, client, tools);
+        conn
+    }
+
+    fn joins(&mut self, conn: ConnId, client: &str, tools: &[&str]) {
+        for channel in ["s", "c"] {
+            assert!(self.ask(conn, "subscribe", json!({ "channel": channel }))["error"].is_null());
+        }
+        if !tools.is_empty() {
+            self.offers(conn, client, tools);
+        }
+        self.pull(conn);
+        self.inbox.clear();
+    }
+
+    fn offers(&mut self, conn: ConnId, client: &str, tools: &[&str]) {
+        let tools: Vec<_> = tools.iter().map(|tool| json!({ "name": tool })).collect();
+        let active = json!({ "clientId": client, "tools": tools });
+        let seq = 1000 + i64::try_from(self.connections).unwrap();
+        self.dispatch(conn, seq, "s", json!({ "type": "session/activeClientSet", "activeClient": active }));
+    }
+
+    /// A turn begins in the chat.
+    fn starts_turn(&mut self, conn: ConnId, seq: i64, turn: &str) {
+        self.dispatch(conn, seq, "c", turn_started(turn));
+    }
+
+    /// An agent calls a tool; the call is streaming.
+    fn calls(&mut self, tool: &str) -> CallId {
+        let SnapshotState::Chat(state) = self.core.state("c").unwrap() else { panic!("it is a chat") };
+        let turn = state.active_turn.as_ref().unwrap().id.clone();
+        let id = self.core.start_call("c", &turn, tool, Owner::Any, self.now).unwrap();
+        self.carry_out();
+        id
+    }
+
+    /// The call's parameters are there; it runs, or waits to be confirmed.
+    fn ready(&mut self, id: &CallId, confirmed: bool) {
+        let mut action = json!({
+            "type": "chat/toolCallReady", "turnId": id.turn, "toolCallId": id.id, "invocationMessage": "it runs", "toolInput": "{}",
+        });
+        if confirmed {
+            action["confirmed"] = "not-needed".into();
+        }
+        self.core.act("c", serde_json::from_value(action).unwrap(), self.now).unwrap();
+    }
+
+    fn call(&self, id: &CallId) -> &'static str {
+        match self.core.call(id) {
+            None => "none",
+            Some(ToolCallState::Streaming(_)) => "streaming",
+            Some(ToolCallState::PendingConfirmation(_)) => "pending confirmation",
+            Some(ToolCallState::Running(_)) => "running",
+            Some(ToolCallState::PendingResultConfirmation(_)) => "pending result confirmation",
+            Some(ToolCallState::Completed(done)) if done.success => "completed",
+            Some(ToolCallState::Completed(_)) => "failed",
+            Some(ToolCallState::Cancelled(_)) => "cancelled",
+            Some(_) => "?",
+        }
+    }
+
+    fn owner(&self, id: &CallId) -> Option<String> {
+        self.core.call(id).and_then(call::owner).map(str::to_owned)
+    }
+
+    fn title(&self) -> &str {
+        match self.core.state("s") {
+            Some(SnapshotState::Session(session)) => &session.title,
+            _ => panic!("there is a session"),
+        }
+    }
+
+    fn active(&self) -> Vec<String> {
+        let Some(SnapshotState::Session(session)) = self.core.state("s") else { panic!("there is a session") };
+        session.active_clients.iter().map(|active| active.client_id.clone()).collect()
+    }
+}
+
+fn turn_started(turn: &str) -> Value {
+    let message = json!({ "text": "do it", "origin": { "kind": "user" } });
+    json!({ "type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-01T00:00:00.000Z", "message": message })
+}
+
+fn completed(id: &CallId) -> Value {
+    let result = json!({ "success": true, "pastTenseMessage": "it ran" });
+    json!({ "type": "chat/toolCallComplete", "turnId": id.turn, "toolCallId": id.id, "result": result })
+}
+
+fn title(title: &str) -> Value {
+    json!({ "type": "session/titleChanged", "title": title })
+}
+
+/// A client with a call that streams.
+fn with_call() -> (Host, ConnId, CallId) {
+    let (mut host, conn) = Host::with_chat("window", &["tool"]);
+    host.starts_turn(conn, 1, "t1");
+    let id = host.calls("tool");
+    (host, conn, id)
+}

@@ -1,0 +1,26 @@
+//! What the tasks of a host share.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::Core;
+use super::archive::Archive;
+use crate::limits::HostLimits;
+
+/// The core, behind one lock that nobody holds for long, and what it needs from outside.
+pub(super) struct Shared {
+    core: Mutex<Core>,
+    pub(super) limits: HostLimits,
+    pub(super) archive: Arc<dyn Archive>,
+    pub(super) connections: Arc<AtomicU64>,
+}
+
+impl Shared {
+    pub(super) fn new(core: Core, limits: HostLimits, archive: Arc<dyn Archive>) -> Self {
+        Self { core: Mutex::new(core), limits, archive, connections: Arc::default() }
+    }
+
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().expect("nothing panics under the lock")
+    }
+}

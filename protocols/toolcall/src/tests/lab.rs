@@ -1,0 +1,268 @@
+//! A host whose agents do what the user says, clients with tools that take as long as a test wants, and a network in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reknit_seams::Env;
+use reknit_seams::net::memory::Memory;
+use reknit_seams::net::{BoxFuture, Endpoint, Network};
+use serde_json::json;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use crate::client::{self, Client, Run, State, Tool, Toolbox};
+use crate::host::{self, Agent, Archive, Census, Ended, Host, MemoryArchive, Permission, Turn};
+use crate::limits::{ClientLimits, HostLimits};
+use crate::state::call;
+use crate::wire::SnapshotState;
+use crate::wire::ahp::state::{ResponsePart, ToolCallResult, ToolCallState, ToolDefinition};
+
+pub const S: Duration = Duration::from_secs(1);
+pub const MS: Duration = Duration::from_millis(1);
+
+/// What agents and tools did.
+#[derive(Clone, Default)]
+pub struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    pub fn add(&self, note: impl Into<String>) {
+        self.0.lock().unwrap().push(note.into());
+    }
+
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub fn count(&self, note: &str) -> usize {
+        self.all().iter().filter(|known| *known == note).count()
+    }
+}
+
+/// Does what the user says: `say TEXT`, `call TOOL`, `confirm TOOL`, `sleep SECONDS`, `ask CLIENT`, `panic`; separated by `;`.
+pub struct Obedient(pub Notes);
+
+impl Agent for Obedient {
+    fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
+        let notes = self.0.clone();
+        Box::pin(async move {
+            for order in turn.text.clone().split(';') {
+                obey(&turn, order.trim(), &notes).await;
+            }
+        })
+    }
+}
+
+async fn obey(turn: &Turn, order: &str, notes: &Notes) {
+    let (verb, what) = order.split_once(' ').unwrap_or((order, ""));
+    match verb {
+        "say" => drop(turn.say(what).unwrap()),
+        "call" => notes.add(match turn.call(what, &json!({}), false).await.unwrap() {
+            Ended::Completed(result) if result.success => format!("{what} ran"),
+            Ended::Completed(result) => format!("{what} failed: {}", result.past_tense_message.as_text()),
+            Ended::Cancelled => format!("{what} was cancelled"),
+        }),
+        "confirm" => {
+            let id = turn.start_call(what, host::Owner::Any).unwrap();
+            // Where nobody can run it, it is over already.
+            let _ = turn.ready(&id, &json!({}), true);
+            let permission = turn.permission(&id).await;
+            notes.add(if permission == Permission::Granted { "granted" } else { "not granted" });
+            turn.ended(&id).await;
+        }
+        "sleep" => sleep(Duration::from_secs(what.parse().unwrap())).await,
+        "ask" => {
+            let answer = turn.ask(what, "resourceRead", &json!({ "uri": "file:///x" })).await;
+            notes.add(match answer {
+                Ok(answer) => format!("answer: {}", answer.get()),
+                Err(why) => format!("no answer: {why}"),
+            });
+        }
+        _ => panic!("an agent that does not understand {order:?}"),
+    }
+}
+
+/// A tool that takes so long, and notes when it begins and ends.
+struct Slow {
+    name: &'static str,
+    takes: Duration,
+    notes: Notes,
+}
+
+impl Tool for Slow {
+    fn definition(&self) -> ToolDefinition {
+        client::named(self.name)
+    }
+
+    fn run(&self, run: Run) -> BoxFuture<'static, ToolCallResult> {
+        assert!(run.tool != "broken", "it breaks down before it begins");
+        let (takes, notes) = (self.takes, self.notes.clone());
+        Box::pin(async move {
+            notes.add(format!("{} begins", run.tool));
+            sleep(takes).await;
+            notes.add(format!("{} ends", run.tool));
+            client::done("done")
+        })
+    }
+}
+
+/// A host, its network, and what happened.
+pub struct Lab {
+    pub net: Memory,
+    pub notes: Notes,
+    pub archive: MemoryArchive,
+    pub census: Census,
+    limits: HostLimits,
+    tasks: JoinSet<()>,
+    host: AbortHandle,
+}
+
+impl Lab {
+    pub async fn new() -> Self {
+        Self::with(HostLimits::default()).await
+    }
+
+    pub async fn with(limits: HostLimits) -> Self {
+        let (net, notes, archive) = (Memory::default(), Notes::default(), MemoryArchive::default());
+        let mut tasks = JoinSet::new();
+        let (census, host) = serve(&net, &notes, &archive, limits, &mut tasks).await;
+        Self { net, notes, archive, census, limits, tasks, host }
+    }
+
+    /// The host dies, and another life of it begins.
+    pub async fn restart(&mut self) {
+        self.net.stop_listening();
+        self.host.abort();
+        let _ = self.tasks.join_next().await;
+        (self.census, self.host) = serve(&self.net, &self.notes, &self.archive, self.limits, &mut self.tasks).await;
+    }
+
+    fn env(&self) -> Env {
+        env(&self.net)
+    }
+
+    /// A client that runs these tools; each takes two seconds, except `long`, which takes an hour.
+    pub fn client(&self, id: &str, tools: &[&'static str]) -> Client {
+        self.client_with(id, tools, ClientLimits::default())
+    }
+
+    pub fn client_with(&self, id: &str, tools: &[&'static str], limits: ClientLimits) -> Client {
+        let tool = |name: &&'static str| -> Arc<dyn Tool> {
+            let takes = if *name == "long" { 3600 * S } else { 2 * S };
+            Arc::new(Slow { name, takes, notes: self.notes.clone() })
+        };
+        let config = client::Config {
+            id: Some(id.to_owned()),
+            tools: Toolbox::of(tools.iter().map(tool)),
+            limits,
+            ..client::Config::default()
+        };
+        Client::new(&self.env(), Endpoint::tcp("host", 1), config)
+    }
+
+    /// A client that made a session with a chat, and is active in it.
+    pub async fn opened(&self, id: &str, tools: &[&'static str]) -> Client {
+        let client = self.client(id, tools);
+        client.create_session("s").await.unwrap();
+        client.create_chat("s", "c").await.unwrap();
+        joined(&client).await;
+        client
+    }
+
+    /// Another client in the same session.
+    pub async fn joining(&self, id: &str, tools: &[&'static str]) -> Client {
+        let client = self.client(id, tools);
+        joined(&client).await;
+        client
+    }
+}
+
+async fn joined(client: &Client) {
+    client.subscribe("s").await.unwrap();
+    client.subscribe("c").await.unwrap();
+    client.join("s").await.unwrap();
+}
+
+fn env(net: &Memory) -> Env {
+    Env { net: Arc::new(net.clone()), ..Env::real() }
+}
+
+async fn serve(
+    net: &Memory,
+    notes: &Notes,
+    archive: &MemoryArchive,
+    limits: HostLimits,
+    tasks: &mut JoinSet<()>,
+) -> (Census, AbortHandle) {
+    let listener = net.listen(&Endpoint::tcp("host", 1)).await.unwrap();
+    let archive: Arc<dyn Archive> = Arc::new(archive.clone());
+    let agent = Arc::new(Obedient(notes.clone()));
+    let config = host::Config { provider: "agent".into(), tokens: BTreeMap::new(), agent, archive, limits };
+    let host = Host::new(&env(net), config);
+    let census = host.census();
+    (census, tasks.spawn(host.serve(listener)))
+}
+
+/// The calls of the turn that is under way, or of the last one, as a client sees them.
+pub fn calls(client: &Client) -> Vec<(String, &'static str)> {
+    let Some(SnapshotState::Chat(chat)) = client.confirmed("c") else { return Vec::new() };
+    let active = chat.active_turn.as_ref().map(|turn| &turn.response_parts);
+    let parts = active.or(chat.turns.last().map(|turn| &turn.response_parts));
+    let calls = parts.into_iter().flatten().filter_map(|part| match part {
+        ResponsePart::ToolCall(part) => Some(&part.tool_call),
+        _ => None,
+    });
+    calls.map(|state| (call::id(state).to_owned(), status(state))).collect()
+}
+
+pub fn status(state: &ToolCallState) -> &'static str {
+    match state {
+        ToolCallState::Streaming(_) => "streaming",
+        ToolCallState::PendingConfirmation(_) => "pending confirmation",
+        ToolCallState::Running(_) => "running",
+        ToolCallState::PendingResultConfirmation(_) => "pending result confirmation",
+        ToolCallState::Completed(done) if done.success => "completed",
+        ToolCallState::Completed(_) => "failed",
+        ToolCallState::Cancelled(_) => "cancelled",
+        _ => "?",
+    }
+}
+
+/// Waits until something is so for a client, and not for ever.
+async fn until(client: &Client, what: &str, mut so: impl FnMut(&Client) -> bool) {
+    let waited = timeout(600 * S, client.until(|client| so(client).then_some(()))).await;
+    assert_eq!(waited, Ok(Some(())), "{what}: {:?}, {:?}", client.state(), calls(client));
+}
+
+/// Waits until the chat has no turn under way, for a client.
+pub async fn turn_over(client: &Client) {
+    let over = |client: &Client| matches!(client.confirmed("c"), Some(SnapshotState::Chat(chat)) if chat.active_turn.is_none());
+    until(client, "the turn is over", over).await;
+}
+
+/// Waits until there is a turn, or was.
+pub async fn any_turn(client: &Client) {
+    let any = |client: &Client| match client.confirmed("c") {
+        Some(SnapshotState::Chat(chat)) => chat.active_turn.is_some() || !chat.turns.is_empty(),
+        _ => false,
+    };
+    until(client, "there is a turn", any).await;
+}
+
+/// Waits until a call has this status, for a client.
+pub async fn call_is(client: &Client, wanted: &str) {
+    until(client, wanted, |client| calls(client).iter().any(|(_, status)| *status == wanted)).await;
+}
+
+pub async fn connected(client: &Client) {
+    until(client, "connected", |client| client.state() == State::Connected).await;
+}
+
+/// Waits until it is connected over a newer connection than that of this number.
+pub async fn back(client: &Client, after: u64) {
+    until(client, "back", |client| client.state() == State::Connected && client.generation() > after).await;
+}
+
+pub async fn lost(client: &Client) {
+    until(client, "lost", |client| client.state() == State::Reconnecting).await;
+}

@@ -1,0 +1,431 @@
+//! The two ends against each other, on paused time, over connections in memory of which each end has a fate of its own; once over
+//! real sockets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::client::{self, Client, Failure, State};
+use super::host::{self, Host};
+use super::limits::{ClientLimits, HostLimits};
+use super::wire::SnapshotState;
+use lab::{Lab, MS, Notes, Obedient, S, any_turn, back, call_is, calls, connected, lost, turn_over};
+use reknit_seams::Env;
+use reknit_seams::net::Endpoint;
+use reknit_seams::net::memory::{Fate, Side};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+mod lab;
+mod walk;
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_calls_a_tool_and_its_client_runs_it_once() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    let watcher = lab.joining("watcher", &[]).await;
+    window.start_turn("c", "t1", "say hello; call tool; say bye").await.unwrap();
+    turn_over(&watcher).await;
+    assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool ran"]);
+    assert_eq!(window.confirmed("c"), watcher.confirmed("c"));
+    assert_eq!(window.census().unconfirmed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_wants_a_confirmation_waits_for_any_user() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    let other = lab.joining("other", &[]).await;
+    window.start_turn("c", "t1", "confirm tool").await.unwrap();
+    call_is(&other, "pending confirmation").await;
+    let (call, _) = calls(&other).remove(0);
+    other.confirm("c", "t1", &call, true).await.unwrap();
+    turn_over(&window).await;
+    assert_eq!(lab.notes.all(), ["granted", "tool begins", "tool ends"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_denied_is_not_run() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    window.start_turn("c", "t1", "confirm tool").await.unwrap();
+    call_is(&window, "pending confirmation").await;
+    let (call, _) = calls(&window).remove(0);
+    window.confirm("c", "t1", &call, false).await.unwrap();
+    turn_over(&window).await;
+    assert_eq!(lab.notes.all(), ["not granted"]);
+    assert_eq!(window.confirm("c", "t1", &call, true).await, Err(Failure::Rejected("that turn is not under way".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_breaks_down_has_failed() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["broken"]).await;
+    window.start_turn("c", "t1", "call broken").await.unwrap();
+    turn_over(&window).await;
+    assert_eq!(lab.notes.all(), ["broken failed: the tool broke down"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_breaks_down_ends_its_turn() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &[]).await;
+    window.start_turn("c", "t1", "panic").await.unwrap();
+    turn_over(&window).await;
+    window.start_turn("c", "t2", "say again").await.unwrap();
+    turn_over(&window).await;
+    let Some(SnapshotState::Chat(chat)) = window.confirmed("c") else { panic!("there is a chat") };
+    assert_eq!(chat.turns.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_cancelled_stops_the_agent_and_the_tool() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    window.start_turn("c", "t1", "call tool; say never").await.unwrap();
+    call_is(&window, "running").await;
+    window.cancel_turn("c", "t1").await.unwrap();
+    sleep(10 * S).await;
+    assert_eq!(lab.notes.all(), ["tool begins"]);
+    assert_eq!((window.census().running, lab.census.counts().turns), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_survives_a_short_cut_and_is_run_once() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    window.start_turn("c", "t1", "call tool").await.unwrap();
+    call_is(&window, "running").await;
+    lab.net.set(1, Fate::Reset);
+    back(&window, 1).await;
+    turn_over(&window).await;
+    assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool ran"]);
+}
+
+/// The network is away for longer than the grace: the call is failed, its permission released, the late result refused.
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_owner_is_away_for_too_long_is_failed_and_its_late_result_is_refused() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    let watcher = lab.joining("watcher", &[]).await;
+    watcher.start_turn("c", "t1", "call tool; say sorry; sleep 600").await.unwrap();
+    call_is(&window, "running").await;
+    lab.net.refuse(true);
+    lab.net.set(1, Fate::Reset);
+    let cut = Instant::now();
+    call_is(&watcher, "failed").await;
+    assert_eq!(cut.elapsed(), 30 * S);
+    assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool failed: the client that ran this tool is gone"]);
+    lab.net.refuse(false);
+    connected(&window).await;
+    sleep(S).await;
+    assert_eq!(window.census().unconfirmed, 0);
+    assert_eq!(window.confirmed("c"), watcher.confirmed("c"));
+    assert_eq!(calls(&window)[0].1, "failed");
+}
+
+/// A permission that waits is released with the call that it is for.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_permission_hears_that_the_call_is_over() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    window.start_turn("c", "t1", "confirm tool").await.unwrap();
+    call_is(&window, "pending confirmation").await;
+    drop(window);
+    sleep(30 * S).await;
+    sleep(MS).await;
+    assert_eq!(lab.notes.all(), ["not granted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_for_the_permission_of_a_call_that_is_over_hears_it_at_once() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &[]).await;
+    window.start_turn("c", "t1", "confirm nobodys").await.unwrap();
+    turn_over(&window).await;
+    assert_eq!(lab.notes.all(), ["not granted"]);
+}
+
+/// The client learns of the cut at once, the host much later: for a while it is there over two connections.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_there_before_its_old_connection_is_known_to_be_dead_keeps_everything() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["long"]).await;
+    window.start_turn("c", "t1", "call long").await.unwrap();
+    call_is(&window, "running").await;
+    lab.net.set_end(1, Side::Far, Fate::Frozen);
+    lab.net.set_end(1, Side::Near, Fate::Reset);
+    back(&window, 1).await;
+    assert_eq!(lab.census.counts().connections, 2);
+    sleep(20 * S).await;
+    lab.net.set_end(1, Side::Far, Fate::Reset);
+    sleep(120 * S).await;
+    assert_eq!((calls(&window)[0].1, lab.notes.all().as_slice()), ("running", &["long begins".to_owned()][..]));
+    assert_eq!(lab.census.counts().connections, 1);
+}
+
+/// Nobody ever learns of the cut by the network: the host pings after 5 s, and closes after 25 s; then the grace begins.
+#[tokio::test(start_paused = true)]
+async fn the_call_of_an_owner_whose_connection_is_half_open_is_over_within_silence_and_grace() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["long"]).await;
+    let watcher = lab.joining("watcher", &[]).await;
+    watcher.start_turn("c", "t1", "call long; sleep 600").await.unwrap();
+    call_is(&window, "running").await;
+    lab.net.refuse(true);
+    lab.net.set(1, Fate::Frozen);
+    let frozen = Instant::now();
+    call_is(&watcher, "failed").await;
+    assert!(frozen.elapsed() <= 55 * S && frozen.elapsed() >= 50 * S, "{:?}", frozen.elapsed());
+    assert_eq!(lab.census.counts().connections, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_open_connection_does_not_keep_a_client_alive_whose_newer_one_has_closed() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["long"]).await;
+    let watcher = lab.joining("watcher", &[]).await;
+    watcher.start_turn("c", "t1", "call long; sleep 600").await.unwrap();
+    call_is(&window, "running").await;
+    lab.net.set_end(1, Side::Far, Fate::Frozen);
+    lab.net.set_end(1, Side::Near, Fate::Reset);
+    back(&window, 1).await;
+    lab.net.refuse(true);
+    lab.net.set(3, Fate::Reset);
+    timeout(55 * S + MS, call_is(&watcher, "failed")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_watches_is_not_killed() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["long"]).await;
+    window.start_turn("c", "t1", "call long").await.unwrap();
+    sleep(1800 * S).await;
+    assert_eq!((lab.net.connections(), calls(&window)[0].1), (1, "running"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_during_an_outage_is_replayed_or_shown_and_both_come_to_the_same() {
+    for log_actions in [1000, 4] {
+        let lab = Lab::with(HostLimits { log_actions, ..HostLimits::default() }).await;
+        let window = lab.opened("window", &["tool"]).await;
+        let away = lab.joining("away", &[]).await;
+        lab.net.refuse(true);
+        lab.net.set(2, Fate::Reset);
+        lost(&away).await;
+        window.start_turn("c", "t1", "say 1; sleep 1; say 2; sleep 1; call tool; say 3").await.unwrap();
+        turn_over(&window).await;
+        lab.net.refuse(false);
+        connected(&away).await;
+        assert_eq!(away.confirmed("c"), window.confirmed("c"), "log of {log_actions}");
+        assert_eq!(away.confirmed("s"), window.confirmed("s"), "log of {log_actions}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_done_while_there_is_no_connection_is_seen_here_at_once_and_there_afterwards_in_order() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &[]).await;
+    let watcher = lab.joining("watcher", &[]).await;
+    lab.net.refuse(true);
+    lab.net.set(1, Fate::Reset);
+    lost(&window).await;
+    let first = window.start_turn("c", "t1", "say hello");
+    let second = window.create_chat("s", "c2");
+    let third = window.subscribe("c2");
+    let user = async {
+        let (first, second, third) = tokio::join!(biased; first, second, third);
+        (first, second, third)
+    };
+    let look = async {
+        sleep(MS).await;
+        let Some(SnapshotState::Chat(seen)) = window.view("c") else { panic!("there is a chat") };
+        assert_eq!(seen.active_turn.map(|turn| turn.id), Some("t1".to_owned()));
+        let Some(SnapshotState::Chat(confirmed)) = window.confirmed("c") else { panic!("there is a chat") };
+        assert!(confirmed.active_turn.is_none());
+        lab.net.refuse(false);
+    };
+    let (done, ()) = tokio::join!(user, look);
+    assert_eq!(done, (Ok(()), Ok(()), Ok(())));
+    turn_over(&watcher).await;
+    assert!(window.confirmed("c2").is_some());
+}
+
+/// The connection is lost as soon as the host did it, whether or not its client heard.
+#[tokio::test(start_paused = true)]
+async fn an_action_that_is_under_way_at_a_cut_takes_effect_once() {
+    for log_actions in [1000, 4] {
+        let lab = Lab::with(HostLimits { log_actions, ..HostLimits::default() }).await;
+        let window = lab.opened("window", &[]).await;
+        let watcher = lab.joining("watcher", &[]).await;
+        let turn = window.start_turn("c", "t1", "say once");
+        let cut = async {
+            any_turn(&watcher).await;
+            lab.net.set(1, Fate::Reset);
+        };
+        let (done, ()) = tokio::join!(biased; turn, cut);
+        assert_eq!(done, Ok(()));
+        connected(&window).await;
+        let Some(SnapshotState::Chat(chat)) = watcher.confirmed("c") else { panic!("there is a chat") };
+        assert_eq!((chat.turns.len(), chat.turns[0].response_parts.len()), (1, 1));
+        assert_eq!(window.view("c"), watcher.confirmed("c"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_host_refuses_is_taken_back() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &[]).await;
+    let other = lab.joining("other", &[]).await;
+    let (ours, theirs) =
+        tokio::join!(biased; window.start_turn("c", "ours", "sleep 60"), other.start_turn("c", "theirs", "sleep 60"));
+    let refused = [&ours, &theirs].into_iter().filter(|outcome| outcome.is_err()).count();
+    assert_eq!(refused, 1, "{ours:?} {theirs:?}");
+    sleep(S).await;
+    assert_eq!(window.view("c"), other.view("c"));
+    assert_eq!(window.view("c"), window.confirmed("c"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_was_restarted_is_not_mistaken_for_the_old_one() {
+    let mut lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    window.start_turn("c", "t1", "say kept").await.unwrap();
+    turn_over(&window).await;
+    window.start_turn("c", "t2", "call tool; sleep 100").await.unwrap();
+    call_is(&window, "running").await;
+    lab.restart().await;
+    lost(&window).await;
+    connected(&window).await;
+    let Some(SnapshotState::Chat(chat)) = window.confirmed("c") else { panic!("it was restored") };
+    assert_eq!((chat.turns.len(), chat.active_turn), (1, None));
+    sleep(S).await;
+    window.start_turn("c", "t3", "call tool").await.unwrap();
+    turn_over(&window).await;
+    assert_eq!(lab.notes.all().last().unwrap(), "tool ran", "it is active again: {:?}", lab.notes.all());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reloaded_window_is_another_client_and_runs_what_comes() {
+    let lab = Lab::new().await;
+    let before = lab.opened("window-1", &["tool"]).await;
+    drop(before);
+    let after = lab.joining("window-2", &["tool"]).await;
+    after.start_turn("c", "t1", "call tool").await.unwrap();
+    turn_over(&after).await;
+    assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool ran"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_windows_one_runs_a_call() {
+    let lab = Lab::new().await;
+    let first = lab.opened("window-1", &["tool"]).await;
+    let _second = lab.joining("window-2", &["tool"]).await;
+    first.start_turn("c", "t1", "call tool; call tool").await.unwrap();
+    turn_over(&first).await;
+    assert_eq!((lab.notes.count("tool begins"), lab.notes.count("tool ran")), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_host_asks_is_answered_or_over() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &[]).await;
+    window.start_turn("c", "t1", "ask window; ask nobody").await.unwrap();
+    turn_over(&window).await;
+    assert_eq!(
+        lab.notes.all(),
+        ["no answer: refused (-32601): this client answers nothing", "no answer: the client is not connected"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_no_longer_than_its_deadline() {
+    let lab = Lab::new().await;
+    lab.net.refuse(true);
+    let window = lab.client("window", &[]);
+    let began = Instant::now();
+    assert_eq!(window.create_session("s").await, Err(Failure::Late));
+    assert_eq!(began.elapsed(), 60 * S);
+    assert_eq!((window.state(), window.census().held), (State::Connecting, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_become_rare_and_never_end() {
+    let lab = Lab::new().await;
+    lab.net.refuse(true);
+    let window = lab.client("window", &[]);
+    sleep(3600 * S).await;
+    let attempts = lab.net.connections();
+    assert!((120..=260).contains(&attempts), "{attempts} in an hour");
+    lab.net.refuse(false);
+    timeout(30 * S + S, connected(&window)).await.unwrap();
+}
+
+/// A host that takes a connection and says nothing: the attempt has a deadline.
+#[tokio::test(start_paused = true)]
+async fn a_second_loss_in_the_middle_of_the_handshake_leads_to_another_attempt() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &[]).await;
+    lab.net.born(Fate::Frozen);
+    lab.net.set(1, Fate::Reset);
+    for conn in 2..=4 {
+        sleep(5 * S).await;
+        assert_eq!(lab.net.connections(), conn, "and it says nothing");
+        lab.net.set(conn, Fate::Reset);
+    }
+    lab.net.born(Fate::Flows);
+    back(&window, 4).await;
+    assert_eq!(window.census().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_waits_ends_with_the_client() {
+    let lab = Lab::new().await;
+    lab.net.refuse(true);
+    let window = lab.client("window", &[]);
+    let asked = window.create_session("s");
+    assert!(timeout(S, asked).await.is_err(), "it waits");
+    window.close().await;
+    let limits = ClientLimits { held: 1, ..ClientLimits::default() };
+    let window = lab.client_with("window", &[], limits);
+    let (first, second) = tokio::join!(biased; timeout(S, window.create_session("s")), timeout(S, window.create_session("s")));
+    assert!(first.is_err() && second == Ok(Err(Failure::Full)), "{first:?} {second:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_when_all_is_over() {
+    let lab = Lab::new().await;
+    let window = lab.opened("window", &["tool"]).await;
+    window.start_turn("c", "t1", "call tool").await.unwrap();
+    turn_over(&window).await;
+    window.close().await;
+    sleep(400 * S).await;
+    let counts = lab.census.counts();
+    assert_eq!((counts.connections, counts.clients, counts.holds, counts.causes), (0, 0, 0, 0));
+    assert_eq!((counts.turns, counts.questions, counts.chats), (0, 0, 0));
+}
+
+/// The same two ends over real sockets.
+#[tokio::test]
+async fn over_loopback() {
+    let env = Env::real();
+    let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
+    let at = listener.endpoint();
+    let notes = Notes::default();
+    let config = host::Config {
+        provider: "agent".into(),
+        tokens: BTreeMap::new(),
+        agent: Arc::new(Obedient(notes.clone())),
+        archive: Arc::new(host::MemoryArchive::default()),
+        limits: HostLimits::default(),
+    };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Host::new(&env, config).serve(listener));
+    let client = Client::new(&env, at, client::Config::default());
+    client.create_session("s").await.unwrap();
+    client.create_chat("s", "c").await.unwrap();
+    client.subscribe("c").await.unwrap();
+    client.start_turn("c", "t1", "say hello; call nobodys").await.unwrap();
+    turn_over(&client).await;
+    assert_eq!(notes.all(), ["nobodys failed: no client offers this tool"]);
+    client.close().await;
+}

@@ -1,0 +1,448 @@
+//! Random walks: a host and some clients, without sockets, over connections that lose what is on its way, of whose end each side
+//! learns in its own time; and what must be so at every step, and when all is healed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reknit_seams::Env;
+use reknit_seams::net::ConnId;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use crate::client::core::{self as client_core, Effect as Wish, Key};
+use crate::client::{State, done, named};
+use crate::host::{Core, Effect, Identity, Owner, Stored};
+use crate::limits::{ClientLimits, HostLimits};
+use crate::state::{call, chat};
+use crate::wire::SnapshotState;
+use crate::wire::ahp::state::ToolCallState;
+
+const CLIENTS: usize = 3;
+
+/// Numbers that a seed determines.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
+    }
+}
+
+/// A connection: what is on its way, and who thinks that it is open.
+struct Way {
+    client: usize,
+    generation: u64,
+    up: VecDeque<String>,
+    down: VecDeque<String>,
+    at_client: bool,
+    at_host: bool,
+    /// Whether the host was told whose it is.
+    named: bool,
+}
+
+struct Window {
+    core: client_core::Core,
+    working: Vec<Key>,
+}
+
+struct Walk {
+    dice: Dice,
+    now: Instant,
+    host: Core,
+    archive: BTreeMap<String, Stored>,
+    restoring: Vec<(String, u64)>,
+    windows: Vec<Window>,
+    ways: BTreeMap<ConnId, Way>,
+    connections: u64,
+    names: u64,
+    /// Every action that took effect, by whom it was sent: none twice.
+    effects: BTreeSet<(String, i64)>,
+    /// Every call that was begun: none twice.
+    begun: BTreeSet<String>,
+    /// The calls that were failed for the absence of their owner.
+    failed: BTreeSet<String>,
+    /// Since when the host has had no connection of a client.
+    absent: BTreeMap<String, Instant>,
+    tap: ConnId,
+}
+
+impl Walk {
+    fn new(seed: u64) -> Self {
+        let now = Instant::now();
+        let limits = HostLimits { log_actions: [24, 60, 1000][usize::try_from(seed % 3).unwrap()], ..HostLimits::default() };
+        let identity = Identity { epoch: "e".into(), provider: "p".into(), tokens: BTreeMap::new() };
+        let host = Core::new(limits, identity, Env::real().clock);
+        let window = |n: usize| {
+            let identity = client_core::Identity { client: format!("w{n}"), tools: vec![named("tool")] };
+            Window { core: client_core::Core::new(ClientLimits::default(), identity, now), working: Vec::new() }
+        };
+        let mut walk = Self {
+            dice: Dice(seed),
+            now,
+            host,
+            archive: BTreeMap::new(),
+            restoring: Vec::new(),
+            windows: (0..CLIENTS).map(window).collect(),
+            ways: BTreeMap::new(),
+            connections: 0,
+            names: 0,
+            effects: BTreeSet::new(),
+            begun: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            absent: BTreeMap::new(),
+            tap: ConnId(u64::MAX),
+        };
+        walk.set_up();
+        walk
+    }
+
+    /// A session with two chats, everybody in it; and one connection that is never cut, and hears of the session and of one chat, so
+    /// that the other one leaves memory when nobody holds it.
+    fn set_up(&mut self) {
+        self.host.open(self.tap, Arc::new(Notify::new()), self.now);
+        let params = json!({ "channel": "ahp-root://", "protocolVersions": ["1.0.0"], "clientId": "tap" });
+        let requests = [
+            ("initialize", params),
+            ("createSession", json!({ "channel": "s" })),
+            ("createChat", json!({ "channel": "s", "chat": "c" })),
+            ("createChat", json!({ "channel": "s", "chat": "d" })),
+            ("subscribe", json!({ "channel": "s" })),
+            ("subscribe", json!({ "channel": "c" })),
+        ];
+        for (id, (method, params)) in requests.into_iter().enumerate() {
+            let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            self.host.hear(self.tap, request.to_string().as_bytes(), self.now);
+            self.settle();
+            self.restore();
+        }
+        for n in 0..CLIENTS {
+            for channel in ["s", "c", "d"] {
+                drop(self.subscribe(n, channel));
+            }
+        }
+        self.heal();
+        for window in &mut self.windows {
+            let (to, _answered) = oneshot::channel();
+            window.core.join("s", to);
+        }
+        self.heal();
+    }
+
+    fn subscribe(&mut self, n: usize, channel: &str) -> oneshot::Receiver<Result<(), super::Failure>> {
+        let (to, answered) = oneshot::channel();
+        self.windows[n].core.subscribe(channel, to, self.now);
+        answered
+    }
+
+    /// Carries out what the cores want.
+    fn settle(&mut self) {
+        while let Some(effect) = self.host.effect() {
+            match effect {
+                Effect::Restore(channel, number) => self.restoring.push((channel, number)),
+                Effect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
+                Effect::Forget(channel) => drop(self.archive.remove(&channel)),
+                Effect::Begin { .. } | Effect::Stop { .. } => {}
+            }
+        }
+        for n in 0..CLIENTS {
+            while let Some(wish) = self.windows[n].core.effect() {
+                self.grant(n, wish);
+            }
+        }
+        self.listen();
+        self.look();
+    }
+
+    fn grant(&mut self, n: usize, wish: Wish) {
+        match wish {
+            Wish::Open(generation) => {
+                self.connections += 1;
+                let conn = ConnId(self.connections);
+                let (up, down) = (VecDeque::new(), VecDeque::new());
+                self.ways.insert(conn, Way { client: n, generation, up, down, at_client: true, at_host: true, named: false });
+                self.host.open(conn, Arc::new(Notify::new()), self.now);
+                self.windows[n].core.opened(generation, conn.0, self.now);
+            }
+            Wish::Send(generation, message) => {
+                let way = self.ways.values_mut().find(|way| way.client == n && way.generation == generation && way.at_client);
+                way.into_iter().for_each(|way| way.up.push_back(message.to_versioned_text()));
+            }
+            Wish::Close(generation) => {
+                let ways = self.ways.values_mut().filter(|way| way.client == n && way.generation == generation);
+                ways.for_each(|way| way.at_client = false);
+            }
+            Wish::Run(run) => {
+                assert!(self.begun.insert(run.call.clone()), "{} is begun twice", run.call);
+                self.windows[n].working.push(run.key());
+            }
+            Wish::Stop(key) => self.windows[n].working.retain(|working| *working != key),
+            Wish::Asked { .. } => {}
+        }
+    }
+
+    /// Hears everything that happens: no action takes effect twice.
+    fn listen(&mut self) {
+        while let Some(message) = self.host.pull(self.tap) {
+            let said: Value = serde_json::from_str(&message.to_versioned_text()).unwrap();
+            let origin = &said["params"]["origin"];
+            if let (Some(client), Some(seq)) = (origin["clientId"].as_str(), origin["clientSeq"].as_i64()) {
+                assert!(self.effects.insert((client.to_owned(), seq)), "action {seq} of {client} took effect twice");
+            }
+        }
+        assert_eq!(self.host.over(self.tap), None);
+    }
+
+    /// No call is failed for the absence of a client that has a connection, and none waits for one that is absent for too long.
+    fn look(&mut self) {
+        for n in 0..CLIENTS {
+            let name = format!("w{n}");
+            if self.ways.values().any(|way| way.at_host && way.client == n) {
+                self.absent.remove(&name);
+            } else {
+                self.absent.entry(name).or_insert(self.now);
+            }
+        }
+        for channel in ["c", "d"] {
+            let Some(SnapshotState::Chat(state)) = self.host.state(channel) else { continue };
+            for state in chat::calls(state) {
+                let since = call::owner(state).filter(|_| call::is_pending(state)).and_then(|owner| self.absent.get(owner));
+                assert!(since.is_none_or(|since| self.now - *since < Duration::from_secs(30)), "{} waits", call::id(state));
+                let ToolCallState::Completed(over) = state else { continue };
+                let gone = over.past_tense_message.as_text().starts_with("the client that ran this tool is gone");
+                if gone && self.failed.insert(over.tool_call_id.clone()) {
+                    let owner = call::owner(state).unwrap();
+                    let here = self.ways.values().any(|way| way.at_host && way.named && format!("w{}", way.client) == owner);
+                    assert!(!here, "{} was failed though {owner} is here", over.tool_call_id);
+                }
+            }
+        }
+    }
+
+    fn pick_way(&mut self) -> Option<ConnId> {
+        let ways = self.ways.keys().copied().collect::<Vec<_>>();
+        (!ways.is_empty()).then(|| ways[self.dice.below(ways.len())])
+    }
+
+    /// One message goes one step further on its way.
+    fn carry(&mut self, conn: ConnId) {
+        let now = self.now;
+        let Some(way) = self.ways.get_mut(&conn) else { return };
+        if way.at_host {
+            if let Some(message) = self.host.pull(conn) {
+                way.down.push_back(message.to_versioned_text());
+            }
+            if let Some(said) = way.up.pop_front() {
+                self.host.hear(conn, said.as_bytes(), now);
+                way.named = true;
+            }
+            if self.host.over(conn).is_some() {
+                way.at_host = false;
+                self.host.close(conn, now);
+            }
+        }
+        if let Some(said) = way.down.pop_front().filter(|_| way.at_client) {
+            let (n, generation) = (way.client, way.generation);
+            self.windows[n].core.hear(generation, said.as_bytes(), now, 0);
+        } else if way.at_client && !way.at_host && way.down.is_empty() {
+            let (n, generation) = (way.client, way.generation);
+            self.windows[n].core.lost(generation, now, 0);
+        }
+        self.ways.retain(|_, way| way.at_client || way.at_host);
+    }
+
+    /// The client learns that its connection is over; what was on its way to it is lost.
+    fn cut(&mut self, conn: ConnId) {
+        let Some(way) = self.ways.get_mut(&conn).filter(|way| way.at_client) else { return };
+        way.down.clear();
+        let (n, generation) = (way.client, way.generation);
+        self.windows[n].core.lost(generation, self.now, 0);
+    }
+
+    /// The host learns that a connection is over; what was on its way to it is lost.
+    fn notice(&mut self, conn: ConnId) {
+        let Some(way) = self.ways.get_mut(&conn).filter(|way| way.at_host && !way.at_client) else { return };
+        way.at_host = false;
+        way.up.clear();
+        self.host.close(conn, self.now);
+        self.ways.retain(|_, way| way.at_client || way.at_host);
+    }
+
+    fn wait(&mut self, how_long: Duration) {
+        let until = self.now + how_long;
+        for _ in 0..10_000 {
+            let dues = self.windows.iter().filter_map(|window| window.core.due()).chain(self.host.due());
+            let Some(due) = dues.min().filter(|due| *due <= until) else {
+                self.now = until;
+                return;
+            };
+            self.now = self.now.max(due);
+            self.host.catch_up(self.now);
+            self.windows.iter_mut().for_each(|window| window.core.wake(self.now, 0));
+            self.settle();
+        }
+        panic!("something is due for ever");
+    }
+
+    fn dispatch(&mut self, n: usize, channel: &str, action: Value) {
+        self.windows[n].core.dispatch(channel, serde_json::from_value(action).unwrap(), None);
+    }
+
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("n{}", self.names)
+    }
+
+    /// A user, an agent, or a tool does something.
+    fn live(&mut self) {
+        let n = self.dice.below(CLIENTS);
+        let channel = ["c", "d"][self.dice.below(2)];
+        let name = self.name();
+        match self.dice.below(12) {
+            9.. => self.dispatch(n, "s", json!({ "type": "session/titleChanged", "title": name })),
+            0..=2 => {
+                let message = json!({ "text": "x", "origin": { "kind": "user" } });
+                let at = "2026-01-01T00:00:00.000Z";
+                self.dispatch(
+                    n,
+                    channel,
+                    json!({ "type": "chat/turnStarted", "turnId": name, "startedAt": at, "message": message }),
+                );
+            }
+            3 | 4 => self.call(channel),
+            5 | 6 => {
+                if let Some(key) = self.windows[n].working.pop() {
+                    self.windows[n].core.finished(&key, done("x"));
+                }
+            }
+            7 => {
+                if let Some(turn) = self.turn(channel) {
+                    self.host.end_turn(channel, &turn, true, self.now);
+                }
+            }
+            _ => {
+                self.windows[n].core.unsubscribe(channel);
+                drop(self.subscribe(n, channel));
+            }
+        }
+    }
+
+    fn turn(&self, channel: &str) -> Option<String> {
+        match self.host.state(channel) {
+            Some(SnapshotState::Chat(state)) => state.active_turn.as_ref().map(|turn| turn.id.clone()),
+            _ => None,
+        }
+    }
+
+    fn call(&mut self, channel: &str) {
+        let Some(turn) = self.turn(channel) else { return };
+        let Ok(id) = self.host.start_call(channel, &turn, "tool", Owner::Any, self.now) else { return };
+        let ready = json!({
+            "type": "chat/toolCallReady", "turnId": id.turn, "toolCallId": id.id, "invocationMessage": "x", "confirmed": "not-needed",
+        });
+        // Where nobody can run it, it is over already.
+        let _ = self.host.act(channel, serde_json::from_value(ready).unwrap(), self.now);
+    }
+
+    fn step(&mut self) {
+        match self.dice.below(20) {
+            0 => self.pick_way().into_iter().for_each(|conn| self.cut(conn)),
+            1 => self.pick_way().into_iter().for_each(|conn| self.notice(conn)),
+            2..=5 => self.live(),
+            6 => {
+                // Cut with something on its way.
+                let under_way = self.ways.iter().find(|(_, way)| way.at_client && !way.up.is_empty()).map(|(conn, _)| *conn);
+                under_way.into_iter().for_each(|conn| self.cut(conn));
+            }
+            7 => {
+                let seconds = self.dice.below(40);
+                self.wait(Duration::from_secs(seconds as u64));
+            }
+            8 => self.restore(),
+            _ => self.pick_way().into_iter().for_each(|conn| self.carry(conn)),
+        }
+        self.settle();
+    }
+
+    fn restore(&mut self) {
+        if let Some((channel, number)) = self.restoring.pop() {
+            let stored = self.archive.get(&channel).cloned();
+            self.host.restored(&channel, number, stored, self.now);
+        }
+    }
+
+    /// The network is good, and everybody has time.
+    fn heal(&mut self) {
+        for _ in 0..300 {
+            for conn in self.ways.keys().copied().collect::<Vec<_>>() {
+                self.notice(conn);
+            }
+            for _ in 0..40 {
+                self.restore();
+                for conn in self.ways.keys().copied().collect::<Vec<_>>() {
+                    self.carry(conn);
+                    self.settle();
+                }
+                self.settle();
+            }
+            self.wait(Duration::from_secs(1));
+            let quiet = self.ways.values().all(|way| way.up.is_empty() && way.down.is_empty());
+            let settled = |window: &Window| {
+                let census = window.core.census();
+                window.core.state() == State::Connected && census.in_flight + census.held + census.unconfirmed == 0
+            };
+            if quiet && self.windows.iter().all(settled) {
+                return;
+            }
+        }
+        let states = self.windows.iter().map(|window| (window.core.state(), window.core.census())).collect::<Vec<_>>();
+        panic!("it does not settle: {states:?}");
+    }
+
+    /// Who was told that a channel is missing, for its restore took too long, asks again.
+    fn ask_again(&mut self) {
+        for n in 0..CLIENTS {
+            for channel in ["s", "c", "d"] {
+                if self.windows[n].core.confirmed(channel).is_none() {
+                    drop(self.subscribe(n, channel));
+                }
+            }
+        }
+        self.heal();
+    }
+
+    /// What every client knows is what the host has.
+    fn compare(&self) {
+        for (n, window) in self.windows.iter().enumerate() {
+            for channel in ["s", "c", "d"] {
+                assert_eq!(window.core.confirmed(channel), self.host.state(channel), "{channel} as w{n} knows it");
+                assert_eq!(window.core.view(channel).as_ref(), self.host.state(channel), "{channel} as w{n} sees it");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_everybody_knows_the_same_in_the_end_and_nothing_happened_twice() {
+    // A longer walk is a matter of a number.
+    let seeds = std::env::var("REKNIT_WALKS").ok().and_then(|walks| walks.parse().ok()).unwrap_or(40);
+    let (mut begun, mut failed) = (0, 0);
+    for seed in 0..seeds {
+        // Told where the test fails.
+        println!("seed {seed}");
+        let mut walk = Walk::new(seed);
+        for round in 0..4 {
+            for _ in 0..150 {
+                walk.step();
+            }
+            println!("round {round}");
+            walk.heal();
+            walk.ask_again();
+            walk.compare();
+        }
+        (begun, failed) = (begun + walk.begun.len(), failed + walk.failed.len());
+    }
+    assert!(begun > 0 && failed > 0, "{begun} calls begun, {failed} failed");
+}

@@ -1,0 +1,42 @@
+//! What the two front ends share, the command line and the test suites: files, pictures, terminals, jobs of CI servers.
+//!
+//! - `files`: scenario files of a folder. `picture`: pages of failures. `github`: what a job of GitHub Actions asks for.
+//! - `terminal`: colours, and how wide a page is. `words`: commands as text.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use crate::hunt::fresh;
+use crate::subject::Erased;
+
+mod files;
+pub(crate) mod github;
+pub(crate) mod picture;
+mod terminal;
+mod words;
+
+pub(crate) use files::{place, scenario_files};
+pub(crate) use github::Github;
+pub(crate) use picture::{Drawn, FOLDER as PICTURES, file as picture_file};
+pub(crate) use terminal::{colours, plain, width};
+pub(crate) use words::{quoted, words_for};
+
+/// Answers, if this process is one that was started to be [asked](fresh).
+pub(crate) fn answer(args: &[OsString], subjects: &[Arc<dyn Erased>]) -> Option<ExitCode> {
+    if args.get(1)? != fresh::ASK {
+        return None;
+    }
+    let file = std::io::read_to_string(std::io::stdin()).map_err(|error| error.to_string());
+    let how: Vec<_> = args[2..].iter().filter_map(|word| word.to_str()).collect();
+    Some(match file.and_then(|file| fresh::answer(&file, &how, subjects)) {
+        Ok(statement) => {
+            print!("{statement}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    })
+}

@@ -1,0 +1,117 @@
+//! Pictures: where they are, and how they come to be there.
+//!
+//! A picture must never hide a failure: whatever goes wrong with one is a line beside the story, and the story is told.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::hunt::kept::write_whole;
+use crate::hunt::{Pool, main_thing};
+use crate::property::Violation;
+use crate::report::Picture;
+use crate::report::picture::html;
+use crate::schedule::Plan;
+use crate::subject::Erased;
+use crate::world::{Detail, Engine, Options, RunError, run};
+
+/// Where the pictures of failures are, and what a hunt finds that a defect was switched on for: nobody's to keep.
+pub(crate) const FOLDER: &str = "target/reknit";
+
+/// A failure that is to be drawn.
+pub(crate) struct Drawn<'a> {
+    /// The protocol under test.
+    pub subject: &'a Arc<dyn Erased>,
+    /// The plan that was run.
+    pub plan: &'a Plan,
+    /// What broke in it; at least one.
+    pub broken: &'a [Violation],
+    /// What carried the segments.
+    pub engine: Engine,
+    /// The command that shows this run again.
+    pub replay: &'a str,
+}
+
+impl Drawn<'_> {
+    /// Draws it into this file; what its story says of it: where it is, or why it is not there.
+    pub fn told(&self, path: &Path) -> String {
+        match self.draw(path) {
+            Ok(()) => path.display().to_string(),
+            Err(why) => format!("none: {why}"),
+        }
+    }
+
+    /// The run is carried out again, with every message, and under the eyes of the watchdog as the first time.
+    fn draw(&self, path: &Path) -> Result<(), String> {
+        let Self { subject, plan, broken, engine, replay } = *self;
+        let (subject, broken, replay) = (subject.clone(), broken.to_vec(), replay.to_owned());
+        let work = move |plan: Plan| {
+            let history = run(&subject, &plan, &Options { detail: Detail::Full, engine, ..Options::default() })?.history;
+            Ok(html(&Picture { plan: &plan, history: &history, broken: &broken, replay: &replay }))
+        };
+        let mut page = Err("nothing was drawn".to_owned());
+        Pool::default().alone().run(std::iter::once(plan.clone()), work, |drawn: Result<Result<_, RunError>, _>| {
+            page = drawn.map_err(|lost| lost.to_string()).and_then(|drawn| drawn.map_err(|error| error.to_string()));
+            ControlFlow::Continue(())
+        });
+        let why = |error| format!("{}: this picture cannot be written: {error}", path.display());
+        write_whole(path, &page?).map_err(why)
+    }
+}
+
+/// The file of a failure's picture: `SUBJECT-PROPERTY-SEED.html`, with the name of the file that was run before the seed, where
+/// there is one: the same seed is another run in another file.
+pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Violation], of: &Path) -> PathBuf {
+    let property = main_thing(broken).map_or("held", |broken| broken.property).replace('_', "-");
+    let of = of.file_stem().map_or(String::new(), |stem| format!("{}-", stem.to_string_lossy()));
+    folder.join(format!("{}-{property}-{of}{}.html", plan.subject, plan.seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Time;
+    use crate::property::About;
+    use crate::property::violation::said;
+
+    fn failure(test: impl FnOnce(&Drawn<'_>)) {
+        let subjects = crate::subjects::built_in();
+        let scenario =
+            crate::scenario::Scenario::load(Path::new("scenarios/counter/short-cut-while-numbers-flow.toml"), &subjects);
+        let mut plan = scenario.unwrap().plans().remove(0);
+        plan.defects = vec!["resumes-one-too-late".into()];
+        let broken = [said("gap_free", About::Run, Time(21_027), "a < b")];
+        let subject = &subjects[0];
+        test(&Drawn { subject, plan: &plan, broken: &broken, engine: Engine::Event, replay: "reknit replay x" });
+    }
+
+    #[test]
+    fn a_failure_is_drawn_with_its_messages() {
+        let folder = std::env::temp_dir().join(format!("reknit-picture-{}", std::process::id()));
+        failure(|drawn| {
+            let path = file(&folder, drawn.plan, drawn.broken, Path::new("scenarios/counter/a.b.toml"));
+            assert_eq!(path, folder.join("counter-gap-free-a.b-1.html"));
+            assert_eq!(drawn.told(&path), path.display().to_string());
+            let page = std::fs::read_to_string(&path).unwrap();
+            assert!(page.contains("class=\"message ") && page.contains("a &lt; b"));
+        });
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_comes_from_no_file_is_named_by_its_seed() {
+        failure(|drawn| {
+            let path = file(Path::new("x"), drawn.plan, drawn.broken, Path::new(""));
+            assert_eq!(path, Path::new("x/counter-gap-free-1.html"));
+        });
+    }
+
+    #[test]
+    fn why_there_is_no_picture_is_one_line() {
+        failure(|drawn| {
+            let why = drawn.told(Path::new("/dev/null/pictures/a.html"));
+            assert!(why.starts_with("none: /dev/null/pictures/a.html: this picture cannot be written: "), "{why}");
+            assert!(!why.contains('\n'), "{why}");
+        });
+    }
+}

@@ -1,0 +1,60 @@
+//! A WebSocket of a puppet: each text is a message.
+
+use std::io;
+
+use futures_util::{SinkExt, StreamExt};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use crate::net::Stream;
+
+/// What a WebSocket is asked for.
+const REQUEST: &str = "ws://server/";
+
+/// One WebSocket.
+pub struct Messages(Box<WebSocketStream<Stream>>);
+
+impl Messages {
+    /// On a connection that was opened to the puppet.
+    pub async fn accepted(stream: Stream) -> io::Result<Self> {
+        let socket = tokio_tungstenite::accept_async(stream).await.map_err(broken)?;
+        Ok(Self(Box::new(socket)))
+    }
+
+    /// On a connection that the puppet opened.
+    pub async fn connected(stream: Stream) -> io::Result<Self> {
+        let (socket, _) = tokio_tungstenite::client_async(REQUEST, stream).await.map_err(broken)?;
+        Ok(Self(Box::new(socket)))
+    }
+
+    pub fn stream(&self) -> &Stream {
+        self.0.get_ref()
+    }
+
+    /// Sends a message.
+    pub async fn say(&mut self, text: String) -> io::Result<()> {
+        self.0.send(Message::text(text)).await.map_err(broken)
+    }
+
+    /// Appends the next message to `read`, and says whether there is one: 0 when nothing comes any more.
+    pub async fn hear(&mut self, read: &mut Vec<u8>) -> io::Result<usize> {
+        loop {
+            match self.0.next().await {
+                None | Some(Ok(Message::Close(_))) => return Ok(0),
+                Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) if !message.is_empty() => {
+                    read.extend_from_slice(&message.into_data());
+                    return Ok(1);
+                }
+                Some(Ok(_)) => {} // a ping is answered at the next look for a message
+                Some(Err(error)) => return Err(broken(error)),
+            }
+        }
+    }
+}
+
+fn broken(error: Error) -> io::Error {
+    match error {
+        Error::Io(error) => error,
+        other => io::Error::new(io::ErrorKind::InvalidData, other),
+    }
+}
