@@ -13,7 +13,7 @@
 //!
 //! Where the way between a server and the outside world was faulty, what comes from there may end later by the patience of a call.
 //! A user that pauses after each item (the field `pause` of its operation, a duration) takes nothing in a pause. Its pauses since the
-//! stream was due do not count.
+//! stream was due do not count. To a user that looks at what it opened only later (the field `looks-after`), nothing is due before.
 //!
 //! What the user gave up, or whose user died, is not owed. What is open at the horizon is late only if its bound lies before.
 
@@ -82,11 +82,11 @@ enum Why {
 }
 
 impl Why {
-    /// Since when it was due, for somebody who could be told from `opened` on.
-    fn since(self, opened: Time) -> Time {
+    /// Since when it was due, for a user who looked from `looked` on.
+    fn since(self, looked: Time) -> Time {
         match self {
-            Why::Ended(at) | Why::Died(at) | Why::Owed(at) | Why::Asked(at) | Why::Over(at) => at.max(opened),
-            Why::Severed => opened,
+            Why::Ended(at) | Why::Died(at) | Why::Owed(at) | Why::Asked(at) | Why::Over(at) => at.max(looked),
+            Why::Severed => looked,
         }
     }
 }
@@ -151,16 +151,17 @@ fn late(facts: &Facts<'_>, due: Due, ended: Option<Time>, is_abandoned: impl Fn(
 
 fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let path = facts.path(view.path);
-    let bound = |due: Time| path.bound(facts.promise(), due, Duration::ZERO);
+    let looked = facts.looked(view).unwrap_or(opened);
+    let bound = |due: Time| path.bound(facts.promise(), due.max(looked), Duration::ZERO);
     let unheard = unheard(facts, view, opened);
-    let ended = facts.over(view).map(|at| Due { bound: bound(at.max(opened)) + unheard, why: Why::Ended(at) });
+    let ended = facts.over(view).map(|at| Due { bound: bound(at) + unheard, why: Why::Ended(at) });
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
     let died = died.map(|at| Due { bound: bound(at) + unheard, why: Why::Died(at) });
-    let severed = path.severed_bound(facts.promise(), opened).map(|bound| Due { bound, why: Why::Severed });
-    let owed = next_item(facts, view).map(|at| Due { bound: bound(at.max(opened)) + unheard, why: Why::Owed(at) });
+    let severed = path.severed_bound(facts.promise(), looked).map(|bound| Due { bound, why: Why::Severed });
+    let owed = next_item(facts, view).map(|at| Due { bound: bound(at) + unheard, why: Why::Owed(at) });
     let lost = view.bound(facts).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
     let dues = [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
-    let dues = dues.map(|due| Due { bound: due.bound + facts.paused(view, due.why.since(opened)), ..due });
+    let dues = dues.map(|due| Due { bound: due.bound + facts.paused(view, due.why.since(looked)), ..due });
     dues.min_by_key(|due| due.bound)
 }
 

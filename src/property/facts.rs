@@ -172,6 +172,12 @@ impl<'a> Facts<'a> {
         self.parts(view).try_fold(Time::ZERO, |last, part| Some(last.max(ended(part)?)))
     }
 
+    /// When the user of a view began to look at it: the field `looks-after` of its operation after the opening.
+    pub fn looked(&self, view: &View<'a>) -> Option<Time> {
+        let (_, opened, call) = view.opened?;
+        Some(opened + self.call(call).map_or(Duration::ZERO, |call| call.operation.looks_after()))
+    }
+
     /// How long the user of a view has paused since a moment: the field `pause` of its operation, after each item of all that this
     /// opened. In that time the user takes nothing, whatever has come.
     pub fn paused(&self, view: &View<'a>, since: Time) -> Duration {

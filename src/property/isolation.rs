@@ -2,8 +2,8 @@
 //!
 //! Two ways to see harm:
 //! - a stream or call whose own path no fault touched, and which nobody gave up, must complete; and not later than one attempt's
-//!   time-out, [`A`](super::path::Path::chance) and 1 s after it was due, since there is nothing to detect and nothing to recover. The
-//!   pauses that its user has made since then do not count, as for `bounded_ending`. That is told here only if
+//!   time-out, [`A`](super::path::Path::chance) and 1 s after it was due, since there is nothing to detect and nothing to recover. It is
+//!   due when its user looks at it, and the pauses that its user has made since then do not count, as for `bounded_ending`. That is told here only if
 //!   something happened to somebody else before; otherwise it is for `justified_failure` and `bounded_ending` alone;
 //! - a stream must not fail without a reason of its own when another one of its path just did that had one: it was given up, or
 //!   more was produced than is retained.
@@ -105,8 +105,8 @@ fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
 }
 
 fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
-    let Some((opened, ended)) = view.opened.map(|(_, at, _)| at).zip(facts.over(view)) else { return };
-    let due = ended.max(opened);
+    let Some((looked, ended)) = facts.looked(view).zip(facts.over(view)) else { return };
+    let due = ended.max(looked);
     let bound = calm_bound(facts, view.path, due) + facts.paused(view, due);
     let ending = view.ending().map(|(index, at, _)| (index, at));
     if is_late(facts, bound, ending) && !view.is_abandoned(bound) {
@@ -160,6 +160,18 @@ mod tests {
         let told = history().by("client2").kills(2_000, 4_000).by("client");
         let told = told.asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
         told.produced("s1", 500, "a").produced("s1", 600, "b").ended("s1", 10_000, "total 2")
+    }
+
+    #[test]
+    fn a_calm_stream_is_due_when_its_user_looks_at_it() {
+        let looks = |after: &str| {
+            let told = history().by("client2").kills(2_000, 4_000).by("client");
+            let told = told.asked_as(1, 0, Class::Durable, "watch", &format!(r#"{{"looks-after":"{after}"}}"#));
+            told.opens("s1", 1, 1_000).ended("s1", 10_000, "total 0")
+        };
+        looks("20s").completed("s1", 21_000 + CALM, "total 0").holds("isolation");
+        assert_eq!(looks("20s").completed("s1", 21_001 + CALM, "total 0").breaks("isolation").len(), 1);
+        assert_eq!(looks("5s").completed("s1", 10_001 + CALM, "total 0").breaks("isolation").len(), 1);
     }
 
     #[test]

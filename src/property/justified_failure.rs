@@ -179,10 +179,8 @@ impl Failure<'_> {
 
     /// When its user began to look.
     fn looked(&self, facts: &Facts<'_>) -> Time {
-        let looks_after =
-            |view: &View<'_>| view.opened.and_then(|(.., call)| facts.call(call)).map(|call| call.operation.looks_after());
         match self.what {
-            Failed::View(view) => self.asked() + looks_after(view).unwrap_or_default(),
+            Failed::View(view) => facts.looked(view).unwrap_or(Time::ZERO),
             Failed::Call(_) => self.asked(),
         }
     }

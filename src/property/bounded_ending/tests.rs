@@ -293,6 +293,17 @@ fn a_user_whose_pauses_were_over_before_has_no_longer_than_others() {
 }
 
 #[test]
+fn to_a_user_that_looks_later_nothing_is_due_before() {
+    let looks = |after: &str| {
+        let told = history().asked_as(1, 0, Class::Durable, "watch", &format!(r#"{{"looks-after":"{after}"}}"#));
+        told.opens("s1", 1, 1_000).ended("s1", 10_000, "total 0")
+    };
+    looks("60s").completed("s1", 61_000 + BOUND, "total 0").holds("bounded_ending");
+    assert_eq!(looks("60s").completed("s1", 61_001 + BOUND, "total 0").breaks("bounded_ending").len(), 1);
+    assert_eq!(looks("5s").completed("s1", 10_001 + BOUND, "total 0").breaks("bounded_ending").len(), 1);
+}
+
+#[test]
 fn a_call_that_opened_a_stream_has_its_ending() {
     history().opened("s1", 1, 0).end(600_000).holds("bounded_ending");
 }

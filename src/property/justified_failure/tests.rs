@@ -251,6 +251,9 @@ fn a_delayed_close_counts_only_from_a_close_on() {
     judge(open().conn(1, 0, None), Is::Unjustified);
     judge(open().conn_half_over(1, 0, 10_000), Is::Justified);
     judge(open().conn_half_over(1, 0, 30_000), Is::Unjustified);
+    // A close from before the fault may leave under it; one of which the other end has learned before may not.
+    judge(open().conn_half_over(1, 0, 1_000), Is::Justified);
+    judge(open().conn_closed(1, 0, 1_000, Some(1_900)), Is::Unjustified);
 }
 
 #[test]

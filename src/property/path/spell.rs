@@ -82,7 +82,6 @@ pub fn conns_of<'a>(fault: &'a Fault, scope: &'a Scope, history: &'a History) ->
 /// When a fault does something to a connection.
 fn span(fault: &InForce<'_>, conn: &Connection) -> Option<Span> {
     let (client, server) = conn.over;
-    let first_over = client.into_iter().chain(server).min().filter(|over| *over >= fault.began);
     let both_over = client.zip(server).map(|(client, server)| client.max(server));
     let until = both_over.map_or(fault.ended, |over| over.min(fault.ended));
     match fault.what {
@@ -102,10 +101,11 @@ fn span(fault: &InForce<'_>, conn: &Connection) -> Option<Span> {
             let began = struck.min().unwrap_or(Time::ZERO).max(fault.began).max(conn.opened);
             Some(Span { began, known, ended: fault.ended })
         }
-        // It has something to hold once one end has closed, and until the other knows.
+        // It has something to hold once one end has closed, and until the other knows. A close from before the fault may leave under it,
+        // behind what had no room yet.
         Fault::DelayClose { .. } => {
-            let began = first_over.filter(|over| *over <= fault.ended)?;
-            Some(Span { began, known: began, ended: until })
+            let began = client.into_iter().chain(server).min()?.max(fault.began);
+            (began <= until).then_some(Span { began, known: began, ended: until })
         }
         _ => {
             let began = fault.began.max(conn.opened);
