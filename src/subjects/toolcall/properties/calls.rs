@@ -1,6 +1,7 @@
 //! Tool calls: who runs them, when, and how they end.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::story::{CallStory, MS, Story, window};
 use crate::history::Time;
@@ -201,8 +202,9 @@ fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
     tools.len() <= story.host_limits.tools && tools.iter().any(|(name, _)| Some(name.as_str()) == call.tool)
 }
 
+/// Whether another client that offers the tool is connected, as far as the host can know: it takes an end in only when none of its
+/// tasks is held any more.
 fn offers_another(story: &Story<'_>, call: &CallStory<'_>, at: Time) -> bool {
-    let there =
-        story.attached.iter().filter(|attached| attached.at <= at && attached.over >= at && attached.client != call.owner);
-    there.into_iter().any(|attached| offers(story, window(attached.client), call))
+    let mut others = story.attached.iter().filter(|attached| attached.at <= at && attached.client != call.owner);
+    others.any(|attached| story.later(attached.over, Duration::ZERO) >= at && offers(story, window(attached.client), call))
 }

@@ -229,7 +229,7 @@ impl<'a> Story<'a> {
         if !scope.hosts.is_empty() || !scope.links.is_empty() {
             return NEVER;
         }
-        let conns = conns_of(fault, scope, &self.evidence.history);
+        let conns = conns_of(fault, scope, self.evidence.history);
         let over = conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max();
         over.filter(|over| *over > at).unwrap_or(NEVER)
     }

@@ -342,6 +342,16 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
     assert_eq!(given(two.kills(8_000, 9_500)), 0);
     let hint = over(calls(here_until(None), 1_000, "call-1", "client"), 2_000, "failed (another one offers it: try again)");
     assert_eq!(breaks(&hint, owner_can_run).len(), 1);
+    // A host of which a task is held may not have taken the end of the other one's connection in.
+    let other_gone = |told: Told| {
+        let told = told.by("client2").conn(1, 10, Some(1_500)).by("client");
+        let fields = [("conn", "2"), ("client", "client2")];
+        let told = milestone(told, 20, "server", "toolcall.host.initialized", &fields);
+        let told = calls(told, 1_000, "call-1", "client");
+        over(told, 2_000, "failed (another one offers it: try again)")
+    };
+    assert_eq!(breaks(&other_gone(here_until(None)), owner_can_run).len(), 1);
+    holds(&other_gone(here_until(None).holds_for_ever(1_400)), owner_can_run);
 }
 
 #[test]
