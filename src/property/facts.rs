@@ -223,8 +223,11 @@ impl<'a> Facts<'a> {
             life[view.path].extend(view.delivered.iter().map(lived));
         }
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
-            let answers =
-                call.endings.iter().filter(|(.., how)| matches!(how, CallEnding::Answered(answer) if answer.shows_life()));
+            // What is answered in the moment of its asking did not cross the network: the client itself has answered.
+            let answers = call
+                .endings
+                .iter()
+                .filter(|(_, at, how)| *at > call.at && matches!(how, CallEnding::Answered(answer) if answer.shows_life()));
             // So is an answer: all that it shows is life since the asking, or since the effect.
             let effect = self.effects.iter().rev().find(|effect| effect.call == call.call).map(|effect| effect.at);
             let lived = effect.map_or(call.at, |effect| effect.max(call.at));

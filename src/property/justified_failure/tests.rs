@@ -463,8 +463,17 @@ fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives
 fn a_call_that_was_given_up_does_not_show_that_the_server_lives() {
     let asked = || open().died("server", 5_000).started("server", 5_100).asked(6, 5_110);
     let failed = |told: Told| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
-    judged(&failed(asked().answered(6, 5_110, Answer::GivenUp)), Is::Justified);
-    judged(&failed(asked().answered(6, 5_110, Answer::queued("accepted"))), Is::Unjustified);
+    judged(&failed(asked().answered(6, 5_130, Answer::GivenUp)), Is::Justified);
+    judged(&failed(asked().answered(6, 5_130, Answer::queued("accepted"))), Is::Unjustified);
+}
+
+/// A client that answers by itself, in the moment of the asking, shows nothing of its server.
+#[test]
+fn what_the_client_answers_by_itself_does_not_show_that_the_server_lives() {
+    let asked = |answered| open().died("server", 5_000).started("server", 5_100).asked(6, 5_110).answered(6, answered, "1");
+    let failed = |told: Told| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
+    judged(&failed(asked(5_110)), Is::Justified);
+    judged(&failed(asked(5_111)), Is::Unjustified);
 }
 
 #[test]
