@@ -94,7 +94,8 @@ fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
 }
 
 /// Whether users were only ahead of each other when they asked for the same: what one had seen of a stream begins with what the
-/// other had, for every stream. Of at least one stream, one had seen more; of each such stream, the other saw something later.
+/// other had, for every stream. Of at least one stream, one had seen more; of each such stream, the other saw something later, or its
+/// client answered by itself.
 fn is_ahead((facts, call): (&Facts<'_>, &CallFacts<'_>), (others, twin): (&Facts<'_>, &CallFacts<'_>)) -> bool {
     let (here, there) = (Sight::at(facts, call), Sight::at(others, twin));
     let streams: BTreeSet<_> = here.before.keys().chain(there.before.keys()).copied().collect();
@@ -104,7 +105,7 @@ fn is_ahead((facts, call): (&Facts<'_>, &CallFacts<'_>), (others, twin): (&Facts
         let (behind, ahead) = if is_less { (&here, &there) } else { (&there, &here) };
         let (less, more) = (behind.of(stream), ahead.of(stream));
         let is_ahead = less.len() < more.len();
-        if !more.starts_with(less) || is_ahead && !behind.later.contains(stream) {
+        if !more.starts_with(less) || is_ahead && !behind.later.contains(stream) && !behind.answers_alone {
             return false;
         }
         some_ahead |= is_ahead;
@@ -118,6 +119,8 @@ struct Sight<'a> {
     before: BTreeMap<&'a Stream, Vec<Seen<'a>>>,
     /// The streams of which it saw something later.
     later: BTreeSet<&'a Stream>,
+    /// Whether its client answered by itself, in the moment of the asking, and so from nothing but what it had seen.
+    answers_alone: bool,
 }
 
 /// One thing that a user saw of a stream.
@@ -134,7 +137,8 @@ impl<'a> Sight<'a> {
     }
 
     fn at(facts: &Facts<'a>, call: &CallFacts<'_>) -> Self {
-        let mut sight = Self { before: BTreeMap::new(), later: BTreeSet::new() };
+        let answers_alone = call.endings.first().is_some_and(|(_, at, _)| *at == call.at);
+        let mut sight = Self { before: BTreeMap::new(), later: BTreeSet::new(), answers_alone };
         let events = facts.evidence.history.events.iter().enumerate();
         for (index, event) in events.filter(|(_, event)| event.host.as_ref().is_some_and(|host| host.as_str() == call.host)) {
             let (stream, seen) = match &event.what {
@@ -404,7 +408,7 @@ mod tests {
     fn a_user_that_is_ahead_of_the_other_may_be_answered_differently() {
         let saw = |told: Told, stream: &str, ms| told.user(ms, What::Saw { stream: stream.into(), saw: "known".into() });
         let read =
-            |told: Told, result: &'static str| told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_000, result);
+            |told: Told, result: &'static str| told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_010, result);
         let early = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is one");
         let late = |told: Told| saw(read(told.kills(1_000, 1_500), "there is none"), "c1", 2_100);
         early().twin(late(history())).holds("stale_generation_inert");
@@ -413,6 +417,8 @@ mod tests {
         assert_eq!(early().twin(never()).breaks("stale_generation_inert").len(), 1);
         let astray = || late(saw(history(), "c2", 1_900));
         assert_eq!(early().twin(astray()).breaks("stale_generation_inert").len(), 1);
+        let alone = |told: Told| told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_000, "there is none");
+        early().twin(alone(history().kills(1_000, 1_500))).holds("stale_generation_inert");
         let same = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is none");
         assert_eq!(early().twin(same()).breaks("stale_generation_inert").len(), 1);
     }

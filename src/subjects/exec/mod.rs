@@ -36,6 +36,7 @@ mod properties;
 mod reading;
 mod sum;
 pub mod tables;
+mod trouble;
 mod user;
 pub mod web;
 
