@@ -1,7 +1,7 @@
 //! How a property broke, as data.
 //!
 //! A [`Violation`] says which property broke, what it is about, when, and in which [`Kind`] of way, with the values of that kind. Its
-//! sentence is made in [`report`](crate::report::sentence).
+//! sentence is made in [`report`](mod@crate::report::sentence).
 
 use std::fmt;
 use std::time::Duration;
