@@ -310,6 +310,8 @@ fn a_start_in_a_full_session_finds_room_only_where_something_was_kept_long_enoug
     let p3 = ProcessId::from("p3");
     assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(Refusal::TooMany("processes")));
     scene.later(ServerLimits::default().closed_retention);
+    assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(Refusal::TooMany("processes")), "its close was not sent");
+    scene.sent();
     scene.session.start(ONE, &p3, scene.now).unwrap();
     assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
 }
