@@ -6,8 +6,8 @@
 //! - (a) from `t` − recovery to `t`, its path had a fault, and no fault-free interval of length `A`. Between `A` and 2 `A`
 //!   either outcome is right: [`grey`];
 //! - (b) more was produced beyond what its user had than is retained, and its path had a fault, or that much had been
-//!   produced before the opening; of all parts of the stream's whole together. Or the stream had ended so long ago that it was forgotten, and between its end and that, its path
-//!   had no interval of length `A` without a fault;
+//!   produced before the opening; of all parts of the stream's whole together. Or all parts of its whole had ended so long ago that the whole was forgotten, and
+//!   between the last end and that, its path had no interval of length `A` without a fault;
 //! - (c) an outage (faulty intervals, with less than `A` between them) reached the session's lifetime. Up to 2 `A` less, either
 //!   outcome is right: so long may a client take to come back;
 //! - (d) a server's host of its path died since the session began;
@@ -227,7 +227,7 @@ impl Failure<'_> {
 
     /// (b), after the producer's end.
     fn forgotten(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
-        let Some(ended) = facts.sources[view.source].ended() else { return Standing::Unjustified };
+        let Some(ended) = facts.over(view) else { return Standing::Unjustified };
         let forgotten = ended + facts.promise().closed_retention;
         let from = ended.max(self.asked());
         match () {

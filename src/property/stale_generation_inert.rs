@@ -12,6 +12,8 @@
 //!   waits for something that came earlier in one of them; or after a call was answered differently because one user was ahead of the other when
 //!   it was asked: it had seen of a stream what the other had, and more, and the other saw something of it later. From then on the
 //!   two runs may differ in what is asked for, and others may see it, too;
+//! - what users saw after a step was carried out, or a hold of a task ended, at different moments: it waits for a milestone that such
+//!   a packet brings about. From then on the two runs have different faults;
 //! - what came of a call that its user gave up in one run: in the other the answer may have come a moment before.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +22,11 @@ use std::time::Duration;
 use bytes::Buf;
 
 use crate::history::{Answer, Call, Class, Data, Ending, Stream, Time, What};
+use crate::schedule::Fault;
 
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::justified_failure::{failures, is_grey};
+use super::path::NEVER;
 use super::view::{Item, View};
 use super::violation::{fields, kinds};
 use super::{Evidence, Fields, Findings, Phrase, one_ending};
@@ -75,14 +79,38 @@ fn key<'v>(facts: &Facts<'_>, view: &'v View<'_>) -> (&'v Stream, &'v str, Optio
     (view.stream, view.host, opener)
 }
 
-/// When the users of both runs parted.
+/// When the users of both runs, or their faults, parted.
 fn parted((facts, twin): (&Facts<'_>, &Facts<'_>), calls: &[(&CallFacts<'_>, &CallFacts<'_>)]) -> Time {
     let parts = |(here, there): &&(&CallFacts<'_>, &CallFacts<'_>)| {
         here.at != there.at || differs(here, there) && is_ahead((facts, here), (twin, there))
     };
     let asked = calls.iter().filter(parts).map(|(here, there)| here.at.min(there.at));
     let unsure = facts.calls.iter().chain(&twin.calls).filter_map(unsure_since);
-    asked.chain(unsure).min().unwrap_or(Time(u64::MAX))
+    asked.chain(unsure).chain(faults_parted(facts, twin)).min().unwrap_or(NEVER)
+}
+
+/// The moments from which on the runs have different faults: a step was carried out, or a hold ended, in one, and later in the other.
+fn faults_parted<'f>(facts: &'f Facts<'_>, twin: &'f Facts<'_>) -> impl Iterator<Item = Time> + 'f {
+    let (here, there) = (first_carried_out(facts), first_carried_out(twin));
+    let steps = here.into_iter().filter_map(move |(step, at)| Some((at, *there.get(&step)?)));
+    let moments = steps.chain(hold_ends(facts).zip(hold_ends(twin)));
+    moments.filter(|(here, there)| here != there).map(|(here, there)| here.min(there))
+}
+
+/// When each step was carried out.
+fn first_carried_out(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
+    let mut first = BTreeMap::new();
+    for event in &facts.evidence.history.events {
+        if let What::Stepped { step, .. } = event.what {
+            first.entry(step).or_insert(event.at);
+        }
+    }
+    first
+}
+
+/// When each hold of a task ended, in the order in which they began.
+fn hold_ends<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = Time> + 'f {
+    facts.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. })).map(|fault| fault.ended)
 }
 
 /// Since when its user does not know whether a call in flight took effect.
@@ -421,6 +449,33 @@ mod tests {
         early().twin(alone(history().kills(1_000, 1_500))).holds("stale_generation_inert");
         let same = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is none");
         assert_eq!(early().twin(same()).breaks("stale_generation_inert").len(), 1);
+    }
+
+    /// A stream fails in one run and completes in the other, at 3.02 s, and so does a call. `other` is told to both, with a moment.
+    fn differ(other: impl Fn(Told, u64) -> Told, here: u64, there: u64) -> usize {
+        let told = |moment| other(cut(), moment).asked_as(7, 900, Class::Durable, "read", "{}");
+        let told = told(here)
+            .broke("s1", 3_020, "gap")
+            .answered(7, 3_020, "5")
+            .twin(told(there).completed("s1", 3_020, "total 2").answered(7, 3_020, "6"));
+        told.breaks("stale_generation_inert").len()
+    }
+
+    #[test]
+    fn what_comes_after_a_step_that_was_carried_out_at_another_moment_is_another_thing() {
+        let stepped = |told: Told, ms| told.stepped(3, ms);
+        assert_eq!(differ(stepped, 2_500, 2_900), 0);
+        assert_eq!(differ(stepped, 2_900, 2_500), 0);
+        assert_eq!(differ(stepped, 2_500, 2_500), 2);
+        assert_eq!(differ(stepped, 3_021, 3_500), 2, "it came before both");
+    }
+
+    #[test]
+    fn what_comes_after_the_end_of_a_hold_at_another_moment_is_another_thing() {
+        let held = |told: Told, ms| told.slows(2_000, ms);
+        assert_eq!(differ(held, 2_100, 2_200), 0);
+        assert_eq!(differ(held, 2_100, 2_100), 2);
+        assert_eq!(differ(held, 3_021, 3_500), 2, "it came before both");
     }
 
     #[test]

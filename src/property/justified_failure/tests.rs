@@ -387,6 +387,20 @@ fn an_ended_stream_that_was_not_forgotten_yet_does_not() {
 }
 
 #[test]
+fn a_whole_is_forgotten_when_the_last_of_its_parts_was_over_for_long_enough() {
+    let told = |printed_until: u64| {
+        let told = history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).answered(9, 10, "").asked(9, 1);
+        let told = told.ended("p1", 1_000, "exit 0").kills(9_000, 60_000).ended("p1/stdout", printed_until, "closed");
+        let told =
+            told.promise(|promise| (promise.recovery, promise.session) = (Duration::from_secs(500), Duration::from_secs(3_600)));
+        told.broke("p1", 45_000, "no such process").broke("p1/stdout", 45_000, "no such process")
+    };
+    judged(&told(10_000), Is::Justified);
+    judged(&told(1_000), Is::Unjustified);
+    judged(&told(16_000), Is::Unjustified);
+}
+
+#[test]
 fn who_opens_a_stream_after_it_was_forgotten_may_not_find_it() {
     let told =
         |opened: u64| history().ended("s1", 10_000, "total 0").opened("s1", 1, opened).broke("s1", 45_000, "no such stream");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Exec;
 use super::operations::Operation;
+use super::trouble::AROUND;
 use super::web::WebSetup;
 use crate::property::path::through;
 use crate::schedule::{self, Action, Plan};
@@ -39,7 +40,7 @@ fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
 }
 
 fn printed(lines: Lines) -> u64 {
-    lines.lines.saturating_mul(lines.bytes.map_or(LINE, |bytes| bytes.0))
+    lines.lines.saturating_mul(lines.bytes.map_or(LINE, |bytes| bytes.0) + AROUND as u64)
 }
 
 #[cfg(test)]
@@ -59,7 +60,7 @@ mod tests {
         let mut plan = Plan::new("exec");
         plan.latency = (Duration::from_millis(100), Duration::from_millis(120));
         plan.setup.insert("web".into(), json!({ "w1": { "pieces": 16, "bytes": "4KiB" } }));
-        plan.setup.insert("process".into(), json!({ "p1": { "print": { "lines": 1024, "bytes": "16B" } } }));
+        plan.setup.insert("process".into(), json!({ "p1": { "print": { "lines": 181, "bytes": "16B" } } }));
         plan
     }
 

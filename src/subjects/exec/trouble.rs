@@ -2,6 +2,15 @@
 
 use crate::history::{Event, Time, What};
 
+/// For how many bytes of output counts what stands around a printed piece, in an event and in the answer to a read: 100 on the wire,
+/// where 3 bytes of output take 4.
+pub(super) const AROUND: usize = 75;
+
+/// For how many bytes of output a printed piece of this length counts.
+pub(super) fn weight(bytes: usize) -> usize {
+    bytes + AROUND
+}
+
 /// What is wrong with the network or a host at a moment.
 #[derive(Default)]
 pub(super) struct Trouble {
@@ -9,7 +18,7 @@ pub(super) struct Trouble {
     pub(super) in_force: usize,
     /// When a fault last began or ended, or a host died.
     pub(super) last: Option<Time>,
-    /// How many bytes processes have printed: much is longer on its way.
+    /// How much processes have printed, by [`weight`]: much is longer on its way.
     pub(super) printed: usize,
 }
 
@@ -18,7 +27,7 @@ impl Trouble {
     pub(super) fn pass(&mut self, event: &Event) {
         match &event.what {
             What::Produced { bytes, .. } => {
-                self.printed += bytes.len();
+                self.printed += weight(bytes.len());
                 return;
             }
             What::FaultBegan { .. } => self.in_force += 1,

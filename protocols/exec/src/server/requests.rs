@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::connection::{Conversation, Over};
 use super::life::Birth;
-use super::process::{ProcessId, StartId};
+use super::process::{ProcessId, Run};
 use super::refusal::Refusal;
 use super::registry::Kept;
 use super::session::Reading;
@@ -47,7 +47,7 @@ pub(super) enum Waiting {
     /// Room in the standard input of a process.
     Write { process: ProcessId, write: Option<String>, bytes: Bytes },
     /// The launch of a process.
-    Start { process: ProcessId, start: StartId },
+    Start { run: Run },
 }
 
 impl Waiting {
@@ -107,10 +107,9 @@ impl Conversation {
         let tty = params.tty;
         let command = command(params)?;
         let run = kept.core().start(self.conn, &process, Instant::now())?;
-        let start = run.start;
         let launch = self.shared.env.launch.clone();
-        kept.bear(Birth { session: Arc::downgrade(kept), run, command, tty, launch, asked: self.conn });
-        Ok(Asked::Waits(Waiting::Start { process, start }))
+        kept.bear(Birth { session: Arc::downgrade(kept), run: run.clone(), command, tty, launch, asked: self.conn });
+        Ok(Asked::Waits(Waiting::Start { run }))
     }
 
     fn read(&mut self, kept: &Kept, id: &RequestId, params: ReadParams) -> Result<Asked, Refusal> {
@@ -190,9 +189,9 @@ impl Conversation {
                 let written = core.write(self.conn, process, write.as_deref(), bytes).transpose()?;
                 Some(written.map(|status| response_text(id, &WriteResult { status })))
             }
-            Waiting::Start { process, start } => {
-                let result = StartResult { process_id: process.as_str().to_owned() };
-                Some(core.outcome(*start)?.map(|()| response_text(id, &result)))
+            Waiting::Start { run } => {
+                let result = StartResult { process_id: run.id.as_str().to_owned() };
+                Some(core.outcome(run)?.map(|()| response_text(id, &result)))
             }
         }
     }

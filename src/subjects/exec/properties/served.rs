@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::generations::LITTLE;
-use super::{Trouble, has_puppet, host, judged};
+use super::{Trouble, has_puppet, host, judged, weight};
 use crate::history::{Answer, Call, Ending, Event, Outcome, Time, What};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
@@ -112,7 +112,7 @@ struct Known<'a> {
     started: Time,
     /// When each client last installed a connection.
     connected: BTreeMap<&'a str, Time>,
-    /// How many bytes were printed in all, and written by users: much is longer on its way.
+    /// How much was printed in all, by [`weight`], and written by users: much is longer on its way.
     output: usize,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Known<'a> {
                 }
             }
             What::Produced { stream, bytes } => {
-                self.output += bytes.len();
+                self.output += weight(bytes.len());
                 self.first.entry(promise.whole(stream)).or_insert(event.at);
             }
             What::Delivered { stream, .. } => self.told.entry(promise.whole(stream)).or_default().push(event.at),

@@ -142,6 +142,8 @@ fn a_read_may_wait_for_the_answers_to_others_where_these_are_long() {
     assert!(breaks(&late(third(told())), reads_wait).is_empty(), "all three are not");
     assert_eq!(breaks(&late(third(told()).answered(4, 1_199, chunks)), reads_wait), wrong, "one was over before");
     assert!(breaks(&late(third(told()).answered(4, 1_300, chunks)), reads_wait).is_empty(), "one was over since");
+    let pieces = (0..150).fold(told(), |told, _| told.produced("p1/stderr", 1_010, "x"));
+    assert!(breaks(&late(pieces), reads_wait).is_empty(), "what stands around small pieces is on its way, too");
     let another = told().by("client2").asked_as(4, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#).by("client");
     assert_eq!(breaks(&late(another), reads_wait), wrong, "what others are answered comes over their connections");
 }

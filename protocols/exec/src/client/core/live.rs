@@ -186,7 +186,7 @@ impl Core {
             Flying::Initialize => self.initialized(outcome, now),
             Flying::Reading(key) => self.read_answered(&key, outcome, now),
             Flying::Ending(id) => self.ending_answered(&id, outcome.err(), now),
-            Flying::Call(_, call) if call.kind == Kind::Start => self.start_answered(call, outcome),
+            Flying::Call(_, call) if call.kind == Kind::Start => self.start_answered(call, outcome, now),
             Flying::Call(_, call) => {
                 if let Kind::Body(feed) = &call.kind {
                     self.bodies.answered(feed, outcome.is_ok());
@@ -196,7 +196,7 @@ impl Core {
         }
     }
 
-    fn start_answered(&mut self, call: Call, outcome: Result<Box<RawValue>, ErrorBody>) {
+    fn start_answered(&mut self, call: Call, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
         let Some((key, log)) = &call.process else { return };
         if outcome.is_ok() {
             self.supersede(&key.id);
@@ -204,15 +204,14 @@ impl Core {
         match &outcome {
             Err(_) => drop(self.processes.remove(&key.id)),
             Ok(_) if call.answer.is_closed() && !defect!(UnclaimedStartKept) => {
-                // Who asked has gone. What told its close already needs no end.
-                if self.processes.remove(&key.id).is_some() {
-                    self.endings.put(key.id.clone());
-                }
+                // Who asked has gone.
+                self.processes.remove(&key.id);
+                self.endings.put(key.id.clone());
             }
             Ok(_) => {
                 self.newest.insert(key.id.clone(), (key.serial, Arc::downgrade(log)));
                 if let Some(process) = self.processes.get_mut(&key.id) {
-                    process.stage = Stage::Running;
+                    process.started(now);
                 }
             }
         }
@@ -262,6 +261,11 @@ impl Core {
     fn process_told(&mut self, id: &str, seq: u64, what: What, now: Instant) {
         let Some(generation) = self.current().map(|generation| generation.number) else { return };
         let Some(process) = self.processes.get_mut(id) else { return };
+        if process.stage == Stage::Starting {
+            // An older process of this id may have told it: servers forget one, and start the next, while its events are on their way.
+            process.dropped = true;
+            return;
+        }
         match process.hear(seq, what, Via { generation, live: true }, now) {
             Ok(Taken::Dropped) if defect!(OverflowFailsProcess) => self.fail_process(id, Failure::Contradiction, now),
             Ok(Taken::Dropped) => {

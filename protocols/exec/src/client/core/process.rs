@@ -67,7 +67,7 @@ pub(super) struct Process {
     pub(super) tries: u32,
     /// Since when something is missing.
     pub(super) behind_since: Option<Instant>,
-    /// Whether events were let go since the read was asked for that is in flight.
+    /// Whether events were let go since the read was asked for that is in flight, or before its start was answered.
     pub(super) dropped: bool,
     sequence: Sequence<(What, Via)>,
     /// The greatest number that was heard live: only a defect asks.
@@ -91,6 +91,15 @@ impl Process {
             received: 0,
             exited: false,
             closed: false,
+        }
+    }
+
+    /// Its start was answered: what the server tells from now on is its own. What came earlier and was dropped may have been its
+    /// own, too, and is read.
+    pub(super) fn started(&mut self, now: Instant) {
+        self.stage = Stage::Running;
+        if std::mem::take(&mut self.dropped) {
+            self.read_again(now);
         }
     }
 

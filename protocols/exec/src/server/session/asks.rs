@@ -35,10 +35,11 @@ impl Session {
     }
 
     /// What became of a start, once: `None` as long as it is not known. Only the connection that asked for it is told.
-    pub(in super::super) fn outcome(&mut self, start: StartId) -> Option<Result<(), Refusal>> {
-        let starts = &mut self.attachment.owed_mut()?.starts;
-        starts.get(&start)?.as_ref()?;
-        starts.remove(&start)?
+    pub(in super::super) fn outcome(&mut self, run: &Run) -> Option<Result<(), Refusal>> {
+        let owed = self.attachment.owed_mut()?;
+        owed.starts.get(&run.start)?.as_ref()?;
+        owed.news.insert(run.id.clone()); // what it has told meanwhile follows the answer
+        owed.starts.remove(&run.start)?
     }
 
     /// What is known of a process, or `None` where the reader may wait for more.
@@ -114,13 +115,15 @@ impl Session {
         Ok(!process.log.exited())
     }
 
-    /// The next event that is to be sent: of each process one in turn. `None` when there is nothing to send.
+    /// The next event that is to be sent: of each process one in turn. `None` when there is nothing to send. What a process tells is
+    /// sent behind the answer to its start: a client knows by that from which process of an id it comes.
     pub(in super::super) fn pull(&mut self, by: ConnId) -> Result<Option<(ProcessId, Event)>, Refusal> {
         self.check(by)?;
         let own = self.attached_by() == Some(by);
         let Some(owed) = self.attachment.owed_mut().filter(|owed| own && !owed.deaf) else { return Ok(None) };
         while let Some(id) = owed.next().cloned() {
-            let sent = owed.cursors.get(&id).zip(self.processes.get(&id));
+            let process = self.processes.get(&id).filter(|process| !owed.starts.contains_key(&process.start));
+            let sent = owed.cursors.get(&id).zip(process);
             let Some((event, process)) = sent.and_then(|(cursor, process)| Some((process.log.event(*cursor)?, process))) else {
                 owed.news.remove(&id);
                 continue;

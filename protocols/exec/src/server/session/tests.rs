@@ -38,7 +38,7 @@ impl Scene {
         let by = self.session.attached_by().unwrap();
         let run = self.session.start(by, &id.into(), self.now).unwrap();
         self.session.started(&run, 2, true).unwrap();
-        assert_eq!(self.session.outcome(run.start), Some(Ok(())));
+        assert_eq!(self.session.outcome(&run), Some(Ok(())));
         run
     }
 
@@ -251,11 +251,11 @@ fn an_id_is_taken_from_the_moment_of_the_start() {
     let p1 = ProcessId::from("p1");
     let run = scene.session.start(ONE, &p1, scene.now).unwrap();
     assert_eq!(scene.session.start(ONE, &p1, scene.now), Err(Refusal::Duplicate(p1.clone())));
-    assert_eq!(scene.session.outcome(run.start), None);
+    assert_eq!(scene.session.outcome(&run), None);
     assert_eq!(scene.read("p1"), Err(Refusal::Starting(p1.clone())));
     assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Ok(Some(WriteStatus::Starting)));
     scene.session.start_failed(&run, "no such program".into());
-    assert_eq!(scene.session.outcome(run.start), Some(Err(Refusal::StartFailed("no such program".into()))));
+    assert_eq!(scene.session.outcome(&run), Some(Err(Refusal::StartFailed("no such program".into()))));
     assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess(p1.clone())));
     scene.running("p1");
 }
@@ -266,7 +266,7 @@ fn a_start_that_was_terminated_is_cancelled_and_its_late_child_harms_no_namesake
     let p1 = ProcessId::from("p1");
     let first = scene.session.start(ONE, &p1, scene.now).unwrap();
     assert_eq!(scene.session.terminate(ONE, &p1), Ok(true));
-    assert_eq!(scene.session.outcome(first.start), Some(Err(Refusal::StartCancelled)));
+    assert_eq!(scene.session.outcome(&first), Some(Err(Refusal::StartCancelled)));
     let second = scene.running("p1");
     assert!(scene.session.started(&first, 2, true).is_none(), "whoever launched it has to kill it");
     scene.session.start_failed(&first, "late".into());
@@ -285,9 +285,21 @@ fn a_launch_goes_on_while_nobody_is_there() {
     scene.detach();
     scene.session.started(&run, 2, false).unwrap();
     scene.attach(TWO);
-    assert_eq!(scene.session.outcome(run.start), None, "who asked for it has gone");
+    assert_eq!(scene.session.outcome(&run), None, "who asked for it has gone");
     scene.prints(&run, "x");
     assert_eq!(scene.sent(), ["p1:1"]);
+}
+
+#[test]
+fn what_a_process_tells_is_sent_behind_the_answer_to_its_start() {
+    let mut scene = Scene::new();
+    let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
+    scene.session.started(&run, 2, true).unwrap();
+    scene.prints(&run, "x");
+    scene.end(&run);
+    assert!(scene.sent().is_empty());
+    assert_eq!(scene.session.outcome(&run), Some(Ok(())));
+    assert_eq!(scene.sent(), ["p1:1", "p1:2", "p1:3"]);
 }
 
 #[test]
@@ -298,6 +310,8 @@ fn a_start_in_a_full_session_finds_room_only_where_something_was_kept_long_enoug
     let p3 = ProcessId::from("p3");
     assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(Refusal::TooMany("processes")));
     scene.later(ServerLimits::default().closed_retention);
+    assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(Refusal::TooMany("processes")), "its close was not sent");
+    scene.sent();
     scene.session.start(ONE, &p3, scene.now).unwrap();
     assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
 }

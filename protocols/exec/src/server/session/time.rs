@@ -36,9 +36,11 @@ impl Session {
         })
     }
 
-    /// Makes room for a process: the one goes that closed first, if it was kept long enough.
+    /// Makes room for a process: of those whose close was sent, the one goes that closed first, if it was kept long enough.
     pub(super) fn forget_one(&mut self, now: Instant) -> bool {
-        let closed = self.processes.iter().filter_map(|(id, process)| Some((process.closed_at()?, id.clone())));
+        let is_sent = |id: &ProcessId| self.attachment.owed().is_none_or(|owed| !owed.cursors.contains_key(id));
+        let sent = self.processes.iter().filter(|(id, _)| is_sent(id));
+        let closed = sent.filter_map(|(id, process)| Some((process.closed_at()?, id.clone())));
         let Some((at, id)) = closed.min() else { return false };
         at + self.limits.closed_retention <= now && self.processes.remove(&id).is_some()
     }

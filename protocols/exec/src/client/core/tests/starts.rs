@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn events_that_come_before_the_answer_are_told() {
+async fn events_that_come_before_the_answer_are_read_behind_it() {
     let mut lab = Lab::connected();
     let (p1, mut started) = lab.start("p1");
     let (id, _) = lab.asked("process/start");
@@ -12,7 +12,27 @@ async fn events_that_come_before_the_answer_are_told() {
     lab.hear(Lab::closed("p1", 3));
     lab.reply(id, &json!({ "processId": "p1" }));
     assert!(matches!(ended(&mut started), Some(Ok(_))));
+    assert_eq!((p1.told().as_str(), lab.core.census().held_back_events), ("", 0));
+    let id = lab.asked_to_read("p1", 0);
+    lab.reply(id, &answer(&[(1, "a")], 4, Some(0), true));
     assert_eq!((p1.told().as_str(), lab.core.census().processes), ("1=a 2=exit(0) 3=closed", 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_an_older_process_are_not_those_of_the_next_one_of_its_id() {
+    let (mut lab, [older]) = Lab::running(["p1"]);
+    lab.command(Command::Release(older.key));
+    let (newer, _started) = lab.start("p1");
+    let (id, _) = lab.asked("process/start");
+    lab.hear(Lab::output("p1", 1, "older"));
+    lab.hear(Lab::exited("p1", 2, 0));
+    lab.hear(Lab::closed("p1", 3));
+    lab.reply(id, &json!({ "processId": "p1" }));
+    lab.hear(Lab::output("p1", 1, "newer"));
+    assert_eq!(newer.told(), "1=newer");
+    let id = lab.asked_to_read("p1", 0);
+    lab.reply(id, &answer(&[(1, "newer")], 2, None, false));
+    assert_eq!((newer.told().as_str(), lab.core.census().processes), ("1=newer", 1));
 }
 
 #[tokio::test(start_paused = true)]
