@@ -217,6 +217,19 @@ fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
     holds(&released, returning_keeps);
 }
 
+/// A host takes a connection in that its window has lost long since; the grace counts from then, and ends with that connection.
+#[test]
+fn a_connection_over_which_nothing_was_subscribed_to_keeps_no_place() {
+    let told = |gone, over| {
+        let told = history().conn_closed(1, 10, over, Some(gone)).conn(2, 15, Some(10_000));
+        let told = taken_in(looks(taken_in(told, 20, "2"), 30, "client"), 10_100, "1");
+        milestone(told, 10_100 + GRACE, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")])
+    };
+    holds(&told(29, 10_100 + GRACE), returning_keeps);
+    assert_eq!(breaks(&told(30, 10_100 + GRACE), returning_keeps).len(), 1, "its user knew the session then");
+    assert_eq!(breaks(&told(29, 10_099 + GRACE), returning_keeps).len(), 1, "it was away again");
+}
+
 #[test]
 fn a_second_connection_keeps_a_place_if_its_window_looked_when_it_was_opened() {
     let told = |looked: u64| {
