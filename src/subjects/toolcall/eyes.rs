@@ -17,6 +17,8 @@ use reknit_toolcall::wire::ahp::state::{ChatState, ResponsePart, SessionState, T
 /// What a user knows of the channels that it looks at. A window that is loaded again has new eyes.
 pub struct Eyes {
     record: Recorder,
+    /// The client by which the user takes part.
+    client: String,
     all: Mutex<BTreeMap<String, Seen>>,
 }
 
@@ -35,6 +37,8 @@ struct Seen {
     calls: BTreeMap<String, Status>,
     title: Option<String>,
     chats: BTreeSet<String>,
+    /// Whether the user's client is active in it.
+    takes_part: bool,
     /// How often it was asked for, and not answered.
     asked: usize,
 }
@@ -54,9 +58,9 @@ pub struct Waits {
 }
 
 impl Eyes {
-    /// The eyes of a user, with a pen.
-    pub fn new(record: Recorder) -> Self {
-        Self { record, all: Mutex::default() }
+    /// The eyes of the user of a client, with a pen.
+    pub fn new(record: Recorder, client: impl Into<String>) -> Self {
+        Self { record, client: client.into(), all: Mutex::default() }
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
@@ -168,6 +172,11 @@ impl Eyes {
         let chats: BTreeSet<String> = session.chats.iter().map(|chat| chat.resource.clone()).collect();
         chats.difference(&seen.chats).for_each(|chat| OfChannel::Lists(chat.clone()).note(&self.record, SESSION));
         seen.chats = chats;
+        let takes_part = session.active_clients.iter().any(|active| active.client_id == self.client);
+        if takes_part != seen.takes_part {
+            OfChannel::TakesPart(takes_part).note(&self.record, SESSION);
+            seen.takes_part = takes_part;
+        }
     }
 
     fn read_chat(&self, name: &str, chat: &ChatState, seen: &mut Seen, waits: &mut Vec<Waits>) {

@@ -225,6 +225,8 @@ pub enum OfChannel {
     Title(String),
     /// A session has this chat.
     Lists(String),
+    /// Whether the user's client is active in a session, which it was not before, or was.
+    TakesPart(bool),
 }
 
 impl fmt::Display for OfChannel {
@@ -238,6 +240,8 @@ impl fmt::Display for OfChannel {
             Self::Gone => f.write_str("gone"),
             Self::Title(title) => write!(f, "title {title}"),
             Self::Lists(chat) => write!(f, "lists {chat}"),
+            Self::TakesPart(true) => f.write_str("takes part"),
+            Self::TakesPart(false) => f.write_str("takes part no more"),
         }
     }
 }

@@ -104,7 +104,7 @@ impl Window {
             limits: limits::client_limits(&host.limits),
         };
         let client = Arc::new(Client::new(&host.env, server.clone(), config));
-        let eyes = Arc::new(Eyes::new(host.record.clone()));
+        let eyes = Arc::new(Eyes::new(host.record.clone(), client.id()));
         let watched = setup::watched(&host.plan);
         watched.iter().for_each(|channel| eyes.watch(channel));
         let mut looking = JoinSet::new();

@@ -179,7 +179,8 @@ fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     !story.is_here(call.owner, call.began.before(MS)) || !lived() && story.is_calm(window(call.owner), quiet, call.began)
 }
 
-/// Another window that has been there for a while, undisturbed, looks at the chat, and offers the tool.
+/// Another window that has been there for a while, undisturbed, looks at the chat, and offers the tool: its user has seen for that
+/// long that it takes part in the session, for only then the host knows its tools.
 fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Option<&'s str> {
     let before = at.before(story.moment() * 2);
     let mut there = story.attached.iter().filter(|attached| attached.at < before && attached.lives(at));
@@ -191,7 +192,7 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
             .iter()
             .any(|other| window(other.client) == host && other.at > attached.at && other.client != attached.client);
         let calm = story.is_calm(host, before, at);
-        newest && calm && offers(story, host, call) && looks(setup::SESSION) && looks(call.chat)
+        newest && calm && offers(story, host, call) && story.takes_part(host, before, at) && looks(call.chat)
     });
     found.map(|attached| attached.client)
 }

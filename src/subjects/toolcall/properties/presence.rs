@@ -117,7 +117,8 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
         let client = text(fields, "client");
         let is_here = story.lives_with(client, SESSION, event.at.before(MS)) && story.lives_with(client, SESSION, event.at);
         let is_wanted = story.is_newest(client, event.at) && story.looks_at(window(client), SESSION, event.at, event.at);
-        let why = match too_short(story, client, event.at).filter(|_| is_wanted) {
+        let is_kept = is_wanted && !story.is_released_over(client, SESSION, event.at);
+        let why = match too_short(story, client, event.at).filter(|_| is_kept) {
             Some(away) => Phrase::new(&AWAY_SINCE, fields! { away }),
             None if is_here => Phrase::new(&HERE, Fields::default()),
             None => continue,
@@ -192,6 +193,14 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
 }
 
 impl Story<'_> {
+    /// Whether a client had a connection until this moment that its window had lost before its user knew the channel. The channel is
+    /// not subscribed to over that connection, so the host may release it there, whether the connection ends in this moment or not.
+    fn is_released_over(&self, client: &str, channel: &str, at: Time) -> bool {
+        let host = window(client);
+        let look = self.looks.iter().find(|look| look.host == host && look.channel == channel && look.from <= at && look.to > at);
+        look.is_some_and(|look| self.of_client(client, at).any(|attached| attached.over >= at && attached.gone < look.from))
+    }
+
     /// Whether a client is the newest one of its window.
     pub(super) fn is_newest(&self, client: &str, at: Time) -> bool {
         let same = self.attached.iter().filter(|attached| window(attached.client) == window(client) && attached.at <= at);

@@ -31,6 +31,8 @@ pub(super) struct Story<'a> {
     pub(super) asked: BTreeMap<Call, Asked<'a>>,
     /// Which channels users look at, and know: from when, until when.
     pub(super) looks: Vec<Look<'a>>,
+    /// The times in which users saw that their clients take part in the session.
+    parts: Vec<Look<'a>>,
     /// When faults were in force, and hosts down.
     troubles: Vec<Trouble<'a>>,
     /// When the host died.
@@ -166,6 +168,7 @@ impl<'a> Story<'a> {
             failed: Vec::new(),
             asked: BTreeMap::new(),
             looks: Vec::new(),
+            parts: Vec::new(),
             troubles: Vec::new(),
             deaths: Vec::new(),
             windows: BTreeMap::new(),
@@ -189,6 +192,8 @@ impl<'a> Story<'a> {
                     self.looks.push(Look { host, channel: &stream.0, from: at, to: NEVER });
                 }
                 (_, Some(OfChannel::LetGo | OfChannel::Gone)) => self.look_ends(host, &stream.0, at),
+                (_, Some(OfChannel::TakesPart(true))) => self.parts.push(Look { host, channel: &stream.0, from: at, to: NEVER }),
+                (_, Some(OfChannel::TakesPart(false))) => ends(&mut self.parts, host, &stream.0, at),
                 _ => {}
             },
             What::Ended { stream, .. } => {
@@ -338,8 +343,8 @@ impl<'a> Story<'a> {
     }
 
     fn look_ends(&mut self, host: &str, channel: &str, at: Time) {
-        let open = self.looks.iter_mut().filter(|look| look.host == host && look.channel == channel && look.to == NEVER);
-        open.for_each(|look| look.to = at);
+        ends(&mut self.looks, host, channel, at);
+        ends(&mut self.parts, host, channel, at);
     }
 
     fn died(&mut self, host: &'a str, at: Time) {
@@ -350,9 +355,15 @@ impl<'a> Story<'a> {
             self.deaths.push(at);
             self.calls.iter_mut().filter(|call| call.left == NEVER).for_each(|call| call.left = at);
         }
-        let looks = self.looks.iter_mut().filter(|look| look.host == host && look.to == NEVER);
+        let looks = self.looks.iter_mut().chain(&mut self.parts).filter(|look| look.host == host && look.to == NEVER);
         looks.for_each(|look| look.to = at);
     }
+}
+
+/// What a user has seen of a channel until now is over.
+fn ends(looks: &mut [Look<'_>], host: &str, channel: &str, at: Time) {
+    let open = looks.iter_mut().filter(|look| look.host == host && look.channel == channel && look.to == NEVER);
+    open.for_each(|look| look.to = at);
 }
 
 /// The number of what is no fault of the schedule's: a host that is down.
@@ -414,6 +425,11 @@ impl<'a> Story<'a> {
     /// Whether the user of a window has been looking at a channel, and knew it, from one moment to another.
     pub(super) fn looks_at(&self, host: &str, channel: &str, from: Time, to: Time) -> bool {
         self.looks.iter().any(|look| look.host == host && look.channel == channel && look.from <= from && look.to > to)
+    }
+
+    /// Whether the user of a window has seen from one moment to another that its client takes part in the session.
+    pub(super) fn takes_part(&self, host: &str, from: Time, to: Time) -> bool {
+        self.parts.iter().any(|part| part.host == host && part.from <= from && part.to > to)
     }
 
     /// What was wrong with a window, the host, or the network between them.

@@ -56,6 +56,7 @@ fn noted(shown: &str) -> Data {
         "second" => OfChannel::Settles { second: true, digest: rest.replace("settles ", "") },
         "title" => OfChannel::Title(rest.to_owned()),
         "lists" => OfChannel::Lists(rest.to_owned()),
+        "takes" => OfChannel::TakesPart(rest == "part"),
         _ => [OfChannel::Stirs, OfChannel::Known, OfChannel::LetGo, OfChannel::Gone]
             .into_iter()
             .find(|note| note.to_string() == shown)
@@ -84,7 +85,7 @@ fn taken_in(told: Told, ms: u64, conn: &str) -> Told {
 }
 
 fn looks(told: Told, ms: u64, host: &str) -> Told {
-    saw(saw(told, ms, host, "s1", "known"), ms, host, "c1", "known")
+    saw(saw(saw(told, ms, host, "s1", "known"), ms, host, "c1", "known"), ms, host, "s1", "takes part")
 }
 
 /// The client has one connection from the start, over at that moment, and looks at everything.
@@ -214,6 +215,19 @@ fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
     let let_go = saw(here_until(Some(10_000)), 9_999, "client", "s1", "let go");
     let released = milestone(let_go, 10_001, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")]);
     holds(&released, returning_keeps);
+}
+
+/// A host takes a connection in that its window has lost long since; the grace counts from then, and ends with that connection.
+#[test]
+fn a_connection_over_which_nothing_was_subscribed_to_keeps_no_place() {
+    let told = |gone, over| {
+        let told = history().conn_closed(1, 10, over, Some(gone)).conn(2, 15, Some(10_000));
+        let told = taken_in(looks(taken_in(told, 20, "2"), 30, "client"), 10_100, "1");
+        milestone(told, 10_100 + GRACE, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")])
+    };
+    holds(&told(29, 10_100 + GRACE), returning_keeps);
+    assert_eq!(breaks(&told(30, 10_100 + GRACE), returning_keeps).len(), 1, "its user knew the session then");
+    assert_eq!(breaks(&told(29, 10_099 + GRACE), returning_keeps).len(), 1, "it was away again");
 }
 
 #[test]
@@ -352,6 +366,24 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
     };
     assert_eq!(breaks(&other_gone(here_until(None)), owner_can_run).len(), 1);
     holds(&other_gone(here_until(None).holds_for_ever(1_400)), owner_can_run);
+}
+
+/// Its tools are not known to the host before it has joined the session, which takes as long as a restore of a chat.
+#[test]
+fn a_window_that_does_not_take_part_offers_no_tools() {
+    let told = |part: Option<u64>| {
+        let two = here_until(Some(2_000)).by("client2").conn(1, 10, None);
+        let two = milestone(two, 20, "server", "toolcall.host.initialized", &[("conn", "2"), ("client", "client2")]);
+        let two = saw(saw(two, 30, "client2", "s1", "known"), 30, "client2", "c1", "known");
+        let two = part.into_iter().fold(two, |two, ms| saw(two, ms, "client2", "s1", "takes part"));
+        calls(two, 9_000, "call-1", "client")
+    };
+    holds(&told(None), owner_can_run);
+    holds(&told(Some(9_000 - 2 * MOMENT + 1)), owner_can_run);
+    assert_eq!(breaks(&told(Some(9_000 - 2 * MOMENT)), owner_can_run).len(), 1);
+    let parted = |part| saw(saw(told(Some(100)), 7_000, "client2", "s1", part), 8_990, "client2", "s1", "takes part");
+    assert_eq!(breaks(&parted("stirs"), owner_can_run).len(), 1);
+    holds(&parted("takes part no more"), owner_can_run);
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! What is said on a connection: answers, and the actions of the channels that it subscribes to, along a cursor into the log.
 //!
 //! Everything stands in one order, that of what happened: an answer waits until the actions before it were said, so that a snapshot
-//! never overtakes what it includes, and nothing that came after it is ahead of it. A connection that falls behind so far that the
-//! log no longer has what it is owed is over: its client comes back, and is given snapshots.
+//! never overtakes what it includes, and nothing that came after it is ahead of it.
+//!
+//! A connection falls behind when it does not take what it is offered, and so many actions follow that the log lets one of these
+//! go: then it is over, its client comes back, and is given snapshots. A connection that took everything it was offered is not
+//! behind, however many actions happen before it is asked again: those that leave the log are kept for it. So this adds to the
+//! bounds of the log only what happens between two times at which a connection is asked.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,6 +16,8 @@ use reknit_seams::{defect, milestone};
 use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use reknit_resume::Retention;
 
 use super::Core;
 use super::handshake::Handshake;
@@ -50,11 +56,19 @@ pub(super) enum Stage {
     Live(String),
 }
 
+/// The number of no action: every one is before it.
+const ALL: u64 = u64::MAX;
+
 /// A connection.
 pub(super) struct Transport {
     pub(super) stage: Stage,
     /// The number of the last action that was said, or that needs not be.
     pub(super) cursor: u64,
+    /// What it is owed after the cursor that the log has let go.
+    kept: VecDeque<Arc<ActionEnvelope>>,
+    /// Up to which action it is kept what it is owed: the last one when it was asked after it had taken everything; `ALL` as long
+    /// as it has.
+    keeps_until: u64,
     pub(super) subscriptions: BTreeMap<String, Subscription>,
     /// What is said besides, and behind which action.
     replies: VecDeque<(u64, Message)>,
@@ -137,6 +151,49 @@ impl Transport {
     pub(super) fn wake(&self) {
         self.wake.notify_one();
     }
+
+    /// Whether it took everything when it was asked last.
+    fn takes_all(&self) -> bool {
+        self.keeps_until == ALL
+    }
+
+    /// The actions after the cursor, in order: those that the log has let go as far as they are owed, and all others.
+    pub(super) fn after_cursor<'a>(
+        &'a self,
+        log: &'a Retention<Arc<ActionEnvelope>>,
+    ) -> impl Iterator<Item = &'a Arc<ActionEnvelope>> {
+        self.kept.iter().chain(log.since(self.cursor + 1).map(|(_, envelope)| envelope))
+    }
+
+    /// The next answer or notice.
+    fn reply(&mut self) -> Option<Message> {
+        let (behind, message) = self.replies.pop_front()?;
+        self.cursor = self.cursor.max(behind);
+        self.reply_bytes -= message.weight();
+        Some(message)
+    }
+
+    /// The next action to say up to this number, if there is one; the cursor is behind it then.
+    fn take(&mut self, log: &Retention<Arc<ActionEnvelope>>, until: u64) -> Option<Arc<ActionEnvelope>> {
+        let due = |envelope: &&Arc<ActionEnvelope>| envelope.server_seq <= until;
+        let next = self.after_cursor(log).take_while(due).find(|envelope| self.is_owed(envelope)).cloned();
+        self.cursor = self.cursor.max(next.as_ref().map_or(until, |envelope| envelope.server_seq));
+        while self.kept.front().is_some_and(|envelope| envelope.server_seq <= self.cursor) {
+            self.kept.pop_front();
+        }
+        next
+    }
+
+    /// The log lets its actions go up to this number: keeps those that are owed, or says that the connection is behind.
+    fn outlives(&mut self, log: &Retention<Arc<ActionEnvelope>>, went: u64) -> bool {
+        if went > self.keeps_until {
+            return false;
+        }
+        let goes = log.since(self.cursor + 1).map(|(_, envelope)| envelope).take_while(|envelope| envelope.server_seq <= went);
+        let owed = goes.filter(|envelope| self.is_owed(envelope)).cloned().collect::<Vec<_>>();
+        self.kept.extend(owed);
+        true
+    }
 }
 
 impl Core {
@@ -148,6 +205,8 @@ impl Core {
         let transport = Transport {
             stage,
             cursor: self.seq,
+            kept: VecDeque::new(),
+            keeps_until: ALL,
             subscriptions,
             replies,
             reply_bytes: 0,
@@ -185,9 +244,10 @@ impl Core {
                 transport.cursor = envelope.server_seq;
             }
         }
-        if let Some(went) = self.log.push(envelope.server_seq, weight, envelope) {
-            self.cut_behind(went);
+        if let Some(goes) = self.log.would_go(weight) {
+            self.cut_behind(goes);
         }
+        self.log.push(envelope.server_seq, weight, envelope);
     }
 
     /// The newest connection of each client, for a defect.
@@ -195,12 +255,14 @@ impl Core {
         self.clients.values().filter_map(|client| client.presence.newest()).collect()
     }
 
-    /// Connections that were not told what the log has let go are over.
-    fn cut_behind(&mut self, went: u64) {
+    /// The log lets actions go: connections that did not take these when they could are over.
+    fn cut_behind(&mut self, goes: u64) {
+        let live = |transport: &Transport| matches!(transport.stage, Stage::Live(_)) && transport.over != Some(Over::Behind);
         for (conn, transport) in &mut self.transports {
-            if transport.cursor < went && matches!(transport.stage, Stage::Live(_)) && transport.over.is_none() {
+            if transport.cursor < goes && live(transport) && !transport.outlives(&self.log, goes) {
                 milestone!("toolcall.host.behind", conn = conn.0);
                 transport.over = Some(Over::Behind);
+                transport.kept.clear();
                 transport.wake();
             }
         }
@@ -210,29 +272,19 @@ impl Core {
     pub fn pull(&mut self, conn: ConnId) -> Option<Message> {
         let transport = self.transports.get_mut(&conn)?;
         let until = transport.replies.front().map_or(self.seq, |(behind, _)| *behind);
-        if transport.over != Some(Over::Behind) {
-            for (number, envelope) in self.log.since(transport.cursor + 1) {
-                if number > until {
-                    break;
-                }
-                transport.cursor = number;
-                if transport.is_owed(envelope) {
-                    return Some(Message::notification(method::ACTION, &**envelope));
-                }
-            }
-        }
-        transport.cursor = transport.cursor.max(until);
-        let (_, message) = transport.replies.pop_front()?;
-        transport.reply_bytes -= message.weight();
-        Some(message)
+        let action = if transport.over == Some(Over::Behind) { None } else { transport.take(&self.log, until) };
+        let next = action.map(|envelope| Message::notification(method::ACTION, &*envelope)).or_else(|| transport.reply());
+        // Whoever drives it asks again at once, as long as there is room for more.
+        transport.keeps_until = if next.is_some() { transport.keeps_until.min(self.seq) } else { ALL };
+        next
     }
 
     /// Says something on a connection, behind everything that has happened.
     pub(super) fn say(&mut self, conn: ConnId, message: Message) {
         let (seq, limits) = (self.seq, self.limits);
         let Some(transport) = self.transports.get_mut(&conn) else { return };
-        let full = transport.replies.len() >= limits.replies || transport.reply_bytes >= limits.wire.outbox_bytes;
-        if full {
+        let many = transport.replies.len() >= limits.replies && !transport.takes_all();
+        if many || transport.reply_bytes >= limits.wire.outbox_bytes {
             return self.end(conn, Over::Behind);
         }
         transport.reply_bytes += message.weight();

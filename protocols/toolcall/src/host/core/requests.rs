@@ -312,8 +312,8 @@ impl Core {
     /// looks at one of the same name that was made since, it knows that the older one has gone.
     pub(super) fn tell_removals(&mut self, conn: ConnId, session: &str) {
         let Some(transport) = self.transports.get(&conn).filter(|_| !defect!(ChatsGoUntold)) else { return };
-        let untold = self.log.since(transport.cursor + 1).map(|(_, envelope)| envelope);
-        let untold = untold.filter(|envelope| envelope.channel == session && transport.is_owed(envelope));
+        let untold =
+            transport.after_cursor(&self.log).filter(|envelope| envelope.channel == session && transport.is_owed(envelope));
         let removals = untold.filter_map(|envelope| match &envelope.action {
             StateAction::SessionChatRemoved(removed) => Some((removed.chat.clone(), envelope.clone())),
             _ => None,

@@ -116,8 +116,11 @@ fn what_would_make_the_answer_too_long_is_asked_for_by_itself() {
 fn who_does_not_read_its_notices_is_given_up() {
     let (mut host, conn) = Host::with(HostLimits { replies: 4, ..HostLimits::default() }).having_chat("a", &[]);
     let deaf = host.initialize("deaf", &[]);
-    for n in 0..5 {
+    for n in 0..6 {
         host.ask(conn, "createSession", json!({ "channel": format!("more-{n}") }));
     }
+    assert_eq!(host.core.over(deaf), None, "it was not asked to take any");
+    assert!(host.core.pull(deaf).is_some());
+    host.ask(conn, "createSession", json!({ "channel": "one-more" }));
     assert_eq!(host.core.over(deaf), Some(Over::Behind));
 }

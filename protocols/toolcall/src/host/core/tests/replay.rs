@@ -193,22 +193,70 @@ fn each_connection_of_a_client_is_told_everything() {
     assert_eq!(told, ["1", "2", "3"], "nothing was lost with the newer one");
 }
 
-#[test]
-fn who_reads_too_slowly_is_cut_and_comes_back_to_a_snapshot() {
+/// A host that keeps three actions, a busy client, and a slow one that takes one action and has no room for the next.
+fn slow() -> (Host, ConnId, ConnId) {
     let (mut host, busy) = Host::with(HostLimits { log_actions: 3, ..HostLimits::default() }).having_chat("busy", &[]);
     let slow = host.second("slow", &[]);
-    let seen = host.core.seq();
-    for n in 0..3 {
+    titles(&mut host, busy, 0..5);
+    assert!(host.core.pull(slow).is_some());
+    (host, busy, slow)
+}
+
+fn titles(host: &mut Host, busy: ConnId, which: std::ops::Range<i64>) {
+    for n in which {
         host.dispatch(busy, n, "s", title(&n.to_string()));
         host.pull(busy);
     }
+}
+
+#[test]
+fn who_reads_too_slowly_is_cut_and_comes_back_to_a_snapshot() {
+    let (mut host, busy, slow) = slow();
+    let seen = host.core.seq();
+    titles(&mut host, busy, 5..8);
     assert_eq!(host.core.over(slow), None);
-    host.dispatch(busy, 3, "s", title("3"));
+    titles(&mut host, busy, 8..9);
     assert_eq!(host.core.over(slow), Some(Over::Behind));
     assert_eq!(host.heard(slow), Vec::<String>::new(), "and is not told half of it");
     host.close(slow);
     let (_, answer) = host.reconnect("slow", seen, &["s"]);
     assert_eq!(answer["result"]["type"], "snapshot");
+}
+
+/// However many actions come at once: it had no chance to take them yet.
+#[test]
+fn who_took_everything_is_told_more_than_is_kept() {
+    let (mut host, busy, slow) = slow();
+    let told =
+        |host: &mut Host| host.actions(slow).iter().map(|action| action["serverSeq"].as_u64().unwrap()).collect::<Vec<_>>();
+    let seen = host.core.seq();
+    assert_eq!(told(&mut host), (seen - 3..=seen).collect::<Vec<_>>());
+    titles(&mut host, busy, 5..15);
+    assert_eq!(host.core.over(slow), None);
+    assert_eq!(told(&mut host), (seen + 1..=seen + 10).collect::<Vec<_>>());
+}
+
+/// Room comes and goes: what is owed is said in order, and once.
+#[test]
+fn who_takes_some_of_what_left_the_log_is_told_the_rest_later() {
+    let (mut host, busy, slow) = slow();
+    titles(&mut host, busy, 5..7);
+    assert!(host.core.pull(slow).is_some());
+    titles(&mut host, busy, 7..8);
+    let seqs: Vec<_> = host.actions(slow).iter().map(|action| action["serverSeq"].as_u64().unwrap()).collect();
+    let seen = host.core.seq();
+    assert_eq!((seqs, host.core.over(slow)), ((seen - 5..=seen).collect(), None));
+}
+
+/// The end of a chat is told to whoever lets go of its session first, also if the log has let it go.
+#[test]
+fn a_removal_that_left_the_log_is_told_before_its_session_is_let_go() {
+    let (mut host, busy) = Host::with(HostLimits { log_actions: 3, ..HostLimits::default() }).having_chat("busy", &[]);
+    let watcher = host.second("watcher", &[]);
+    host.ask(busy, "disposeChat", json!({ "channel": "c" }));
+    titles(&mut host, busy, 0..5);
+    host.notify(watcher, "unsubscribe", json!({ "channel": "s" }));
+    assert_eq!(host.heard(watcher), ["session/chatRemoved"]);
 }
 
 #[test]
