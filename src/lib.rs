@@ -10,9 +10,11 @@
 //!
 //! The protocols that reknit ships are crates of their own; each has a feature here, which is the glue of its subject.
 //!
-//! Data:
+//! Data, from the ground up: each module imports those above it only.
+//! - [`digest`]: the chained digest by which two runs are compared.
 //! - [`schedule`]: steps, faults, triggers, limits: all that determines a run.
-//! - [`history`]: the record of a run. [`property`]: what must hold over it.
+//! - [`history`]: the record of a run.
+//! - [`property`]: what must hold over it.
 //! - [`scenario`]: TOML file ↔ schedule.
 //!
 //! The harness. Start at [`subject::Subject`], the trait that a protocol under test implements.
@@ -33,6 +35,8 @@ pub use reknit_seams::{Env, defect, env, milestone, net, point, probe, process};
 
 #[cfg(all(feature = "cli", tokio_unstable))]
 pub mod cli;
+#[cfg(tokio_unstable)]
+pub mod digest;
 #[cfg(tokio_unstable)]
 mod frontend;
 #[cfg(tokio_unstable)]

@@ -18,8 +18,7 @@
 use std::time::Duration;
 
 use crate::history::{History, Stream, Time};
-use crate::schedule::Plan;
-use crate::subject::MilestoneDoc;
+use crate::schedule::{MilestoneDoc, Plan};
 
 mod at_most_once;
 mod bounded_ending;

@@ -177,7 +177,7 @@ impl Scenario {
             Body::Swarm(profile) => Some(&**profile),
             Body::Schedule(_) => None,
         };
-        profile.into_iter().flat_map(move |profile| profile.seeds().map(move |seed| draw::plan(profile, subject, seed)))
+        profile.into_iter().flat_map(move |profile| profile.seeds().map(move |seed| draw::plan(profile, &**subject, seed)))
     }
 
     /// What the schedules of a swarm are drawn from. A schedule has nothing like that.

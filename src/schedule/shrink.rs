@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Plan;
-use crate::history::Digest;
+use crate::digest::Digest;
 
 mod faults;
 mod hosts;

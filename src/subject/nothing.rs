@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn random_schedules_of_a_subject_without_operations_have_faults_alone() {
         let clockwork: Arc<dyn Erased> = Arc::new(Clockwork);
-        let profile = Profile::default_for(&clockwork);
-        let steps: Vec<_> = (1..=20).flat_map(|seed| draw::plan(&profile, &clockwork, seed).steps).collect();
+        let profile = Profile::default_for(&*clockwork);
+        let steps: Vec<_> = (1..=20).flat_map(|seed| draw::plan(&profile, &*clockwork, seed).steps).collect();
         assert!(!steps.is_empty());
         assert!(steps.iter().all(|step| matches!(step.action, Action::Fault(_))));
     }

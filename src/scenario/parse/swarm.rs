@@ -34,7 +34,7 @@ pub fn profile(
         return Err(Wrong { at: stray.key_at, message });
     }
     let table = node.table(keys::SWARM.names().chain(own()))?;
-    let without = Profile::default_for(subject);
+    let without = Profile::default_for(&**subject);
     let horizon = table.get("horizon").map_or(Ok(without.horizon), |node| durations(&node))?;
     let (shortest, _) = horizon.ends();
     Ok(Profile {

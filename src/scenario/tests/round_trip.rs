@@ -245,7 +245,7 @@ proptest! {
     #[test]
     fn a_plan_that_was_drawn_can_be_kept_as_a_file(seed in any::<u64>()) {
         let ferry = subject::ferry();
-        let plan = draw::plan(&Profile::default_for(&ferry), &ferry, seed);
+        let plan = draw::plan(&Profile::default_for(&*ferry), &*ferry, seed);
         read_back(&Scenario { path: "f.toml".into(), ..Scenario::of_plan(plan, "kept") })?;
     }
 
