@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::env::Env;
 use crate::history::{Call, Class, Data, Ending, Side, Stream};
 use crate::net::BoxFuture;
-use crate::property::{Evidence, Promise, Property, Violation};
+use crate::property::{Evidence, Guarantees, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
 pub mod disk;
@@ -128,8 +128,8 @@ pub trait Subject: Send + Sync + 'static {
     /// the client.
     fn drive(&self, host: HostContext, operations: Operated<Self::Operation>) -> impl Future<Output = ()> + Send;
 
-    /// What the protocol promises under these limits: the figures from which the generic properties are computed.
-    fn promise(&self, limits: &Limits) -> Promise;
+    /// What the protocol guarantees under these limits: the figures from which the generic properties are computed.
+    fn guarantees(&self, limits: &Limits) -> Guarantees;
 
     /// Properties of its own, on top of the generic ones.
     fn properties(&self) -> &'static [Property] {

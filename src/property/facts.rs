@@ -11,7 +11,7 @@ use crate::schedule::{Fault, Operation};
 
 use super::path::{Down, InForce, Path};
 use super::view::{Fit, Item, Source, View};
-use super::{About, Evidence, Promise};
+use super::{About, Evidence, Guarantees};
 
 mod gather;
 
@@ -147,9 +147,9 @@ impl<'a> Facts<'a> {
         self.horizon.min(self.evidence.history.end)
     }
 
-    /// What the subject promises.
-    pub fn promise(&self) -> &'a Promise {
-        self.evidence.promise
+    /// What the subject guarantees.
+    pub fn guarantees(&self) -> &'a Guarantees {
+        self.evidence.guarantees
     }
 
     /// The call of this number.
@@ -159,7 +159,7 @@ impl<'a> Facts<'a> {
 
     /// A view, and those of the other parts of its stream's whole that were opened by the same call.
     pub fn parts<'f>(&'f self, view: &'f View<'a>) -> impl Iterator<Item = &'f View<'a>> {
-        let whole = |view: &'f View<'a>| self.promise().whole(view.stream);
+        let whole = |view: &'f View<'a>| self.guarantees().whole(view.stream);
         let opener = |view: &View<'_>| view.opened.map(|(.., call)| call);
         self.views.iter().filter(move |other| {
             std::ptr::eq(*other, view) || other.host == view.host && whole(other) == whole(view) && opener(other) == opener(view)
@@ -247,7 +247,7 @@ impl<'a> Facts<'a> {
     /// What began on a host and has shown nothing yet is that host's, too.
     fn find_beginnings(&mut self) {
         for source in self.sources.iter_mut().filter(|source| source.host.is_none()) {
-            let whole = self.evidence.promise.whole(source.stream);
+            let whole = self.evidence.guarantees.whole(source.stream);
             source.host = self.effects.iter().find(|effect| effect.target == whole).and_then(|effect| effect.host);
         }
     }

@@ -1,7 +1,7 @@
 //! What must hold over a history.
 //!
 //! A [`Property`] is a name, a sentence, and a function from the [`Evidence`] of a run to the [`Violation`]s in it. The generic ones
-//! stand in [`GENERIC`]; subjects add their own. All figures come from the subject's [`Promise`] under the limits of the run,
+//! stand in [`GENERIC`]; subjects add their own. All figures come from the subject's [`Guarantees`] under the limits of the run,
 //! the schedule, and the ground truth; never from the protocol's own word.
 //!
 //! The generic properties share what they read: [`facts`] sorts the entries of a history by stream and call in one pass, and
@@ -69,8 +69,8 @@ pub struct Evidence<'a> {
     pub plan: &'a Plan,
     /// The record of the run.
     pub history: &'a History,
-    /// What the subject promises under the limits of the plan.
-    pub promise: &'a Promise,
+    /// What the subject guarantees under the limits of the plan.
+    pub guarantees: &'a Guarantees,
     /// The subject's milestones.
     pub milestones: &'a [MilestoneDoc],
     /// Under the subject's own names of its server hosts.
@@ -80,9 +80,9 @@ pub struct Evidence<'a> {
     pub twin: Option<&'a History>,
 }
 
-/// What a protocol promises under given limits.
+/// What a protocol guarantees under given limits.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Promise {
+pub struct Guarantees {
     /// How long an end takes to notice, by itself, that its peer is silent: ping interval plus pong deadline.
     pub detection: Duration,
     /// How long the client tries to recover before it fails what is durable.
@@ -116,9 +116,9 @@ pub struct Promise {
     pub outside: &'static [&'static str],
 }
 
-/// The promise of a protocol that recovers nothing by itself, and keeps all that it was given for as long as it runs. A first
-/// promise changes the figures that are its own: `Promise { detection, recovery, ..Promise::default() }`.
-impl Default for Promise {
+/// The guarantees of a protocol that recovers nothing by itself, and keeps all that it was given for as long as it runs. A first
+/// subject changes the figures that are its own: `Guarantees { detection, recovery, ..Guarantees::default() }`.
+impl Default for Guarantees {
     fn default() -> Self {
         const FOR_EVER: Duration = Duration::from_hours(10_000);
         Self {
@@ -141,7 +141,7 @@ impl Default for Promise {
     }
 }
 
-impl Promise {
+impl Guarantees {
     /// The length of a fault-free interval that a client can use for certain, where a packet takes at most `latency`: the pause
     /// in which it may be when the interval begins, then connect, handshake and one catch-up. `A` in the docs of the properties.
     pub fn chance(&self, latency: Duration) -> Duration {

@@ -188,7 +188,7 @@ fn compare_views(
     }
     let seen = |view: &View<'_>| view.ending().map(|(_, at, ending)| (at, ending.clone())).filter(|(at, _)| *at < facts.horizon);
     let (here, there) = (seen(view), seen(twin));
-    let may_come = |at: Time| facts.path(view.path).bound(facts.promise(), at, Duration::ZERO) >= facts.judged_until();
+    let may_come = |at: Time| facts.path(view.path).bound(facts.guarantees(), at, Duration::ZERO) >= facts.judged_until();
     let differs = match (&here, &there) {
         (Some((_, here)), Some((_, there))) => here != there,
         (Some((at, _)), None) | (None, Some((at, _))) => !may_come(*at),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::history::{Call, Class, Side};
-use crate::property::{Evidence, Promise, Property, Violation};
+use crate::property::{Evidence, Guarantees, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, MilestoneDoc, Operation, Plan, PointDoc, Repertoire};
 
 use super::{DefectDoc, Dissector, HostContext, Operated, Operations, Root, Rule, Subject, VariantDoc};
@@ -17,7 +17,7 @@ pub trait Erased: Repertoire {
     fn rules(&self) -> &'static [Rule];
     fn swarm(&self) -> Option<&'static str>;
     fn port(&self) -> u16;
-    fn promise(&self, limits: &Limits) -> Promise;
+    fn guarantees(&self, limits: &Limits) -> Guarantees;
     fn properties(&self) -> &'static [Property];
     fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation>;
     fn dissector(&self, from: Side) -> Box<dyn Dissector>;
@@ -133,8 +133,8 @@ impl<S: Subject> Erased for S {
         Subject::port(self)
     }
 
-    fn promise(&self, limits: &Limits) -> Promise {
-        Subject::promise(self, limits)
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
+        Subject::guarantees(self, limits)
     }
 
     fn properties(&self) -> &'static [Property] {

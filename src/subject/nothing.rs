@@ -42,7 +42,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::property::Promise;
+    use crate::property::Guarantees;
     use crate::scenario::{Scenario, starter};
     use crate::schedule::{Action, Limits, Profile, draw};
     use crate::subject::{Erased, HostContext, Operated, Subject};
@@ -65,8 +65,8 @@ mod tests {
 
         async fn drive(&self, _: HostContext, _: Operated<Nothing>) {}
 
-        fn promise(&self, _: &Limits) -> Promise {
-            Promise::default()
+        fn guarantees(&self, _: &Limits) -> Guarantees {
+            Guarantees::default()
         }
     }
 

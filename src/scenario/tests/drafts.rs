@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::history::Class;
-use crate::property::Promise;
+use crate::property::Guarantees;
 use crate::schedule::profile::{Choice, Kind, Template};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
@@ -116,8 +116,8 @@ impl Subject for Exec {
 
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise::default()
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees::default()
     }
 }
 

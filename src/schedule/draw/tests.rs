@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::history::Class;
-use crate::property::Promise;
+use crate::property::Guarantees;
 use crate::schedule::profile::{Entries, Kind, Shape, Template, Understudy};
 use crate::schedule::{Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Mark, Puppet};
 use crate::subject::{HostContext, MilestoneDoc, Operated, Operations, PointDoc, Subject};
@@ -79,8 +79,8 @@ impl Subject for Relay {
 
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise::default()
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees::default()
     }
 }
 

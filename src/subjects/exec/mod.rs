@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Promise, Property, Retention, Work};
+use crate::property::{Guarantees, Property, Retention, Work};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
 use crate::world::process;
@@ -125,11 +125,11 @@ impl Subject for Exec {
         user::User::new(host, client).run(operations).await;
     }
 
-    fn promise(&self, limits: &Limits) -> Promise {
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
         let client = limits::client_limits(limits);
         let server = limits::server_limits(limits);
         let detection = client.wire.ping_interval + client.wire.pong_deadline;
-        Promise {
+        Guarantees {
             detection,
             recovery: client.recovery_deadline,
             gives_up: true,
@@ -178,5 +178,5 @@ const KEPT: u64 = CHUNK as u64 / 2;
 fn closed_retention(server: &ServerLimits) -> Duration {
     let detection = server.wire.ping_interval + server.wire.pong_deadline;
     let kept = server.closed_retention;
-    if kept >= detection + Duration::from_secs(5) { Promise::default().closed_retention } else { kept }
+    if kept >= detection + Duration::from_secs(5) { Guarantees::default().closed_retention } else { kept }
 }

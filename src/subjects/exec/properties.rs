@@ -299,8 +299,8 @@ fn is_start(target: &str) -> bool {
 
 fn no_orphan(evidence: &Evidence<'_>) -> Vec<Violation> {
     // As long as the client may still be looking for a connection, and the server for it; and a moment to use that.
-    let promise = evidence.promise;
-    let patience = promise.detection * 2 + promise.recovery + promise.attempt + Duration::from_secs(2);
+    let guarantees = evidence.guarantees;
+    let patience = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt + Duration::from_secs(2);
     let mut unwanted: BTreeMap<Call, Time> = BTreeMap::new();
     let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
     let mut started: BTreeMap<Call, (&str, Time)> = BTreeMap::new();

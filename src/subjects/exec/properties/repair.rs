@@ -79,7 +79,7 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let (kept, retention) = (limits(evidence), evidence.promise.retention);
+    let (kept, retention) = (limits(evidence), evidence.guarantees.retention);
     let (mut items, mut bytes) = (0, 0);
     let mut found = Vec::new();
     for event in judged(evidence) {
