@@ -22,10 +22,11 @@ use std::time::Duration;
 use crate::history::{Class, Connection, Time};
 
 use super::facts::{CallFacts, Facts};
+use super::findings::Findings;
 use super::path::{NEVER, Path};
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Findings, Phrase};
+use super::{Evidence, Fields, Phrase};
 
 kinds! {
     pub(super) KINDS;
@@ -159,7 +160,7 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let died = died.map(|at| Due { bound: bound(at) + unheard, why: Why::Died(at) });
     let severed = path.severed_bound(facts.guarantees(), looked).map(|bound| Due { bound, why: Why::Severed });
     let owed = next_item(facts, view).map(|at| Due { bound: bound(at) + unheard, why: Why::Owed(at) });
-    let lost = view.bound(facts).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
+    let lost = facts.bound(view).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
     let dues = [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
     let dues = dues.map(|due| Due { bound: due.bound + facts.paused(view, due.why.since(looked)), ..due });
     dues.min_by_key(|due| due.bound)

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::history::What;
 
-use super::Findings;
 use super::facts::Facts;
+use super::findings::Findings;
 use super::violation::{fields, kinds};
 
 kinds! {

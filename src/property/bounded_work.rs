@@ -14,9 +14,10 @@ use std::time::Duration;
 use crate::history::{ConnIndex, Event, Fate, Packet, Side, Time, What};
 use crate::schedule::{Fault, SlowBy};
 
+use super::About;
 use super::facts::Facts;
+use super::findings::Findings;
 use super::violation::{fields, kinds};
-use super::{About, Findings};
 
 kinds! {
     pub(super) KINDS;

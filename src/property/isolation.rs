@@ -14,11 +14,12 @@ use crate::history::{Class, Nature, Time};
 
 use super::bounded_ending::patience;
 use super::facts::{CallFacts, Facts};
+use super::findings::Findings;
 use super::justified_failure::{Failed, Failure, Standing, failures};
 use super::path::NEVER;
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Fields, Findings, Phrase};
+use super::{Fields, Phrase};
 
 kinds! {
     pub(super) KINDS;

@@ -28,10 +28,11 @@ use crate::history::{Class, Data, Ending, Time};
 
 use super::bounded_ending::may_wait_for_the_outside;
 use super::facts::{CallEnding, CallFacts, Facts};
+use super::findings::Findings;
 use super::path::Path;
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Findings, Phrase};
+use super::{Evidence, Fields, Phrase};
 
 kinds! {
     pub(super) KINDS;
@@ -168,7 +169,7 @@ impl Failure<'_> {
     fn lost_its_connection(&self, facts: &Facts<'_>, path: &Path<'_>) -> bool {
         let call = match self.what {
             Failed::Call(call) => call,
-            Failed::View(view) => match view.bound(facts) {
+            Failed::View(view) => match facts.bound(view) {
                 Some(call) => call,
                 None => return false,
             },

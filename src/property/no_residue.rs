@@ -14,9 +14,10 @@ use crate::history::What;
 use crate::schedule::Host;
 
 use super::facts::Facts;
+use super::findings::Findings;
 use super::path::NEVER;
 use super::violation::{fields, kinds};
-use super::{About, Findings, Phrase};
+use super::{About, Phrase};
 
 kinds! {
     pub(super) KINDS;

@@ -22,10 +22,11 @@ use bytes::Buf;
 use crate::history::{Answer, Call, Class, Data, Ending, Stream, Time, What};
 
 use super::facts::{CallEnding, CallFacts, Facts};
+use super::findings::Findings;
 use super::justified_failure::{failures, is_grey};
 use super::view::{Item, View};
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Findings, Phrase, one_ending};
+use super::{Evidence, Fields, Phrase, one_ending};
 
 kinds! {
     pub(super) KINDS;

@@ -44,7 +44,7 @@ impl Subject for Ticker {
     fn guarantees(&self, _: &Limits) -> Guarantees {
         let (detection, attempt) = (crate::SILENCE, crate::SILENCE * 2); // to connect, and to be answered
         let (recovery, back_off) = (crate::PATIENCE - detection, crate::PAUSE + attempt);
-        Guarantees { detection, recovery, attempt, back_off, ..Guarantees::default() }
+        Guarantees { attempt, back_off, ..Guarantees::recovering(detection, recovery) }
     }
     async fn serve(&self, host: HostContext) {
         let name = host.env.entropy.below(u64::MAX);
