@@ -1,6 +1,7 @@
 //! The two files with which the form began, word for word: a schedule and a swarm of processes. They are about a subject with the
 //! names of `exec` and the processes of the world, which is never run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::history::Side;
 use crate::schedule::profile::{Choice, Entries, Kind, Shape, Template};
 use crate::schedule::words::{Fields, Kind as FieldKind, Need, Value, WORDS};
 use crate::schedule::{
-    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Speaks, Step,
-    Trigger, When, Which,
+    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Order, Orphans, Profile, Puppet, PuppetStep,
+    Speaks, Step, Trigger, When, Which, draw,
 };
 
 const CONNECTED: &str = "ferry.client.connected";
