@@ -49,7 +49,7 @@ fn value(operation: &Operation) -> serde_json::Value {
 ///
 /// # Errors
 /// If it is none of the subject's.
-pub(crate) fn read<S: Subject>(operation: &Operation) -> Result<S::Operation, OperationError> {
+pub(crate) fn read<O: Operations>(operation: &Operation) -> Result<O, OperationError> {
     serde_path_to_error::deserialize(value(operation)).map_err(|error| OperationError {
         path: error.path().iter().map(ToString::to_string).collect(),
         message: error.into_inner().to_string(),
@@ -90,7 +90,7 @@ impl<S: Subject> Repertoire for S {
     }
 
     fn accepts(&self, operation: &Operation) -> bool {
-        read::<S>(operation).is_ok()
+        read::<S::Operation>(operation).is_ok()
     }
 
     fn strategy(&self, plan: &Plan) -> proptest::strategy::BoxedStrategy<Operation> {
@@ -154,7 +154,7 @@ impl<S: Subject> Erased for S {
     }
 
     fn drive(self: Arc<Self>, host: HostContext, next: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>) -> Root {
-        let read = |operation: &Operation| read::<S>(operation).expect("operations are checked before a run");
+        let read = |operation: &Operation| read::<S::Operation>(operation).expect("operations are checked before a run");
         Box::pin(async move { Subject::drive(&*self, host, Operated { next, read }).await })
     }
 
@@ -163,6 +163,6 @@ impl<S: Subject> Erased for S {
     }
 
     fn check(&self, operation: &Operation) -> Result<Class, OperationError> {
-        read::<S>(operation).map(|operation| operation.class())
+        read::<S::Operation>(operation).map(|operation| operation.class())
     }
 }

@@ -46,9 +46,6 @@ use operations::Operation;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exec;
 
-/// Where the server listens.
-const PORT: u16 = 80;
-
 impl Subject for Exec {
     type Operation = Operation;
 
@@ -93,7 +90,7 @@ impl Subject for Exec {
     }
 
     fn port(&self) -> u16 {
-        PORT
+        web::PORT
     }
 
     fn servers(&self) -> &'static [&'static str] {
@@ -106,9 +103,9 @@ impl Subject for Exec {
 
     async fn serve(&self, host: HostContext) {
         if host.name.as_str() == web::HOST {
-            return web::serve(host, PORT).await;
+            return web::serve(host, web::PORT).await;
         }
-        let at = Endpoint::tcp(host.name.as_str(), PORT);
+        let at = Endpoint::tcp(host.name.as_str(), web::PORT);
         let listener = match host.env.net.listen(&at).await {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
@@ -120,7 +117,7 @@ impl Subject for Exec {
     }
 
     async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
-        let server = Endpoint::tcp("server", PORT);
+        let server = Endpoint::tcp("server", web::PORT);
         let client = Client::start(&host.env, server, limits::client_limits(&host.limits));
         user::User::new(host, client).run(operations).await;
     }
@@ -178,5 +175,5 @@ const KEPT: u64 = CHUNK as u64 / 2;
 fn closed_retention(server: &ServerLimits) -> Duration {
     let detection = server.wire.ping_interval + server.wire.pong_deadline;
     let kept = server.closed_retention;
-    if kept >= detection + Duration::from_secs(5) { Guarantees::default().closed_retention } else { kept }
+    if kept >= detection + Duration::from_secs(5) { Guarantees::FOREVER } else { kept }
 }

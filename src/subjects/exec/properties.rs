@@ -37,7 +37,6 @@ use crate::history::{Answer, Call, Content, Ending, Stream, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Evidence, Fields, Kind, Property, Violation};
 use crate::schedule::FieldValue;
-use crate::subjects::exec::trouble::Trouble;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::records;
 use reknit_exec::client::Failure;

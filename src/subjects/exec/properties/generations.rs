@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Trouble, has_puppet, host, judged};
 use crate::history::{Connection, Event, Nature, Side, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Fields, Violation};
 use crate::schedule::{Fault, FieldValue};
+use crate::subjects::exec::trouble::Trouble;
+use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
     pub(super) LOST_BY_ITS_OWN_END;

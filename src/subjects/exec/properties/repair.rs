@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{host, judged};
 use crate::history::{Answer, Call, Ending, Event, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Violation};
 use crate::schedule::FieldValue;
 use crate::subjects::exec::answers::Failed;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
+use crate::subjects::judging::{host, judged};
 use reknit_exec::client::Failure;
 use reknit_exec::limits::ClientLimits;
 

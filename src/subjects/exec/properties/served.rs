@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::generations::LITTLE;
-use super::{Trouble, has_puppet, host, judged};
 use crate::history::{Answer, Call, Ending, Event, Outcome, Time, What};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
@@ -21,6 +20,8 @@ use crate::schedule::units::read_size;
 use crate::schedule::{FieldValue, Operation};
 use crate::subjects::exec::answers::{Failed, Read, Seen};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::trouble::Trouble;
+use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::TABLE;
 
 kinds! {
