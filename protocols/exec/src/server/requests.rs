@@ -109,7 +109,8 @@ impl Conversation {
         let run = kept.core().start(self.conn, &process, Instant::now())?;
         let start = run.start;
         let launch = self.shared.env.launch.clone();
-        kept.bear(Birth { session: Arc::downgrade(kept), run, command, tty, launch, asked: self.conn });
+        let birth = Birth { session: Arc::downgrade(kept), run, command, tty, launch, asked: self.conn };
+        kept.bear(birth.live());
         Ok(Asked::Waits(Waiting::Start { process, start }))
     }
 
