@@ -167,7 +167,7 @@ fn runs_of_files(seeds: usize) -> Vec<Both> {
 fn random(each: usize) -> Vec<Both> {
     let mut all = Vec::new();
     for subject in built_in() {
-        let ground = Ground { profile: Arc::new(Profile::default_for(&subject)), subject: subject.clone() };
+        let ground = Ground { profile: Arc::new(Profile::default_for(&*subject)), subject: subject.clone() };
         for seed in 1..=each as u64 {
             let name = format!("a random schedule of {}", subject.name());
             all.push(Both { name, subject: subject.clone(), plan: ground.plan(seed), expect: Expect::default() });

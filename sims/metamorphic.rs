@@ -47,8 +47,8 @@ fn schedules() -> Vec<(String, Plan)> {
     files.sort();
     let load = |path: &Path| Scenario::load(path, &subjects).unwrap_or_else(|mistake| panic!("{mistake}"));
     let of_files = files.iter().filter_map(|path| Some((path.display().to_string(), load(path).plans().first()?.clone())));
-    let profile = Profile::default_for(&subjects[0]);
-    let drawn = (0..DRAWN).map(|seed| (format!("seed {seed}"), draw::plan(&profile, &subjects[0], seed)));
+    let profile = Profile::default_for(&*subjects[0]);
+    let drawn = (0..DRAWN).map(|seed| (format!("seed {seed}"), draw::plan(&profile, &*subjects[0], seed)));
     of_files.chain(drawn).filter_map(|(name, plan)| Some((name, calm(plan)?))).collect()
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reknit::property::Promise;
+use reknit::property::Guarantees;
 use reknit::schedule::Limits;
 use reknit::subject::{HostContext, Nothing, Operated, Subject};
 use reknit::suite::runner::{self, Trial};
@@ -74,8 +74,8 @@ impl Subject for Unruly {
         }
     }
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise::default()
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees::default()
     }
 }
 

@@ -10,15 +10,18 @@
 //!
 //! The protocols that reknit ships are crates of their own; each has a feature here, which is the glue of its subject.
 //!
-//! Data:
+//! The modules, from the ground up. Each imports only those that stand before it:
+//! - [`digest`]: the chained digest by which two runs are compared.
 //! - [`schedule`]: steps, faults, triggers, limits: all that determines a run.
-//! - [`history`]: the record of a run. [`property`]: what must hold over it.
-//! - [`scenario`]: TOML file ↔ schedule.
-//!
-//! The harness. Start at [`subject::Subject`], the trait that a protocol under test implements.
+//! - [`history`]: the record of a run.
+//! - [`property`]: what must hold over it.
+//! - [`subject`]: [`Subject`](subject::Subject), the trait that a protocol under test implements. Start there.
 //! - [`world`]: clock, hosts, links, the engines; the world's side of net, process, wall clock and randomness.
 //! - [`subjects`]: how each protocol is put into a world.
-//! - [`hunt`]: many runs. [`report`]: what a person reads. [`suite`]: a subject's tests.
+//! - [`scenario`]: TOML file ↔ schedule.
+//! - [`hunt`]: many runs.
+//! - [`report`]: what a person reads.
+//! - `frontend`: what the next two share. [`suite`]: a subject's tests.
 //! - `cli`: the command line, behind the feature of that name.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
@@ -33,6 +36,8 @@ pub use reknit_seams::{Env, defect, env, milestone, net, point, probe, process};
 
 #[cfg(all(feature = "cli", tokio_unstable))]
 pub mod cli;
+#[cfg(tokio_unstable)]
+pub mod digest;
 #[cfg(tokio_unstable)]
 mod frontend;
 #[cfg(tokio_unstable)]

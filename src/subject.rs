@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::env::Env;
 use crate::history::{Call, Class, Data, Ending, Side, Stream};
 use crate::net::BoxFuture;
-use crate::property::{Evidence, Promise, Property, Violation};
+use crate::property::{Evidence, Guarantees, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
 pub mod disk;
@@ -27,6 +27,7 @@ pub mod nothing;
 pub mod recorder;
 pub mod tables;
 
+pub use crate::schedule::{MilestoneDoc, PointDoc};
 pub use disk::Disk;
 #[cfg(feature = "websocket")]
 pub use dissect::WebSocket;
@@ -127,8 +128,8 @@ pub trait Subject: Send + Sync + 'static {
     /// the client.
     fn drive(&self, host: HostContext, operations: Operated<Self::Operation>) -> impl Future<Output = ()> + Send;
 
-    /// What the protocol promises under these limits: the figures from which the generic properties are computed.
-    fn promise(&self, limits: &Limits) -> Promise;
+    /// What the protocol guarantees under these limits: the figures from which the generic properties are computed.
+    fn guarantees(&self, limits: &Limits) -> Guarantees;
 
     /// Properties of its own, on top of the generic ones.
     fn properties(&self) -> &'static [Property] {
@@ -184,30 +185,6 @@ impl<O> Operated<O> {
         let (call, operation) = self.next.recv().await?;
         Some((call, (self.read)(&operation)))
     }
-}
-
-/// A milestone of a subject.
-#[derive(Clone, Copy, Debug)]
-pub struct MilestoneDoc {
-    /// Its name: `counter.client.connected`.
-    pub name: &'static str,
-    /// The names of its fields.
-    pub fields: &'static [&'static str],
-    /// When it is reached.
-    pub doc: &'static str,
-    /// Whether only a defect (of this name in files) or a puppet can reach it; all others must be reached by a good subject.
-    pub only: Option<&'static str>,
-}
-
-/// A point of a subject.
-#[derive(Clone, Copy, Debug)]
-pub struct PointDoc {
-    /// Its name: `counter.server.detach.unlocked`.
-    pub name: &'static str,
-    /// Where it stands.
-    pub doc: &'static str,
-    /// The defect (its name in files) on whose branch alone it stands; a point of the product where there is none.
-    pub defect: Option<&'static str>,
 }
 
 /// A historical bug of a subject.

@@ -167,7 +167,7 @@ impl Suite {
 
 /// The scenario of random schedules of a subject.
 fn random(subject: &Arc<dyn Erased>) -> Scenario {
-    let body = Body::Swarm(Box::new(Profile::default_for(subject)));
+    let body = Body::Swarm(Box::new(Profile::default_for(&**subject)));
     Scenario { body, ..Scenario::of_plan(Plan::new(subject.name()), "Random schedules") }
 }
 

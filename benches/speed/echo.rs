@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reknit::net::Endpoint;
-use reknit::property::Promise;
+use reknit::property::Guarantees;
 use reknit::schedule::Limits;
 use reknit::subject::{Erased, HostContext, Nothing, Operated, Subject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,8 +41,8 @@ impl Subject for Echo {
         }
     }
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise::default()
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees::default()
     }
 }
 

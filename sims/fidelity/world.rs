@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reknit::history::What;
 use reknit::net::{Endpoint, Net};
-use reknit::property::Promise;
+use reknit::property::Guarantees;
 use reknit::schedule::{Action, Conn, Fault, Limits, Plan, Step, When};
 use reknit::subject::{Erased, HostContext, Nothing, Operated, Subject};
 use reknit::world::{Options, run};
@@ -86,7 +86,7 @@ impl Subject for Played {
         kept.lock().unwrap().clear();
     }
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise::default()
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees::default()
     }
 }

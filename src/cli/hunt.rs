@@ -98,7 +98,7 @@ pub(super) fn ground(
 /// The profile of this name: the subject's own, or that of a swarm file.
 fn profile_of(subject: &Arc<dyn Erased>, name: &str, subjects: &[Arc<dyn Erased>]) -> Result<Profile, Stop> {
     let scenario = match (name, subject.swarm()) {
-        (DEFAULT, None) => return Ok(Profile::default_for(subject)),
+        (DEFAULT, None) => return Ok(Profile::default_for(&**subject)),
         (DEFAULT, Some(text)) => Scenario::parse(text, DEFAULT, subjects)?,
         (path, _) => Scenario::load(Path::new(path), subjects)?,
     };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::history::Class;
-use crate::property::Promise;
+use crate::property::Guarantees;
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
 
@@ -76,8 +76,8 @@ impl Subject for Mute {
 
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise::default()
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees::default()
     }
 }
 

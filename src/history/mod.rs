@@ -8,7 +8,7 @@
 //! - [`Stream`], [`Call`]: what entries are about.
 //! - [`ConnIndex`], [`Connection`], [`Packet`], [`Scope`]: what entries say of the network and its faults.
 //! - [`Content`]: what an item consists of. [`Data`]: outcomes, reasons, and what a user saw. [`Answer`]: how a call came back.
-//! - [`digest`]: the chained digest by which two runs are compared.
+//! - [`Digest`]: the chained digest by which two runs are compared.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,19 +17,19 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+pub use crate::digest::Digest;
+pub use crate::schedule::Side;
 use crate::schedule::{Conn, Fault, FieldValue, Host, Operation, Which};
 
 mod answer;
 pub mod content;
 mod data;
-pub mod digest;
 mod network;
 
 pub use answer::{Answer, Coded};
 pub use content::Content;
 pub use data::{Data, Fact, Outcome, Text};
-pub use digest::Digest;
-pub use network::{ConnEnd, ConnIndex, Connection, Fate, Flags, Nature, Packet, Scope, Side};
+pub use network::{ConnEnd, ConnIndex, Connection, Fate, Flags, Nature, Packet, Scope};
 
 /// A moment of virtual time: whole milliseconds since the start of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! What a history says of the network: connections and their ends, segments, and where faults are in force.
 
 use super::Time;
-use crate::schedule::{FieldValue, Host};
+use crate::schedule::{FieldValue, Host, Side};
 
 /// The number of a connection in its run, from 0, in order of opening. The [`ConnId`](crate::net::ConnId) that product code
 /// sees is one more.
@@ -30,25 +30,6 @@ pub struct Connection {
     pub opened: Time,
     /// When each end's user first dropped it, shut it or learned of its death: (client, server).
     pub over: (Option<Time>, Option<Time>),
-}
-
-/// Which of the two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// The end that opened it.
-    Client,
-    /// The end that accepted it.
-    Server,
-}
-
-impl Side {
-    /// The other one.
-    pub fn other(self) -> Side {
-        match self {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
-        }
-    }
 }
 
 /// How one end of a connection is over.

@@ -54,9 +54,9 @@ pub fn judge(case: Case<'_>, options: &Options, has_twin: impl FnOnce(&History) 
         true => Some(twin(subject, plan, options.engine)?),
         false => None,
     };
-    let promise = subject.promise(&plan.limits.over(subject.limits()));
+    let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
     let (milestones, servers) = (subject.milestones(), subject.servers());
-    let evidence = Evidence { plan, history: &history, promise: &promise, milestones, servers, twin: twin.as_ref() };
+    let evidence = Evidence { plan, history: &history, guarantees: &guarantees, milestones, servers, twin: twin.as_ref() };
     let mut broken = property::check(&evidence);
     broken.extend(subject.breaks(&evidence));
     broken.extend(expect.unmet(&evidence));

@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_defect_is_found_by_chance_and_made_small() {
         let subject = crate::subjects::counter();
-        let ground = Ground { profile: Arc::new(Profile::default_for(&subject)), subject };
+        let ground = Ground { profile: Arc::new(Profile::default_for(&*subject)), subject };
         for defect in ["resumes-one-too-late", "eof-is-completion", "lost-wake-up"] {
             let known = ground.subject.defects().iter().find(|known| known.name == defect).unwrap();
             let kill = kill(&ground, known.name, 500, &Checks::default(), &Pool::default()).unwrap();

@@ -77,7 +77,7 @@ pub fn hunt(
 impl Ground {
     /// The plan of a seed.
     pub fn plan(&self, seed: u64) -> Plan {
-        draw::plan(&self.profile, &self.subject, seed)
+        draw::plan(&self.profile, &*self.subject, seed)
     }
 
     /// The plan is not handed on with what it came to: where it is asked for, it is drawn again.

@@ -155,8 +155,8 @@ fn with(plan: &Plan, step: &Step) -> Plan {
 /// The plan with its horizon put off, by as long as may pass until the last consequence of a fault is owed: each end notices by itself,
 /// the client tries to recover, and what is bound to that ends. A healed tail begins when it did.
 fn put_off(subject: &Arc<dyn Erased>, plan: &Plan) -> Plan {
-    let promise = subject.promise(&plan.limits.over(subject.limits()));
-    let more = promise.detection * 2 + promise.recovery + promise.attempt + faults::LATE + Duration::from_secs(2);
+    let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
+    let more = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt + faults::LATE + Duration::from_secs(2);
     let heal = if plan.heal.is_zero() { Duration::ZERO } else { plan.heal + more };
     Plan { horizon: plan.horizon + more, heal, ..plan.clone() }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::history::Class;
-use crate::property::{Promise, Work};
+use crate::property::{Guarantees, Work};
 use crate::report::sentence;
 use crate::scenario::{Expect, Scenario};
 use crate::schedule::{Action, Limits, Operation, Plan, When};
@@ -79,8 +79,8 @@ impl Subject for Oracle {
         }
     }
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise { work: Work { attempts: 10, frames: 10, polls: 1000 }, ..Promise::default() }
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees { work: Work { attempts: 10, frames: 10, polls: 1000 }, ..Guarantees::default() }
     }
 }
 

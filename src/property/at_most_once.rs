@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Call, Time};
 
-use super::Findings;
 use super::facts::{CallEnding, CallFacts, Effect, Facts};
+use super::findings::Findings;
 use super::violation::{fields, kinds};
 
 kinds! {

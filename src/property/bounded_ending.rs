@@ -22,10 +22,11 @@ use std::time::Duration;
 use crate::history::{Class, Connection, Time};
 
 use super::facts::{CallFacts, Facts};
+use super::findings::Findings;
 use super::path::{NEVER, Path};
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Findings, Phrase};
+use super::{Evidence, Fields, Phrase};
 
 kinds! {
     pub(super) KINDS;
@@ -152,14 +153,14 @@ fn late(facts: &Facts<'_>, due: Due, ended: Option<Time>, is_abandoned: impl Fn(
 fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let path = facts.path(view.path);
     let looked = facts.looked(view).unwrap_or(opened);
-    let bound = |due: Time| path.bound(facts.promise(), due.max(looked), Duration::ZERO);
+    let bound = |due: Time| path.bound(facts.guarantees(), due.max(looked), Duration::ZERO);
     let unheard = unheard(facts, view, opened);
     let ended = facts.over(view).map(|at| Due { bound: bound(at) + unheard, why: Why::Ended(at) });
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
     let died = died.map(|at| Due { bound: bound(at) + unheard, why: Why::Died(at) });
-    let severed = path.severed_bound(facts.promise(), looked).map(|bound| Due { bound, why: Why::Severed });
+    let severed = path.severed_bound(facts.guarantees(), looked).map(|bound| Due { bound, why: Why::Severed });
     let owed = next_item(facts, view).map(|at| Due { bound: bound(at) + unheard, why: Why::Owed(at) });
-    let lost = view.bound(facts).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
+    let lost = facts.bound(view).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
     let dues = [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
     let dues = dues.map(|due| Due { bound: due.bound + facts.paused(view, due.why.since(looked)), ..due });
     dues.min_by_key(|due| due.bound)
@@ -168,12 +169,12 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
 /// How long nobody may hear of the end of a stream whose producer is the outside world: nothing is promised of the way between a
 /// server and that, and where it was faulty, who waits has the patience of its user alone.
 fn unheard(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Duration {
-    let Evidence { plan, history, promise, .. } = facts.evidence;
-    let is_outside = |host: &&str| promise.outside.contains(host);
+    let Evidence { plan, history, guarantees, .. } = facts.evidence;
+    let is_outside = |host: &&str| guarantees.outside.contains(host);
     let Some(outside) = facts.sources[view.source].host.filter(is_outside) else { return Duration::ZERO };
     let servers = facts.path(view.path).servers.clone();
     let way = Path::new(outside, servers, plan, history, &facts.faults, &facts.downs);
-    if way.is_touched(opened, facts.judged_until()) { promise.call_wait } else { Duration::ZERO }
+    if way.is_touched(opened, facts.judged_until()) { guarantees.call_wait } else { Duration::ZERO }
 }
 
 /// When the first item was produced that a stream still owes when nobody looks any more, if it is open then.
@@ -197,8 +198,8 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
     let wait = patience(facts, call);
-    let asked = Due { bound: path.bound(facts.promise(), call.at, wait), why: Why::Asked(call.at) };
-    let severed = path.severed_bound(facts.promise(), call.at).map(|bound| Due { bound: bound + wait, why: Why::Severed });
+    let asked = Due { bound: path.bound(facts.guarantees(), call.at, wait), why: Why::Asked(call.at) };
+    let severed = path.severed_bound(facts.guarantees(), call.at).map(|bound| Due { bound: bound + wait, why: Why::Severed });
     match call.class {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,
@@ -209,7 +210,7 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
 /// How long a call may wait on top of everything: its own wait, and that for a puppet or the outside world.
 pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let is_patient = facts.path(call.path).puppet || may_wait_for_the_outside(facts, call);
-    call.operation.wait() + if is_patient { facts.promise().call_wait } else { Duration::ZERO }
+    call.operation.wait() + if is_patient { facts.guarantees().call_wait } else { Duration::ZERO }
 }
 
 /// What is bound to a connection, and was seen while a generation was installed, belongs to that. Anything else waits, and
@@ -231,7 +232,7 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
 /// Whether a call may be one that is answered only when a host is that plays the outside world: its path leads there, and it has had no
 /// effect anywhere else.
 pub(super) fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
-    let is_outside = |host: &str| facts.promise().outside.contains(&host);
+    let is_outside = |host: &str| facts.guarantees().outside.contains(&host);
     let had_effect_inside =
         || facts.effects.iter().any(|effect| effect.call == call.call && !effect.host.is_some_and(is_outside));
     facts.path(call.path).servers.iter().any(|host| is_outside(host)) && !had_effect_inside()

@@ -1,14 +1,14 @@
 //! `bounded_memory`: retained bytes and queue lengths stay under the subject's bounds at all times.
 //!
 //! The world writes a gauge into the history whenever it rises above what it had been before in the run; those that the subject
-//! [promises](super::Promise::memory) a bound for are compared with it, each host apart.
+//! [guarantees](super::Guarantees::memory) a bound for are compared with it, each host apart.
 
 use std::collections::BTreeSet;
 
 use crate::history::What;
 
-use super::Findings;
 use super::facts::Facts;
+use super::findings::Findings;
 use super::violation::{fields, kinds};
 
 kinds! {
@@ -18,7 +18,7 @@ kinds! {
 
 /// The first time that each gauge of each host was above its bound.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    let bound = |name: &str| facts.promise().memory.iter().find(|(bounded, _)| *bounded == name).map(|(_, bound)| *bound);
+    let bound = |name: &str| facts.guarantees().memory.iter().find(|(bounded, _)| *bounded == name).map(|(_, bound)| *bound);
     let mut told = BTreeSet::new();
     for event in &facts.evidence.history.events {
         let What::Gauge { name, value } = &event.what else { continue };

@@ -14,9 +14,10 @@ use std::time::Duration;
 use crate::history::{ConnIndex, Event, Fate, Packet, Side, Time, What};
 use crate::schedule::{Fault, SlowBy};
 
+use super::About;
 use super::facts::Facts;
+use super::findings::Findings;
 use super::violation::{fields, kinds};
-use super::{About, Findings};
 
 kinds! {
     pub(super) KINDS;
@@ -64,7 +65,7 @@ impl Window {
 }
 
 fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
-    let most = facts.promise().work.attempts;
+    let most = facts.guarantees().work.attempts;
     let mut windows: BTreeMap<&str, Window> = BTreeMap::new();
     for event in &facts.evidence.history.events {
         let What::ConnOpened { conn } = event.what else { continue };
@@ -122,7 +123,7 @@ impl Payload {
 
 fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.evidence.history;
-    let most = facts.promise().work.frames;
+    let most = facts.guarantees().work.frames;
     let users = u64::from(facts.evidence.plan.clients.max(1));
     let mut payload = Payload::default();
     let mut windows: BTreeMap<&str, (Window, u64)> = BTreeMap::new();
@@ -163,7 +164,7 @@ fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
     let hosts = facts.evidence.servers.len() as u64 + u64::from(facts.evidence.plan.clients);
     let mut payload = Payload::default();
     history.events.iter().for_each(|event| payload.read(event));
-    let frames = facts.promise().work.frames.saturating_mul(hosts).saturating_mul(seconds(facts));
+    let frames = facts.guarantees().work.frames.saturating_mul(hosts).saturating_mul(seconds(facts));
     let most =
         frames.saturating_add(payload.granted * hosts).saturating_add(HANDSHAKE * history.conns.len() as u64).saturating_mul(2);
     if history.packets > most {
@@ -174,7 +175,7 @@ fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
 fn check_polls(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.evidence.history;
     let items = facts.sources.iter().map(|source| source.items.len() as u64).sum::<u64>();
-    let most = facts.promise().work.polls.saturating_mul(history.packets + items + seconds(facts));
+    let most = facts.guarantees().work.polls.saturating_mul(history.packets + items + seconds(facts));
     if history.polls > most {
         broken.push(About::Run, history.end, &POLLS, fields! { polls: history.polls, most });
     }
@@ -189,7 +190,7 @@ fn seconds(facts: &Facts<'_>) -> u64 {
 mod tests {
     use super::super::told::{Told, history};
 
-    /// The bounds of the promise in tests: 5 attempts, 10 frames, 20 polls.
+    /// The bounds of the guarantees in tests: 5 attempts, 10 frames, 20 polls.
     fn attempts(every: u64, n: u64) -> Told {
         (1..=n).fold(history(), |told, i| told.attempt(i as u32, 1_000 + i * every))
     }

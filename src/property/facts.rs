@@ -6,88 +6,17 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use crate::history::{Answer, Call, Class, Data, Time};
-use crate::schedule::{Fault, Operation};
+use crate::history::{Call, Class, Time};
+use crate::schedule::Fault;
 
 use super::path::{Down, InForce, Path};
 use super::view::{Fit, Item, Source, View};
-use super::{About, Evidence, Promise};
+use super::{Evidence, Guarantees};
 
+mod calls;
 mod gather;
 
-/// A call, from its asking to its ending.
-#[derive(Debug)]
-pub struct CallFacts<'a> {
-    /// Its number.
-    pub call: Call,
-    /// Its entry.
-    pub index: usize,
-    /// When it was asked for.
-    pub at: Time,
-    /// On which host.
-    pub host: &'a str,
-    /// The number of the schedule's step that asked for it, if one did: calls are numbered by the order in which a run reaches
-    /// their steps, which may be another one in another run of the same schedule.
-    pub step: Option<usize>,
-    /// How often its host had died before: the lives of a host are different clients.
-    pub life: usize,
-    /// What is promised of it.
-    pub class: Class,
-    /// What was asked for.
-    pub operation: &'a Operation,
-    /// Its path, by number.
-    pub path: usize,
-    /// How it came back, each time: entry, time, how.
-    pub endings: Vec<(usize, Time, CallEnding<'a>)>,
-    /// Whether it opened a stream, which then stands for it.
-    pub opened: bool,
-    /// When its user gave it up, by closing its stream or the client.
-    pub gave_up: Option<Time>,
-    /// When its user's host died.
-    pub orphaned: Option<Time>,
-    /// Whether it closed a stream or the client.
-    pub closes: bool,
-}
-
-/// How a call came back.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CallEnding<'a> {
-    /// With a result.
-    Answered(&'a Answer),
-    /// With a failure, for this reason.
-    Failed(&'a Data),
-}
-
-impl CallFacts<'_> {
-    /// Whether nothing is owed to its user any more at a moment.
-    pub fn is_abandoned(&self, at: Time) -> bool {
-        [self.gave_up, self.orphaned].into_iter().flatten().any(|since| since <= at)
-    }
-
-    /// How a sentence names it: `call 7 (add)`.
-    pub fn name(&self) -> String {
-        About::from(self).to_string()
-    }
-}
-
-impl From<&CallFacts<'_>> for About {
-    fn from(call: &CallFacts<'_>) -> Self {
-        Self::Call(call.call, Some(call.operation.verb.clone()))
-    }
-}
-
-/// The effect of a mutating call.
-#[derive(Clone, Copy, Debug)]
-pub struct Effect<'a> {
-    /// When.
-    pub at: Time,
-    /// The call that asked for it.
-    pub call: Call,
-    /// On what.
-    pub target: &'a str,
-    /// On which host.
-    pub host: Option<&'a str>,
-}
+pub use calls::{CallEnding, CallFacts, Effect};
 
 /// All that the generic properties read.
 #[derive(Debug)]
@@ -147,9 +76,9 @@ impl<'a> Facts<'a> {
         self.horizon.min(self.evidence.history.end)
     }
 
-    /// What the subject promises.
-    pub fn promise(&self) -> &'a Promise {
-        self.evidence.promise
+    /// What the subject guarantees.
+    pub fn guarantees(&self) -> &'a Guarantees {
+        self.evidence.guarantees
     }
 
     /// The call of this number.
@@ -157,9 +86,15 @@ impl<'a> Facts<'a> {
         self.calls.binary_search_by_key(&call, |facts| facts.call).ok().map(|at| &self.calls[at])
     }
 
+    /// The call that opened a view, if that is bound to its connection: then the stream is, too.
+    pub fn bound(&self, view: &View<'_>) -> Option<&CallFacts<'a>> {
+        let (.., call) = view.opened?;
+        self.call(call).filter(|call| call.class == Class::Bound)
+    }
+
     /// A view, and those of the other parts of its stream's whole that were opened by the same call.
     pub fn parts<'f>(&'f self, view: &'f View<'a>) -> impl Iterator<Item = &'f View<'a>> {
-        let whole = |view: &'f View<'a>| self.promise().whole(view.stream);
+        let whole = |view: &'f View<'a>| self.guarantees().whole(view.stream);
         let opener = |view: &View<'_>| view.opened.map(|(.., call)| call);
         self.views.iter().filter(move |other| {
             std::ptr::eq(*other, view) || other.host == view.host && whole(other) == whole(view) && opener(other) == opener(view)
@@ -247,7 +182,7 @@ impl<'a> Facts<'a> {
     /// What began on a host and has shown nothing yet is that host's, too.
     fn find_beginnings(&mut self) {
         for source in self.sources.iter_mut().filter(|source| source.host.is_none()) {
-            let whole = self.evidence.promise.whole(source.stream);
+            let whole = self.evidence.guarantees.whole(source.stream);
             source.host = self.effects.iter().find(|effect| effect.target == whole).and_then(|effect| effect.host);
         }
     }

@@ -9,9 +9,10 @@ use bytes::Buf;
 use crate::history::Stream;
 
 use super::facts::Facts;
+use super::findings::Findings;
 use super::view::{Difference, Item, Source, View};
 use super::violation::{fields, kinds};
-use super::{Fields, Findings, Kind, Phrase};
+use super::{Fields, Kind, Phrase};
 
 kinds! {
     pub(super) KINDS;

@@ -14,11 +14,12 @@ use crate::history::{Class, Nature, Time};
 
 use super::bounded_ending::patience;
 use super::facts::{CallFacts, Facts};
+use super::findings::Findings;
 use super::justified_failure::{Failed, Failure, Standing, failures};
 use super::path::NEVER;
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Fields, Findings, Phrase};
+use super::{Fields, Phrase};
 
 kinds! {
     pub(super) KINDS;
@@ -100,8 +101,8 @@ fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &Failure<'_>) -> Option<&'f Vie
 
 /// By when what was due has ended where nothing is to be detected or recovered.
 fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
-    let promise = facts.promise();
-    due + promise.attempt + facts.path(path).chance(promise, Time::ZERO, NEVER) + Duration::from_secs(1)
+    let guarantees = facts.guarantees();
+    due + guarantees.attempt + facts.path(path).chance(guarantees, Time::ZERO, NEVER) + Duration::from_secs(1)
 }
 
 fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
@@ -216,7 +217,9 @@ mod tests {
         let late = || calm().completed("s1", 10_100, "total 1").asked(7, 20_000).answered(7, 100_000, "5");
         assert_eq!(late().breaks("isolation").len(), 1);
         let outside = |told: Told| {
-            told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], std::time::Duration::from_mins(10)))
+            told.guarantees(|guarantees| {
+                (guarantees.outside, guarantees.call_wait) = (&["server"], std::time::Duration::from_mins(10))
+            })
         };
         outside(late()).holds("isolation");
     }

@@ -28,10 +28,11 @@ use crate::history::{Class, Data, Ending, Time};
 
 use super::bounded_ending::may_wait_for_the_outside;
 use super::facts::{CallEnding, CallFacts, Facts};
+use super::findings::Findings;
 use super::path::Path;
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Findings, Phrase};
+use super::{Evidence, Fields, Phrase};
 
 kinds! {
     pub(super) KINDS;
@@ -150,7 +151,7 @@ impl Failure<'_> {
 
     /// (g)
     fn waited_for_the_outside(&self, facts: &Facts<'_>) -> bool {
-        let wait = facts.promise().call_wait;
+        let wait = facts.guarantees().call_wait;
         match self.what {
             Failed::Call(call) => !wait.is_zero() && self.at.since(call.at) >= wait && may_wait_for_the_outside(facts, call),
             Failed::View(_) => false,
@@ -168,12 +169,12 @@ impl Failure<'_> {
     fn lost_its_connection(&self, facts: &Facts<'_>, path: &Path<'_>) -> bool {
         let call = match self.what {
             Failed::Call(call) => call,
-            Failed::View(view) => match view.bound(facts) {
+            Failed::View(view) => match facts.bound(view) {
                 Some(call) => call,
                 None => return false,
             },
         };
-        let before = facts.promise().detection + path.chance(facts.promise(), Time::ZERO, self.at);
+        let before = facts.guarantees().detection + path.chance(facts.guarantees(), Time::ZERO, self.at);
         call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
     }
 
@@ -190,19 +191,19 @@ impl Failure<'_> {
         let looked = self.looked(facts);
         let asked = if self.at <= looked { looked } else { self.asked() };
         let outages = path.faulty().iter().map(|(_, ended)| *ended).filter(|ended| *ended < asked);
-        let ends = outages.flat_map(|ended| [ended, (ended + path.chance(facts.promise(), Time::ZERO, ended)).min(asked)]);
+        let ends = outages.flat_map(|ended| [ended, (ended + path.chance(facts.guarantees(), Time::ZERO, ended)).min(asked)]);
         let ends = ends.filter(|end| life.is_none_or(|life| life <= *end));
         ends.chain([self.at]).map(|end| no_chance_until(facts, path, end, life)).max().unwrap_or(Standing::Unjustified)
     }
 
     /// (b), while the producer lives.
     fn retention(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
-        let exceeds = |(items, bytes): (usize, u64)| facts.promise().retention.is_exceeded(items as u64, bytes);
+        let exceeds = |(items, bytes): (usize, u64)| facts.guarantees().retention.is_exceeded(items as u64, bytes);
         let sum = |of: fn(&Self, &Facts<'_>, &View<'_>) -> (usize, u64)| {
             let parts = facts.parts(view).map(|part| of(self, facts, part));
             parts.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
         };
-        let away = facts.promise().detection + facts.promise().recovery;
+        let away = facts.guarantees().detection + facts.guarantees().recovery;
         let justified = exceeds(sum(Self::missed))
             && (path.is_touched(self.asked().before(away), self.at) || exceeds(sum(Self::made_before)));
         if justified { Standing::Justified } else { Standing::Unjustified }
@@ -228,7 +229,7 @@ impl Failure<'_> {
     /// (b), after the producer's end.
     fn forgotten(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
         let Some(ended) = facts.over(view) else { return Standing::Unjustified };
-        let forgotten = ended + facts.promise().closed_retention;
+        let forgotten = ended + facts.guarantees().closed_retention;
         let from = ended.max(self.asked());
         match () {
             () if self.at < forgotten => Standing::Unjustified,
@@ -239,13 +240,13 @@ impl Failure<'_> {
 
     /// (c)
     fn session(&self, facts: &Facts<'_>, path: &Path<'_>, since: Time) -> Standing {
-        let chance = path.chance(facts.promise(), Time::ZERO, self.at);
+        let chance = path.chance(facts.guarantees(), Time::ZERO, self.at);
         let outages = path.outages(chance);
         let lengths = outages.iter().filter(|(began, ended)| *began <= self.at && *ended >= since);
         let Some(longest) = lengths.map(|(began, ended)| (*ended).min(self.at).since(*began)).max() else {
             return Standing::Unjustified;
         };
-        match facts.promise().session {
+        match facts.guarantees().session {
             session if longest >= session => Standing::Justified,
             session if longest + chance * 2 >= session => Standing::Grey,
             _ => Standing::Unjustified,
@@ -254,12 +255,12 @@ impl Failure<'_> {
 
     /// Why nothing justifies it.
     fn why_not(&self, facts: &Facts<'_>, path: &Path<'_>) -> Phrase {
-        let from = self.at.before(facts.promise().recovery);
+        let from = self.at.before(facts.guarantees().recovery);
         if !path.is_touched(Time::ZERO, self.at) {
             return Phrase::new(&NO_FAULT, Fields::default());
         }
         let (calm, until) = path.longest_calm(from, self.at);
-        let enough = Time::from(path.chance(facts.promise(), from, self.at));
+        let enough = Time::from(path.chance(facts.guarantees(), from, self.at));
         Phrase::new(&CALM, fields! { calm, until, enough })
     }
 }
@@ -267,7 +268,7 @@ impl Failure<'_> {
 /// (a) for a client that fails at `end`. The time before the world counts as free of faults, unless the client never saw a sign of
 /// life: then it may give up its first attempt.
 fn no_chance_until(facts: &Facts<'_>, path: &Path<'_>, end: Time, life: Option<Time>) -> Standing {
-    let recovery = facts.promise().recovery;
+    let recovery = facts.guarantees().recovery;
     let before_the_world = life.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
     compare(facts, path, end.before(recovery), end, before_the_world)
 }
@@ -277,7 +278,7 @@ fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Durat
     if !path.is_touched(from, to) {
         return Standing::Unjustified;
     }
-    let chance = path.chance(facts.promise(), from, to);
+    let chance = path.chance(facts.guarantees(), from, to);
     let (calm, until) = path.longest_calm(from, to);
     let leading = path.faulty().iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
     match until.since(calm).max(leading.since(from) + more) {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::history::{Time, What};
 
 use super::facts::Facts;
+use super::findings::Findings;
 use super::violation::{fields, kinds};
-use super::{About, Findings, Violation};
+use super::{About, Violation};
 
 kinds! {
     pub(super) PANICS;

@@ -14,9 +14,10 @@ use crate::history::What;
 use crate::schedule::Host;
 
 use super::facts::Facts;
+use super::findings::Findings;
 use super::path::NEVER;
 use super::violation::{fields, kinds};
-use super::{About, Findings, Phrase};
+use super::{About, Phrase};
 
 kinds! {
     pub(super) KINDS;
@@ -40,7 +41,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             broken.push(About::Run, event.at, &OF_NO_HOST, fields! { what });
         }
         let is_foreign =
-            |host: &Host| facts.evidence.plan.puppets.contains_key(host) || facts.promise().outside.contains(&host.as_str());
+            |host: &Host| facts.evidence.plan.puppets.contains_key(host) || facts.guarantees().outside.contains(&host.as_str());
         let Some(host) = event.host.as_ref().filter(|host| !is_foreign(host)) else { continue };
         match &event.what {
             What::Census { baseline: true, counts } => {
@@ -115,7 +116,7 @@ mod tests {
             run(&[("tasks", 2)], &[("tasks", 2)]).census("client", 0, true, &[]).census("client", 90_000, false, &[("tasks", 1)]);
         assert_eq!(told.breaks("no_residue").len(), 1);
         told.clone().puppet("client").holds("no_residue");
-        told.promise(|promise| promise.outside = &["client"]).holds("no_residue");
+        told.guarantees(|guarantees| guarantees.outside = &["client"]).holds("no_residue");
     }
 
     #[test]

@@ -6,9 +6,10 @@
 use crate::history::{Data, Ending};
 
 use super::facts::{CallEnding, CallFacts, Facts};
+use super::findings::Findings;
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Fields, Findings, Phrase};
+use super::{Fields, Phrase};
 
 kinds! {
     pub(super) KINDS;

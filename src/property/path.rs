@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::history::{History, Nature, Scope, Time};
 use crate::schedule::{Fault, Plan};
 
-use super::Promise;
+use super::Guarantees;
 
 mod spell;
 
@@ -170,15 +170,19 @@ impl<'a> Path<'a> {
     }
 
     /// `A`: how long a fault-free interval between two moments must be for a client to come back in it and to catch up with
-    /// everything: [`Promise::chance`], and a way there and back for each 32 KiB that the path's streams have in all, at the worst latency
+    /// everything: [`Guarantees::chance`], and a way there and back for each 32 KiB that the path's streams have in all, at the worst latency
     /// in force.
-    pub fn chance(&self, promise: &Promise, from: Time, to: Time) -> Duration {
+    pub fn chance(&self, guarantees: &Guarantees, from: Time, to: Time) -> Duration {
         let latency = self.worst_latency(from, to);
-        promise.chance(latency).saturating_add(through(self.load, latency))
+        guarantees.chance(latency).saturating_add(through(self.load, latency))
     }
 
-    fn allowance(&self, promise: &Promise) -> Duration {
-        promise.detection + promise.recovery + promise.attempt + Duration::from_secs(1) + self.chance(promise, Time::ZERO, NEVER)
+    fn allowance(&self, guarantees: &Guarantees) -> Duration {
+        guarantees.detection
+            + guarantees.recovery
+            + guarantees.attempt
+            + Duration::from_secs(1)
+            + self.chance(guarantees, Time::ZERO, NEVER)
     }
 
     /// By when what was due at `due` has ended for its user, with `wait` of its own: the cause, that is the latest of `due`, the
@@ -191,27 +195,27 @@ impl<'a> Path<'a> {
     /// Only a fault that began before the bound moves it: what was late before a fault is late. A fault that only adds latency and
     /// never ends counts from its start, since `A` contains it. Where a client never gives up, a fault that killed counts to its end,
     /// too. [`NEVER`] if something holds the path for ever.
-    pub fn bound(&self, promise: &Promise, due: Time, wait: Duration) -> Time {
-        let allowance = self.allowance(promise) + wait;
+    pub fn bound(&self, guarantees: &Guarantees, due: Time, wait: Duration) -> Time {
+        let allowance = self.allowance(guarantees) + wait;
         self.spells.iter().fold(due + allowance, |bound, spell| {
             if spell.began > bound {
                 return bound;
             }
-            let cause = if promise.gives_up { spell.cause } else { spell.cause.max(spell.ended) };
+            let cause = if guarantees.gives_up { spell.cause } else { spell.cause.max(spell.ended) };
             bound.max(cause + allowance)
         })
     }
 
     /// By when a client has failed all that is durable, because nothing at all could pass for too long; the first such moment
     /// for what was due at `due`.
-    pub fn severed_bound(&self, promise: &Promise, due: Time) -> Option<Time> {
-        if !promise.gives_up {
+    pub fn severed_bound(&self, guarantees: &Guarantees, due: Time) -> Option<Time> {
+        if !guarantees.gives_up {
             return None;
         }
         self.severed.iter().filter(|(_, until)| *until > due).find_map(|&(from, until)| {
             let held = self.spells.iter().filter(|spell| !spell.kills && spell.began <= until && spell.ended >= from);
             let cause = held.map(|spell| spell.ended).fold(from.max(due), Time::max);
-            let bound = cause + self.allowance(promise);
+            let bound = cause + self.allowance(guarantees);
             (bound <= until && bound < NEVER).then_some(bound)
         })
     }
@@ -243,7 +247,7 @@ mod tests {
         let told = history().opened("s1", 1, 0).ended("s1", 2_000, "total 0").partition(1_000, Some(200_000));
         let done = |ms| told.clone().completed("s1", ms, "total 0");
         assert_eq!(done(190_000).breaks("bounded_ending").len(), 1);
-        let patient = |ms: u64| done(ms).promise(|promise| promise.gives_up = false);
+        let patient = |ms: u64| done(ms).guarantees(|guarantees| guarantees.gives_up = false);
         patient(200_000 + BOUND).holds("bounded_ending");
         assert_eq!(patient(200_001 + BOUND).breaks("bounded_ending").len(), 1);
     }

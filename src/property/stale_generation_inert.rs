@@ -25,11 +25,12 @@ use crate::history::{Answer, Call, Class, Data, Ending, Stream, Time, What};
 use crate::schedule::Fault;
 
 use super::facts::{CallEnding, CallFacts, Facts};
+use super::findings::Findings;
 use super::justified_failure::{failures, is_grey};
 use super::path::NEVER;
 use super::view::{Item, View};
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Findings, Phrase, one_ending};
+use super::{Evidence, Fields, Phrase, one_ending};
 
 kinds! {
     pub(super) KINDS;
@@ -216,7 +217,7 @@ fn compare_views(
     }
     let seen = |view: &View<'_>| view.ending().map(|(_, at, ending)| (at, ending.clone())).filter(|(at, _)| *at < facts.horizon);
     let (here, there) = (seen(view), seen(twin));
-    let may_come = |at: Time| facts.path(view.path).bound(facts.promise(), at, Duration::ZERO) >= facts.judged_until();
+    let may_come = |at: Time| facts.path(view.path).bound(facts.guarantees(), at, Duration::ZERO) >= facts.judged_until();
     let differs = match (&here, &there) {
         (Some((_, here)), Some((_, there))) => here != there,
         (Some((at, _)), None) | (None, Some((at, _))) => !may_come(*at),

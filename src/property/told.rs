@@ -13,10 +13,10 @@ use crate::history::{
 };
 use crate::schedule::{Fault, FieldValue, HoldEnd, Host, Operation, Place, Plan, Puppet};
 
-use super::{Evidence, GENERIC, Promise, Retention, Work};
+use super::{Evidence, GENERIC, Guarantees, Retention, Work};
 use crate::report::sentence;
 
-/// `A` under the promise of these tests: 1 s of back-off, 3 round trips at 2 × 20 ms.
+/// `A` under the guarantees of these tests: 1 s of back-off, 3 round trips at 2 × 20 ms.
 pub const A: u64 = 1_120;
 /// What bounded_ending allows after the cause, without latency of faults.
 pub const BOUND: u64 = 16_000 + 25_000 + 5_000 + 1_000 + A;
@@ -25,7 +25,7 @@ pub const BOUND: u64 = 16_000 + 25_000 + 5_000 + 1_000 + A;
 #[derive(Clone)]
 pub struct Told {
     pub plan: Plan,
-    pub promise: Promise,
+    pub guarantees: Guarantees,
     history: History,
     twin: Option<History>,
     by: Host,
@@ -36,11 +36,11 @@ pub struct Told {
 pub fn history() -> Told {
     let mut plan = Plan::new("told");
     plan.horizon = Duration::from_secs(1_000);
-    Told { plan, promise: promise(), history: History::default(), twin: None, by: "client".into(), faults: 0 }
+    Told { plan, guarantees: guarantees(), history: History::default(), twin: None, by: "client".into(), faults: 0 }
 }
 
-fn promise() -> Promise {
-    Promise {
+fn guarantees() -> Guarantees {
+    Guarantees {
         detection: Duration::from_secs(16),
         recovery: Duration::from_secs(25),
         gives_up: true,
@@ -67,8 +67,8 @@ impl Told {
         self
     }
 
-    pub fn promise(mut self, change: impl FnOnce(&mut Promise)) -> Self {
-        change(&mut self.promise);
+    pub fn guarantees(mut self, change: impl FnOnce(&mut Guarantees)) -> Self {
+        change(&mut self.guarantees);
         self
     }
 
@@ -370,8 +370,8 @@ impl Told {
     /// Hands the evidence on.
     pub fn with<T>(&self, judge: impl FnOnce(&Evidence<'_>) -> T) -> T {
         let history = self.clone().sorted();
-        let (plan, promise, twin) = (&self.plan, &self.promise, self.twin.as_ref());
-        judge(&Evidence { plan, history: &history, promise, milestones: &[], servers: &["server"], twin })
+        let (plan, guarantees, twin) = (&self.plan, &self.guarantees, self.twin.as_ref());
+        judge(&Evidence { plan, history: &history, guarantees, milestones: &[], servers: &["server"], twin })
     }
 
     /// The sentences of what breaks one generic property.

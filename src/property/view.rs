@@ -4,9 +4,7 @@
 
 use bytes::Buf;
 
-use crate::history::{Call, Class, Content, Data, Ending, Stream, Time};
-
-use super::facts::{CallFacts, Facts};
+use crate::history::{Call, Content, Data, Ending, Stream, Time};
 
 /// An item that entered or left a stream.
 #[derive(Clone, Copy, Debug)]
@@ -99,12 +97,6 @@ impl View<'_> {
     /// The first time that it was told how it ended: entry, time and ending.
     pub fn ending(&self) -> Option<(usize, Time, &Ending)> {
         self.endings.first().copied()
-    }
-
-    /// The call that opened it, if that is bound to its connection: then the stream is, too.
-    pub fn bound<'f>(&self, facts: &'f Facts<'_>) -> Option<&'f CallFacts<'f>> {
-        let (.., call) = self.opened?;
-        facts.call(call).filter(|call| call.class == Class::Bound)
     }
 
     /// The generation over which the last item before an entry came.

@@ -5,10 +5,9 @@
 //! was really so, and what the user saw. Which property a canary must break ([`Expect::breaks`]) is for whoever has the verdict
 //! to ask.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Named;
 use crate::history::{Call, History, Stream, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Fields, Kind, Violation};
@@ -36,11 +35,11 @@ pub struct Expect {
     /// The numbers, from 0, of steps of a schedule that may do nothing in any of its runs.
     pub may_miss: BTreeSet<usize>,
     /// What must come out of streams, by name.
-    pub streams: Named<ExpectStream>,
+    pub streams: BTreeMap<String, ExpectStream>,
     /// What must come of processes, by name.
-    pub processes: Named<ExpectProcess>,
+    pub processes: BTreeMap<String, ExpectProcess>,
     /// What must come of calls, by number.
-    pub calls: std::collections::BTreeMap<u64, ExpectCall>,
+    pub calls: BTreeMap<u64, ExpectCall>,
 }
 
 /// What must come out of a stream. What is `None` may be anything.

@@ -4,6 +4,7 @@
 //! operations, setup tables, limits and names.
 
 use super::expect;
+use super::vocabulary::{ENGINES, ORDERS};
 
 mod swarm;
 
@@ -191,11 +192,11 @@ pub const FILE: Section = Section {
         ),
         key(
             "order",
-            Form::OneOf(&names(&super::ORDERS)),
+            Form::OneOf(&names(&ORDERS)),
             Some("drawn"),
             "What comes first where a packet and a timer fall into the same millisecond; `both` runs each seed in both orders.",
         ),
-        key("engines", Form::SomeOf(&names(&super::ENGINES)), Some("event"), "The engines that must show it."),
+        key("engines", Form::SomeOf(&names(&ENGINES)), Some("event"), "The engines that must show it."),
         key("engines-because", Form::Text, Some("nothing to explain"), "Why these engines, and not others."),
         key("limits", Form::Table("[limits]"), Some("the defaults"), "Sizes, windows, deadlines and budgets of the subject."),
         key("puppet", Form::Table("[puppet.HOST]"), Some("no puppets"), "Hosts whose part is played by a script."),

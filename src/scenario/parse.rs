@@ -2,6 +2,7 @@
 //!
 //! - [`names`]: the names that a file may use: hosts, milestones, points, defects, rules, properties.
 //! - [`steps`], [`trigger`], [`limits`], [`puppet`], [`expect`], [`swarm`], [`template`]: a table each.
+//! - [`values`]: values that several of them read.
 //! - [`shape`]: what the subject's own tables and operations may hold, by their JSON schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +13,18 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json};
 use toml::de::DeTable;
 
+use super::expect::Expect;
+use super::file::{Body, Scenario};
+use super::keys;
 use super::mistake::{Mistake, Parsed, Wrong, place, unknown};
 use super::reader::{Node, Table};
-use super::{Body, Expect, FORMAT, Scenario, keys};
-use crate::schedule::{Host, Limits, Order, Plan, Puppet, units};
+use super::vocabulary::{ENGINES, FORMAT, ORDERS};
+use crate::schedule::{Host, Limits, Order, Plan, Puppet};
 use crate::subject::Erased;
 use crate::world::Engine;
 use names::Names;
 use steps::Steps;
+use values::{MOST_CLIENTS, latency, number, one_of, within};
 
 mod expect;
 pub mod limits;
@@ -30,6 +35,7 @@ mod steps;
 pub(super) mod swarm;
 mod template;
 mod trigger;
+mod values;
 
 /// Reads the text of a file.
 pub(super) fn file(text: &str, file: &str, subjects: &[Arc<dyn Erased>]) -> Result<Scenario, Mistake> {
@@ -113,24 +119,9 @@ fn clients(top: &Table<'_>) -> Parsed<u32> {
     })
 }
 
-/// The most client hosts that a file may ask for.
-const MOST_CLIENTS: u32 = 1000;
-
-fn number(table: &Table<'_>, key: &str, least: u64, without: u64) -> Parsed<u64> {
-    table.get(key).map_or(Ok(without), |node| node.number(least))
-}
-
-/// One of the names; the table says what each means.
-fn one_of<T: Copy>(node: &Node<'_>, meanings: &[(&str, T)]) -> Parsed<T> {
-    let name = node.text()?;
-    let found = meanings.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
-    let known = meanings.iter().map(|(known, _)| *known);
-    found.map_or_else(|| node.wrong(unknown(&format!("nothing that `{}` can be", node.label), name, known)), Ok)
-}
-
 /// The order, or `None` for both.
 fn order(node: &Node<'_>) -> Parsed<Option<Order>> {
-    one_of(node, &super::ORDERS)
+    one_of(node, &ORDERS)
 }
 
 fn engines(top: &Table<'_>) -> Parsed<Vec<Engine>> {
@@ -142,7 +133,7 @@ fn engines(top: &Table<'_>) -> Parsed<Vec<Engine>> {
             None => Ok(vec![Engine::Event]),
         };
     };
-    let engines = node.texts()?.iter().map(|entry| one_of(entry, &super::ENGINES)).collect::<Parsed<Vec<_>>>()?;
+    let engines = node.texts()?.iter().map(|entry| one_of(entry, &ENGINES)).collect::<Parsed<Vec<_>>>()?;
     if engines.is_empty() { node.wrong("`engines` names no engine; leave it out, or name one") } else { Ok(engines) }
 }
 
@@ -166,20 +157,6 @@ fn plan(top: &Table<'_>, names: &Names<'_>, setup: &[(&'static str, schemars::Sc
         heal,
         ..without
     })
-}
-
-/// A duration that is at most the horizon.
-fn within(node: &Node<'_>, horizon: Duration) -> Parsed<Duration> {
-    let duration = node.duration()?;
-    if duration > horizon {
-        let message = format!("`{}` is past the horizon of {}; make `horizon` later", node.label, units::duration(horizon));
-        return node.wrong(message);
-    }
-    Ok(duration)
-}
-
-fn latency(node: &Node<'_>) -> Parsed<(Duration, Duration)> {
-    node.read("a range like `\"1ms..20ms\"`", |text| units::read_range(text, units::read_duration))
 }
 
 /// The subject's own tables: for each key, entries by name.

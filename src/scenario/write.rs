@@ -5,8 +5,11 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::expect::{CALL_ENDS, EXITS, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, PROCESS_ENDS, STREAM_ENDS};
-use super::{Body, Expect, FORMAT, ORDERS, ProcessExit, Scenario, engine_name, name_of};
+use super::expect::{
+    CALL_ENDS, EXITS, Expect, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, PROCESS_ENDS, ProcessExit, STREAM_ENDS,
+};
+use super::file::{Body, Scenario};
+use super::vocabulary::{FORMAT, ORDERS, engine_name, name_of};
 use crate::schedule::puppet::SPEAKS;
 use crate::schedule::words::Value;
 use crate::schedule::{

@@ -23,9 +23,8 @@ use serde_json::{Map, Value};
 
 use super::keyed::{keyed, mixed};
 use super::profile::choice::{Between, Choice, below, happens, pick, upto, weigh};
-use super::{Action, Host, Operation, Plan, Profile, Step, Trigger, When};
-use crate::history::Digest;
-use crate::subject::Erased;
+use super::{Action, Host, Operation, Plan, Profile, Repertoire, Step, Trigger, When};
+use crate::digest::Digest;
 
 mod faults;
 mod strategy;
@@ -38,8 +37,8 @@ pub use strategy::{PlanTree, Plans, strategy};
 pub const GENERATOR: u32 = 8;
 
 /// Draws the plan of this seed.
-pub fn plan(profile: &Profile, subject: &std::sync::Arc<dyn Erased>, seed: u64) -> Plan {
-    let drawing = Drawing::new(profile, &**subject, seed);
+pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {
+    let drawing = Drawing::new(profile, subject, seed);
     let mut plan = drawing.stage();
     let asked = drawing.operations(&plan);
     let faults = drawing.faults(&plan, &asked.iter().filter_map(Asked::at).collect::<Vec<_>>());
@@ -98,14 +97,14 @@ struct Verbs<'a> {
 /// Everything that a draw depends on.
 struct Drawing<'a> {
     profile: &'a Profile,
-    subject: &'a dyn Erased,
+    subject: &'a dyn Repertoire,
     seed: u64,
     horizon: Duration,
     latency: (Duration, Duration),
 }
 
 impl<'a> Drawing<'a> {
-    fn new(profile: &'a Profile, subject: &'a dyn Erased, seed: u64) -> Self {
+    fn new(profile: &'a Profile, subject: &'a dyn Repertoire, seed: u64) -> Self {
         let horizon = profile.horizon.draw(&mut keyed(seed, "horizon", &[]));
         let latency = pick(&profile.latencies, &mut keyed(seed, "latency", &[])).expect("a profile has a range of latency");
         Self { profile, subject, seed, horizon, latency: *latency }
@@ -398,7 +397,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// The hosts that open connections, and those that they open them to.
-fn ends<'a>(subject: &'a dyn Erased, plan: &'a Plan) -> (Vec<Host>, Vec<Host>) {
+fn ends<'a>(subject: &'a dyn Repertoire, plan: &'a Plan) -> (Vec<Host>, Vec<Host>) {
     let servers: Vec<Host> = subject.servers().iter().map(|name| Host::from(*name)).collect();
     let mut openers: Vec<Host> = plan.client_hosts().collect();
     if servers.len() > 1 {

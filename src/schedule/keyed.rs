@@ -11,7 +11,7 @@ pub fn keyed(seed: u64, what: &str, which: &[u64]) -> ChaCha8Rng {
 
 /// The key itself, well mixed: enough where one number is wanted at every packet, and a generator would cost too much.
 pub fn mixed(seed: u64, what: &str, which: &[u64]) -> u64 {
-    let mut key = crate::history::Digest::default();
+    let mut key = crate::digest::Digest::default();
     key.number(seed);
     key.bytes(what.as_bytes());
     which.iter().for_each(|n| key.number(*n));

@@ -6,6 +6,7 @@
 //! - [`Conn`], [`Host`]: how a schedule names connections and hosts ([`names`]).
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
 //! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for. [`units`]: `25s`, `64KiB`.
+//! - [`Repertoire`]: what a subject offers to the generator ([`repertoire`]).
 //! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]). [`draw`]: the generator.
 //! - [`shrink`]: from a plan that fails to the smallest one that still does.
 //!
@@ -21,6 +22,7 @@ pub mod limits;
 pub mod names;
 pub mod profile;
 pub mod puppet;
+pub mod repertoire;
 pub mod shrink;
 pub mod trigger;
 pub mod units;
@@ -28,9 +30,10 @@ pub mod words;
 
 pub use fault::{Count, Fault, HoldEnd, Learns, Orphans, Place, SlowBy};
 pub use limits::{Limit, LimitValue, Limits};
-pub use names::{Conn, Host, Which};
+pub use names::{Conn, Host, Side, Which};
 pub use profile::{Choice, Profile};
 pub use puppet::{Puppet, PuppetStep, Speaks};
+pub use repertoire::{MilestoneDoc, PointDoc, Repertoire};
 pub use trigger::{FieldValue, Mark, Trigger};
 
 /// All that determines a run: subject + limits + schedule + seed, and the few choices that go with them.

@@ -1,4 +1,4 @@
-//! How a schedule names hosts and connections.
+//! How a schedule names hosts, connections and their ends.
 
 use std::fmt;
 use std::str::FromStr;
@@ -75,6 +75,25 @@ impl Conn {
     /// The connection that `host` opened last.
     pub fn last(host: impl Into<Host>) -> Self {
         Self { host: host.into(), label: None, which: Which::Last }
+    }
+}
+
+/// Which of the two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The end that opened it.
+    Client,
+    /// The end that accepted it.
+    Server,
+}
+
+impl Side {
+    /// The other one.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
     }
 }
 

@@ -10,13 +10,12 @@
 //! What must come out of all runs together (`[expect]` of a swarm's file) is no part of it: that is the scenario's.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::limits::LimitValue;
 use super::names::Host;
 use super::puppet::Puppet;
-use crate::subject::Erased;
+use super::repertoire::Repertoire;
 
 pub mod choice;
 pub mod faults;
@@ -110,7 +109,7 @@ impl Profile {
 
     /// The profile of a subject for which nobody wrote a swarm: one or two clients, every fault, sizes that are now and then
     /// the least ones, and entries of its tables made of what their schemas tell.
-    pub fn default_for(subject: &Arc<dyn Erased>) -> Self {
+    pub fn default_for(subject: &dyn Repertoire) -> Self {
         Self {
             clients: Choice::Range(1, 2),
             limits: subject.limits().iter().filter_map(|limit| Some((limit.name.to_owned(), tight(limit)?))).collect(),

@@ -13,14 +13,14 @@
 //!
 //! What it does not do: rename streams, or make a fault into another one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Plan;
-use crate::history::Digest;
+use crate::digest::Digest;
 
+mod edit;
 mod faults;
 mod hosts;
 pub mod measure;
@@ -32,19 +32,9 @@ mod tests;
 mod values;
 mod when;
 
+use edit::Edit;
+pub use edit::Seen;
 pub use measure::Measure;
-
-/// What the shrinker is told of the run of the best plan so far. Without it, times are only rounded and made shorter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// When each step happened, by its number from 0; a step that did not is not there.
-    pub steps: BTreeMap<usize, Duration>,
-    /// The milestones in order, with their times.
-    pub milestones: Vec<(Duration, String)>,
-}
-
-/// A small change of a plan.
-type Edit = Box<dyn Fn(&mut Plan)>;
 
 /// One pass: what it tries, strong changes first.
 #[derive(Clone, Copy)]

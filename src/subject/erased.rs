@@ -3,29 +3,21 @@
 use std::sync::Arc;
 
 use crate::history::{Call, Class, Side};
-use crate::property::{Evidence, Promise, Property, Violation};
-use crate::schedule::{Limit, Limits, Operation, Plan};
+use crate::property::{Evidence, Guarantees, Property, Violation};
+use crate::schedule::{Host, Limit, Limits, MilestoneDoc, Operation, Plan, PointDoc, Repertoire};
 
-use super::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Root, Rule, Subject, VariantDoc};
+use super::{DefectDoc, Dissector, HostContext, Operated, Operations, Root, Rule, Subject, VariantDoc};
 
 /// A [`Subject`] of any operation type. Implemented for every subject; see there for what the methods mean.
 #[allow(missing_docs)]
-pub trait Erased: Send + Sync + 'static {
-    fn name(&self) -> &'static str;
+pub trait Erased: Repertoire {
     fn about(&self) -> &'static str;
-    fn limits(&self) -> &'static [Limit];
-    fn milestones(&self) -> &'static [MilestoneDoc];
-    fn points(&self) -> &'static [PointDoc];
     fn defects(&self) -> &'static [DefectDoc];
     fn variants(&self) -> &'static [VariantDoc];
     fn rules(&self) -> &'static [Rule];
-    fn generation_milestone(&self) -> Option<&'static str>;
-    fn catch_up_milestone(&self) -> Option<&'static str>;
     fn swarm(&self) -> Option<&'static str>;
-    fn servers(&self) -> &'static [&'static str];
     fn port(&self) -> u16;
-    fn setup(&self) -> Vec<(&'static str, schemars::Schema)>;
-    fn promise(&self, limits: &Limits) -> Promise;
+    fn guarantees(&self, limits: &Limits) -> Guarantees;
     fn properties(&self) -> &'static [Property];
     fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation>;
     fn dissector(&self, from: Side) -> Box<dyn Dissector>;
@@ -37,8 +29,6 @@ pub trait Erased: Send + Sync + 'static {
     fn operations(&self) -> schemars::Schema;
     /// Whether the operation is one of the subject's, with fields that it can read, and what is promised of it.
     fn check(&self, operation: &Operation) -> Result<Class, OperationError>;
-    /// Draws operations (without `client`) for random schedules.
-    fn strategy(&self, plan: &Plan) -> proptest::strategy::BoxedStrategy<Operation>;
 }
 
 /// Why an operation is not one of the subject's.
@@ -59,20 +49,16 @@ fn value(operation: &Operation) -> serde_json::Value {
 ///
 /// # Errors
 /// If it is none of the subject's.
-pub(crate) fn read<S: Subject>(operation: &Operation) -> Result<S::Operation, OperationError> {
+pub(crate) fn read<O: Operations>(operation: &Operation) -> Result<O, OperationError> {
     serde_path_to_error::deserialize(value(operation)).map_err(|error| OperationError {
         path: error.path().iter().map(ToString::to_string).collect(),
         message: error.into_inner().to_string(),
     })
 }
 
-impl<S: Subject> Erased for S {
+impl<S: Subject> Repertoire for S {
     fn name(&self) -> &'static str {
         Subject::name(self)
-    }
-
-    fn about(&self) -> &'static str {
-        Subject::about(self)
     }
 
     fn limits(&self) -> &'static [Limit] {
@@ -87,6 +73,46 @@ impl<S: Subject> Erased for S {
         Subject::points(self)
     }
 
+    fn generation_milestone(&self) -> Option<&'static str> {
+        Subject::generation_milestone(self)
+    }
+
+    fn catch_up_milestone(&self) -> Option<&'static str> {
+        Subject::catch_up_milestone(self)
+    }
+
+    fn servers(&self) -> &'static [&'static str] {
+        Subject::servers(self)
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        Subject::setup(self)
+    }
+
+    fn accepts(&self, operation: &Operation) -> bool {
+        read::<S::Operation>(operation).is_ok()
+    }
+
+    fn strategy(&self, plan: &Plan) -> proptest::strategy::BoxedStrategy<Operation> {
+        use proptest::strategy::Strategy;
+        let client = Host::client(1);
+        S::Operation::strategy(plan)
+            .prop_map(move |operation| {
+                let value = serde_json::to_value(&operation).expect("an operation is plain data");
+                let serde_json::Value::Object(map) = value else { panic!("an operation is an enum of struct variants") };
+                let (verb, fields) = map.into_iter().next().expect("an operation has a verb");
+                let serde_json::Value::Object(fields) = fields else { panic!("an operation is an enum of struct variants") };
+                Operation { verb, client: client.clone(), fields }
+            })
+            .boxed()
+    }
+}
+
+impl<S: Subject> Erased for S {
+    fn about(&self) -> &'static str {
+        Subject::about(self)
+    }
+
     fn defects(&self) -> &'static [DefectDoc] {
         Subject::defects(self)
     }
@@ -99,32 +125,16 @@ impl<S: Subject> Erased for S {
         Subject::rules(self)
     }
 
-    fn generation_milestone(&self) -> Option<&'static str> {
-        Subject::generation_milestone(self)
-    }
-
-    fn catch_up_milestone(&self) -> Option<&'static str> {
-        Subject::catch_up_milestone(self)
-    }
-
     fn swarm(&self) -> Option<&'static str> {
         Subject::swarm(self)
-    }
-
-    fn servers(&self) -> &'static [&'static str] {
-        Subject::servers(self)
     }
 
     fn port(&self) -> u16 {
         Subject::port(self)
     }
 
-    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
-        Subject::setup(self)
-    }
-
-    fn promise(&self, limits: &Limits) -> Promise {
-        Subject::promise(self, limits)
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
+        Subject::guarantees(self, limits)
     }
 
     fn properties(&self) -> &'static [Property] {
@@ -144,7 +154,7 @@ impl<S: Subject> Erased for S {
     }
 
     fn drive(self: Arc<Self>, host: HostContext, next: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>) -> Root {
-        let read = |operation: &Operation| read::<S>(operation).expect("operations are checked before a run");
+        let read = |operation: &Operation| read::<S::Operation>(operation).expect("operations are checked before a run");
         Box::pin(async move { Subject::drive(&*self, host, Operated { next, read }).await })
     }
 
@@ -153,20 +163,6 @@ impl<S: Subject> Erased for S {
     }
 
     fn check(&self, operation: &Operation) -> Result<Class, OperationError> {
-        read::<S>(operation).map(|operation| operation.class())
-    }
-
-    fn strategy(&self, plan: &Plan) -> proptest::strategy::BoxedStrategy<Operation> {
-        use proptest::strategy::Strategy;
-        let client = crate::schedule::Host::client(1);
-        S::Operation::strategy(plan)
-            .prop_map(move |operation| {
-                let value = serde_json::to_value(&operation).expect("an operation is plain data");
-                let serde_json::Value::Object(map) = value else { panic!("an operation is an enum of struct variants") };
-                let (verb, fields) = map.into_iter().next().expect("an operation has a verb");
-                let serde_json::Value::Object(fields) = fields else { panic!("an operation is an enum of struct variants") };
-                Operation { verb, client: client.clone(), fields }
-            })
-            .boxed()
+        read::<S::Operation>(operation).map(|operation| operation.class())
     }
 }

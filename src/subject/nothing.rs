@@ -42,7 +42,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::property::Promise;
+    use crate::property::Guarantees;
     use crate::scenario::{Scenario, starter};
     use crate::schedule::{Action, Limits, Profile, draw};
     use crate::subject::{Erased, HostContext, Operated, Subject};
@@ -65,16 +65,16 @@ mod tests {
 
         async fn drive(&self, _: HostContext, _: Operated<Nothing>) {}
 
-        fn promise(&self, _: &Limits) -> Promise {
-            Promise::default()
+        fn guarantees(&self, _: &Limits) -> Guarantees {
+            Guarantees::default()
         }
     }
 
     #[test]
     fn random_schedules_of_a_subject_without_operations_have_faults_alone() {
         let clockwork: Arc<dyn Erased> = Arc::new(Clockwork);
-        let profile = Profile::default_for(&clockwork);
-        let steps: Vec<_> = (1..=20).flat_map(|seed| draw::plan(&profile, &clockwork, seed).steps).collect();
+        let profile = Profile::default_for(&*clockwork);
+        let steps: Vec<_> = (1..=20).flat_map(|seed| draw::plan(&profile, &*clockwork, seed).steps).collect();
         assert!(!steps.is_empty());
         assert!(steps.iter().all(|step| matches!(step.action, Action::Fault(_))));
     }

@@ -285,7 +285,7 @@ fn new(
         log: Vec::new(),
         turns: event::Turns::default(),
         director: None,
-        settle: subject.promise(&limits).settle,
+        settle: subject.guarantees(&limits).settle,
         phase: Phase::Starting,
         opening: Vec::new(),
         leaving: Vec::new(),

@@ -3,7 +3,7 @@ use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Call, Class, Stream};
 use reknit::schedule::{Host, Limits, Plan};
 use reknit::subject::{HostContext, MilestoneDoc, Operated, Operations, Subject};
-use reknit::{net::Endpoint, property::Promise};
+use reknit::{net::Endpoint, property::Guarantees};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -37,10 +37,10 @@ impl Subject for Chat {
     fn generation_milestone(&self) -> Option<&'static str> {
         Some("chat.client.connected")
     }
-    fn promise(&self, _: &Limits) -> Promise {
+    fn guarantees(&self, _: &Limits) -> Guarantees {
         let (detection, attempt) = (crate::SILENCE, crate::SILENCE * 2); // to connect, and to be answered
         let (recovery, back_off) = (crate::PATIENCE - detection, crate::PAUSE + attempt);
-        Promise { detection, recovery, attempt, back_off, ..Promise::default() }
+        Guarantees { attempt, back_off, ..Guarantees::recovering(detection, recovery) }
     }
     async fn serve(&self, host: HostContext) {
         let (id, at) = (host.env.entropy.below(u64::MAX), Endpoint::tcp("server", 80));

@@ -6,7 +6,7 @@
 //! connection hangs.
 use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Call, Class, Stream};
-use reknit::property::Promise;
+use reknit::property::Guarantees;
 use reknit::schedule::{Host, Limits, Plan};
 use reknit::subject::{HostContext, Operated, Operations, Subject};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
@@ -41,10 +41,10 @@ impl Subject for Ticker {
     fn about(&self) -> &'static str {
         "a ticker that clients follow across reconnects, over turmoil::net"
     }
-    fn promise(&self, _: &Limits) -> Promise {
+    fn guarantees(&self, _: &Limits) -> Guarantees {
         let (detection, attempt) = (crate::SILENCE, crate::SILENCE * 2); // to connect, and to be answered
         let (recovery, back_off) = (crate::PATIENCE - detection, crate::PAUSE + attempt);
-        Promise { detection, recovery, attempt, back_off, ..Promise::default() }
+        Guarantees { attempt, back_off, ..Guarantees::recovering(detection, recovery) }
     }
     async fn serve(&self, host: HostContext) {
         let name = host.env.entropy.below(u64::MAX);

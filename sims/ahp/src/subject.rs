@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Class, Side};
-use reknit::property::{Evidence, Promise, Property, Violation};
+use reknit::property::{Evidence, Guarantees, Property, Violation};
 use reknit::schedule::{Limit, LimitValue, Limits, Plan};
 use reknit::subject::tables::{limit, milestone, only};
 use reknit::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, Subject};
@@ -138,12 +138,12 @@ impl Subject for Theirs {
         Window::open(host).await.run(operations).await;
     }
 
-    fn promise(&self, limits: &Limits) -> Promise {
-        let ours = Toolcall.promise(limits);
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
+        let ours = Toolcall.guarantees(limits);
         // Connecting; then `reconnect`, `initialize` and `listSessions`, each with a deadline of its own; and what a window asks for.
         let attempt = limits.duration("client.connect-timeout") + limits.duration("client.handshake-timeout") * 4;
         let recovery = limits.duration("client.back-off-max") + attempt;
-        Promise { attempt, recovery, back_off: recovery, call_wait: Duration::from_secs(60), ..ours }
+        Guarantees { attempt, recovery, back_off: recovery, call_wait: Duration::from_secs(60), ..ours }
     }
 
     fn properties(&self) -> &'static [Property] {

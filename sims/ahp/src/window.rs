@@ -64,7 +64,7 @@ pub struct Window {
 impl Window {
     /// Opens one: from now on its client connects, again and again.
     pub async fn open(host: HostContext) -> Self {
-        let eyes = Eyes::new(host.record.clone());
+        let eyes = Eyes::new(host.record.clone(), host.name.as_str());
         [SESSION, CHAT].iter().for_each(|channel| eyes.watch(channel));
         let known = Arc::default();
         Self {

@@ -13,9 +13,9 @@ fn counter() -> Arc<dyn Erased> {
 fn first_failing(defect: &str) -> (Plan, Violation) {
     let subject = counter();
     let breaks = subject.defects().iter().find(|it| it.name == defect).expect("the defect is in the table").breaks;
-    let profile = Profile { defects: vec![defect.into()], ..Profile::default_for(&subject) };
+    let profile = Profile { defects: vec![defect.into()], ..Profile::default_for(&*subject) };
     let broken = |seed| {
-        let plan = draw::plan(&profile, &subject, seed);
+        let plan = draw::plan(&profile, &*subject, seed);
         let case = Case { subject: &subject, plan: &plan, expect: &Expect::default() };
         let judged = judge(case, &Options::default(), |_| false).unwrap();
         let broken: Vec<_> = judged.broken.into_iter().filter(|broken| breaks.contains(&broken.property)).collect();

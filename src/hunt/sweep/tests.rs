@@ -209,8 +209,8 @@ fn the_table_names_each_fault_once_and_gives_it_a_place() {
 #[test]
 fn there_is_time_to_recover_after_the_last_position() {
     let (subject, plan) = numbers();
-    let promise = subject.promise(&plan.limits.over(subject.limits()));
-    let needs = promise.detection * 2 + promise.recovery + promise.attempt;
+    let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
+    let needs = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt;
     assert!(put_off(&subject, &plan).horizon >= plan.horizon + needs);
     assert_ne!(plan.limits, Limits::default(), "under the limits of the plan");
 }

@@ -310,13 +310,14 @@ fn a_call_that_opened_a_stream_has_its_ending() {
 
 #[test]
 fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
-    let outside =
-        |told: Told| told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
+    let outside = |told: Told| {
+        told.guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10)))
+    };
     let late = || history().asked(7, 1_000).answered(7, 600_000, "1");
     assert_eq!(late().breaks("bounded_ending").len(), 1);
     outside(late()).holds("bounded_ending");
     assert_eq!(outside(history()).asked(7, 1_000).answered(7, 700_000, "1").breaks("bounded_ending").len(), 1);
-    let puppet = late().promise(|promise| promise.call_wait = Duration::from_mins(10)).puppet("server");
+    let puppet = late().guarantees(|guarantees| guarantees.call_wait = Duration::from_mins(10)).puppet("server");
     puppet.holds("bounded_ending");
 }
 
@@ -371,15 +372,17 @@ fn whoever_waits_for_the_outside_world_does_not_hear_of_its_death() {
     let dead = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").died("server", 5_000);
     let dead = || dead.clone().started("server", 5_100).end(300_000);
     assert_eq!(dead().breaks("bounded_ending").len(), 1);
-    let outside = dead().promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
+    let outside =
+        dead().guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10)));
     outside.holds("bounded_ending");
 }
 
 #[test]
 fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
     let late = || ended().completed("s1", 10_000 + BOUND + 1, "total 1");
-    let outside =
-        |told: Told| told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
+    let outside = |told: Told| {
+        told.guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10)))
+    };
     assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
     outside(late().by("server").slows(1_000, 1_100)).holds("bounded_ending");
 }
@@ -387,8 +390,9 @@ fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
 #[test]
 fn whoever_waits_for_an_item_of_the_outside_world_may_not_hear_of_it_behind_a_fault() {
     let late = || history().opened("s1", 1, 0).produced("s1", 500, "a").end(500 + BOUND + 2_000);
-    let outside =
-        |told: Told| told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_mins(10)));
+    let outside = |told: Told| {
+        told.guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10)))
+    };
     assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
     outside(late().by("server").slows(100, 200)).holds("bounded_ending");
 }

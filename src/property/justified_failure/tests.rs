@@ -37,7 +37,7 @@ fn fails(told: Told, at: u64) -> Told {
     told.broke("s1", at, "lost")
 }
 
-/// The test promise's recovery deadline.
+/// The recovery deadline of the guarantees in tests.
 const RECOVERY: u64 = 25_000;
 /// Its session lifetime.
 const SESSION: u64 = 30_000;
@@ -53,7 +53,7 @@ fn without_a_fault_nothing_durable_may_fail() {
         ["call 7 (add): it failed (lost), unjustified: no fault had touched its path (at 2.000 s)"]
     );
     // Not even where the recovery deadline is shorter than A.
-    let hasty = open().promise(|promise| promise.recovery = Duration::from_millis(100));
+    let hasty = open().guarantees(|guarantees| guarantees.recovery = Duration::from_millis(100));
     judged(&fails(hasty, 12_300), Is::Unjustified);
 }
 
@@ -106,7 +106,8 @@ fn much_takes_longer_to_catch_up_with() {
 
 #[test]
 fn an_interval_without_fault_before_the_failure_is_one_too() {
-    let told = |calm: u64| fails(open().kills(2_000, 30_000), 30_000 + calm).promise(|promise| promise.session = Duration::MAX);
+    let told =
+        |calm: u64| fails(open().kills(2_000, 30_000), 30_000 + calm).guarantees(|guarantees| guarantees.session = Duration::MAX);
     judged(&told(A - 1), Is::Justified);
     judged(&told(A), Is::Grey);
     judged(&told(2 * A), Is::Grey);
@@ -304,7 +305,7 @@ fn more_bytes_than_are_retained_justify() {
 
 #[test]
 fn an_item_of_many_bytes_may_be_kept_as_many_pieces() {
-    let kept = |piece: u64| away(1, 100).promise(|promise| (promise.retention.piece) = Some(piece));
+    let kept = |piece: u64| away(1, 100).guarantees(|guarantees| (guarantees.retention.piece) = Some(piece));
     judged(&kept(10), Is::Justified);
     judged(&kept(11), Is::Unjustified);
 }
@@ -339,7 +340,7 @@ fn what_is_produced_after_the_failure_is_not_beyond() {
 
 #[test]
 fn where_nothing_is_dropped_no_retention_is_exceeded() {
-    let told = away(1_000, 100).promise(|promise| (promise.retention.items, promise.retention.bytes) = (None, None));
+    let told = away(1_000, 100).guarantees(|guarantees| (guarantees.retention.items, guarantees.retention.bytes) = (None, None));
     judged(&told, Is::Unjustified);
 }
 
@@ -366,7 +367,7 @@ fn forgotten(calm: u64, at: u64) -> Told {
 
 #[test]
 fn an_ended_stream_that_was_forgotten_while_there_was_no_chance_justifies() {
-    let session = |told: Told| told.promise(|promise| promise.session = Duration::from_secs(3_600));
+    let session = |told: Told| told.guarantees(|guarantees| guarantees.session = Duration::from_secs(3_600));
     judged(&session(forgotten(40_000 - A + 1, 70_000)), Is::Justified);
     judged(&session(forgotten(40_000 - A, 70_000)), Is::Grey);
 }
@@ -376,7 +377,9 @@ fn an_ended_stream_that_was_not_forgotten_yet_does_not() {
     // The recovery deadline is long, so that only retention can justify.
     let told = |calm: u64, at: u64| {
         let told = forgotten(calm, at).delivered("s1", 41_000, "");
-        told.promise(|promise| (promise.recovery, promise.session) = (Duration::from_secs(500), Duration::from_secs(3_600)))
+        told.guarantees(|guarantees| {
+            (guarantees.recovery, guarantees.session) = (Duration::from_secs(500), Duration::from_secs(3_600))
+        })
     };
     judged(&told(40_000 - A + 1, 42_000), Is::Justified);
     judged(&told(40_000 - A, 42_000), Is::Grey);
@@ -391,8 +394,9 @@ fn a_whole_is_forgotten_when_the_last_of_its_parts_was_over_for_long_enough() {
     let told = |printed_until: u64| {
         let told = history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).answered(9, 10, "").asked(9, 1);
         let told = told.ended("p1", 1_000, "exit 0").kills(9_000, 60_000).ended("p1/stdout", printed_until, "closed");
-        let told =
-            told.promise(|promise| (promise.recovery, promise.session) = (Duration::from_secs(500), Duration::from_secs(3_600)));
+        let told = told.guarantees(|guarantees| {
+            (guarantees.recovery, guarantees.session) = (Duration::from_secs(500), Duration::from_secs(3_600))
+        });
         told.broke("p1", 45_000, "no such process").broke("p1/stdout", 45_000, "no such process")
     };
     judged(&told(10_000), Is::Justified);
@@ -412,7 +416,7 @@ fn who_opens_a_stream_after_it_was_forgotten_may_not_find_it() {
 
 /// An outage of this length, with a recovery deadline that is much longer.
 fn outage(lasts: u64) -> Told {
-    let told = open().kills(5_000, 5_000 + lasts).promise(|promise| promise.recovery = Duration::from_secs(500));
+    let told = open().kills(5_000, 5_000 + lasts).guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
     fails(told, 5_000 + lasts + 3_000)
 }
 
@@ -428,7 +432,7 @@ fn an_outage_of_the_sessions_lifetime_justifies() {
 fn outages_with_less_than_a_between_them_are_one() {
     let told = |calm: u64| {
         let told = open().kills(5_000, 20_000).kills(20_000 + calm, 20_000 + calm + 15_000);
-        fails(told.promise(|promise| promise.recovery = Duration::from_secs(500)), 45_000)
+        fails(told.guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500)), 45_000)
     };
     judged(&told(A - 1), Is::Justified);
     judged(&told(A), Is::Unjustified);
@@ -436,7 +440,7 @@ fn outages_with_less_than_a_between_them_are_one() {
 
 #[test]
 fn an_outage_before_the_stream_was_opened_justifies_only_if_nobody_saw_life_since() {
-    let told = open().kills(2_000, 2_000 + SESSION).promise(|promise| promise.recovery = Duration::from_secs(500));
+    let told = open().kills(2_000, 2_000 + SESSION).guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
     judged(&told.clone().opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"), Is::Justified);
     let lives = told.asked(6, 45_000).answered(6, 45_020, "1");
     judged(&lives.opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"), Is::Unjustified);
@@ -535,8 +539,9 @@ fn a_puppet_for_a_peer_justifies_and_one_beside_it_does_not() {
 #[test]
 fn a_call_that_the_outside_world_does_not_answer_fails_when_calls_do_and_not_before() {
     let failed = |ms: u64| open().asked(7, 4_000).failed(7, 4_000 + ms, "no answer in time");
-    let outside =
-        |told: Told| told.promise(|promise| (promise.outside, promise.call_wait) = (&["server"], Duration::from_secs(20)));
+    let outside = |told: Told| {
+        told.guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_secs(20)))
+    };
     judged(&outside(failed(20_000)), Is::Justified);
     judged(&outside(failed(19_999)), Is::Unjustified);
     judged(&failed(20_000), Is::Unjustified);

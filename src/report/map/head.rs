@@ -5,7 +5,7 @@ use crate::hunt::sweep::{Kind, Outcome};
 use crate::report::picture::markup::escaped;
 use crate::report::say;
 
-use super::{Map, letter};
+use super::swept::{Map, letter};
 
 /// What each outcome is, for somebody who never saw a sweep.
 const MEANINGS: [(Outcome, &str, &str); 4] = [

@@ -9,7 +9,7 @@ use crate::report::picture::lanes::Lanes as Order;
 use crate::report::picture::markup::{Drawing, Lean, spot};
 use crate::schedule::Host;
 
-use super::letter;
+use super::swept::letter;
 
 /// A row is so high.
 const HIGH: i32 = 24;

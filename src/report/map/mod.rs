@@ -6,10 +6,8 @@
 //!
 //! - `head`: what was swept, the counts, how to read it. `lane`: a row's part of the drawing. `row`: a row, and what it opens.
 
-use std::collections::BTreeMap;
-
 use crate::hunt::Swept;
-use crate::hunt::sweep::{FAULTS, Outcome, Row};
+use crate::hunt::sweep::{FAULTS, Row};
 
 use super::picture::markup::escaped;
 use super::picture::page;
@@ -17,26 +15,15 @@ use super::picture::page;
 mod head;
 mod lane;
 mod row;
+mod swept;
 #[cfg(test)]
 mod tests;
 
 use lane::Lanes;
+pub use swept::Map;
 
 /// How the page looks.
 const STYLE: &str = include_str!("map.css");
-
-/// A sweep that is to be drawn.
-#[derive(Clone, Copy, Debug)]
-pub struct Map<'a> {
-    /// The sweep.
-    pub swept: &'a Swept,
-    /// What the scenario shows, in a line.
-    pub title: &'a str,
-    /// The command that sweeps again; with ` --trial N`, it makes one run of it.
-    pub again: &'a str,
-    /// The stories of some trials, by number.
-    pub stories: &'a BTreeMap<usize, String>,
-}
 
 /// The page.
 pub fn html(map: &Map<'_>) -> String {
@@ -70,15 +57,4 @@ fn heading(columns: &[&Row], lanes: &Lanes) -> String {
         lanes.heading(),
         lane::key()
     )
-}
-
-/// An outcome's letter: the class that gives it its colour and its sign.
-fn letter(outcome: Option<Outcome>) -> &'static str {
-    match outcome {
-        None => "x",
-        Some(Outcome::Untouched) => "u",
-        Some(Outcome::Recovered) => "r",
-        Some(Outcome::Failed) => "f",
-        Some(Outcome::Broken) => "b",
-    }
 }

@@ -6,7 +6,7 @@ use crate::report::picture::markup::escaped;
 use crate::report::say;
 
 use super::lane::Lanes;
-use super::{Map, letter};
+use super::swept::{Map, letter};
 
 /// A pause of at least so many milliseconds has a row that says how long it was.
 const IDLE: u64 = 200;

@@ -1,5 +1,6 @@
 //! The page of sweeps that really took place.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::*;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::history::{ConnIndex, History, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Fields, Phrase, Value, Violation};
-use crate::scenario::{Body, Scenario};
+use crate::scenario::file::{Body, Scenario};
 use crate::schedule::{Action, Step, When, words};
 
 use super::over_all;

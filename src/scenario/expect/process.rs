@@ -1,8 +1,8 @@
 //! What came of a process: of a whole, and of all its parts.
 //!
 //! The process `p1` is the stream `p1`, whose outcome is `exit 7` or `signal 9`. What it prints are parts of it, `p1/stdout`,
-//! `p1/stderr` or `p1/pty`, whose outcome is `closed`. The subject's promise says which streams are parts of which
-//! ([`Promise::whole`](crate::property::Promise::whole)): what a process reads is none. Each stream is judged as an
+//! `p1/stderr` or `p1/pty`, whose outcome is `closed`. The subject's guarantees say which streams are parts of which
+//! ([`Guarantees::whole`](crate::property::Guarantees::whole)): what a process reads is none. Each stream is judged as an
 //! [`ExpectStream`]; here is only what it means for all of them together.
 //!
 //! What its user did not open is not judged, but that it must have been opened at all.
@@ -111,7 +111,7 @@ impl<'h> SeenProcess<'h> {
         let history = evidence.history;
         let streams = history.events.iter().filter_map(|event| event.what.stream());
         let parts: BTreeSet<_> =
-            streams.filter(|stream| *stream != whole && evidence.promise.whole(stream) == &*whole.0).collect();
+            streams.filter(|stream| *stream != whole && evidence.guarantees.whole(stream) == &*whole.0).collect();
         let parts = parts.into_iter().map(|part| SeenStream::of(part, history)).collect();
         Self { whole: SeenStream::of(whole, history), parts }
     }

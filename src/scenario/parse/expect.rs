@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::names::Names;
-use super::one_of;
 use super::trigger::{Delay, trigger};
-use crate::scenario::expect::{CALL_ENDS, EXITS, OUTPUTS, PROCESS_ENDS, STREAM_ENDS};
+use super::values::one_of;
+use crate::scenario::expect::{
+    CALL_ENDS, CallEnds, EXITS, Expect, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, Output, PROCESS_ENDS, ProcessExit,
+    STREAM_ENDS, StreamEnds,
+};
+use crate::scenario::file::Body;
+use crate::scenario::keys;
 use crate::scenario::mistake::{Parsed, Wrong};
 use crate::scenario::reader::{Node, Table};
-use crate::scenario::{Body, CallEnds, Expect, ExpectCall, ExpectProcess, ExpectStream, Output, ProcessExit, StreamEnds, keys};
 use crate::schedule::{Mark, Trigger};
 
 /// What must come out of this body.

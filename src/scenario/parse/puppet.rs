@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::one_of;
+use super::values::one_of;
 use crate::scenario::keys;
 use crate::scenario::mistake::{Parsed, Wrong, ticked};
 use crate::scenario::reader::{Node, Table};

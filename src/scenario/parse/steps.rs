@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::names::Names;
+use super::shape;
 use super::trigger::{Delay, trigger};
-use super::{shape, within};
+use super::values::within;
 use crate::scenario::keys;
 use crate::scenario::mistake::{Parsed, Wrong, ticked, unknown};
 use crate::scenario::reader::{Node, Table};

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::names::Names;
-use super::{latency, limits, number, one_of, puppet, template, within};
+use super::values::{MOST_CLIENTS, latency, number, one_of, read_number, within};
+use super::{limits, puppet, template};
 use crate::scenario::keys;
 use crate::scenario::mistake::{Parsed, Wrong};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::verbs;
+use crate::scenario::vocabulary::TOWARD;
 use crate::schedule::profile::{Aimed, Choice, Entries, Faults, Kind, Profile, Shape, Understudy};
 use crate::schedule::words::Word;
 use crate::schedule::{Learns, Limit, LimitValue, units};
@@ -34,7 +36,7 @@ pub fn profile(
         return Err(Wrong { at: stray.key_at, message });
     }
     let table = node.table(keys::SWARM.names().chain(own()))?;
-    let without = Profile::default_for(subject);
+    let without = Profile::default_for(&**subject);
     let horizon = table.get("horizon").map_or(Ok(without.horizon), |node| durations(&node))?;
     let (shortest, _) = horizon.ends();
     Ok(Profile {
@@ -65,8 +67,8 @@ pub fn most_clients(node: &Node<'_>) -> Parsed<u32> {
     let choice = clients(node)?.unwrap_or(Choice::Range(1, 2));
     let (_, most) = choice.ends();
     match u32::try_from(most) {
-        Ok(most) if most <= super::MOST_CLIENTS => Ok(most),
-        _ => node.wrong(format!("there are at most {} clients, not {most}", super::MOST_CLIENTS)),
+        Ok(most) if most <= MOST_CLIENTS => Ok(most),
+        _ => node.wrong(format!("there are at most {} clients, not {most}", MOST_CLIENTS)),
     }
 }
 
@@ -98,10 +100,6 @@ where
         return node.read(expected, |text| units::read_range(text, end)).map(|(low, high)| Choice::Range(low, high));
     }
     one(node).map(Choice::Fixed)
-}
-
-pub(super) fn read_number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("`{text}` is no whole number"))
 }
 
 fn numbers(table: &Table<'_>, key: &str, least: u64, without: Choice<u64>) -> Parsed<Choice<u64>> {
@@ -225,7 +223,7 @@ fn shape(node: &Node<'_>, names: &Names<'_>) -> Parsed<(Kind, Shape)> {
             "segment" => shape.segment = sizes(&field)?,
             "window" => shape.window = sizes(&field)?,
             "host" => shape.hosts = one_or_more(&field, |entry| names.host(entry))?,
-            "toward" => shape.toward = one_or_more(&field, |entry| one_of(entry, &crate::scenario::TOWARD))?,
+            "toward" => shape.toward = one_or_more(&field, |entry| one_of(entry, &TOWARD))?,
             _ => {}
         }
     }

@@ -6,7 +6,7 @@
 use serde_json::Value as Json;
 
 use super::shape;
-use super::swarm::read_number;
+use super::values::read_number;
 use crate::scenario::mistake::Parsed;
 use crate::scenario::reader::Node;
 use crate::scenario::verbs::{alternatives, enumerated, plain, types};

@@ -1,6 +1,7 @@
 //! The two files with which the form began, word for word: a schedule and a swarm of processes. They are about a subject with the
 //! names of `exec` and the processes of the world, which is never run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::history::Class;
-use crate::property::Promise;
+use crate::property::Guarantees;
 use crate::schedule::profile::{Choice, Kind, Template};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
@@ -116,8 +117,8 @@ impl Subject for Exec {
 
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise::default()
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees::default()
     }
 }
 

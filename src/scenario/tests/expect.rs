@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::history::{Call, Class, ConnIndex, Connection, Data, Ending, Event, History, Outcome, Stream, Time, What};
-use crate::property::{Evidence, Promise, Violation};
+use crate::property::{Evidence, Guarantees, Violation};
 use crate::report::sentence;
 use crate::schedule::{FieldValue, Host, Operation};
 
@@ -116,10 +116,10 @@ fn good() -> Told {
 
 /// What did not come out, where the subject promises that a stream has parts.
 fn broken(expect: &Expect, told: &Told) -> Vec<Violation> {
-    let promise = Promise { parts: &["/stdout", "/stderr", "/pty"], ..Promise::default() };
+    let guarantees = Guarantees { parts: &["/stdout", "/stderr", "/pty"], ..Guarantees::default() };
     let plan = Plan::new("ferry");
     let history = &told.history;
-    expect.unmet(&Evidence { plan: &plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None })
+    expect.unmet(&Evidence { plan: &plan, history, guarantees: &guarantees, milestones: &[], servers: &["server"], twin: None })
 }
 
 /// The sentences of what did not come out, under an `[expect]` that begins with this text.

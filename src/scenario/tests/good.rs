@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::schedule::profile::{Choice, Kind, Template};
-use crate::schedule::{Action, Conn, Fault, HoldEnd, Host, Learns, LimitValue, PuppetStep, Trigger, When};
+use crate::schedule::{Action, Conn, Fault, HoldEnd, Host, Learns, LimitValue, Order, PuppetStep, Trigger, When};
 
 pub(super) const LATE_CLOSE: &str = r#"
 format  = 1                       # an unknown format is refused, never guessed

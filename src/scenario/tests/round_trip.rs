@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::history::Side;
 use crate::schedule::profile::{Choice, Entries, Kind, Shape, Template};
 use crate::schedule::words::{Fields, Kind as FieldKind, Need, Value, WORDS};
 use crate::schedule::{
-    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Orphans, Puppet, PuppetStep, Speaks, Step,
-    Trigger, When, Which,
+    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Order, Orphans, Profile, Puppet, PuppetStep,
+    Speaks, Step, Trigger, When, Which, draw,
 };
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -245,7 +246,7 @@ proptest! {
     #[test]
     fn a_plan_that_was_drawn_can_be_kept_as_a_file(seed in any::<u64>()) {
         let ferry = subject::ferry();
-        let plan = draw::plan(&Profile::default_for(&ferry), &ferry, seed);
+        let plan = draw::plan(&Profile::default_for(&*ferry), &*ferry, seed);
         read_back(&Scenario { path: "f.toml".into(), ..Scenario::of_plan(plan, "kept") })?;
     }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Class;
-use crate::property::{Evidence, Promise, Property};
+use crate::property::{Evidence, Guarantees, Property};
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{DefectDoc, Erased, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
 
@@ -188,8 +188,8 @@ impl Subject for Ferry {
         OWN
     }
 
-    fn promise(&self, _: &Limits) -> Promise {
-        Promise::default()
+    fn guarantees(&self, _: &Limits) -> Guarantees {
+        Guarantees::default()
     }
 }
 

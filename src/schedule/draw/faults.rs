@@ -6,11 +6,10 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Drawing, Numbered, ends, millis, ms};
-use crate::history::Side;
 use crate::schedule::profile::choice::{below, happens, pick, upto, weigh};
 use crate::schedule::profile::{Kind, Shape};
 use crate::schedule::{
-    Action, Conn, Count, Fault, HoldEnd, Host, Learns, Orphans, Place, Plan, SlowBy, Step, Trigger, When, Which,
+    Action, Conn, Count, Fault, HoldEnd, Host, Learns, Orphans, Place, Plan, Side, SlowBy, Step, Trigger, When, Which,
 };
 
 impl Drawing<'_> {

@@ -9,11 +9,10 @@ use proptest::test_runner::TestRunner;
 
 use super::plan;
 use crate::schedule::shrink::{Fits, Seen, Shrinker};
-use crate::schedule::{Action, Fault, Mark, Plan, Profile, Step, When};
-use crate::subject::Erased;
+use crate::schedule::{Action, Fault, Mark, Plan, Profile, Repertoire, Step, When};
 
 /// Plans of a profile, as a proptest strategy.
-pub fn strategy(profile: &Profile, subject: &Arc<dyn Erased>) -> Plans {
+pub fn strategy(profile: &Profile, subject: &Arc<dyn Repertoire>) -> Plans {
     Plans { profile: Arc::new(profile.clone()), subject: subject.clone() }
 }
 
@@ -21,7 +20,7 @@ pub fn strategy(profile: &Profile, subject: &Arc<dyn Erased>) -> Plans {
 #[derive(Clone)]
 pub struct Plans {
     profile: Arc<Profile>,
-    subject: Arc<dyn Erased>,
+    subject: Arc<dyn Repertoire>,
 }
 
 impl fmt::Debug for Plans {
@@ -36,7 +35,7 @@ impl Strategy for Plans {
 
     fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Self> {
         let seed = proptest::num::u64::ANY.new_tree(runner)?.current();
-        Ok(PlanTree::new(plan(&self.profile, &self.subject, seed), &self.subject))
+        Ok(PlanTree::new(plan(&self.profile, &*self.subject, seed), &self.subject))
     }
 }
 
@@ -46,18 +45,18 @@ pub struct PlanTree(Shrinker);
 
 impl PlanTree {
     /// The tree of this plan of a subject.
-    pub fn new(plan: Plan, subject: &Arc<dyn Erased>) -> Self {
+    pub fn new(plan: Plan, subject: &Arc<dyn Repertoire>) -> Self {
         let fits = fits(&plan, subject);
         Self(Shrinker::new(plan, Seen::default(), fits))
     }
 }
 
 /// What the subject itself can check: operations. A hold needs its point. The entries of its own tables are left out, or left as they are.
-fn fits(plan: &Plan, subject: &Arc<dyn Erased>) -> Fits {
+fn fits(plan: &Plan, subject: &Arc<dyn Repertoire>) -> Fits {
     let (setup, subject) = (plan.setup.clone(), subject.clone());
     Arc::new(move |plan| {
         let checked = |step: &Step| match &step.action {
-            Action::Operation(operation) => subject.check(operation).is_ok(),
+            Action::Operation(operation) => subject.accepts(operation),
             Action::Fault(Fault::Hold { .. }) => is_at_a_point(&step.when),
             Action::Fault(_) => true,
         };

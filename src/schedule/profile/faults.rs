@@ -6,8 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::choice::Choice;
-use crate::history::Side;
-use crate::schedule::{Host, Learns};
+use crate::schedule::{Host, Learns, Side};
 
 /// Which faults come, how many, and aimed at what.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::edit::{Edit, Seen};
 use super::plainer::{lengths, numbers};
-use super::{Edit, Seen};
 use crate::schedule::words::{Fields, Need, Value};
 use crate::schedule::{Action, Fault, Learns, Plan, Trigger};
 

@@ -1,6 +1,6 @@
 //! Fewer clients: only the first ones, or only one of the others in the place of the first.
 
-use super::Edit;
+use super::edit::Edit;
 use crate::schedule::words::{Fields, Value};
 use crate::schedule::{Action, Conn, Fault, Host, Plan, Step, Trigger, When};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Edit, Seen, hosts};
+use super::edit::{Edit, Seen};
+use super::hosts;
 use crate::schedule::{Limits, Order, Plan, PuppetStep};
 
 /// All that can be left out besides steps.

@@ -1,6 +1,6 @@
 //! Fewer steps.
 
-use super::{Edit, Seen};
+use super::edit::{Edit, Seen};
 use crate::schedule::Plan;
 
 /// All steps, halves, quarters, …, single ones.

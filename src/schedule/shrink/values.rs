@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use super::edit::{Edit, Seen};
 use super::plainer::{lengths, numbers};
-use super::{Edit, Seen};
 use crate::schedule::units;
 use crate::schedule::{Action, Plan};
 

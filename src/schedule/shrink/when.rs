@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use super::edit::{Edit, Seen};
 use super::plainer::lengths;
-use super::{Edit, Seen};
 use crate::schedule::{Plan, Trigger, When};
 
 /// For each step, what could stand in the place of its time or trigger.

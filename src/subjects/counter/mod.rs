@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::net::Endpoint;
-use crate::property::{Promise, Retention, Work};
+use crate::property::{Guarantees, Retention, Work};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject};
 use reknit_counter::{Client, Server};
@@ -98,11 +98,11 @@ impl Subject for Counter {
         user::User::new(host, client).run(operations).await;
     }
 
-    fn promise(&self, limits: &Limits) -> Promise {
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
         let client = tables::client_limits(limits);
         let server = tables::server_limits(limits);
         let detection = client.liveness.ping_interval + client.liveness.pong_deadline;
-        Promise {
+        Guarantees {
             detection,
             recovery: client.recovery_deadline,
             attempt: client.attempt_timeout,
@@ -119,7 +119,7 @@ impl Subject for Counter {
                 ("sessions", server.sessions as u64),
             ],
             settle: detection + server.session_lifetime + server.closed_retention + Duration::from_secs(5),
-            ..Promise::default()
+            ..Guarantees::default()
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use super::Exec;
 use super::operations::Operation;
 use super::trouble::AROUND;
 use super::web::WebSetup;
@@ -28,7 +27,7 @@ pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
 
 /// How many bytes an operation brings at most. A write may come back as an echo.
 fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
-    match read::<Exec>(operation).expect("operations are checked before a run") {
+    match read::<Operation>(operation).expect("operations are checked before a run") {
         Operation::Http { body } | Operation::HttpStream { body, .. } => WebSetup::declared(plan, &body).length(),
         Operation::Start { process, .. } | Operation::Read { process, .. } | Operation::ReadAll { process, .. } => {
             let setup: Setup = plan.entry(TABLE, &process).unwrap_or_default();

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Promise, Property, Retention, Work};
+use crate::property::{Guarantees, Property, Retention, Work};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
 use crate::world::process;
@@ -45,9 +45,6 @@ use operations::Operation;
 /// The exec-server protocol.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exec;
-
-/// Where the server listens.
-const PORT: u16 = 80;
 
 impl Subject for Exec {
     type Operation = Operation;
@@ -93,7 +90,7 @@ impl Subject for Exec {
     }
 
     fn port(&self) -> u16 {
-        PORT
+        web::PORT
     }
 
     fn servers(&self) -> &'static [&'static str] {
@@ -106,9 +103,9 @@ impl Subject for Exec {
 
     async fn serve(&self, host: HostContext) {
         if host.name.as_str() == web::HOST {
-            return web::serve(host, PORT).await;
+            return web::serve(host, web::PORT).await;
         }
-        let at = Endpoint::tcp(host.name.as_str(), PORT);
+        let at = Endpoint::tcp(host.name.as_str(), web::PORT);
         let listener = match host.env.net.listen(&at).await {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
@@ -120,16 +117,16 @@ impl Subject for Exec {
     }
 
     async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
-        let server = Endpoint::tcp("server", PORT);
+        let server = Endpoint::tcp("server", web::PORT);
         let client = Client::start(&host.env, server, limits::client_limits(&host.limits));
         user::User::new(host, client).run(operations).await;
     }
 
-    fn promise(&self, limits: &Limits) -> Promise {
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
         let client = limits::client_limits(limits);
         let server = limits::server_limits(limits);
         let detection = client.wire.ping_interval + client.wire.pong_deadline;
-        Promise {
+        Guarantees {
             detection,
             recovery: client.recovery_deadline,
             gives_up: true,
@@ -178,5 +175,5 @@ const KEPT: u64 = CHUNK as u64 / 2;
 fn closed_retention(server: &ServerLimits) -> Duration {
     let detection = server.wire.ping_interval + server.wire.pong_deadline;
     let kept = server.closed_retention;
-    if kept >= detection + Duration::from_secs(5) { Promise::default().closed_retention } else { kept }
+    if kept >= detection + Duration::from_secs(5) { Guarantees::FOREVER } else { kept }
 }

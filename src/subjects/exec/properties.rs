@@ -37,7 +37,6 @@ use crate::history::{Answer, Call, Content, Ending, Stream, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Evidence, Fields, Kind, Property, Violation};
 use crate::schedule::FieldValue;
-use crate::subjects::exec::trouble::{Trouble, weight};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::records;
 use reknit_exec::client::Failure;
@@ -299,8 +298,8 @@ fn is_start(target: &str) -> bool {
 
 fn no_orphan(evidence: &Evidence<'_>) -> Vec<Violation> {
     // As long as the client may still be looking for a connection, and the server for it; and a moment to use that.
-    let promise = evidence.promise;
-    let patience = promise.detection * 2 + promise.recovery + promise.attempt + Duration::from_secs(2);
+    let guarantees = evidence.guarantees;
+    let patience = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt + Duration::from_secs(2);
     let mut unwanted: BTreeMap<Call, Time> = BTreeMap::new();
     let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
     let mut started: BTreeMap<Call, (&str, Time)> = BTreeMap::new();

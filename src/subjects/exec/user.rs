@@ -175,7 +175,7 @@ impl User {
     /// A body of the HTTP server's, as a call asks for it.
     fn wanted(&self, call: Call, body: &str) -> Wanted {
         let stream = Stream::from(records::name(self.host.name.as_str(), &format!("h{}", call.0), 1).as_str());
-        let url = web::url(super::PORT, body, &stream, call);
+        let url = web::url(web::PORT, body, &stream, call);
         let setup = WebSetup::declared(&self.host.plan, body);
         let takes = burden::takes(&self.host.plan, self.host.name.as_str());
         Wanted { call, stream, url, setup, takes, record: self.host.record.clone() }

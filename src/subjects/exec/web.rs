@@ -30,6 +30,9 @@ use crate::subject::{HostContext, Recorder};
 /// The host that it runs on.
 pub(super) const HOST: &str = "web";
 
+/// Where servers listen: the one of exec, and this.
+pub(super) const PORT: u16 = 80;
+
 /// The key of its table: `web`, of `[web.b1]`.
 pub const TABLE: &str = "web";
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Evidence, Promise, Property, Violation, Work};
+use crate::property::{Evidence, Guarantees, Property, Violation, Work};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
 use reknit_toolcall::host::{self, Host};
@@ -139,13 +139,13 @@ impl Subject for Toolcall {
         user::User::new(host, server).run(operations).await;
     }
 
-    fn promise(&self, limits: &Limits) -> Promise {
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
         let client = limits::client_limits(limits);
         let host = limits::host_limits(limits);
         let detection = client.wire.ping_interval + client.wire.pong_deadline;
         let host_detection = host.wire.ping_interval + host.wire.pong_deadline;
         let attempt = client.connect_timeout + client.handshake_timeout;
-        Promise {
+        Guarantees {
             detection: detection.max(host_detection),
             // A client never gives up; it is back after the pause that it is in, and the attempt in which that ends.
             recovery: client.back_off_max + attempt,
@@ -162,7 +162,7 @@ impl Subject for Toolcall {
                 ("running", client.running_tools as u64 + 64),
             ],
             settle: host_detection + host.grace + host.client_retention.max(Duration::from_secs(120)) + Duration::from_secs(130),
-            ..Promise::default()
+            ..Guarantees::default()
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::history::{Event, History, Side, Stream as Name, What};
 use crate::net::{Endpoint, Stream};
-use crate::property::{Evidence, GENERIC, Promise, Work};
+use crate::property::{Evidence, GENERIC, Guarantees, Work};
 use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When};
 use crate::subject::{Dissector, Erased, HostContext, Lines, Message, Nothing, Operated, Root, Subject};
 use crate::world::{Options, process, run};
@@ -55,10 +55,17 @@ impl Subject for Bare {
         (self.drive)(host).await;
     }
 
-    fn promise(&self, _: &Limits) -> Promise {
+    fn guarantees(&self, _: &Limits) -> Guarantees {
         let work = Work { attempts: 1, frames: 1, polls: 1 };
         let (round_trips, settle) = (1, Duration::from_secs(1));
-        Promise { round_trips, session: Duration::ZERO, closed_retention: Duration::ZERO, work, settle, ..Promise::default() }
+        Guarantees {
+            round_trips,
+            session: Duration::ZERO,
+            closed_retention: Duration::ZERO,
+            work,
+            settle,
+            ..Guarantees::default()
+        }
     }
 }
 
@@ -108,8 +115,8 @@ pub fn history(subject: &Arc<dyn Erased>, plan: &Plan) -> History {
 
 /// The sentences of what breaks a generic property.
 pub fn broken(subject: &Arc<dyn Erased>, plan: &Plan, history: &History, property: &str) -> Vec<String> {
-    let promise = subject.promise(&plan.limits);
-    let evidence = Evidence { plan, history, promise: &promise, milestones: &[], servers: &["server"], twin: None };
+    let guarantees = subject.guarantees(&plan.limits);
+    let evidence = Evidence { plan, history, guarantees: &guarantees, milestones: &[], servers: &["server"], twin: None };
     let property = GENERIC.iter().find(|known| known.name == property).unwrap();
     (property.check)(&evidence).iter().map(crate::report::sentence).collect()
 }

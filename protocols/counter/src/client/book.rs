@@ -10,7 +10,8 @@ use reknit_seams::{defect, milestone};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::{Ask, Asked, Ending, Failure, Feed, Number};
+use super::command::{Ask, Asked, Feed};
+use super::outcome::{Ending, Failure, Number};
 use crate::wire::{Name, Reply, Request};
 
 /// What is owed to the user.

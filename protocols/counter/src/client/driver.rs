@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::book::Book;
-use super::{Command, Failure, Number, State};
+use super::command::Command;
+use super::outcome::{Failure, Number, State};
 use crate::limits::{ClientLimits, Liveness};
 use crate::link::{Heard, Link, Lost};
 use crate::wire::{Refusal, Reply, Request, SessionId, Ticket};

@@ -176,6 +176,16 @@ pub(super) fn body(number: u64, room: Room, commands: Commands) -> (Feed, Body) 
     (Feed(Arc::new(Fed { number, queue: queue.clone() })), Body { number, queue, commands, over: false })
 }
 
+/// What a body is called on the wire.
+pub(super) fn request_id(number: u64) -> String {
+    format!("http-{number}")
+}
+
+/// The number of the body that is called so.
+pub(super) fn number(request_id: &str) -> Option<u64> {
+    request_id.strip_prefix("http-")?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::sync::mpsc;
@@ -255,5 +265,11 @@ mod tests {
         };
         let (read, ()) = tokio::join!(reader, writer);
         assert_eq!(read, (Some(Ok(piece("a"))), None));
+    }
+
+    #[test]
+    fn a_body_is_known_by_what_it_is_called() {
+        assert_eq!(number(&request_id(7)), Some(7));
+        assert_eq!([number("http-"), number("http-x"), number("7"), number("http--1")], [None; 4]);
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::command::Command;
 use super::core::{Core, Effect};
 use super::generation::{FAREWELL, Report, Reported, Wire};
-use super::{Census, State};
+use super::state::{Census, State};
 use crate::limits::ClientLimits;
 use crate::wire::Message;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reknit_seams::defect;
 
-use super::body::{Body, Room, body};
+use super::body::{Body, Room, body, request_id};
 use super::command::Kind;
 use super::{Client, Failure};
 use crate::wire::http::{Header, HttpParams, HttpResult};
@@ -71,16 +71,6 @@ pub struct Streaming {
     pub body: Body,
 }
 
-/// What a body is called on the wire.
-fn request_id(number: u64) -> String {
-    format!("http-{number}")
-}
-
-/// The number of the body that is called so.
-pub(super) fn number(request_id: &str) -> Option<u64> {
-    request_id.strip_prefix("http-")?.parse().ok()
-}
-
 impl Client {
     /// Has the server send a request, and waits for the whole answer. A status that is no success is an answer like any other.
     ///
@@ -112,15 +102,4 @@ impl Client {
 
 fn pairs(headers: Vec<Header>) -> Vec<(String, String)> {
     headers.into_iter().map(|Header { name, value }| (name, value)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_body_is_known_by_what_it_is_called() {
-        assert_eq!(number(&request_id(7)), Some(7));
-        assert_eq!([number("http-"), number("http-x"), number("7"), number("http--1")], [None; 4]);
-    }
 }

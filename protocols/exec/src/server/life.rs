@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::CHUNK;
+use super::log::CHUNK;
 use super::process::Run;
 use super::registry::Kept;
 use super::session::{Room, Session};

@@ -10,6 +10,9 @@ use reknit_seams::defect;
 
 use crate::wire::process::{Chunk, OutputStream, ReadResult};
 
+/// How many bytes of output one event holds at most.
+pub const CHUNK: usize = 8 * 1024;
+
 /// The events of one process.
 #[derive(Debug)]
 pub(super) struct Log {

@@ -46,13 +46,10 @@ mod stdin;
 mod tests;
 
 pub use census::{Census, Counts};
+pub use log::CHUNK;
 pub use session::exit_code;
 
-use process::ProcessId;
 use registry::Shared;
-
-/// How many bytes of output one event holds at most.
-pub const CHUNK: usize = 8 * 1024;
 
 /// How long the server waits after it could not accept a connection: whatever is short then (files, memory) stays short for a
 /// moment.

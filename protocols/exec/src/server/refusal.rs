@@ -2,7 +2,7 @@
 
 use reknit_seams::defect;
 
-use super::ProcessId;
+use super::process::ProcessId;
 use crate::wire::{Message, RequestId, code};
 
 /// Why a request is refused.

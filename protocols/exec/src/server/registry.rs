@@ -12,7 +12,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::life::Birth;
 use super::process::ProcessId;
 use super::refusal::Refusal;
 use super::session::Session;
@@ -66,8 +65,8 @@ impl Kept {
     }
 
     /// Gives a process a task to live in.
-    pub(super) fn bear(&self, birth: Birth) {
-        self.lives().spawn(birth.live());
+    pub(super) fn bear(&self, life: impl Future<Output = ()> + Send + 'static) {
+        self.lives().spawn(life);
     }
 
     /// Kills all processes, and lets go of everything.

@@ -108,7 +108,8 @@ impl Conversation {
         let command = command(params)?;
         let run = kept.core().start(self.conn, &process, Instant::now())?;
         let launch = self.shared.env.launch.clone();
-        kept.bear(Birth { session: Arc::downgrade(kept), run: run.clone(), command, tty, launch, asked: self.conn });
+        let birth = Birth { session: Arc::downgrade(kept), run: run.clone(), command, tty, launch, asked: self.conn };
+        kept.bear(birth.live());
         Ok(Asked::Waits(Waiting::Start { run }))
     }
 

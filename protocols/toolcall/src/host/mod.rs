@@ -30,12 +30,14 @@ mod archive;
 mod census;
 mod connection;
 pub mod core;
+mod counts;
 mod shared;
 
 pub use self::core::{Answer, CallId, Core, Effect, Identity, Over, Owner, Stored, Unanswered};
 pub use agent::{Agent, Ended, Permission, Refused, Turn};
 pub use archive::{Archive, MemoryArchive};
-pub use census::{Census, Counts};
+pub use census::Census;
+pub use counts::Counts;
 
 pub(crate) use self::core::stamp;
 use shared::Shared;

@@ -11,7 +11,7 @@
 
 use reknit_seams::defect;
 
-use crate::state::Outcome;
+use crate::state::outcome::Outcome;
 use crate::wire::StateAction;
 use crate::wire::ahp::StringOrMarkdown;
 use crate::wire::ahp::actions::{

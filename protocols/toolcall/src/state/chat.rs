@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use reknit_seams::defect;
 
-use super::{Outcome, call};
+use super::call;
+use super::outcome::Outcome;
 use crate::wire::StateAction;
 use crate::wire::ahp::actions::{ChatTurnStartedAction, ChatUsageAction};
 use crate::wire::ahp::state::{

@@ -10,29 +10,13 @@ use super::wire::{SnapshotState, StateAction};
 
 pub mod call;
 pub mod chat;
+mod outcome;
 pub mod session;
 
 #[cfg(test)]
 mod tests;
 
-/// What became of an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It took effect.
-    Applied,
-    /// It fits nothing that is there, for this reason; nothing has changed.
-    Ignored(&'static str),
-}
-
-impl Outcome {
-    /// Why it was ignored, if it was.
-    pub fn ignored(self) -> Option<&'static str> {
-        match self {
-            Self::Applied => None,
-            Self::Ignored(why) => Some(why),
-        }
-    }
-}
+pub use outcome::Outcome;
 
 /// Applies an action to the state of a channel.
 pub fn apply(state: &mut SnapshotState, action: &StateAction) -> Outcome {

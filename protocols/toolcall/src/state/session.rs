@@ -1,6 +1,6 @@
 //! A session: its chats, and the clients that are active in it.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::wire::StateAction;
 use crate::wire::ahp::actions::PartialChatSummary;
 use crate::wire::ahp::state::{ChatState, ChatSummary, SessionActiveClient, SessionLifecycle, SessionState, SessionStatus};

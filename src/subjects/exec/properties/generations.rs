@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Trouble, has_puppet, host, judged};
 use crate::history::{Connection, Event, Nature, Side, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Fields, Violation};
 use crate::schedule::{Fault, FieldValue};
+use crate::subjects::exec::trouble::Trouble;
+use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
     pub(super) LOST_BY_ITS_OWN_END;
@@ -207,7 +208,7 @@ pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let grace = evidence.promise.detection + Duration::from_secs(1);
+    let grace = evidence.guarantees.detection + Duration::from_secs(1);
     let mut trouble = Trouble::default();
     let mut found = Vec::new();
     for event in judged(evidence) {
@@ -334,7 +335,7 @@ pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Violation> {
 mod tests {
     use super::*;
     use crate::history::{ConnEnd, ConnIndex, History};
-    use crate::property::Promise;
+    use crate::property::Guarantees;
     use crate::schedule::Plan;
 
     fn told(name: &'static str, conn: u64, more: (&'static str, FieldValue)) -> What {
@@ -386,9 +387,9 @@ mod tests {
             over: (None, None),
         };
         let history = History { events, conns: (1..5).map(conn).collect(), ..History::default() };
-        let (plan, promise) = (Plan::new("exec"), Promise::default());
+        let (plan, guarantees) = (Plan::new("exec"), Guarantees::default());
         let servers = &["server"];
-        let evidence = Evidence { plan: &plan, history: &history, promise: &promise, milestones: &[], servers, twin: None };
+        let evidence = Evidence { plan: &plan, history: &history, guarantees: &guarantees, milestones: &[], servers, twin: None };
         check(&evidence).iter().map(crate::report::sentence).collect()
     }
 

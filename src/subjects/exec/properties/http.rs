@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{has_puppet, host, judged};
 use crate::history::{Call, Data, Ending, Event, Stream, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Fields, Kind, Violation};
 use crate::schedule::{Fault, Host};
 use crate::subjects::exec::answers::Failed;
+use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
     pub(super) HTTP_FAILS_TRULY;

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{host, judged};
 use crate::history::{Answer, Call, Ending, Event, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Violation};
 use crate::schedule::FieldValue;
 use crate::subjects::exec::answers::Failed;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
+use crate::subjects::judging::{host, judged};
 use reknit_exec::client::Failure;
 use reknit_exec::limits::ClientLimits;
 
@@ -79,7 +79,7 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let (kept, retention) = (limits(evidence), evidence.promise.retention);
+    let (kept, retention) = (limits(evidence), evidence.guarantees.retention);
     let (mut items, mut bytes) = (0, 0);
     let mut found = Vec::new();
     for event in judged(evidence) {

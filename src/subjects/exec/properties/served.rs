@@ -12,15 +12,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::generations::LITTLE;
-use super::{Trouble, has_puppet, host, judged, weight};
 use crate::history::{Answer, Call, Ending, Event, Outcome, Time, What};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
-use crate::property::{Evidence, Fields, Phrase, Promise, Violation};
+use crate::property::{Evidence, Fields, Guarantees, Phrase, Violation};
 use crate::schedule::units::read_size;
 use crate::schedule::{FieldValue, Operation};
 use crate::subjects::exec::answers::{Failed, Read, Seen};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::trouble::{Trouble, weight};
+use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::TABLE;
 
 kinds! {
@@ -117,7 +118,7 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn learn(&mut self, event: &'a Event, promise: &Promise) {
+    fn learn(&mut self, event: &'a Event, guarantees: &Guarantees) {
         self.trouble.pass(event);
         match &event.what {
             What::Asked { operation, .. } => {
@@ -130,20 +131,20 @@ impl<'a> Known<'a> {
                 if let Some(start) = self.asked.get(call)
                     && let Some(process) = start.process()
                 {
-                    self.newest.insert((start.host, process), promise.whole(stream));
+                    self.newest.insert((start.host, process), guarantees.whole(stream));
                 }
             }
             What::Produced { stream, bytes } => {
                 self.output += weight(bytes.len());
-                self.first.entry(promise.whole(stream)).or_insert(event.at);
+                self.first.entry(guarantees.whole(stream)).or_insert(event.at);
             }
-            What::Delivered { stream, .. } => self.told.entry(promise.whole(stream)).or_default().push(event.at),
+            What::Delivered { stream, .. } => self.told.entry(guarantees.whole(stream)).or_default().push(event.at),
             What::Saw { stream, saw } if matches!(saw.downcast_ref(), Some(Seen::ExitAt(_))) => {
-                self.told.entry(promise.whole(stream)).or_default().push(event.at);
+                self.told.entry(guarantees.whole(stream)).or_default().push(event.at);
             }
             What::Milestone { name: "exec.client.connected", .. } => drop(self.connected.insert(host(event), event.at)),
             What::Milestone { name: "exec.client.lost", .. } | What::Died { .. } => drop(self.connected.remove(host(event))),
-            What::Ended { stream, .. } => drop(self.last.insert(promise.whole(stream), event.at)),
+            What::Ended { stream, .. } => drop(self.last.insert(guarantees.whole(stream), event.at)),
             What::Started => self.started = event.at,
             _ => {}
         }
@@ -176,15 +177,15 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
-    let promise = evidence.promise;
-    let recovers = promise.detection * 2 + promise.recovery + promise.attempt + Duration::from_secs(1);
+    let guarantees = evidence.guarantees;
+    let recovers = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt + Duration::from_secs(1);
     let crosses = evidence.plan.latency.1 * 4 + Duration::from_secs(1);
     // What one connection brings to a user comes together: an event, and the answer to whoever waits for it.
     let together = evidence.plan.latency.1 * 4 + Duration::from_millis(50);
     let mut known = Known::default();
     let mut found = Vec::new();
     for event in judged(evidence) {
-        known.learn(event, promise);
+        known.learn(event, guarantees);
         let What::Answered { call, answer } = &event.what else { continue };
         let Some(read) = known.asked.get(call).filter(|asked| asked.verb() == "read" && !asked.wait().is_zero()) else {
             continue;
@@ -269,7 +270,7 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Violation> {
     // A failure may be told later: some look at their process after a while.
     let failed: Vec<&str> = (evidence.history.events.iter())
         .filter_map(|event| match &event.what {
-            What::StreamEnded { stream, ending: Ending::Failed { .. } } => Some(evidence.promise.whole(stream)),
+            What::StreamEnded { stream, ending: Ending::Failed { .. } } => Some(evidence.guarantees.whole(stream)),
             _ => None,
         })
         .collect();

@@ -14,7 +14,7 @@ use crate::schedule::FieldValue;
 use crate::subjects::exec::answers::{Failed, Read};
 use reknit_exec::client::Failure;
 
-/// Detection twice, recovery, an attempt and 1 s, under the promise of these runs.
+/// Detection twice, recovery, an attempt and 1 s, under the guarantees of these runs.
 const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
 
 /// `p1` was started by call 1, printed a line at 1 s, and lives.
@@ -370,7 +370,7 @@ fn a_process_fails_for_a_reason_that_is_true() {
         breaks(&process_failed(started(), 2_000, gap), processes_fail_truly),
         [format!("p1: it failed ({gap}), and that is not true (at 2.000 s)")]
     );
-    let tight = |told: Told| told.promise(|promise| promise.retention.items = Some(1)).produced("p1/stdout", 1_500, "b");
+    let tight = |told: Told| told.guarantees(|guarantees| guarantees.retention.items = Some(1)).produced("p1/stdout", 1_500, "b");
     assert!(breaks(&process_failed(tight(started()), 2_000, gap), processes_fail_truly).is_empty());
     let contradiction = process_failed(tight(started()), 2_000, "the server contradicts itself about the process");
     assert_eq!(breaks(&contradiction, processes_fail_truly).len(), 1);

@@ -68,7 +68,7 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let detection = story.evidence.promise.detection * 2 + story.moment();
+    let detection = story.evidence.guarantees.detection * 2 + story.moment();
     let mut connected: BTreeMap<&str, Time> = BTreeMap::new();
     let mut behind = false;
     let mut found = Vec::new();

@@ -467,8 +467,8 @@ impl<'a> Story<'a> {
 
     /// How long a client may take to be back when all is well again.
     pub(super) fn comes_back(&self) -> Duration {
-        let promise = self.evidence.promise;
-        promise.detection + promise.recovery + promise.attempt + self.moment()
+        let guarantees = self.evidence.guarantees;
+        guarantees.detection + guarantees.recovery + guarantees.attempt + self.moment()
     }
 }
 

@@ -27,7 +27,7 @@ const DETECTION: u64 = 25_000;
 const MOMENT: u64 = 620;
 /// What a host that knows when may take.
 const AT_ONCE: u64 = 100;
-/// When a client is back: detection, recovery and an attempt under the promise of these runs.
+/// When a client is back: detection, recovery and an attempt under the guarantees of these runs.
 const BACK: u64 = 16_000 + 25_000 + 5_000 + MOMENT;
 
 type Fields<'f> = &'f [(&'static str, &'f str)];

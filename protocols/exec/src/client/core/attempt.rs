@@ -12,43 +12,21 @@ use reknit_seams::{defect, milestone};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
-use super::{Connection, Core, Effect, Flying, Phase, Stage, Step};
+use super::connection::{Connection, Flying};
+use super::phase::{Phase, Progress, Step};
+use super::process::{Process, Stage};
+use super::{Core, Effect};
+use crate::client::Failure;
+use crate::client::command::Call;
 use crate::client::command::Kind;
 use crate::client::generation::{Generation, Over};
-use crate::client::{Failure, State};
+use crate::client::state::State;
 use crate::wire::process::StartResult;
 use crate::wire::session::{InitializeParams, InitializeResult, Initialized};
 use crate::wire::{ErrorBody, Message, code, method, read};
 
 /// What the server is told that we are.
 const CLIENT_NAME: &str = "reknit";
-
-/// How far an attempt has come.
-pub(super) enum Progress {
-    /// The connection is being opened.
-    Opening { until: Instant },
-    /// The handshake was begun. Notifications that come before its end are kept, as far as there is room; those beyond it are
-    /// in the answers of the reads that follow.
-    Initializing { until: Instant, early: VecDeque<Message> },
-    /// The handshake is over, and these processes have not caught up yet.
-    CatchingUp { owed: BTreeSet<Arc<str>>, answered: bool, until: Instant },
-    /// All have: it can be installed.
-    Ready,
-}
-
-impl Progress {
-    pub(super) fn due(&self) -> Option<Instant> {
-        match self {
-            Self::Opening { until } | Self::Initializing { until, .. } => Some(*until),
-            Self::CatchingUp { until, answered: true, .. } => Some(*until),
-            Self::CatchingUp { .. } | Self::Ready => None,
-        }
-    }
-
-    pub(super) fn is_initialized(&self) -> bool {
-        matches!(self, Self::CatchingUp { .. } | Self::Ready)
-    }
-}
 
 impl Core {
     /// The loss is known now: the budget begins.
@@ -270,7 +248,7 @@ impl Core {
 
     /// What was in flight on a connection that is over: what changes nothing is sent again, the rest fails.
     fn let_down(&mut self, conn: u64, flying: BTreeMap<i64, Flying>) {
-        self.processes.values_mut().for_each(super::Process::connection_lost);
+        self.processes.values_mut().for_each(Process::connection_lost);
         self.endings.connection_lost();
         self.bodies.connection_lost();
         for (id, flying) in flying {
@@ -293,7 +271,7 @@ impl Core {
     }
 
     /// Whether a start was answered will never be known: whatever was started is ended over the next connection.
-    pub(super) fn ambiguous(&mut self, call: super::Call) {
+    pub(super) fn ambiguous(&mut self, call: Call) {
         let Some((key, _)) = &call.process else { return };
         milestone!("exec.client.start-ambiguous", process = &*key.id);
         if defect!(AmbiguousStartAdopted) {

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use reknit_seams::{defect, milestone};
 
 use crate::client::Failure;
-use crate::client::body::Feed;
-use crate::client::http;
+use crate::client::body::{self, Feed};
 use crate::wire::http::BodyDelta;
 
 /// Those whose requests were sent, and that have not ended.
@@ -54,7 +53,7 @@ impl Bodies {
     /// # Errors
     /// None but those that a defect takes for errors of the connection.
     pub(super) fn hear(&mut self, delta: BodyDelta) -> Result<(), Failure> {
-        let Some(number) = http::number(&delta.request_id) else { return Ok(()) };
+        let Some(number) = body::number(&delta.request_id) else { return Ok(()) };
         let Some(live) = self.0.get_mut(&number) else { return Ok(()) };
         if !live.answered {
             milestone!("exec.client.body-early", body = number, seq = delta.seq);

@@ -7,9 +7,11 @@ use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::Core;
 use super::calls::Ticket;
-use super::process::What;
-use super::{Core, Flying, Phase, Process, Stage};
+use super::connection::Flying;
+use super::phase::Phase;
+use super::process::{Process, Stage, What};
 use crate::client::Failure;
 use crate::client::command::{Call, Key, Kind};
 use crate::client::generation::Over;

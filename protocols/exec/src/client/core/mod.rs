@@ -1,8 +1,9 @@
 //! What a client decides, without clock, socket or task: commands and reports go in, effects come out.
 //!
 //! There is one connection at a time, and every report says whose it is: what an older one reports, however late, changes
-//! nothing. The core is in one [`Phase`]; only while it is connected do calls of the user's go out.
+//! nothing. The core is in one `Phase`; only while it is connected do calls of the user's go out.
 //!
+//! - `phase`: whether there is a connection, and how far an attempt has come.
 //! - `attempt`: from a lost connection to an installed one. `live`: what an installed one is used for.
 //! - `connection`: what is in flight on one connection. `calls`: what waits for one.
 //! - `bodies`: the HTTP bodies that come over one connection.
@@ -23,11 +24,13 @@ use self::bodies::Bodies;
 use self::calls::Calls;
 use self::connection::{Connection, Flying};
 use self::endings::Endings;
-use self::process::{Process, Stage};
+use self::phase::{Phase, Step};
+use self::process::Process;
+use super::Failure;
 use super::command::{Call, Command};
 use super::generation::{Generation, Over, Report};
 use super::log::Log;
-use super::{Failure, State};
+use super::state::{Census, State};
 use crate::limits::ClientLimits;
 use crate::wire::Message;
 
@@ -37,6 +40,7 @@ mod calls;
 mod connection;
 mod endings;
 mod live;
+mod phase;
 pub(super) mod process;
 mod reading;
 
@@ -94,23 +98,6 @@ impl Drop for Core {
             self.fail(Failure::Closed);
         }
     }
-}
-
-enum Phase {
-    /// There is no connection that calls may use; there will be one before the budget is spent, or never.
-    Recovering { recovery: Recovery, step: Step },
-    /// There is one.
-    Connected { connection: Connection, since: Instant },
-    /// There will never be one again.
-    Failed(Failure),
-}
-
-/// What a recovery is doing.
-enum Step {
-    /// It waits before the next attempt.
-    Pausing { until: Instant },
-    /// It tries a connection.
-    Attempting { connection: Connection, progress: attempt::Progress },
 }
 
 impl Core {
@@ -308,7 +295,7 @@ impl Core {
     }
 
     /// What is counted, for who looks from outside.
-    pub(super) fn census(&self) -> super::Census {
+    pub(super) fn census(&self) -> Census {
         let in_flight = match &self.phase {
             Phase::Connected { connection, .. } => connection.calls(),
             _ => 0,
@@ -316,7 +303,7 @@ impl Core {
         let held_back = self.processes.values().map(Process::held_back);
         let (held_back_events, held_back_bytes) =
             held_back.fold((0, 0), |(most_events, most_bytes), (events, bytes)| (events.max(most_events), bytes.max(most_bytes)));
-        super::Census {
+        Census {
             calls: self.calls.len() + in_flight,
             processes: self.processes.len(),
             endings: self.endings.len(),

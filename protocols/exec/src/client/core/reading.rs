@@ -10,8 +10,9 @@ use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::process::Reading;
-use super::{Core, Flying, Process, Stage};
+use super::Core;
+use super::connection::Flying;
+use super::process::{Process, Reading, Stage};
 use crate::client::Failure;
 use crate::client::command::Key;
 use crate::wire::process::{ReadParams, ReadResult};

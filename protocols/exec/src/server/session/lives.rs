@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Session;
-use crate::server::CHUNK;
+use crate::server::log::CHUNK;
 use crate::server::process::{Process, Run};
 use crate::server::refusal::Refusal;
 use crate::wire::process::OutputStream;

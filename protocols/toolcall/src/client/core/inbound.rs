@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::outbound::{Asked, Purpose};
-use super::{Core, Effect, answer};
+use super::request::{Asked, Purpose, answer};
+use super::{Core, Effect};
 use crate::client::Failure;
 use crate::wire::ahp::notifications::SessionRemovedParams;
 use crate::wire::{ActionEnvelope, ErrorBody, Message, RequestId, StateAction, SubscribeResult, code, method, read};

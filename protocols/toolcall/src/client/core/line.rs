@@ -13,45 +13,15 @@ use reknit_resume::EVER;
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
-use super::outbound::{Asked, Held, Purpose};
-use super::{Core, Effect, answer};
+use super::phase::Line;
+use super::request::{Asked, Held, Purpose, answer};
+use super::{Core, Effect};
 use crate::client::Failure;
 use crate::wire::ahp::commands::Implementation;
 use crate::wire::{
     AuthenticateParams, InitializeParams, InitializeResult, Message, ROOT, ReconnectParams, ReconnectResult, Snapshot,
     UnsubscribeParams, ahp, code, epoch_of, meta_with, method,
 };
-
-/// How the connection is.
-#[derive(Debug)]
-pub(super) enum Line {
-    /// There is none; the next attempt is at this time.
-    Waiting {
-        /// When.
-        until: Instant,
-    },
-    /// One is being opened.
-    Opening,
-    /// The handshake is under way.
-    Shaking {
-        /// When it has to be over.
-        until: Instant,
-    },
-    /// The channels are there; these tokens are being handed over.
-    Settling {
-        /// The requests that do it.
-        waiting: BTreeSet<i64>,
-        /// When it has to be over.
-        until: Instant,
-    },
-    /// Everything that was missed is known.
-    Connected {
-        /// Since when.
-        since: Instant,
-    },
-    /// It is over, for good.
-    Closed(Failure),
-}
 
 impl Core {
     /// When something is due though nothing comes.

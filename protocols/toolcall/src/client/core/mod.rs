@@ -1,41 +1,41 @@
 //! The client without sockets: replicas of channels, what it asked for, and what it does about its connection, driven by what comes
 //! in and what time it is.
 //!
-//! - `line`: the connection: attempts, pauses, the handshake.
+//! - `line`: the connection: attempts, pauses, the handshake. `phase`: how it is.
 //! - `inbound`: what the host says. `replica`: what is known of a channel, and what is only assumed.
-//! - `outbound`: what the user asks for, in one order, over however many connections.
-//! - `runner`: the calls that this client runs.
+//! - `outbound`: what the user asks for, in one order, over however many connections. `request`: what of that waits.
+//! - `runner`: the calls that this client runs. `run`: one of them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use reknit_resume::{BackOff, Seen};
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::Failure;
 use crate::limits::ClientLimits;
 use crate::wire::ahp::state::ToolDefinition;
-use crate::wire::{Message, RequestId, SnapshotState, StateAction};
+use crate::wire::{Message, RequestId, SnapshotState};
 
 mod inbound;
 mod line;
 mod outbound;
+mod phase;
 mod replica;
+mod request;
+mod run;
 mod runner;
 #[cfg(test)]
 mod tests;
 
-pub use runner::{Key, Run};
+pub use run::{Key, Run};
 
-use line::Line;
-use outbound::{Asked, Held};
+use phase::Line;
 use replica::Replica;
-use runner::Running;
-
-/// Tells somebody what came of what they asked for.
-pub(super) type Answer<T> = oneshot::Sender<Result<T, Failure>>;
+use request::{Asked, Held, Unconfirmed};
+use run::Running;
 
 /// What a client is, besides its limits.
 #[derive(Clone, Debug)]
@@ -83,15 +83,6 @@ pub enum Effect {
         /// With what.
         params: Option<Box<RawValue>>,
     },
-}
-
-/// An action that was applied here, and not heard of from the host.
-struct Unconfirmed {
-    channel: String,
-    action: StateAction,
-    /// Whether it was sent, over whatever connection.
-    sent: bool,
-    answer: Option<Answer<()>>,
 }
 
 /// The client.
@@ -254,13 +245,5 @@ impl Core {
 
     fn tell(&mut self) {
         self.changes.send_modify(|version| *version += 1);
-    }
-}
-
-/// Tells somebody, if they still want to know.
-fn answer<T>(to: Option<Answer<T>>, with: Result<T, Failure>) {
-    if let Some(to) = to {
-        // Who dropped the other end does not want to know.
-        let _ = to.send(with);
     }
 }

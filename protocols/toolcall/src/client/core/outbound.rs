@@ -11,8 +11,9 @@ use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::line::Line;
-use super::{Answer, Core, Unconfirmed, answer};
+use super::Core;
+use super::phase::Line;
+use super::request::{Answer, Asked, Held, Purpose, Unconfirmed, answer};
 use crate::client::Failure;
 use crate::state::{apply, session};
 use crate::wire::ahp::actions::SessionActiveClientSetAction;
@@ -20,61 +21,6 @@ use crate::wire::ahp::state::SessionActiveClient;
 use crate::wire::{
     DispatchActionParams, Message, RequestId, SnapshotState, StateAction, SubscribeParams, UnsubscribeParams, is_name, method,
 };
-
-/// A request without its answer.
-pub(super) struct Asked {
-    pub(super) purpose: Purpose,
-    pub(super) method: String,
-    pub(super) params: Option<Box<RawValue>>,
-    pub(super) until: Instant,
-}
-
-/// What a request is for.
-pub(super) enum Purpose {
-    /// To be taken in, with these channels.
-    Initialize {
-        /// Those.
-        asked: Vec<String>,
-    },
-    /// To be taken back, with these channels.
-    Reconnect {
-        /// Those.
-        asked: Vec<String>,
-    },
-    /// To hand over a token again.
-    Token,
-    /// To be told of a channel.
-    Subscribe {
-        /// Which.
-        channel: String,
-        /// Who wants to know.
-        answer: Option<Answer<()>>,
-    },
-    /// Whatever the user wants.
-    User {
-        /// Who wants to know.
-        answer: Option<Answer<Box<RawValue>>>,
-    },
-}
-
-impl Asked {
-    /// There will be no answer.
-    pub(super) fn fail(self, why: Failure) {
-        match self.purpose {
-            Purpose::Subscribe { answer: to, .. } => answer(to, Err(why)),
-            Purpose::User { answer: to } => answer(to, Err(why)),
-            Purpose::Initialize { .. } | Purpose::Reconnect { .. } | Purpose::Token => {}
-        }
-    }
-}
-
-/// What waits for a connection.
-pub(super) enum Held {
-    /// A request.
-    Request(Asked),
-    /// The action of this number.
-    Action(i64),
-}
 
 impl Core {
     pub(super) fn is_connected(&self) -> bool {

@@ -7,47 +7,14 @@
 
 use reknit_seams::{defect, milestone};
 
-use super::line::Line;
+use super::phase::Line;
+use super::run::{Key, Run, Running};
 use super::{Core, Effect};
 use crate::client::failed;
 use crate::state::{call, chat};
 use crate::wire::ahp::actions::ChatToolCallCompleteAction;
 use crate::wire::ahp::state::{ToolCallResult, ToolCallState, ToolInput};
 use crate::wire::{SnapshotState, StateAction};
-
-/// A call of a tool.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Run {
-    /// The chat.
-    pub chat: String,
-    /// The turn in it.
-    pub turn: String,
-    /// The call in that.
-    pub call: String,
-    /// The tool.
-    pub tool: String,
-    /// What it is called with; JSON, as a rule.
-    pub input: String,
-}
-
-/// How far a call has come here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Running {
-    /// Somebody works at it.
-    Works,
-    /// It has a result, of which the host was told.
-    Told,
-}
-
-/// What tells calls apart: the chat, the turn, the call.
-pub type Key = (String, String, String);
-
-impl Run {
-    /// What tells it apart.
-    pub fn key(&self) -> Key {
-        (self.chat.clone(), self.turn.clone(), self.call.clone())
-    }
-}
 
 impl Core {
     /// Begins calls that run, and stops those that are over.

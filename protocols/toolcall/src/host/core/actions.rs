@@ -12,8 +12,11 @@ use reknit_seams::net::ConnId;
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
-use super::clients::{Done, Gone, Outcome};
-use super::{CallId, Core, Effect, FULL, Turn};
+use super::calls::CallId;
+use super::client::{Done, Outcome};
+use super::clients::Gone;
+use super::outside::Effect;
+use super::{Core, FULL, Turn};
 use crate::state::{call, chat, session};
 use crate::wire::ahp::actions::ChatTurnStartedAction;
 use crate::wire::ahp::state::MessageKind;

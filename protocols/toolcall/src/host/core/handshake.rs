@@ -16,66 +16,13 @@ use tokio::time::Instant;
 
 use super::Core;
 use super::clients::Gone;
-use super::outbound::{Over, Stage, Subscription};
+use super::transport::{Handshake, Kind, Over, Stage, Subscription};
 use crate::wire::ahp::commands::Implementation;
 use crate::wire::ahp::errors::UnsupportedProtocolVersionErrorData;
 use crate::wire::{
     ActionEnvelope, InitializeParams, InitializeResult, Message, ReconnectParams, ReconnectReplayResult, ReconnectResult,
     ReconnectSnapshotResult, RequestId, Snapshot, ahp, code, epoch_of, is_name, meta_with,
 };
-
-/// A handshake that waits for its channels.
-pub(super) struct Handshake {
-    id: RequestId,
-    pub(super) client: String,
-    kind: Kind,
-    /// What it asks for.
-    pub(super) channels: Vec<String>,
-    /// What of that is being restored.
-    pub(super) waiting: BTreeSet<String>,
-    missing: BTreeSet<String>,
-    pub(super) until: Instant,
-    /// What a defect read too early.
-    early: Vec<Snapshot>,
-}
-
-#[derive(Clone)]
-enum Kind {
-    /// In this version.
-    Initialize(String),
-    /// It has seen everything up to this action.
-    Reconnect(u64),
-}
-
-impl Kind {
-    /// Up to which action its client knows the channels that it names, if it says so.
-    fn seen(&self) -> Option<u64> {
-        match self {
-            Self::Initialize(_) => None,
-            Self::Reconnect(seen) => Some(*seen),
-        }
-    }
-}
-
-impl Handshake {
-    /// Whether it asks for a channel that is not known to be missing.
-    pub(super) fn wants(&self, channel: &str) -> bool {
-        self.channels.iter().any(|wanted| wanted == channel) && !self.missing.contains(channel)
-    }
-}
-
-impl Handshake {
-    /// Channels that would make the answer too long count as missing; each can be subscribed to by itself.
-    fn leave_out(&mut self, most: usize, weight: impl Fn(&str) -> usize) {
-        let mut total = 0;
-        let (fit, over) = std::mem::take(&mut self.channels).into_iter().partition(|channel| {
-            total += weight(channel);
-            total <= most
-        });
-        self.channels = fit;
-        self.missing.extend::<Vec<_>>(over);
-    }
-}
 
 /// Why a handshake is refused.
 struct Refusal(i64, String);

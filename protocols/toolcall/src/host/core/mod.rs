@@ -9,6 +9,7 @@
 //! - `actions`: what clients dispatch: who may, what becomes of it, and of its repetition.
 //! - `calls`: who runs a call, and what becomes of one whose owner is gone. `reverse`: what the host asks of clients.
 //! - `outbound`: the cursor of each connection.
+//! - `channel`, `client`, `transport`, `question`, `making`: what these are about, as data. `outside`: what is asked of the outside.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,67 +28,33 @@ use crate::wire::{ActionEnvelope, ActionOrigin, ROOT, SnapshotState, StateAction
 
 mod actions;
 mod calls;
+mod channel;
 mod channels;
+mod client;
 mod clients;
 mod handshake;
+mod making;
 mod outbound;
+mod outside;
+mod question;
 mod requests;
 mod reverse;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 pub use calls::{CallId, Owner};
-pub use channels::Stored;
-pub use outbound::Over;
-pub use reverse::{Answer, Unanswered};
+pub use outside::{Effect, Identity, Stored};
+pub use question::{Answer, Unanswered};
+pub use transport::Over;
 
-use super::census::Counts;
-use channels::Channel;
-use clients::Client;
-use outbound::Transport;
-use reverse::Reverse;
-use sessions::Making;
-
-/// What a host is, besides its limits.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The name of this life of the host.
-    pub epoch: String,
-    /// The name of its one kind of agent.
-    pub provider: String,
-    /// The tokens that are good, by resource. Where there are any, turns are only for clients that handed one over.
-    pub tokens: BTreeMap<String, String>,
-}
-
-/// What is to be done outside.
-#[derive(Debug)]
-pub enum Effect {
-    /// A channel is to be restored; [`Core::restored`] wants to hear of it, with this number.
-    Restore(String, u64),
-    /// A channel is to be kept, for a restore.
-    Save(String, Box<Stored>),
-    /// A channel is gone, and nothing of it is to be kept.
-    Forget(String),
-    /// A turn began: an agent is to work.
-    Begin {
-        /// The chat.
-        chat: String,
-        /// The turn in it.
-        turn: String,
-        /// What the user said.
-        text: String,
-        /// Who said it.
-        client: Option<String>,
-    },
-    /// A turn is over: no agent is to work at it any more.
-    Stop {
-        /// The chat.
-        chat: String,
-        /// The turn in it.
-        turn: String,
-    },
-}
+use super::counts::Counts;
+use channel::Channel;
+use client::Client;
+use making::Making;
+use question::Reverse;
+use transport::Transport;
 
 /// The host.
 pub struct Core {

@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Core;
-use super::channels::Channel;
+use super::channel::Channel;
 use super::clients::Gone;
 use super::handshake::prune;
-use super::outbound::{Over, Stage, Subscription, Transport};
+use super::transport::{Over, Stage, Subscription, Transport};
 use crate::state::session;
 use crate::wire::ahp::actions::{SessionChatAddedAction, SessionChatRemovedAction, SessionDefaultChatChangedAction};
 use crate::wire::ahp::state::{SessionActiveClient, SessionState};

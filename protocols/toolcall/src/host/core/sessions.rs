@@ -7,6 +7,7 @@ use reknit_seams::net::ConnId;
 use tokio::time::Instant;
 
 use super::Core;
+use super::making::Making;
 use super::requests::{Answered, answered, refused};
 use crate::wire::ahp::actions::{RootActiveSessionsChangedAction, SessionActiveClientSetAction};
 use crate::wire::ahp::notifications::{SessionAddedParams, SessionRemovedParams};
@@ -14,14 +15,6 @@ use crate::wire::ahp::state::{SessionState, SessionSummary};
 use crate::wire::{
     CreateSessionParams, DisposeSessionParams, ROOT, RequestId, SnapshotState, StateAction, code, is_name, method,
 };
-
-/// A session that somebody wants to make.
-pub(super) struct Making {
-    conn: ConnId,
-    id: RequestId,
-    client: String,
-    params: CreateSessionParams,
-}
 
 impl Core {
     /// A client makes a session; it is answered when it is known whether there is one of that name.

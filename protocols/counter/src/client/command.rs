@@ -1,0 +1,37 @@
+//! What the user asks the driver for.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::outcome::{Ending, Failure, Number};
+use crate::wire::Name;
+
+/// What the user asks the driver for.
+pub(super) enum Command {
+    Watch { stream: Name, feed: Feed },
+    Unwatch { stream: Name },
+    Call(Ask),
+    Close { done: oneshot::Sender<()> },
+}
+
+/// The driver's end of a [`Watch`].
+pub(super) struct Feed {
+    pub(super) numbers: mpsc::Sender<Number>,
+    pub(super) ending: Arc<OnceLock<Ending>>,
+}
+
+/// A call that was asked for.
+pub(super) struct Ask {
+    pub(super) what: Asked,
+    pub(super) answer: oneshot::Sender<Result<u64, Failure>>,
+}
+
+/// What a call asks for.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    Add { counter: Name, amount: u32, memo: Name },
+    Peek { counter: Name },
+    Lease { counter: Name, lasts: Duration },
+}

@@ -1,0 +1,26 @@
+//! What breaks one property in one run.
+
+use crate::history::Time;
+
+use super::violation::{About, Fields, Kind, Violation};
+
+/// What breaks one property: a handful at most, so that one mistake that shows a thousand times stays readable.
+pub(super) struct Findings {
+    property: &'static str,
+    pub(super) list: Vec<Violation>,
+}
+
+/// How many findings of one property are kept.
+pub(super) const HANDFUL: usize = 5;
+
+impl Findings {
+    pub(super) fn new(property: &'static str) -> Self {
+        Self { property, list: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, subject: impl Into<About>, at: Time, kind: &'static Kind, data: Fields) {
+        if self.list.len() < HANDFUL {
+            self.list.push(Violation::new(self.property, subject, at, kind, data));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The generic properties: their table, and the check of all of them.
+
+use super::evidence::{Evidence, Property};
+use super::facts::Facts;
+use super::findings::Findings;
+use super::violation::Violation;
+use super::{
+    at_most_once, bounded_ending, bounded_memory, bounded_work, gap_free, isolation, justified_failure, no_panic, no_residue,
+    one_ending, stale_generation_inert,
+};
+
+/// Draws the table of generic properties and the function that checks them all from the same rows.
+macro_rules! generic {
+    ($($module:ident :: $check:ident, $kinds:ident as $name:literal: $doc:literal;)*) => {
+        /// The generic properties, in the order in which they are reported.
+        pub const GENERIC: &[Property] = &[$(Property {
+            name: $name,
+            doc: $doc,
+            kinds: $module::$kinds,
+            check: |evidence| {
+                let mut broken = Findings::new($name);
+                $module::$check(&Facts::of(evidence), &mut broken);
+                broken.list
+            },
+        }),*];
+
+        /// All that breaks a generic property. The facts are gathered once.
+        pub fn check(evidence: &Evidence<'_>) -> Vec<Violation> {
+            let facts = Facts::of(evidence);
+            let mut all = Vec::new();
+            $({
+                let mut broken = Findings::new($name);
+                $module::$check(&facts, &mut broken);
+                all.append(&mut broken.list);
+            })*
+            all
+        }
+    };
+}
+
+generic! {
+    no_panic::no_panic, PANICS as "no_panic": "no task of the subject panics";
+    no_panic::no_livelock, LIVELOCKS as "no_livelock": "virtual time goes on: no task keeps it from doing so";
+    gap_free::check, KINDS as "gap_free": "what is delivered of a stream is a prefix of what was produced: no gap, no double, no foreign byte";
+    one_ending::check, KINDS as "one_ending": "each stream and call ends once, completely or with a reason that stays; nothing comes after it";
+    bounded_ending::check, KINDS as "bounded_ending": "what is over ends for its user in bounded time; no call waits for ever";
+    justified_failure::check, KINDS as "justified_failure": "what must survive fails only where faults, retention or the user left no other way";
+    at_most_once::check, KINDS as "at_most_once": "a mutating operation takes effect at most once, exactly once if acknowledged, in the order of issue";
+    isolation::check, KINDS as "isolation": "what happens to one stream, session or client harms no other";
+    stale_generation_inert::check, KINDS as "stale_generation_inert": "once a newer generation is installed, packets of an older one change nothing that the user sees";
+    no_residue::check, KINDS as "no_residue": "when all is over, no task, socket, process, session, timer or buffer is left, and nothing belongs to no host";
+    bounded_work::check, KINDS as "bounded_work": "connection attempts, frames and polls stay under the subject's bounds";
+    bounded_memory::check, KINDS as "bounded_memory": "retained bytes and queue lengths stay under the subject's bounds at all times";
+}
+
+/// Name and doc of the property that no single history shows: whoever repeats a run checks it.
+pub const SAME_DIGEST: (&str, &str) = ("same_digest", "the same run again has the same digest and the same verdict");
+
+/// Name and doc of every property that a subject with these own ones has, in the order in which they are reported.
+pub fn list(own: &'static [Property]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    GENERIC.iter().chain(own).map(|property| (property.name, property.doc)).chain([SAME_DIGEST])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::property::findings::HANDFUL;
+    use crate::property::told::history;
+
+    use super::*;
+
+    #[test]
+    fn every_property_is_listed_once() {
+        let mut names: Vec<_> = list(&[]).map(|(name, _)| name).collect();
+        assert_eq!((names.len(), names[2], names[12]), (13, "gap_free", "same_digest"));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 13);
+    }
+
+    #[test]
+    fn every_kind_of_a_property_has_a_name_of_its_own() {
+        for property in GENERIC {
+            let mut names: Vec<_> = property.kinds.iter().map(|kind| kind.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert!(!names.is_empty() && names.len() == property.kinds.len(), "{property:?}");
+        }
+    }
+
+    #[test]
+    fn all_are_checked_at_once_and_each_alone_says_the_same() {
+        let told = history().opened("s1", 1, 0).produced("s1", 1_000, "a").delivered("s1", 1_010, "b").panicked(2_000, "oh");
+        let together: Vec<_> = told.with(check);
+        let alone: Vec<_> = told.with(|evidence| GENERIC.iter().flat_map(|property| (property.check)(evidence)).collect());
+        assert_eq!(together, alone);
+        assert_eq!(together.iter().map(|broken| broken.property).collect::<Vec<_>>(), ["no_panic", "gap_free"]);
+    }
+
+    #[test]
+    fn one_mistake_that_shows_often_is_told_a_handful_of_times() {
+        let told = (0..20).fold(history(), |told, n| told.panicked(n, "oh"));
+        assert_eq!(told.breaks("no_panic").len(), HANDFUL);
+    }
+}

@@ -1,0 +1,40 @@
+//! Values that several tables of a file have.
+
+use std::time::Duration;
+
+use crate::scenario::mistake::{Parsed, unknown};
+use crate::scenario::reader::{Node, Table};
+use crate::schedule::units;
+
+/// The most client hosts that a file may ask for.
+pub(super) const MOST_CLIENTS: u32 = 1000;
+
+pub(super) fn number(table: &Table<'_>, key: &str, least: u64, without: u64) -> Parsed<u64> {
+    table.get(key).map_or(Ok(without), |node| node.number(least))
+}
+
+/// One of the names; the table says what each means.
+pub(super) fn one_of<T: Copy>(node: &Node<'_>, meanings: &[(&str, T)]) -> Parsed<T> {
+    let name = node.text()?;
+    let found = meanings.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
+    let known = meanings.iter().map(|(known, _)| *known);
+    found.map_or_else(|| node.wrong(unknown(&format!("nothing that `{}` can be", node.label), name, known)), Ok)
+}
+
+/// A duration that is at most the horizon.
+pub(super) fn within(node: &Node<'_>, horizon: Duration) -> Parsed<Duration> {
+    let duration = node.duration()?;
+    if duration > horizon {
+        let message = format!("`{}` is past the horizon of {}; make `horizon` later", node.label, units::duration(horizon));
+        return node.wrong(message);
+    }
+    Ok(duration)
+}
+
+pub(super) fn latency(node: &Node<'_>) -> Parsed<(Duration, Duration)> {
+    node.read("a range like `\"1ms..20ms\"`", |text| units::read_range(text, units::read_duration))
+}
+
+pub(super) fn read_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no whole number"))
+}

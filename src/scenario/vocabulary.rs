@@ -1,0 +1,34 @@
+//! The version of the form, and the names of values in files: the reader, the writer and the keys share them.
+
+use crate::history::Side;
+use crate::schedule::Order;
+use crate::world::Engine;
+
+/// The version of the form. A file of another one is refused, never guessed.
+pub const FORMAT: u64 = 1;
+
+/// The orders of packets and timers by their names in files; `both` is none of its own.
+pub(super) const ORDERS: [(&str, Option<Order>); 4] = [
+    ("drawn", Some(Order::Drawn)),
+    ("packets-first", Some(Order::PacketsFirst)),
+    ("timers-first", Some(Order::TimersFirst)),
+    ("both", None),
+];
+
+/// The engines by their names in files.
+pub(super) const ENGINES: [(&str, Engine); 2] = [("event", Engine::Event), ("turmoil", Engine::TURMOIL)];
+
+/// The directions that a swarm draws from, by their names in files.
+pub(super) const TOWARD: [(&str, Option<Side>); 3] =
+    [("client", Some(Side::Client)), ("server", Some(Side::Server)), ("both", None)];
+
+/// The name of a value in a table of names.
+pub(super) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    let row = table.iter().find(|(_, meaning)| meaning == value);
+    row.expect("every value has its row").0
+}
+
+/// The name of an engine; a file says nothing of its ticks.
+pub(super) fn engine_name(engine: Engine) -> &'static str {
+    ENGINES.iter().find(|(_, known)| known.is_like(engine)).expect("every engine has its row").0
+}
