@@ -108,6 +108,12 @@ impl fmt::Debug for Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call(pub u64);
 
+impl Call {
+    /// Stands for no call. In an effect: the outside world cannot tell which call asked for it. In the opening of a stream: the
+    /// opening answers no call.
+    pub const NONE: Call = Call(0);
+}
+
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "call {}", self.0)
