@@ -6,16 +6,11 @@
 //! The driver of a client's user writes what it sees into the history with a [`Recorder`]; so does the simulated outside
 //! world of a server. Neither writes what the protocol says of itself.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::env::Env;
-use crate::history::{Call, Class, Data, Ending, Side, Stream};
+use crate::history::{Call, Data, Ending, Side, Stream};
 use crate::net::BoxFuture;
 use crate::property::{Evidence, Promise, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
@@ -24,6 +19,7 @@ pub mod disk;
 pub mod dissect;
 pub mod erased;
 pub mod nothing;
+pub mod operations;
 pub mod recorder;
 pub mod tables;
 
@@ -33,14 +29,14 @@ pub use dissect::WebSocket;
 pub use dissect::{Dissector, Label, Lines, Message};
 pub use erased::Erased;
 pub use nothing::Nothing;
+pub use operations::{BoxedStrategy, Operations, any_of};
 pub use recorder::{Count, Gauge, Gauges, Journal, Recorder};
 
 /// A protocol under test.
 ///
 /// It is implemented once a protocol; a value of it is shared by all worlds, so it holds no state of a run.
 pub trait Subject: Send + Sync + 'static {
-    /// What the user of a client can ask for: an enum, a variant an operation, as externally tagged, kebab-case serde data
-    /// (`watch = { stream = "s1" }` in a file; the field `client` is reknit's own, and says which client is asked).
+    /// What the user of a client can ask for: an enum with a variant for each operation. [`Operations`] shows one.
     /// [`Nothing`] where there is nothing to ask for.
     type Operation: Operations;
 
@@ -144,15 +140,6 @@ pub trait Subject: Send + Sync + 'static {
     fn dissector(&self, _from: Side) -> Box<dyn Dissector> {
         Box::new(Lines::default())
     }
-}
-
-/// What a subject's operation type must be able to do.
-pub trait Operations: Serialize + DeserializeOwned + JsonSchema + fmt::Debug + Clone + Send + 'static {
-    /// What the protocol promises of it.
-    fn class(&self) -> Class;
-
-    /// How values of it are drawn for random schedules. `streams` and so on: whatever the plan's setup offers to draw from.
-    fn strategy(plan: &Plan) -> proptest::strategy::BoxedStrategy<Self>;
 }
 
 /// Where a root runs, and what it is given.

@@ -120,14 +120,17 @@ impl fmt::Display for Call {
     }
 }
 
-/// What the protocol promises of an operation.
+/// What the protocol promises of an operation. [`Operations::class`](crate::subject::Operations::class) has the choice as a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Survives a dropped connection (streams, reads, writes under an id).
+    /// Survives a dropped connection: the client asks again, or resumes. It may fail only where the faults of the run, the
+    /// retention of the server or the user left no other way. Example: to follow a log; to add to a counter under an id.
     Durable,
-    /// May fail if its connection died between send and reply.
+    /// May fail if its connection died between request and reply. The user does not know then whether it took effect. Example: a
+    /// request that the client does not send again.
     InFlight,
-    /// Dies with its connection, at once and explicitly.
+    /// Dies with its connection: within a second, the user learns of it. So does a stream that it opened. Example: a lock that the
+    /// server releases when the connection is lost.
     Bound,
 }
 
