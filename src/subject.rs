@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::env::Env;
-use crate::history::{Call, Data, Ending, Side, Stream};
+use crate::history::{Call, Side};
 use crate::net::BoxFuture;
 use crate::property::{Evidence, Promise, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
@@ -35,6 +35,8 @@ pub use recorder::{Count, Gauge, Gauges, Journal, Recorder};
 /// A protocol under test.
 ///
 /// It is implemented once a protocol; a value of it is shared by all worlds, so it holds no state of a run.
+///
+#[doc = include_str!("subject/recording.md")]
 pub trait Subject: Send + Sync + 'static {
     /// What the user of a client can ask for: an enum with a variant for each operation. [`Operations`] shows one.
     /// [`Nothing`] where there is nothing to ask for.
@@ -115,12 +117,13 @@ pub trait Subject: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Runs a server until it is dropped: dropping it must end all its tasks.
+    /// Runs a server until it is dropped: dropping it must end all its tasks. Its simulated outside world records what is produced,
+    /// what ends and what takes effect: [what a driver must record](Subject#what-a-driver-must-record).
     fn serve(&self, host: HostContext) -> impl Future<Output = ()> + Send;
 
     /// Runs a client and the driver of its user, until there are no more operations and all are done: takes operations from
-    /// [`Operated::next`], performs each without waiting for the ones before it, and records what its user sees. Returning closes
-    /// the client.
+    /// [`Operated::next`], performs each without waiting for the ones before it, and records what its user sees
+    /// ([what a driver must record](Subject#what-a-driver-must-record)). Returning closes the client.
     fn drive(&self, host: HostContext, operations: Operated<Self::Operation>) -> impl Future<Output = ()> + Send;
 
     /// What the protocol promises under these limits: the figures from which the generic properties are computed.
@@ -232,18 +235,6 @@ pub struct Rule {
     pub doc: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-}
-
-impl Recorder {
-    /// A stream completed for its user: all was delivered, and this is its outcome.
-    pub fn completed(&self, stream: &Stream, outcome: impl Into<Data>) {
-        self.stream_ended(stream, Ending::Completed { outcome: outcome.into() });
-    }
-
-    /// A stream failed for its user, for this reason.
-    pub fn broke(&self, stream: &Stream, reason: impl Into<Data>) {
-        self.stream_ended(stream, Ending::Failed { reason: reason.into() });
-    }
 }
 
 /// A root as a boxed future.

@@ -70,7 +70,8 @@ impl fmt::Display for Time {
     }
 }
 
-/// A stream of bytes that flows from a server's outside world to a client's user: `s1`, `p1/stdout`.
+/// A stream of bytes that flows from a server's outside world to a client's user: `s1`, `p1/stdout`. An upload is the stream of its
+/// acknowledgements.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub Arc<str>);
 

@@ -7,13 +7,7 @@
 //! The generic properties share what they read: [`facts`] sorts the entries of a history by stream and call in one pass, and
 //! [`path`](mod@path) knows when which path was faulty. Each property is a file of its own.
 //!
-//! What a driver must record, so that a good protocol is not accused:
-//! - every call is [`Answered`](crate::history::What::Answered), [`Failed`](crate::history::What::Failed), or opens a stream;
-//! - the [`Answer`](crate::history::Answer) says what the call came to: a refusal that the protocol owes (no such counter) is
-//!   `Refused`; an operation whose target may be gone before it takes effect is `Queued`; a call that its user did not wait for any
-//!   longer is `GivenUp`;
-//! - a stream has one user a host: a second watcher on the same host needs a name of its own;
-//! - a producer that its server ends has [`Ended`](crate::history::What::Ended), too; then its stream must not stay open.
+//! [What a driver must record](crate::subject::Subject#what-a-driver-must-record) stands where a driver is written.
 
 use std::time::Duration;
 
