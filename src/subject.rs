@@ -21,6 +21,7 @@ pub mod erased;
 pub mod nothing;
 pub mod operations;
 pub mod recorder;
+mod recording;
 pub mod tables;
 
 pub use disk::Disk;
@@ -31,6 +32,7 @@ pub use erased::Erased;
 pub use nothing::Nothing;
 pub use operations::{BoxedStrategy, Operations, any_of};
 pub use recorder::{Count, Gauge, Gauges, Journal, Recorder};
+pub(crate) use recording::mistake;
 
 /// A protocol under test.
 ///
