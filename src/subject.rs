@@ -23,6 +23,8 @@ pub mod operations;
 pub mod recorder;
 mod recording;
 pub mod tables;
+#[cfg(test)]
+mod uploads;
 
 pub use disk::Disk;
 #[cfg(feature = "websocket")]
