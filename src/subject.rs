@@ -6,16 +6,11 @@
 //! The driver of a client's user writes what it sees into the history with a [`Recorder`]; so does the simulated outside
 //! world of a server. Neither writes what the protocol says of itself.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::env::Env;
-use crate::history::{Call, Class, Data, Ending, Side, Stream};
+use crate::history::{Call, Side};
 use crate::net::BoxFuture;
 use crate::property::{Evidence, Guarantees, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
@@ -24,7 +19,9 @@ pub mod disk;
 pub mod dissect;
 pub mod erased;
 pub mod nothing;
+pub mod operations;
 pub mod recorder;
+mod recording;
 pub mod tables;
 
 pub use crate::schedule::{MilestoneDoc, PointDoc};
@@ -34,14 +31,17 @@ pub use dissect::WebSocket;
 pub use dissect::{Dissector, Label, Lines, Message};
 pub use erased::Erased;
 pub use nothing::Nothing;
+pub use operations::{BoxedStrategy, Operations, any_of};
 pub use recorder::{Count, Gauge, Gauges, Journal, Recorder};
+pub(crate) use recording::mistake;
 
 /// A protocol under test.
 ///
 /// It is implemented once a protocol; a value of it is shared by all worlds, so it holds no state of a run.
+///
+#[doc = include_str!("subject/recording.md")]
 pub trait Subject: Send + Sync + 'static {
-    /// What the user of a client can ask for: an enum, a variant an operation, as externally tagged, kebab-case serde data
-    /// (`watch = { stream = "s1" }` in a file; the field `client` is reknit's own, and says which client is asked).
+    /// What the user of a client can ask for: an enum with a variant for each operation. [`Operations`] shows one.
     /// [`Nothing`] where there is nothing to ask for.
     type Operation: Operations;
 
@@ -120,12 +120,13 @@ pub trait Subject: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Runs a server until it is dropped: dropping it must end all its tasks.
+    /// Runs a server until it is dropped: dropping it must end all its tasks. Its simulated outside world records what is produced,
+    /// what ends and what takes effect: [what a driver must record](Subject#what-a-driver-must-record).
     fn serve(&self, host: HostContext) -> impl Future<Output = ()> + Send;
 
     /// Runs a client and the driver of its user, until there are no more operations and all are done: takes operations from
-    /// [`Operated::next`], performs each without waiting for the ones before it, and records what its user sees. Returning closes
-    /// the client.
+    /// [`Operated::next`], performs each without waiting for the ones before it, and records what its user sees
+    /// ([what a driver must record](Subject#what-a-driver-must-record)). Returning closes the client.
     fn drive(&self, host: HostContext, operations: Operated<Self::Operation>) -> impl Future<Output = ()> + Send;
 
     /// What the protocol guarantees under these limits: the figures from which the generic properties are computed.
@@ -145,15 +146,6 @@ pub trait Subject: Send + Sync + 'static {
     fn dissector(&self, _from: Side) -> Box<dyn Dissector> {
         Box::new(Lines::default())
     }
-}
-
-/// What a subject's operation type must be able to do.
-pub trait Operations: Serialize + DeserializeOwned + JsonSchema + fmt::Debug + Clone + Send + 'static {
-    /// What the protocol promises of it.
-    fn class(&self) -> Class;
-
-    /// How values of it are drawn for random schedules. `streams` and so on: whatever the plan's setup offers to draw from.
-    fn strategy(plan: &Plan) -> proptest::strategy::BoxedStrategy<Self>;
 }
 
 /// Where a root runs, and what it is given.
@@ -222,18 +214,6 @@ pub struct Rule {
     pub doc: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-}
-
-impl Recorder {
-    /// A stream completed for its user: all was delivered, and this is its outcome.
-    pub fn completed(&self, stream: &Stream, outcome: impl Into<Data>) {
-        self.stream_ended(stream, Ending::Completed { outcome: outcome.into() });
-    }
-
-    /// A stream failed for its user, for this reason.
-    pub fn broke(&self, stream: &Stream, reason: impl Into<Data>) {
-        self.stream_ended(stream, Ending::Failed { reason: reason.into() });
-    }
 }
 
 /// A root as a boxed future.

@@ -70,7 +70,8 @@ impl fmt::Display for Time {
     }
 }
 
-/// A stream of bytes that flows from a server's outside world to a client's user: `s1`, `p1/stdout`.
+/// A stream of bytes that flows from a server's outside world to a client's user: `s1`, `p1/stdout`. An upload is the stream of its
+/// acknowledgements.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub Arc<str>);
 
@@ -108,20 +109,29 @@ impl fmt::Debug for Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call(pub u64);
 
+impl Call {
+    /// Stands for no call. In an effect: the outside world cannot tell which call asked for it. In the opening of a stream: the
+    /// opening answers no call.
+    pub const NONE: Call = Call(0);
+}
+
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "call {}", self.0)
     }
 }
 
-/// What the protocol promises of an operation.
+/// What the protocol promises of an operation. [`Operations::class`](crate::subject::Operations::class) has the choice as a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Survives a dropped connection (streams, reads, writes under an id).
+    /// Survives a dropped connection: the client asks again, or resumes. It may fail only where the faults of the run, the
+    /// retention of the server or the user left no other way. Example: to follow a log; to add to a counter under an id.
     Durable,
-    /// May fail if its connection died between send and reply.
+    /// May fail if its connection died between request and reply. The user does not know then whether it took effect. Example: a
+    /// request that the client does not send again.
     InFlight,
-    /// Dies with its connection, at once and explicitly.
+    /// Dies with its connection: within a second, the user learns of it. So does a stream that it opened. Example: a lock that the
+    /// server releases when the connection is lost.
     Bound,
 }
 

@@ -9,7 +9,7 @@ use crate::history::History;
 use crate::property::{self, Evidence, Violation};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::{Erased, mistake};
 use crate::world::{Engine, Options, RunError, run};
 
 use super::pool::pulse;
@@ -44,18 +44,21 @@ pub struct Judged {
 /// what is expected.
 ///
 /// # Errors
-/// If a run could not be carried out.
+/// If a run could not be carried out, or its driver recorded what no protocol can bring about.
 pub fn judge(case: Case<'_>, options: &Options, has_twin: impl FnOnce(&History) -> bool) -> Result<Judged, RunError> {
     let Case { subject, plan, expect } = case;
     pulse();
     let outcome = run(subject, plan, options)?;
     let history = outcome.history;
+    let (milestones, servers) = (subject.milestones(), subject.servers());
+    if let Some(mistake) = mistake(&history, servers) {
+        return Err(RunError::Recording { seed: plan.seed, mistake });
+    }
     let twin = match can_have_twin(subject, options.engine) && has_twin(&history) {
         true => Some(twin(subject, plan, options.engine)?),
         false => None,
     };
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
-    let (milestones, servers) = (subject.milestones(), subject.servers());
     let evidence = Evidence { plan, history: &history, guarantees: &guarantees, milestones, servers, twin: twin.as_ref() };
     let mut broken = property::check(&evidence);
     broken.extend(subject.breaks(&evidence));

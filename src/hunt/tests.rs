@@ -15,6 +15,8 @@ use crate::world::{Engine, Options, RunError, Tick};
 use super::verdict::Verdict;
 use super::{Case, Check, Checks, Examined, Fresh, Pool, Trouble, examine, fresh, judge, tally};
 
+mod uploads;
+
 /// A subject whose client answers all by itself.
 struct Oracle;
 

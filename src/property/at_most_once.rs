@@ -3,8 +3,8 @@
 //!
 //! An operation is taken for mutating if one of its verb took effect in the run. Opening a stream acknowledges. A refusal
 //! acknowledges nothing, nor does an answer to what is queued. The calls of two hosts have no order among each other, nor have those
-//! of two lives of one host: what a client that died had sent may take effect after what the next one asked. Call 0 stands for an effect whose call the
-//! outside world cannot tell.
+//! of two lives of one host: what a client that died had sent may take effect after what the next one asked. [`Call::NONE`] stands for an effect
+//! whose call the outside world cannot tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ kinds! {
 
 /// Doubled, disordered, unasked and lost effects.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    let effects = || facts.effects.iter().filter(|effect| effect.call != Call(0));
+    let effects = || facts.effects.iter().filter(|effect| effect.call != Call::NONE);
     if effects().next().is_none() {
         return;
     }

@@ -8,13 +8,7 @@
 //! [`path`](mod@path) knows when which path was faulty. Each property is a file of its own.
 //! `evidence`: what a property is, and what it is given. `guarantees`: the figures. `findings`: what broke. `generic`: the table.
 //!
-//! What a driver must record, so that a good protocol is not accused:
-//! - every call is [`Answered`](crate::history::What::Answered), [`Failed`](crate::history::What::Failed), or opens a stream;
-//! - the [`Answer`](crate::history::Answer) says what the call came to: a refusal that the protocol owes (no such counter) is
-//!   `Refused`; an operation whose target may be gone before it takes effect is `Queued`; a call that its user did not wait for any
-//!   longer is `GivenUp`;
-//! - a stream has one user a host: a second watcher on the same host needs a name of its own;
-//! - a producer that its server ends has [`Ended`](crate::history::What::Ended), too; then its stream must not stay open.
+//! [What a driver must record](crate::subject::Subject#what-a-driver-must-record) stands where a driver is written.
 
 mod at_most_once;
 mod bounded_ending;

@@ -30,7 +30,8 @@ pub struct Gauges {
 /// Counts, into a slot for each counter.
 pub type Count = Box<dyn Fn(&mut [u64]) + Send>;
 
-/// Writes into the history of a run, for one host.
+/// Writes into the history of a run, for one host. [What a driver must record](super::Subject#what-a-driver-must-record) says
+/// which of these methods the outside world of a server calls, and which the driver of a client's user.
 #[derive(Clone)]
 pub struct Recorder {
     host: Host,
@@ -43,27 +44,34 @@ impl Recorder {
         Self { host, journal }
     }
 
-    /// Appends any entry.
+    /// Appends any entry. A driver has a method of its own for each entry that it writes.
     pub fn write(&self, what: What) {
         self.journal.write(&self.host, what);
     }
+}
 
-    /// The truth: a stream's producer wrote these bytes, as one item.
+/// What really happens, for the outside world of a server.
+impl Recorder {
+    /// The producer of a stream wrote these bytes, as one item.
     pub fn produced(&self, stream: &Stream, bytes: impl Into<Bytes>) {
         self.write(What::Produced { stream: stream.clone(), bytes: Content::from(bytes) });
     }
 
-    /// The truth: a stream's producer ended, with this outcome.
+    /// The producer of a stream ended, with this outcome: by itself, or because the server ended it.
     pub fn ended(&self, stream: &Stream, outcome: impl Into<Data>) {
         self.write(What::Ended { stream: stream.clone(), outcome: outcome.into() });
     }
 
-    /// The truth: a mutating call took effect on a target.
+    /// A mutating call took effect on a target. [`Call::NONE`] stands for a call that the outside world cannot tell.
     pub fn effect(&self, call: Call, target: impl Into<String>) {
         self.write(What::Effect { call, target: target.into() });
     }
+}
 
-    /// A call opened a stream: from now on its items are owed to the user of this host.
+/// What the user of a client sees of streams, for the driver of the user.
+impl Recorder {
+    /// A call opened a stream: from now on its items are owed to the user of this host, and nothing else answers the call. With
+    /// [`Call::NONE`], the stream is owed, and the call that led to it has an answer of its own.
     pub fn opened(&self, stream: &Stream, call: Call) {
         self.write(What::Opened { stream: stream.clone(), call });
     }
@@ -73,11 +81,34 @@ impl Recorder {
         self.write(What::Delivered { stream: stream.clone(), bytes: Content::from(bytes), generation });
     }
 
-    /// A stream ended for its user.
+    /// A stream completed for its user: all was delivered, and this is its outcome, equal to that of [`ended`](Self::ended).
+    pub fn completed(&self, stream: &Stream, outcome: impl Into<Data>) {
+        self.stream_ended(stream, Ending::Completed { outcome: outcome.into() });
+    }
+
+    /// A stream failed for its user, for this reason.
+    pub fn broke(&self, stream: &Stream, reason: impl Into<Data>) {
+        self.stream_ended(stream, Ending::Failed { reason: reason.into() });
+    }
+
+    /// A stream ended for its user: [`completed`](Self::completed) or [`broke`](Self::broke).
     pub fn stream_ended(&self, stream: &Stream, ending: Ending) {
         self.write(What::StreamEnded { stream: stream.clone(), ending });
     }
 
+    /// The user closed a stream (or, with `None`, the client) by a call of its own.
+    pub fn gave_up(&self, stream: Option<&Stream>, call: Call) {
+        self.write(What::GaveUp { stream: stream.cloned(), call });
+    }
+
+    /// The user saw something of a stream that a property of the subject's own judges.
+    pub fn saw(&self, stream: &Stream, saw: impl Into<Data>) {
+        self.write(What::Saw { stream: stream.clone(), saw: saw.into() });
+    }
+}
+
+/// How calls come back, for the driver of the user.
+impl Recorder {
     /// A call came back with a result. A plain value is that of a call that was done.
     pub fn answered(&self, call: Call, answer: impl Into<Answer>) {
         self.write(What::Answered { call, answer: answer.into() });
@@ -97,17 +128,10 @@ impl Recorder {
     pub fn failed(&self, call: Call, reason: impl Into<Data>) {
         self.write(What::Failed { call, reason: reason.into() });
     }
+}
 
-    /// The user saw something of a stream that a property of the subject's own judges.
-    pub fn saw(&self, stream: &Stream, saw: impl Into<Data>) {
-        self.write(What::Saw { stream: stream.clone(), saw: saw.into() });
-    }
-
-    /// The user closed a stream (or, with `None`, the client) by a call of its own.
-    pub fn gave_up(&self, stream: Option<&Stream>, call: Call) {
-        self.write(What::GaveUp { stream: stream.cloned(), call });
-    }
-
+/// What is counted on a host, for both.
+impl Recorder {
     /// A counter of the subject's census: sessions, timers, retained bytes. It is asked at the end of every turn (for
     /// `bounded_memory`) and when all is over (for `no_residue`, where it must be what it was before the first connection). It
     /// must be cheap, and must not hold what it counts alive.

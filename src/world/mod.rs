@@ -153,6 +153,14 @@ pub enum RunError {
         /// What it says.
         why: String,
     },
+    /// The driver recorded what no protocol can bring about, so nothing can be judged.
+    #[error("{mistake}, in the run with seed {seed}; see `What a driver must record` in the docs of the trait `Subject`")]
+    Recording {
+        /// The seed of the run.
+        seed: u64,
+        /// What the driver must not record, and what to do instead.
+        mistake: String,
+    },
     /// The operating system gave no runtime.
     #[error("no runtime: {0}")]
     Runtime(String),

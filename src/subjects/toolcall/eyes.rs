@@ -145,7 +145,7 @@ impl Eyes {
     fn gone(&self, channel: &str) {
         let Some(seen) = self.all().remove(channel) else { return };
         OfChannel::Gone.note(&self.record, channel);
-        self.give_up(&seen, Call(0));
+        self.give_up(&seen, Call::NONE);
         if seen.asked > 0 {
             self.all().insert(channel.to_owned(), Seen { asked: seen.asked, ..Seen::default() });
         }
@@ -205,7 +205,7 @@ impl Eyes {
     fn read_turn(&self, chat: &str, turn: &str, parts: &[ResponsePart], seen: &mut Seen, waits: &mut Vec<Waits>) {
         let stream = Stream::from(turn);
         let read = seen.open.entry(turn.to_owned()).or_insert_with(|| {
-            self.record.opened(&stream, Call(0));
+            self.record.opened(&stream, Call::NONE);
             String::new()
         });
         let said: String = parts.iter().filter_map(said).collect();
