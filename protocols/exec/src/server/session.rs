@@ -18,10 +18,11 @@
 //! over. A detach releases everything.
 //!
 //! # How long a closed process is kept
-//! For the retention (30 s), counted from the later of its close and the last attach, while somebody is attached; as long as
+//! For the retention (30 s), counted from the later of its close and the last try to attach, while somebody is attached; as long as
 //! the session lives, while nobody is; and in any case until its close was sent. So a client that notices a cut late (16 s
 //! after its last sign of life) and takes its whole recovery (25 s) still finds it: the server has noticed after 16 s, too,
-//! and then the clock stands still. Where a start would find the session full, those go first whose retention, counted from
+//! and then the clock stands still. A client that notices earlier than the server is refused for a while: each try starts the
+//! clock again. Where a start would find the session full, those go first whose retention, counted from
 //! their close alone, is over: a client that comes and goes for hours does not fill its session.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +54,8 @@ pub use lives::exit_code;
 pub(super) struct Session {
     limits: ServerLimits,
     attachment: Attachment<ConnId, Outgoing>,
-    attached_at: Instant,
+    /// When a connection last asked for it, in vain or not.
+    sought_at: Instant,
     processes: BTreeMap<ProcessId, Process>,
     starts: u64,
     /// When it would have been over after its first detachment, for a defect.
@@ -113,7 +115,7 @@ impl Session {
         Self {
             limits,
             attachment: Attachment::new(by, Outgoing::new(wake, now)),
-            attached_at: now,
+            sought_at: now,
             processes: BTreeMap::new(),
             starts: 0,
             first_until: None,
@@ -132,9 +134,8 @@ impl Session {
             let lease = Lease::begin(now, self.limits.detached_lifetime);
             self.attachment.detach(self.attachment.by().unwrap_or(by), lease);
         }
-        self.attachment.attach(by, owed, now)?;
-        self.attached_at = now;
-        Ok(())
+        self.sought_at = now; // also in vain: a client that comes back has not heard what was sent to the connection before
+        self.attachment.attach(by, owed, now)
     }
 
     /// A connection is over. Inert unless it is the one that is attached; returns whether it is. Everything that waited for

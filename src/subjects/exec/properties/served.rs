@@ -199,7 +199,7 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Violation> {
         if known.trouble.in_force > 0 {
             continue;
         }
-        let calm = known.trouble.last.max(Some(known.started)).unwrap_or_default();
+        let calm = known.trouble.settled.max(Some(known.started)).unwrap_or_default();
         let connected = known.connected.get(read.host).copied();
         if let Some((told, connected)) = known.told(read, after).zip(connected) {
             let since = told.max(calm).max(connected);

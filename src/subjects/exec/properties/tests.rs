@@ -122,7 +122,9 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
         breaks(&told.clone().answered(2, soon + 1, chunks(2, 2)), reads_wait),
         ["call 2: it was answered at 2.151 s only, though its user was told at 2.020 s"]
     );
-    assert!(breaks(&told.slows(1_900, 2_100).answered(2, soon + 80, chunks(2, 2)), reads_wait).is_empty());
+    assert!(breaks(&told.clone().slows(1_900, 2_100).answered(2, soon + 80, chunks(2, 2)), reads_wait).is_empty());
+    let late = |ms| breaks(&told.clone().delayed(1_900, Some(2_100), 700).answered(2, ms, chunks(2, 2)), reads_wait).len();
+    assert_eq!((late(soon + 780), late(soon + 781)), (0, 1), "the answer left under the delay");
 }
 
 #[test]

@@ -29,6 +29,7 @@ impl Session {
         self.processes.insert(id.clone(), Process::new(start, &self.limits));
         if let Some(owed) = self.attachment.owed_mut() {
             owed.cursors.insert(id.clone(), 1);
+            owed.unread.remove(id); // an older process of this id was not read to its end
             owed.starts.insert(start, None);
         }
         Ok(Run { id: id.clone(), start })

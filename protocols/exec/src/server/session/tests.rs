@@ -359,6 +359,22 @@ fn a_process_that_cannot_be_waited_for_says_so() {
     assert_eq!((read.exit_code, read.failure.is_some()), (Some(-1), true));
 }
 
+#[test]
+fn what_nobody_read_of_an_older_process_holds_nothing_back_of_the_next_one_of_its_id() {
+    let mut scene = Scene::with(ServerLimits { retained_chunks: 1, closed_retention: MS, ..ServerLimits::default() });
+    let older = scene.running("p1");
+    scene.detach();
+    scene.attach(TWO);
+    scene.end(&older);
+    scene.sent();
+    scene.later(MS);
+    assert_eq!(scene.session.forget(scene.now).len(), 1);
+    let newer = scene.running("p1");
+    scene.prints(&newer, "x");
+    scene.sent();
+    assert_eq!(scene.room(&newer), Room::Yes);
+}
+
 // -- how long closed processes are kept ---------------------------------------------------------------------------------
 
 const RETENTION: Duration = Duration::from_secs(30);
@@ -398,6 +414,21 @@ fn a_client_that_noticed_the_cut_late_still_finds_it() {
     assert!(scene.read("p1").unwrap().closed);
     scene.later(MS);
     assert_eq!(scene.session.forget(scene.now).len(), 1);
+}
+
+#[test]
+fn a_client_that_is_refused_until_the_server_notices_the_cut_still_finds_it() {
+    let mut scene = Scene::new();
+    scene.closed("p1");
+    scene.sent();
+    for _ in 0..3 {
+        scene.later(RETENTION - MS);
+        assert_eq!(scene.session.forget(scene.now).len(), 0);
+        assert_eq!(scene.session.attach(TWO, scene.wake.clone(), scene.now), Err(Refused::StillAttached(ONE)));
+    }
+    scene.detach();
+    scene.attach(TWO);
+    assert!(scene.read("p1").unwrap().closed);
 }
 
 #[test]

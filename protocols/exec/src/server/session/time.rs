@@ -32,7 +32,7 @@ impl Session {
                 return Some((id, closed + kept));
             }
             let sent = !self.attachment.owed()?.cursors.contains_key(id);
-            sent.then_some((id, closed.max(self.attached_at) + kept))
+            sent.then_some((id, closed.max(self.sought_at) + kept))
         })
     }
 
