@@ -10,13 +10,14 @@
 //! - what users saw after they *parted*: after a call in flight failed or was abandoned, because its request may have been a packet
 //!   that is dropped in one of the runs, and takes effect in the other; after a call was asked for at different moments, because it
 //!   waits for something that came earlier in one of them; or after a call was answered differently because one user was ahead of the other when
-//!   it was asked: it had seen of a stream what the other had, and more, and the other saw something of it later. From then on the
-//!   two runs may differ in what is asked for, and others may see it, too;
+//!   it was asked: it had seen of a stream what the other had, and more, and the other saw something of it later; or after
+//!   their servers began to know different things of a client, because they hear at different times that an older connection of it is
+//!   over (`lingering`). From then on the two runs may differ in what is asked for, and others may see it, too;
 //! - what users saw after a step was carried out, or a hold of a task ended, at different moments: it waits for a milestone that such
 //!   a packet brings about. From then on the two runs have different faults;
 //! - what came of a call that its user gave up in one run: in the other the answer may have come a moment before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Buf;
@@ -31,6 +32,8 @@ use super::path::NEVER;
 use super::view::{Item, View};
 use super::violation::{fields, kinds};
 use super::{Evidence, Fields, Phrase, one_ending};
+
+mod lingering;
 
 kinds! {
     pub(super) KINDS;
@@ -50,11 +53,13 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     if steps(facts) != steps(&twin) || is_grey(facts) || is_grey(&twin) {
         return;
     }
-    let others: BTreeMap<_, _> = twin.views.iter().map(|view| (key(&twin, view), view)).collect();
+    let mut others: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
+    twin.views.iter().for_each(|view| others.entry(key(&twin, view)).or_default().push_back(view));
     let calls: Vec<_> = facts.calls.iter().filter_map(|call| Some((call, same_call(&twin, call)?))).collect();
     let parted = parted((facts, &twin), &calls);
     for view in &facts.views {
-        if let Some(other) = others.get(&key(facts, view)) {
+        // A stream that its user opened again is another view: the first one stands for the first one.
+        if let Some(other) = others.get_mut(&key(facts, view)).and_then(VecDeque::pop_front) {
             compare_views((facts, view), (&twin, other), parted, broken);
         }
     }
@@ -87,7 +92,7 @@ fn parted((facts, twin): (&Facts<'_>, &Facts<'_>), calls: &[(&CallFacts<'_>, &Ca
     };
     let asked = calls.iter().filter(parts).map(|(here, there)| here.at.min(there.at));
     let unsure = facts.calls.iter().chain(&twin.calls).filter_map(unsure_since);
-    asked.chain(unsure).chain(faults_parted(facts, twin)).min().unwrap_or(NEVER)
+    asked.chain(unsure).chain(faults_parted(facts, twin)).chain(lingering::since(facts, twin)).min().unwrap_or(NEVER)
 }
 
 /// The moments from which on the runs have different faults: a step was carried out, or a hold ended, in one, and later in the other.
@@ -166,8 +171,7 @@ impl<'a> Sight<'a> {
     }
 
     fn at(facts: &Facts<'a>, call: &CallFacts<'_>) -> Self {
-        let answers_alone = call.endings.first().is_some_and(|(_, at, _)| *at == call.at);
-        let mut sight = Self { before: BTreeMap::new(), later: BTreeSet::new(), answers_alone };
+        let mut sight = Self { before: BTreeMap::new(), later: BTreeSet::new(), answers_alone: call.is_answered_alone() };
         let events = facts.evidence.history.events.iter().enumerate();
         for (index, event) in events.filter(|(_, event)| event.host.as_ref().is_some_and(|host| host.as_str() == call.host)) {
             let (stream, seen) = match &event.what {
@@ -477,6 +481,71 @@ mod tests {
         assert_eq!(differ(held, 2_100, 2_200), 0);
         assert_eq!(differ(held, 2_100, 2_100), 2);
         assert_eq!(differ(held, 3_021, 3_500), 2, "it came before both");
+    }
+
+    #[test]
+    fn a_fault_that_came_at_another_moment_makes_another_run() {
+        let told = |stepped, ms, total: &'static str| history().opened("s1", 1, 0).stepped(0, stepped).completed("s1", ms, total);
+        told(1_000, 2_000, "1").twin(told(1_500, 2_000, "2")).holds("stale_generation_inert");
+        assert_eq!(told(1_000, 2_000, "1").twin(told(1_000, 2_000, "2")).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(told(1_000, 999, "1").twin(told(1_500, 999, "2")).breaks("stale_generation_inert").len(), 1);
+    }
+
+    /// The server hears at these times that the first and the second connection of a window are over; the window is loaded again
+    /// then, and a stream fails or does not.
+    fn loaded_again(first: u64, second: u64) -> Told {
+        let told = history().opened("s1", 1, 0).conn_closed(1, 10, first, Some(1_000)).conn_closed(2, 1_000, second, Some(2_000));
+        told.conn(1, 2_000, None)
+    }
+
+    #[test]
+    fn a_server_may_take_a_client_for_connected_that_has_only_an_older_connection() {
+        let told = |first, second, ms| loaded_again(first, second).broke("s1", ms, "nobody is there");
+        let completed = |first, second, ms| loaded_again(first, second).completed("s1", ms, "total 2");
+        told(2_500, 2_010, 3_000).twin(completed(6_000, 2_010, 3_000)).holds("stale_generation_inert");
+        completed(6_000, 2_010, 3_000).twin(told(2_500, 2_010, 3_000)).holds("stale_generation_inert");
+        let breaks = |here: Told, there: Told| assert_eq!(here.twin(there).breaks("stale_generation_inert").len(), 1);
+        // Both have heard of it at the same time, or not yet; or the newer one is still there, or outlives both.
+        breaks(told(2_500, 2_010, 3_000), completed(2_500, 2_010, 3_000));
+        breaks(told(2_500, 2_010, 2_499), completed(6_000, 2_010, 2_499));
+        breaks(told(1_500, 4_000, 3_000), completed(6_000, 4_000, 3_000));
+        breaks(told(1_500, 7_000, 8_000), completed(6_000, 7_000, 8_000));
+    }
+
+    #[test]
+    fn a_server_may_have_only_an_older_connection_between_two_newer_ones() {
+        let told = |heard, next| {
+            let told = history().opened("s1", 1, 0).conn_closed(1, 10, heard, Some(1_000)).conn(2, 1_000, Some(50_000));
+            told.conn(3, next, None).completed("s1", 51_000, if heard < 50_000 { "1" } else { "2" })
+        };
+        told(1_500, 50_500).twin(told(60_000, 50_500)).holds("stale_generation_inert");
+        let overlaps = told(1_500, 10_000).twin(told(60_000, 10_000));
+        assert_eq!(overlaps.breaks("stale_generation_inert").len(), 1);
+    }
+
+    #[test]
+    fn a_server_may_take_an_older_connection_for_one_that_wants_what_was_given_up() {
+        let told = |heard, gave_up, ms| {
+            let told =
+                history().opened("s1", 1, 0).opened("s2", 2, 0).conn_closed(1, 10, heard, Some(1_000)).conn(2, 1_000, None);
+            told.gave_up(7, Some("s2"), gave_up).completed("s1", ms, if heard < 2_000 { "1" } else { "2" })
+        };
+        let differ = |gave_up, ms| told(1_500, gave_up, ms).twin(told(6_000, gave_up, ms));
+        differ(2_000, 3_000).holds("stale_generation_inert");
+        assert_eq!(differ(2_000, 1_999).breaks("stale_generation_inert").len(), 1, "it was not given up yet");
+        assert_eq!(differ(1_200, 1_499).breaks("stale_generation_inert").len(), 1, "neither server has heard");
+        assert_eq!(differ(6_000, 7_000).breaks("stale_generation_inert").len(), 1, "both servers have heard");
+        assert_eq!(differ(500, 3_000).breaks("stale_generation_inert").len(), 1, "it was given up over the older one");
+    }
+
+    #[test]
+    fn a_stream_that_is_opened_again_is_compared_with_the_one_opened_again() {
+        let told = |again: &'static str| {
+            let told = history().opened("s1", 1, 0).broke("s1", 1_000, "lost").opened("s1", 1, 2_000);
+            told.completed("s1", 3_000, again)
+        };
+        told("total 2").twin(told("total 2")).holds("stale_generation_inert");
+        assert_eq!(told("total 2").twin(told("total 3")).breaks("stale_generation_inert").len(), 1);
     }
 
     #[test]

@@ -53,6 +53,11 @@ impl CallFacts<'_> {
         [self.gave_up, self.orphaned].into_iter().flatten().any(|since| since <= at)
     }
 
+    /// Whether its client answered by itself: in the moment of the asking, so that nothing crossed the network.
+    pub fn is_answered_alone(&self) -> bool {
+        self.endings.first().is_some_and(|(_, at, _)| *at == self.at)
+    }
+
     /// How a sentence names it: `call 7 (add)`.
     pub fn name(&self) -> String {
         About::from(self).to_string()

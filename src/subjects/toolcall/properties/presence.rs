@@ -94,7 +94,7 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     if noticed >= story.until {
         return None;
     }
-    let over = story.later(noticed, story.host_limits.grace).max(call.began);
+    let over = story.no_handshake(call.owner, story.later(noticed, story.host_limits.grace).max(call.began));
     // A host that was told of the end counts from that very moment; one that has to notice it may be late.
     let was_told = own().map(|attached| attached.over).max() == Some(noticed);
     let bound = story.later(over, if was_told { AT_ONCE } else { story.moment() });

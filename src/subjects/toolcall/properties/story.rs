@@ -24,6 +24,8 @@ pub(super) struct Story<'a> {
     /// Until when it is judged.
     pub(super) until: Time,
     pub(super) attached: Vec<Attached<'a>>,
+    /// The handshakes that clients began.
+    arriving: Vec<Arriving<'a>>,
     pub(super) calls: Vec<CallStory<'a>>,
     /// The calls that the host failed, as it says.
     pub(super) failed: Vec<FailedCall<'a>>,
@@ -66,6 +68,15 @@ impl Attached<'_> {
     pub(super) fn is_second(&self) -> bool {
         self.second.is_some()
     }
+}
+
+/// A connection over which a client said who it is.
+struct Arriving<'a> {
+    conn: usize,
+    client: &'a str,
+    from: Time,
+    /// When the host's end was over, or the host gave the handshake up.
+    to: Time,
 }
 
 /// A tool call.
@@ -164,6 +175,7 @@ impl<'a> Story<'a> {
             host_limits: host_limits(&limits),
             until: Time::from(evidence.plan.horizon),
             attached: Vec::new(),
+            arriving: Vec::new(),
             calls: Vec::new(),
             failed: Vec::new(),
             asked: BTreeMap::new(),
@@ -270,11 +282,19 @@ impl<'a> Story<'a> {
                 let second = conn.name.contains("/second").then(|| self.second_asked(conn));
                 self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
             }
+            "toolcall.host.arriving" => {
+                let Some(ConnIndex(conn)) = ConnIndex::told(fields) else { return };
+                let over = self.evidence.history.conns.get(conn).and_then(|conn| conn.over.1).unwrap_or(NEVER);
+                let to = if over < at { NEVER } else { over };
+                self.arriving.push(Arriving { conn, client: text(fields, "client"), from: at, to });
+            }
             // Where the host closes it, it has last words yet.
-            "toolcall.host.cut" | "toolcall.host.lost" => {
+            "toolcall.host.cut" | "toolcall.host.lost" | "toolcall.host.no-handshake" => {
                 let cut = ConnIndex::told(fields).map(|ConnIndex(index)| index);
                 let own = self.attached.iter_mut().filter(|attached| Some(attached.conn) == cut);
                 own.for_each(|attached| attached.over = attached.over.min(at));
+                let own = self.arriving.iter_mut().filter(|arriving| Some(arriving.conn) == cut);
+                own.for_each(|arriving| arriving.to = arriving.to.min(at));
             }
             "toolcall.host.call" => drop(owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat")))),
             "toolcall.host.forgotten" => self.forgotten.push((text(fields, "client"), at)),
@@ -405,6 +425,19 @@ impl<'a> Story<'a> {
     /// Whether the host has a connection of a client at a moment.
     pub(super) fn is_here(&self, client: &str, at: Time) -> bool {
         self.of_client(client, at).any(|attached| attached.over > at)
+    }
+
+    /// A moment, or when the handshakes of a client are over that were under way then: until then the host gives nothing up.
+    pub(super) fn no_handshake(&self, client: &str, from: Time) -> Time {
+        let mut at = from;
+        let under_way = |at: Time| {
+            let mut own = self.arriving.iter().filter(|arriving| arriving.client == client);
+            own.find(|arriving| arriving.from <= at && arriving.to > at).map(|arriving| arriving.to)
+        };
+        while let Some(to) = under_way(at) {
+            at = to;
+        }
+        at
     }
 
     /// Since when the host has had no connection of a client, at a moment at which it has none.

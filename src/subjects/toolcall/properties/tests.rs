@@ -183,6 +183,24 @@ fn a_half_open_connection_is_noticed_first() {
     assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
+/// The host waits for the handshake, and for the next one that begins meanwhile; one that begins too late changes nothing.
+#[test]
+fn an_owner_that_is_in_its_handshake_is_not_gone() {
+    let due = 10_000 + GRACE;
+    let arrives =
+        |told, at, conn| milestone(told, at, "server", "toolcall.host.arriving", &[("conn", conn), ("client", "client")]);
+    let told = |at| {
+        let told = here_until(Some(10_000)).conn(2, 11_000, Some(due + 3_000)).conn(3, 12_000, Some(due + 9_000));
+        arrives(arrives(calls(told, 1_000, "call-1", "client"), at, "2"), due + 2_000, "3")
+    };
+    let bound = due + 9_000 + AT_ONCE;
+    holds(&over(told(due), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(breaks(&over(told(due), bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(breaks(&over(told(due + 1), bound, "failed (gone)"), gone_is_failed).len(), 1);
+    let given_up = |told| milestone(told, due + 1_000, "server", "toolcall.host.no-handshake", &[("conn", "2")]);
+    assert_eq!(breaks(&over(given_up(told(due)), bound, "failed (gone)"), gone_is_failed).len(), 1);
+}
+
 #[test]
 fn a_call_that_begins_later_waits_no_longer() {
     let told = calls(here_until(Some(10_000)), 35_000, "call-1", "client");

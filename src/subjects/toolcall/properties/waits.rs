@@ -7,6 +7,7 @@ use crate::history::{Time, What};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Evidence, Fields, Phrase, Violation};
+use crate::schedule::Operation;
 use crate::subjects::judging::{host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::SESSION;
@@ -47,8 +48,8 @@ pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Violation> {
 struct Told<'a> {
     /// All waits, as the host says.
     waits: Vec<Wait<'a>>,
-    /// When windows joined the session again, or saw it again and may have, by host.
-    joined: Vec<(&'a str, Time)>,
+    /// From when until when windows may have joined the session, by host: as they joined it again, saw it again, or were asked to.
+    joined: Vec<(&'a str, Time, Time)>,
     /// When clients lost their places in it.
     lost: Vec<(&'a str, Time)>,
     /// When it was disposed of, and nobody had a place any more.
@@ -60,7 +61,7 @@ impl<'a> Told<'a> {
     fn of(evidence: &Evidence<'a>) -> Self {
         let mut told = Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new(), gone: Vec::new() };
         let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        let mut is_dead = false;
+        let (mut is_dead, mut asked) = (false, BTreeMap::new());
         for event in judged(evidence) {
             match &event.what {
                 What::Milestone { name: "toolcall.host.waits", fields } if !is_dead => {
@@ -72,9 +73,18 @@ impl<'a> Told<'a> {
                     let ended = open.remove(&(text(fields, "client"), text(fields, "channel")));
                     ended.into_iter().for_each(|n| told.waits[n].to = event.at);
                 }
-                What::Milestone { name: "toolcall.client.joins-again", .. } => told.joined.push((host(event), event.at)),
+                What::Milestone { name: "toolcall.client.joins-again", .. } => {
+                    told.joined.push((host(event), event.at, event.at));
+                }
                 What::Saw { stream, saw } if &*stream.0 == SESSION && saw.downcast_ref() == Some(&OfChannel::Known) => {
-                    told.joined.push((host(event), event.at));
+                    told.joined.push((host(event), event.at, event.at));
+                }
+                What::Asked { call, operation, .. } if joins(operation) => {
+                    asked.insert(*call, told.joined.len());
+                    told.joined.push((host(event), event.at, NEVER));
+                }
+                What::Answered { call, .. } | What::Failed { call, .. } => {
+                    asked.remove(call).into_iter().for_each(|n| told.joined[n].2 = event.at);
                 }
                 What::Milestone { name: "toolcall.host.deactivated", fields } => {
                     told.lost.push((text(fields, "client"), event.at));
@@ -92,6 +102,12 @@ impl<'a> Told<'a> {
         }
         told
     }
+}
+
+/// Whether a user asks for what makes its client take part in the session. Its user may look away before it does.
+fn joins(operation: &Operation) -> bool {
+    let chat = operation.fields.get("chat").and_then(|chat| chat.as_str());
+    operation.verb == "new-session" || operation.verb == "watch" && chat == Some(SESSION)
 }
 
 impl Story<'_> {
@@ -128,13 +144,15 @@ impl Story<'_> {
         (wait.to > at).then(|| (at, Phrase::new(why, fields! { covered })))
     }
 
-    /// From when to when a client may have been active in the session: since it was taken in, or joined again, until it lost its
-    /// place.
+    /// From when to when a client may have been active in the session: since it was taken in, or joined, until it lost its place.
+    /// One that loses it while it is about to join may have joined after that.
     fn places(&self, client: &str, told: &Told<'_>) -> Vec<(Time, Time)> {
-        let joined = told.joined.iter().filter(|(host, _)| *host == window(client)).map(|(_, at)| *at);
         let own = told.lost.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
         let ends: Vec<Time> = own.chain(told.gone.iter().copied()).collect();
         let lost = |from: Time| ends.iter().copied().filter(|at| *at > from).min();
+        let own = told.joined.iter().filter(|(host, ..)| *host == window(client));
+        let joined =
+            own.flat_map(|(_, from, to)| [*from].into_iter().chain(ends.iter().copied().filter(move |at| at > from && at <= to)));
         let taken_in = self.attached.iter().filter(|attached| attached.client == client).map(|attached| attached.at);
         taken_in.chain(joined).map(|from| (from, lost(from).unwrap_or(NEVER))).collect()
     }

@@ -78,3 +78,16 @@ fn who_died_waits_for_nobody() {
     holds(&told(|told| told.died("server", 5_000)), waits_have_causes);
     assert_eq!(breaks(&told(|told| told.died("server", 4_000).started("server", 4_500)), waits_have_causes).len(), 1);
 }
+
+/// Its user asked for the session, looked away, and did not see it again; its client joined all the same.
+#[test]
+fn who_was_asked_to_take_part_may_have_a_place() {
+    let lost = |told| milestone(told, 4_000, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")]);
+    let told = |verb, answered| {
+        let told = here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, verb, r#"{"chat": "s1"}"#);
+        waits(lost(told).answered(7, answered, "sees s1"), "s1", 5_000, 20_000).horizon(60_000)
+    };
+    holds(&told("watch", 4_020), waits_have_causes);
+    assert_eq!(breaks(&told("watch", 3_999), waits_have_causes).len(), 1, "it joined before it lost its place");
+    assert_eq!(breaks(&told("rename", 4_020), waits_have_causes).len(), 1);
+}
