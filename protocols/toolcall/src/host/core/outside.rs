@@ -18,7 +18,7 @@ pub struct Identity {
 /// What is to be done outside.
 #[derive(Debug)]
 pub enum Effect {
-    /// A channel is to be restored; [`Core::restored`] wants to hear of it, with this number.
+    /// A channel is to be restored; [`Core::restored`](super::Core::restored) wants to hear of it, with this number.
     Restore(String, u64),
     /// A channel is to be kept, for a restore.
     Save(String, Box<Stored>),
