@@ -141,6 +141,7 @@ impl Subject for Exec {
                 piece: Some(KEPT),
                 bytes: Some(server.retained_bytes as u64),
             },
+            around: trouble::AROUND as u64,
             parts: follow::PARTS,
             closed_retention: closed_retention(&client, &server),
             work: Work { attempts: 15, frames: 400, polls: 200 },
