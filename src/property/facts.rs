@@ -189,7 +189,16 @@ impl<'a> Facts<'a> {
 
     fn find_paths(&mut self) {
         let mut known: Vec<(&str, Option<&str>)> = Vec::new();
-        let Facts { evidence: Evidence { plan, history, servers, .. }, sources, views, calls, faults, downs, paths, .. } = self;
+        let Facts {
+            evidence: Evidence { plan, history, servers, guarantees, .. },
+            sources,
+            views,
+            calls,
+            faults,
+            downs,
+            paths,
+            ..
+        } = self;
         let mut path = |client: &'a str, producer: Option<&'a str>| {
             let producer = if servers.len() == 1 { None } else { producer };
             known.iter().position(|key| *key == (client, producer)).unwrap_or_else(|| {
@@ -205,7 +214,11 @@ impl<'a> Facts<'a> {
         for call in calls.iter_mut() {
             call.path = path(call.host, None);
         }
-        let bytes = |source: usize| sources[source].bytes_of(sources[source].items.len());
+        let around = guarantees.around;
+        let bytes = |source: usize| {
+            let items = sources[source].items.len();
+            sources[source].bytes_of(items).saturating_add(around.saturating_mul(items as u64))
+        };
         // What nobody opened as a stream comes in answers, who knows to whom.
         let unopened = (0..sources.len()).filter(|source| !views.iter().any(|view| view.source == *source));
         let in_answers: u64 = unopened.map(bytes).sum();

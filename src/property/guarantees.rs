@@ -58,6 +58,11 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub retention: Retention,
+    /// For how many bytes of a stream counts what stands on the wire around each of its items: many small items take longer than few
+    /// long ones. Default: none.
+    ///
+    /// Read, as a part of [`Path::chance`](super::path::Path::chance), by `bounded_ending`, `justified_failure` and `isolation`.
+    pub around: u64,
     /// The endings of the names of streams that are parts of a whole: with `/stdout`, the stream `p1/stdout` is a part of `p1`.
     /// Retention counts the whole, and the parts of a whole fail together. Default: none.
     ///
@@ -109,6 +114,7 @@ impl Guarantees {
             back_off: Duration::ZERO,
             session: Self::FOREVER,
             retention: Retention { items: None, piece: None, bytes: None },
+            around: 0,
             parts: &[],
             closed_retention: Self::FOREVER,
             work: Work { attempts: 10, frames: 100, polls: 60 },

@@ -66,7 +66,8 @@ pub struct Path<'a> {
     pub servers: Vec<&'a str>,
     /// Whether a server of it is a puppet.
     pub puppet: bool,
-    /// How many bytes the streams of its user have in all, with those that come to somebody in answers.
+    /// How many bytes the streams of its user have in all, with those that come to somebody in answers, and with what stands
+    /// [around](Guarantees::around) their items.
     pub load: u64,
     /// When a server of it died.
     pub deaths: Vec<Time>,
@@ -241,6 +242,21 @@ fn merged(mut intervals: Vec<(Time, Time)>, apart: Duration) -> Vec<(Time, Time)
 #[cfg(test)]
 mod tests {
     use super::super::told::{BOUND, history};
+
+    #[test]
+    fn what_stands_around_many_items_takes_time_to_pass() {
+        // 512 items of 1 byte are a window with 63 bytes around each of them: 40 ms there and back.
+        let items = (0..512).fold(history().opened("s1", 1, 0), |told, _| told.produced("s1", 1_000, "x"));
+        let ended = items.ended("s1", 2_000, "total 512");
+        let late = |ms: u64, around: u64| {
+            let told = ended.clone().completed("s1", 2_000 + BOUND + ms, "total 512");
+            told.guarantees(|guarantees| guarantees.around = around)
+        };
+        assert_eq!(late(1, 0).breaks("bounded_ending").len(), 1);
+        assert_eq!(late(1, 62).breaks("bounded_ending").len(), 1);
+        late(40, 63).holds("bounded_ending");
+        assert_eq!(late(41, 63).breaks("bounded_ending").len(), 1);
+    }
 
     #[test]
     fn who_never_gives_up_may_take_as_long_as_it_is_kept_away() {

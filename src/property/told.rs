@@ -50,6 +50,7 @@ fn guarantees() -> Guarantees {
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
         retention: Retention { items: Some(10), piece: None, bytes: Some(100) },
+        around: 0,
         parts: &["/stdout", "/stderr"],
         closed_retention: Duration::from_secs(30),
         work: Work { attempts: 5, frames: 10, polls: 20 },

@@ -23,6 +23,7 @@ use reknit_resume::EVER;
 use reknit_seams::defect;
 use reknit_seams::net::{ConnId, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -115,6 +116,11 @@ impl Link {
         self.id.0
     }
 
+    /// When the peer last gave a sign of life. It stays as it is when the link has gone.
+    pub fn signs(&self) -> watch::Receiver<Instant> {
+        self.socket.get_ref().heard.subscribe()
+    }
+
     /// Appends a message to what is to be written.
     pub fn send(&mut self, message: &super::Message) {
         self.send_text(message.to_text());
@@ -156,7 +162,7 @@ impl Link {
     /// Listens on as if the peer could never be silent.
     pub fn listen_for_ever(&mut self) {
         self.limits = WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..self.limits };
-        self.next_ping = self.socket.get_ref().heard + EVER;
+        self.next_ping = self.socket.get_ref().heard() + EVER;
     }
 
     fn push(&mut self, frame: Frame) {
@@ -221,7 +227,7 @@ impl Link {
     /// When the peer is taken for dead, if it says nothing until then.
     fn dead_at(&self) -> Instant {
         let patience = if defect!(PingWithoutDeadline) { EVER } else { self.limits.pong_deadline };
-        self.socket.get_ref().heard + self.limits.ping_interval + patience
+        self.socket.get_ref().heard() + self.limits.ping_interval + patience
     }
 
     /// When the peer is taken for stuck, if it takes nothing until then.
@@ -278,7 +284,7 @@ fn lost(error: &tungstenite::Error) -> Lost {
 /// where a pong was to be written first.
 struct Pulse {
     stream: Stream,
-    heard: Instant,
+    heard: watch::Sender<Instant>,
     moved: Instant,
     /// Whether there was no room for what was written last.
     waits_for_room: bool,
@@ -289,7 +295,7 @@ struct Pulse {
 impl Pulse {
     fn new(stream: Stream) -> Self {
         let now = Instant::now();
-        Self { stream, heard: now, moved: now, waits_for_room: false, broken: None }
+        Self { stream, heard: watch::Sender::new(now), moved: now, waits_for_room: false, broken: None }
     }
 
     /// What was to be written goes nowhere, and whoever reads is told when there is nothing left to read.
@@ -303,9 +309,13 @@ impl Pulse {
         }
     }
 
+    fn heard(&self) -> Instant {
+        *self.heard.borrow()
+    }
+
     /// Since when one of the two has said nothing.
     fn quiet_since(&self) -> Instant {
-        self.heard.min(self.moved)
+        self.heard().min(self.moved)
     }
 }
 
@@ -314,7 +324,7 @@ impl AsyncRead for Pulse {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.heard = Instant::now();
+            self.heard.send_replace(Instant::now());
         }
         match self.broken {
             Some(how) if polled.is_pending() => Poll::Ready(Err(how.into())),
@@ -333,7 +343,7 @@ impl AsyncWrite for Pulse {
         if matches!(polled, Poll::Ready(Ok(_))) {
             self.moved = Instant::now();
             if waited {
-                self.heard = self.moved;
+                self.heard.send_replace(self.moved);
             }
         }
         self.break_down(polled, buf.len())

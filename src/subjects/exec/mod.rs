@@ -22,7 +22,7 @@ use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
 use crate::world::process;
 use reknit_exec::client::Client;
-use reknit_exec::limits::ServerLimits;
+use reknit_exec::limits::{ClientLimits, ServerLimits};
 use reknit_exec::server::{CHUNK, Server};
 
 mod answers;
@@ -141,8 +141,9 @@ impl Subject for Exec {
                 piece: Some(KEPT),
                 bytes: Some(server.retained_bytes as u64),
             },
+            around: trouble::AROUND as u64,
             parts: follow::PARTS,
-            closed_retention: closed_retention(&server),
+            closed_retention: closed_retention(&client, &server),
             work: Work { attempts: 15, frames: 400, polls: 200 },
             memory: vec![
                 ("retained-bytes", server.retained_bytes.max(CHUNK) as u64),
@@ -170,10 +171,14 @@ impl Subject for Exec {
 const KEPT: u64 = CHUNK as u64 / 2;
 
 /// How long a closed process can be caught up with: as long as its session lives. Its clock stands still while nobody is
-/// attached, and begins anew with each connection. Only where the server hardly notices in time that a connection is dead, it can
-/// be forgotten under that.
-fn closed_retention(server: &ServerLimits) -> Duration {
-    let detection = server.wire.ping_interval + server.wire.pong_deadline;
+/// attached, and begins anew with each connection.
+///
+/// The server forgets a process only after a sign of life that came no earlier than its ping interval before the end of the retention.
+/// A client that did not hear of the close gives its last one no later than its detection after the close, and the ways of two packets
+/// (3 s here). A retention that is shorter than the sum of these can end before the client has given the connection up.
+fn closed_retention(client: &ClientLimits, server: &ServerLimits) -> Duration {
+    let detection = client.wire.ping_interval + client.wire.pong_deadline;
     let kept = server.closed_retention;
-    if kept >= detection + Duration::from_secs(5) { Guarantees::FOREVER } else { kept }
+    let is_enough = kept >= detection + server.wire.ping_interval + Duration::from_secs(3);
+    if is_enough { Guarantees::FOREVER } else { kept }
 }

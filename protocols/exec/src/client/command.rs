@@ -1,14 +1,17 @@
 //! What the user's handles say to the driver.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Failure;
 use super::body::Feed;
 use super::log::Log;
+use crate::wire::process::ReadParams;
+use crate::wire::read;
 
 /// A process as the client knows it: its id on the wire, and a number of our own, for an id can be used again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +75,23 @@ impl Call {
     pub(super) fn end(self, outcome: Result<Box<RawValue>, Failure>) {
         // Who no longer waits is told nothing.
         let _ = self.answer.send(outcome);
+    }
+
+    /// Lowers the wait of a read to the rest of it. A read that is repeated, or sent late, would otherwise let the server wait for
+    /// longer than the call may take.
+    pub(super) fn lower_wait(&mut self, call_wait: Duration, now: Instant) {
+        if self.kind != Kind::Read {
+            return;
+        }
+        let left = self.until.saturating_duration_since(now + call_wait);
+        // Rounded up: the server must not answer before the wait is over.
+        let left_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        let Ok(params) = read::<ReadParams>(Some(&self.params)) else { return };
+        if params.wait_ms.is_some_and(|wait| wait > left_ms)
+            && let Ok(lowered) = to_raw_value(&ReadParams { wait_ms: (left_ms > 0).then_some(left_ms), ..params })
+        {
+            self.params = lowered;
+        }
     }
 
     /// Whether nobody waits for it any more, and nothing has to be known of its outcome.

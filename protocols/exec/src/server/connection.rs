@@ -25,6 +25,7 @@ use super::process::ProcessId;
 use super::refusal::Refusal;
 use super::registry::{Kept, Shared};
 use super::requests::{Asked, Waiting};
+use super::session::Line;
 use crate::wire::process::{Closed, Exited, Output};
 use crate::wire::session::{InitializeParams, InitializeResult};
 use crate::wire::{Message, RequestId, code, method, notification_text, read, response_text};
@@ -238,7 +239,8 @@ impl Conversation {
             Err(error) => return Ok(Err(error.into())),
         };
         let resumed = params.resume_session_id.is_some();
-        let kept = match self.shared.attach(params.resume_session_id, self.conn, &self.wake) {
+        let line = Line { wake: self.wake.clone(), signs: self.link.signs() };
+        let kept = match self.shared.attach(params.resume_session_id, self.conn, line) {
             Ok(kept) => kept,
             Err(refusal) => {
                 self.refused(&refusal);

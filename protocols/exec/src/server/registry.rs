@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::process::ProcessId;
 use super::refusal::Refusal;
-use super::session::Session;
+use super::session::{Line, Session};
 use crate::limits::ServerLimits;
 
 /// How much of an id that nobody has is repeated.
@@ -97,21 +97,21 @@ impl Shared {
     }
 
     /// Attaches a connection to the session that it names, or to a new one.
-    pub(super) fn attach(&self, resume: Option<String>, by: ConnId, wake: &Arc<Notify>) -> Result<Arc<Kept>, Refusal> {
+    pub(super) fn attach(&self, resume: Option<String>, by: ConnId, line: Line) -> Result<Arc<Kept>, Refusal> {
         let attached = match resume {
-            Some(id) => self.resume(id, by, wake),
-            None => self.open(by, wake),
+            Some(id) => self.resume(id, by, line),
+            None => self.open(by, line),
         };
         self.changed.notify_one();
         attached
     }
 
-    fn open(&self, by: ConnId, wake: &Arc<Notify>) -> Result<Arc<Kept>, Refusal> {
+    fn open(&self, by: ConnId, line: Line) -> Result<Arc<Kept>, Refusal> {
         let mut sessions = self.sessions();
         if sessions.len() >= self.limits.sessions {
             return Err(Refusal::TooMany("sessions"));
         }
-        let core = Mutex::new(Session::new(by, wake.clone(), self.limits, Instant::now()));
+        let core = Mutex::new(Session::new(by, line, self.limits, Instant::now()));
         let id = self.new_id();
         let kept = Arc::new(Kept { id: id.clone(), core, lives: Mutex::default(), changed: self.changed.clone() });
         sessions.insert(id, kept.clone());
@@ -119,12 +119,12 @@ impl Shared {
     }
 
     /// The whole of it under the lock of all sessions: nobody else can attach to one that is being let go.
-    fn resume(&self, id: String, by: ConnId, wake: &Arc<Notify>) -> Result<Arc<Kept>, Refusal> {
+    fn resume(&self, id: String, by: ConnId, line: Line) -> Result<Arc<Kept>, Refusal> {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.get(&id).cloned() else {
             return Err(Refusal::UnknownSession(id.chars().take(LONGEST_ID).collect()));
         };
-        let attached = kept.core().attach(by, wake.clone(), Instant::now());
+        let attached = kept.core().attach(by, line, Instant::now());
         match attached {
             Ok(()) => Ok(kept),
             Err(Refused::StillAttached(_)) => Err(Refusal::StillAttached(id)),
@@ -168,7 +168,7 @@ impl Shared {
                 self.expire(kept);
                 return false;
             }
-            next = next.into_iter().chain(core.due().filter(|due| *due > now)).min();
+            next = next.into_iter().chain(core.due(now)).min();
             true
         });
         next

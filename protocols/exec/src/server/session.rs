@@ -22,7 +22,8 @@
 //! the session lives, while nobody is; and in any case until its close was sent. So a client that notices a cut late (16 s
 //! after its last sign of life) and takes its whole recovery (25 s) still finds it: the server has noticed after 16 s, too,
 //! and then the clock stands still. A client that notices earlier than the server is refused for a while: each try starts the
-//! clock again. Where a start would find the session full, those go first whose retention, counted from
+//! clock again. A client that no longer hears the server is heard for up to 16 s more, and the server notices its end 16 s after that:
+//! over a connection that is quieter than one that lives, nothing is forgotten. Where a start would find the session full, those go first whose retention, counted from
 //! their close alone, is over: a client that comes and goes for hours does not fill its session.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +34,7 @@ use reknit_resume::{Attachment, Lease, Refused};
 use reknit_seams::defect;
 use reknit_seams::net::ConnId;
 use reknit_seams::process::KILL;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::process::{Process, ProcessId, Run, StartId};
@@ -62,9 +63,18 @@ pub(super) struct Session {
     first_until: Option<Instant>,
 }
 
+/// What a session knows of a connection.
+#[derive(Clone)]
+pub(super) struct Line {
+    /// Has its task look what there is for it.
+    pub(super) wake: Arc<Notify>,
+    /// When its client last gave a sign of life.
+    pub(super) signs: watch::Receiver<Instant>,
+}
+
 /// What the session owes to the connection that is attached. It comes and goes with the attachment.
 struct Outgoing {
-    wake: Arc<Notify>,
+    line: Line,
     /// Of each process whose events are being sent: the number that comes next.
     cursors: BTreeMap<ProcessId, u64>,
     /// The processes that may have told something since they were looked at: whoever has an event to be sent is among them.
@@ -82,9 +92,9 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    fn new(wake: Arc<Notify>, now: Instant) -> Self {
+    fn new(line: Line, now: Instant) -> Self {
         Self {
-            wake,
+            line,
             cursors: BTreeMap::new(),
             news: BTreeSet::new(),
             turn: None,
@@ -111,10 +121,10 @@ impl Outgoing {
 
 impl Session {
     /// A new session, attached to the connection that asked for it.
-    pub(super) fn new(by: ConnId, wake: Arc<Notify>, limits: ServerLimits, now: Instant) -> Self {
+    pub(super) fn new(by: ConnId, line: Line, limits: ServerLimits, now: Instant) -> Self {
         Self {
             limits,
-            attachment: Attachment::new(by, Outgoing::new(wake, now)),
+            attachment: Attachment::new(by, Outgoing::new(line, now)),
             sought_at: now,
             processes: BTreeMap::new(),
             starts: 0,
@@ -123,8 +133,8 @@ impl Session {
     }
 
     /// Attaches a connection, with the cursors at "now".
-    pub(super) fn attach(&mut self, by: ConnId, wake: Arc<Notify>, now: Instant) -> Result<(), Refused<ConnId>> {
-        let mut owed = Outgoing::new(wake, now);
+    pub(super) fn attach(&mut self, by: ConnId, line: Line, now: Instant) -> Result<(), Refused<ConnId>> {
+        let mut owed = Outgoing::new(line, now);
         owed.grace = now + self.limits.catch_up_grace;
         for (id, process) in self.processes.iter().filter(|(_, process)| !process.closed()) {
             owed.cursors.insert(id.clone(), process.log.next());
@@ -202,7 +212,7 @@ impl Session {
     /// Has the attached connection look what there is for it.
     fn wake(&self) {
         if let Some(owed) = self.attachment.owed() {
-            owed.wake.notify_one();
+            owed.line.wake.notify_one();
         }
     }
 
@@ -210,7 +220,7 @@ impl Session {
     fn tells(&mut self, id: &ProcessId) {
         if let Some(owed) = self.attachment.owed_mut() {
             owed.news.insert(id.clone());
-            owed.wake.notify_one();
+            owed.line.wake.notify_one();
         }
     }
 
@@ -222,7 +232,7 @@ impl Session {
         }
         if let Some(awaited) = owed.starts.get_mut(&run.start) {
             *awaited = Some(outcome);
-            owed.wake.notify_one();
+            owed.line.wake.notify_one();
         }
     }
 

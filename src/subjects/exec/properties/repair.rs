@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::history::{Answer, Call, Ending, Event, Time, What};
+use crate::history::{Call, Ending, Event, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Violation};
 use crate::schedule::FieldValue;
@@ -107,12 +107,11 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
 }
 
 /// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
-/// asks by itself, and while a start is in flight: it may be about an older process of that id, and the start be refused; nor what its user
-/// may have given up, then or at the end of the last call on it. Where there was no room for all of it, it is asked for in that moment.
+/// asks by itself; nor what its user may have given up, then or at the end of the last call on it. Of a process whose start is in flight a
+/// client holds nothing back. Where there was no room for all of it, it is asked for in that moment.
 pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Violation> {
     let wait = limits(evidence).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
-    let mut starting: BTreeMap<Call, &str> = BTreeMap::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
     let mut open: BTreeMap<&str, Time> = BTreeMap::new();
     let mut dropped = Dropped::default();
@@ -142,15 +141,7 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Violation> {
                 open.remove(host);
                 repaired.insert(host, event.at);
             }
-            What::Asked { call, operation, .. } if operation.verb == "start" => drop(starting.insert(*call, host)),
-            // Its user does not wait for it, but its client does.
-            What::Answered { answer: Answer::GivenUp, .. } => {}
-            What::Opened { call, .. } | What::Answered { call, .. } | What::Failed { call, .. } => drop(starting.remove(call)),
-            What::Gauge { name: "held-back-events", .. }
-                if connected.contains(host)
-                    && repaired.get(host) != Some(&event.at)
-                    && !starting.values().any(|starting| *starting == host) =>
-            {
+            What::Gauge { name: "held-back-events", .. } if connected.contains(host) && repaired.get(host) != Some(&event.at) => {
                 open.entry(host).or_insert(event.at);
             }
             _ => {}

@@ -174,7 +174,7 @@ impl Core {
         let at_once = if defect!(CatchesUpOneByOne) { 1 } else { usize::MAX };
         owed.iter().take(at_once).for_each(|id| self.read_on(id, now));
         if defect!(CallsBeforeInstall) {
-            self.flush();
+            self.flush(now);
         }
         self.caught_up(None, now);
     }
@@ -224,7 +224,7 @@ impl Core {
         connection.is_corpse = corpse;
         self.phase = Phase::Connected { connection, since: now };
         self.state.send_replace(State::Connected);
-        self.flush();
+        self.flush(now);
         self.tend(now);
     }
 

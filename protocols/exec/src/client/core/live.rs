@@ -26,7 +26,7 @@ const RESUMED_ELSEWHERE: &str = "resumed by another connection";
 impl Core {
     // -- what the user asks for --------------------------------------------------------------------------------------------
 
-    pub(super) fn call(&mut self, call: Call) {
+    pub(super) fn call(&mut self, call: Call, now: Instant) {
         if let Phase::Failed(failure) = &self.phase {
             let failure = failure.clone();
             return call.end(Err(failure));
@@ -40,7 +40,7 @@ impl Core {
         self.sweep();
         self.calls.put(call);
         if matches!(self.phase, Phase::Connected { .. }) {
-            self.flush();
+            self.flush(now);
         }
     }
 
@@ -57,14 +57,14 @@ impl Core {
     }
 
     /// Sends what waits, in the order in which it was asked.
-    pub(super) fn flush(&mut self) {
+    pub(super) fn flush(&mut self, now: Instant) {
         while let Some((ticket, call)) = self.calls.pop() {
             if call.is_abandoned() {
                 continue;
             }
             match self.refusal(&call) {
                 Some(failure) => call.end(Err(failure)),
-                None => self.dispatch(ticket, call),
+                None => self.dispatch(ticket, call, now),
             }
         }
     }
@@ -79,7 +79,8 @@ impl Core {
         log.refusal().or(newer.then_some(Failure::Superseded))
     }
 
-    fn dispatch(&mut self, ticket: Ticket, call: Call) {
+    fn dispatch(&mut self, ticket: Ticket, mut call: Call, now: Instant) {
+        call.lower_wait(self.limits.call_wait, now);
         if let Some(connection) = self.connection() {
             let (generation, conn) = (connection.generation.number, connection.conn);
             milestone!("exec.client.sent", generation, conn, method = call.method);
@@ -175,7 +176,7 @@ impl Core {
                 call.end(Err(error.into()));
             } else if defect!(TransportClosedRetriedHot) && call.kind == Kind::Read {
                 call.refusals = 0;
-                return self.dispatch(ticket, call);
+                return self.dispatch(ticket, call, now);
             } else if let Some(connection) = self.connection() {
                 connection.put_back(ticket, call);
             }

@@ -168,7 +168,7 @@ impl Core {
     /// The user wants something. Says who is to be told that the client is closed, if that is what is wanted.
     pub(super) fn ask(&mut self, command: Command, now: Instant) -> Option<tokio::sync::oneshot::Sender<()>> {
         match command {
-            Command::Call(call) => self.call(call),
+            Command::Call(call) => self.call(call, now),
             Command::Release(key) => self.release(&key, now),
             Command::Abandon(key) => self.abandon(&key, now),
             Command::Forget(body) => self.bodies.forget(body),

@@ -19,14 +19,17 @@ const ALL: Reading = Reading { after: 0, max: None, may_wait: false };
 /// A session that connection 1 opened, and a clock.
 struct Scene {
     session: Session,
-    wake: Arc<Notify>,
+    line: Line,
+    signs: watch::Sender<Instant>,
     now: Instant,
 }
 
 impl Scene {
     fn with(limits: ServerLimits) -> Self {
-        let (wake, now) = (Arc::default(), Instant::now());
-        Self { session: Session::new(ONE, Arc::clone(&wake), limits, now), wake, now }
+        let now = Instant::now();
+        let signs = watch::Sender::new(now);
+        let line = Line { wake: Arc::default(), signs: signs.subscribe() };
+        Self { session: Session::new(ONE, line.clone(), limits, now), line, signs, now }
     }
 
     fn new() -> Self {
@@ -59,7 +62,14 @@ impl Scene {
         self.session.produced(run, Stdout, text.to_owned().into());
     }
 
+    /// Time passes, and the client lives.
     fn later(&mut self, by: Duration) {
+        self.now += by;
+        self.signs.send_replace(self.now);
+    }
+
+    /// Time passes, and the client says nothing.
+    fn silently(&mut self, by: Duration) {
         self.now += by;
     }
 
@@ -69,7 +79,7 @@ impl Scene {
     }
 
     fn attach(&mut self, by: ConnId) {
-        self.session.attach(by, self.wake.clone(), self.now).unwrap();
+        self.session.attach(by, self.line.clone(), self.now).unwrap();
     }
 
     /// All that is to be sent, in order: `p1:1`.
@@ -127,9 +137,9 @@ async fn an_event_between_a_look_and_a_wait_is_not_missed() {
     let mut scene = Scene::new();
     let p1 = scene.running("p1");
     assert_eq!(scene.sent(), Vec::<String>::new());
-    scene.wake.notified().await; // of the start
+    scene.line.wake.notified().await; // of the start
     scene.prints(&p1, "x");
-    scene.wake.notified().await;
+    scene.line.wake.notified().await;
 }
 
 #[test]
@@ -237,10 +247,10 @@ fn a_session_is_over_when_it_was_alone_for_its_lifetime_and_not_before() {
     scene.later(lifetime);
     assert!(!scene.session.expired(scene.now), "the first timer finds it attached");
     scene.detach();
-    assert_eq!(scene.session.due(), Some(scene.now + lifetime));
+    assert_eq!(scene.session.due(scene.now), Some(scene.now + lifetime));
     scene.later(lifetime);
     assert!(scene.session.expired(scene.now));
-    assert_eq!(scene.session.attach(ONE, Arc::default(), scene.now), Err(Refused::Expired));
+    assert_eq!(scene.session.attach(ONE, scene.line.clone(), scene.now), Err(Refused::Expired));
 }
 
 // -- starts -------------------------------------------------------------------------------------------------------------
@@ -384,12 +394,12 @@ fn a_closed_process_is_kept_for_its_retention_after_its_close_was_sent() {
     let mut scene = Scene::new();
     scene.closed("p1");
     scene.later(9 * RETENTION);
-    assert_eq!((scene.session.due(), scene.session.forget(scene.now).len()), (None, 0), "its close was not sent");
+    assert_eq!((scene.session.due(scene.now), scene.session.forget(scene.now).len()), (None, 0), "its close was not sent");
 
     let mut scene = Scene::new();
     scene.closed("p1");
     scene.sent();
-    assert_eq!(scene.session.due(), Some(scene.now + RETENTION));
+    assert_eq!(scene.session.due(scene.now), Some(scene.now + RETENTION));
     scene.later(RETENTION - MS);
     assert_eq!(scene.session.forget(scene.now).len(), 0);
     scene.later(MS);
@@ -424,11 +434,36 @@ fn a_client_that_is_refused_until_the_server_notices_the_cut_still_finds_it() {
     for _ in 0..3 {
         scene.later(RETENTION - MS);
         assert_eq!(scene.session.forget(scene.now).len(), 0);
-        assert_eq!(scene.session.attach(TWO, scene.wake.clone(), scene.now), Err(Refused::StillAttached(ONE)));
+        assert_eq!(scene.session.attach(TWO, scene.line.clone(), scene.now), Err(Refused::StillAttached(ONE)));
     }
     scene.detach();
     scene.attach(TWO);
     assert!(scene.read("p1").unwrap().closed);
+}
+
+/// Close at 0 s. From then on the client hears nothing; it gives up after 16 s, and cannot come back before 31 s.
+#[test]
+fn nothing_is_forgotten_over_a_connection_that_is_silent() {
+    let doubtful = || {
+        let mut scene = Scene::new();
+        scene.closed("p1");
+        scene.sent();
+        scene.later(Duration::from_secs(16));
+        assert_eq!(scene.session.due(scene.now), Some(scene.now + RETENTION - Duration::from_secs(16)));
+        scene.silently(RETENTION - Duration::from_secs(16));
+        assert_eq!(scene.session.forget(scene.now).len(), 0);
+        assert_eq!(scene.session.due(scene.now), Some(scene.now + Duration::from_secs(8)), "it is looked at again");
+        scene
+    };
+    let mut dead = doubtful();
+    dead.silently(Duration::from_secs(2));
+    assert_eq!(dead.session.forget(dead.now).len(), 0);
+    dead.detach();
+    dead.attach(TWO);
+    assert!(dead.read("p1").unwrap().closed);
+    let mut alive = doubtful();
+    alive.later(Duration::from_secs(1));
+    assert_eq!(alive.session.forget(alive.now).len(), 1);
 }
 
 #[test]

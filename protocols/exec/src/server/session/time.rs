@@ -9,15 +9,26 @@ use crate::server::process::ProcessId;
 impl Session {
     /// Forgets the closed processes that were kept long enough; returns which.
     pub(in super::super) fn forget(&mut self, now: Instant) -> Vec<ProcessId> {
-        let due: Vec<_> = self.dues().filter(|(_, due)| *due <= now).map(|(id, _)| id.clone()).collect();
+        let is_due = |due: &Instant| *due <= now && !self.is_in_doubt(*due);
+        let due: Vec<_> = self.dues().filter(|(_, due)| is_due(due)).map(|(id, _)| id.clone()).collect();
         due.iter().for_each(|id| drop(self.processes.remove(id)));
         due
     }
 
-    /// When the next thing is due by time alone: a closed process that is forgotten, or the end of the session.
-    pub(in super::super) fn due(&self) -> Option<Instant> {
+    /// When the next thing is due by time alone, after this moment: a closed process that is forgotten, or the end of the session.
+    pub(in super::super) fn due(&self, now: Instant) -> Option<Instant> {
         let first = self.first_until.filter(|_| defect!(ExpiryTimerUnchecked) && !self.attached());
-        self.dues().map(|(_, due)| due).chain(self.attachment.until()).chain(first).min()
+        // What is kept in doubt is looked at again: until then the connection has given a sign of life, or is dead.
+        let again = now + self.limits.wire.ping_interval;
+        let kept = self.dues().map(|(_, due)| if due > now { due } else { again });
+        kept.chain(self.attachment.until()).chain(first).filter(|due| *due > now).min()
+    }
+
+    /// Whether the attached connection may have been dead at this moment: its client was silent for longer than one that lives. A client
+    /// that no longer hears the server speaks over the connection until it gives that up, and never again.
+    fn is_in_doubt(&self, at: Instant) -> bool {
+        let wire = self.limits.wire;
+        self.attachment.owed().is_some_and(|owed| *owed.line.signs.borrow() + wire.ping_interval <= at)
     }
 
     /// When each closed process is forgotten.

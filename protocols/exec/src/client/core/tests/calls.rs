@@ -38,6 +38,30 @@ async fn in_flight_reads_are_repeated_and_everything_else_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_that_is_sent_again_or_late_waits_for_the_rest_of_its_time() {
+    let (mut lab, [p1]) = Lab::running(["p1"]);
+    let mut read = lab.ask_to_read(&p1, millis(3_000));
+    assert_eq!(lab.asked("process/read").1, json!({ "processId": "p1", "waitMs": 3_000 }));
+    lab.cut();
+    let _queued = lab.ask_to_read(&p1, millis(1_500));
+    lab.pass(Duration::from_micros(999_600));
+    lab.shake_hands();
+    let id = lab.asked_to_read("p1", 0);
+    lab.reply(id, &answer(&[], 1, None, false));
+    assert_eq!(lab.asked("process/read").1, json!({ "processId": "p1", "waitMs": 1_001 }), "1 s and 0.4 ms are left");
+    assert_eq!(lab.asked("process/read").1, json!({ "processId": "p1", "waitMs": 501 }));
+    lab.cut();
+    lab.pass(millis(10));
+    lab.shake_hands();
+    let id = lab.asked_to_read("p1", 0);
+    lab.reply(id, &answer(&[], 1, None, false));
+    for _ in 0..2 {
+        assert_eq!(lab.asked("process/read").1, json!({ "processId": "p1" }), "no time is left to wait");
+    }
+    assert_eq!(ended(&mut read), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn in_flight_writes_are_repeated_in_order_where_the_limits_say_so() {
     let mut lab = Lab::with(ClientLimits { retry_writes: true, ..ClientLimits::default() });
     lab.shake_hands();

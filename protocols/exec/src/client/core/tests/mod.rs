@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::client::command::{Key, Kind};
 use crate::client::log::{Event, Log, Room};
+use crate::wire::process::ReadParams;
 use crate::wire::{RequestId, code};
 
 mod calls;
@@ -206,6 +207,22 @@ impl Lab {
         let process = process.map(|seen| (seen.key.clone(), seen.log.clone()));
         let until = self.now + self.core.limits.call_wait;
         let call = Call { kind, method, params, process, until, answer, refusals: 0 };
+        self.command(Command::Call(call));
+        answered
+    }
+
+    /// Asks for a read of a process that may wait so long.
+    pub(super) fn ask_to_read(&mut self, process: &Seen, wait: Duration) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let params = ReadParams {
+            process_id: process.key.id.to_string(),
+            wait_ms: u64::try_from(wait.as_millis()).ok(),
+            ..ReadParams::default()
+        };
+        let params = serde_json::value::to_raw_value(&params).unwrap();
+        let until = self.now + self.core.limits.call_wait + wait;
+        let process = Some((process.key.clone(), process.log.clone()));
+        let call = Call { kind: Kind::Read, method: "process/read", params, process, until, answer, refusals: 0 };
         self.command(Command::Call(call));
         answered
     }
