@@ -293,6 +293,14 @@ fn a_chat_that_somebody_looks_at_stays_in_memory() {
         ["c1: it left memory, though client looked at it (on server, at 5.000 s)"]
     );
     holds(&evicted(Some(4_000)), holds_are_exact);
+    // It was over before it was taken in.
+    let taken_in_late = |over| {
+        let told = looks(taken_in(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client").conn_closed(2, 1_050, over, None);
+        let told = milestone(told, 1_100, "server", "toolcall.host.arriving", &[("conn", "2"), ("client", "client")]);
+        milestone(taken_in(told, 2_000, "2"), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")])
+    };
+    holds(&taken_in_late(1_200), holds_are_exact);
+    assert_eq!(breaks(&taken_in_late(9_000), holds_are_exact).len(), 1);
 }
 
 #[test]
