@@ -410,9 +410,9 @@ impl<'a> Story<'a> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
     }
 
-    /// Whether a client has a connection at a moment that is over at neither end.
-    pub(super) fn lives(&self, client: &str, at: Time) -> bool {
-        self.of_client(client, at).any(|attached| attached.lives(at))
+    /// Whether a client has a connection at a moment that is over at neither end, and over which it says what it does: not a second one.
+    pub(super) fn lives_and_speaks(&self, client: &str, at: Time) -> bool {
+        self.of_client(client, at).any(|attached| attached.lives(at) && !attached.is_second())
     }
 
     /// Whether a client has a connection at a moment that is over at neither end, and holds a channel at which its user looks. A

@@ -360,6 +360,13 @@ fn a_result_counts_as_soon_as_it_can_be_told() {
     let cut = told().kills(5_100, 9_000);
     holds(&over(cut.clone(), 9_000 + BACK, "completed"), results_count);
     assert_eq!(breaks(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
+    // Over a second connection nobody says anything.
+    let seconds = |main| {
+        let told = calls(here_until(main).conn_labelled("second", 1, 100, None), 1_000, "call-1", "client");
+        saw(taken_in(told, 200, "2"), 5_000, "client", "t1", "tool: call-1 ends")
+    };
+    let late = |main| breaks(&over(seconds(main), 5_000 + BACK, "completed"), results_count).len();
+    assert_eq!((late(Some(3_000)), late(None)), (0, 1));
 }
 
 #[test]
@@ -380,6 +387,14 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
     let given = |told: Told| breaks(&calls(told, 9_000, "call-1", "client"), owner_can_run).len();
     assert_eq!(given(two.clone().by("client").kills(8_000, 9_500)), 1, "what keeps the one away does not disturb the other");
     assert_eq!(given(two.kills(8_000, 9_500)), 0);
+    // Who has a second connection only may have lost its place, and does not see that over it.
+    let with_second = |main| {
+        let two = here_until(Some(2_000)).by("client2").conn(1, 10, main).conn_labelled("second", 1, 100, None);
+        let fields = |conn| [("conn", conn), ("client", "client2")];
+        let two = milestone(two, 20, "server", "toolcall.host.initialized", &fields("2"));
+        looks(milestone(two, 200, "server", "toolcall.host.initialized", &fields("3")), 210, "client2")
+    };
+    assert_eq!((given(with_second(Some(5_000))), given(with_second(None))), (0, 1));
     let hint = over(calls(here_until(None), 1_000, "call-1", "client"), 2_000, "failed (another one offers it: try again)");
     assert_eq!(breaks(&hint, owner_can_run).len(), 1);
     // A host of which a task is held may not have taken the end of the other one's connection in.
