@@ -560,18 +560,43 @@ fn a_claim_that_is_believed_is_told() {
     );
 }
 
+/// The host refuses the third action of the client.
+fn refused(told: Told, ms: u64) -> Told {
+    let fields = [("client", "client"), ("channel", "c1"), ("seq", "3")];
+    milestone(told, ms, "server", "toolcall.host.rejected", &fields)
+}
+
 #[test]
 fn a_client_hears_of_what_was_refused() {
-    let told = milestone(here_until(None), 1_000, "server", "toolcall.host.rejected", &[("client", "client"), ("seq", "3")]);
-    let heard = milestone(told.clone(), 1_010, "client", "toolcall.client.rejected", &[("channel", "c1")]);
-    holds(&heard.end(90_000), rejections_are_heard);
+    let told = || refused(here_until(None), 1_000).end(90_000);
+    let heard = |seq| milestone(told(), 1_010, "client", "toolcall.client.rejected", &[("channel", "c1"), ("seq", seq)]);
+    holds(&heard("3"), rejections_are_heard);
     assert_eq!(
-        breaks(&told.clone().end(90_000), rejections_are_heard),
-        ["client: 1 actions of it were refused, and it heard of 0 (by 1.620 s)"]
+        breaks(&told(), rejections_are_heard),
+        ["client: its action 3 in c1 was refused at 1.000 s, and it did not hear of that (by 1.620 s)"]
     );
-    let gone = |client| milestone(told.clone(), 990, client, "toolcall.client.gone", &[("channel", "s1")]).end(90_000);
-    holds(&gone("client"), rejections_are_heard);
-    assert_eq!(breaks(&gone("client2"), rejections_are_heard).len(), 1);
+    assert_eq!(breaks(&heard("2"), rejections_are_heard).len(), 1);
+    let gone = |client, channel| milestone(told(), 990, client, "toolcall.client.gone", &[("channel", channel)]);
+    holds(&gone("client", "c1"), rejections_are_heard);
+    assert_eq!(breaks(&gone("client", "s1"), rejections_are_heard).len(), 1);
+    assert_eq!(breaks(&gone("client2", "c1"), rejections_are_heard).len(), 1);
+    let let_go = saw(told(), 1_005, "client", "c1", "let go");
+    assert_eq!(breaks(&let_go, rejections_are_heard).len(), 1, "its client hears of it whatever it looks at");
+    holds(&told().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_heard);
+}
+
+/// Before its client heard of that, the host forgot what it had decided.
+#[test]
+fn what_was_refused_may_be_decided_anew() {
+    let lost = || refused(here_until(Some(1_000)).kills(1_000, 1_100), 1_000).horizon(90_000);
+    assert_eq!(breaks(&lost(), rejections_are_heard).len(), 1);
+    let forgotten = |client| milestone(lost(), 20_000, "server", "toolcall.host.forgotten", &[("client", client)]);
+    holds(&forgotten("client"), rejections_are_heard);
+    assert_eq!(breaks(&forgotten("client2"), rejections_are_heard).len(), 1);
+    assert_eq!(breaks(&refused(forgotten("client"), 30_000), rejections_are_heard).len(), 1, "it refuses it again");
+    let died = || lost().died("server", 20_000).started("server", 20_500);
+    holds(&died(), rejections_are_heard);
+    assert_eq!(breaks(&refused(died(), 30_000), rejections_are_heard).len(), 1);
 }
 
 #[test]
