@@ -35,7 +35,7 @@ kinds! {
 
 kinds! {
     pub(super) REJECTIONS_ARE_HEARD;
-    UNHEARD = "unheard": "{subject:}{refused} actions of it were refused, and it heard of {heard} (by {at})";
+    UNHEARD = "unheard": "{subject:}its action {seq} in {channel} was refused at {refused}, and it did not hear of that (by {at})";
 }
 
 /// The call that a title or the name of a chat tells of: `client 7`, `n7`.
@@ -190,51 +190,66 @@ pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Violation> {
     believed.collect()
 }
 
-/// G6: what the host refuses, its client takes back.
+/// An action that the host refused.
+struct Refused<'a> {
+    at: Time,
+    channel: &'a str,
+}
+
+/// G6: what the host refuses, its client takes back. A host that forgets its client, or dies, decides anew on what that says again.
 pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.evidence) || !story.deaths.is_empty() {
-        return Vec::new();
-    }
     // Who remembers little refuses a repetition of what it has done, over a connection that nobody listens to any more.
-    if story.host_limits.outcomes < super::story::defaults().outcomes {
+    if has_puppet(story.evidence) || story.host_limits.outcomes < super::story::defaults().outcomes {
         return Vec::new();
     }
-    let mut refused: BTreeMap<&str, BTreeMap<u64, Time>> = BTreeMap::new();
-    let mut heard: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut moved: BTreeSet<&str> = BTreeSet::new();
+    let mut unheard: BTreeMap<(&str, u64), Refused<'_>> = BTreeMap::new();
+    // What is gone is taken back with all that was done to it.
+    let mut gone: BTreeSet<(&str, &str)> = BTreeSet::new();
     for event in judged(story.evidence) {
         match &event.what {
-            What::Milestone { name: "toolcall.host.rejected", fields } => {
-                let client = text(fields, "client");
-                if let Some(seq) = FieldValue::number(fields, "seq") {
-                    refused.entry(client).or_default().insert(seq, event.at);
+            What::Milestone { name, fields } => {
+                let (client, channel) = (text(fields, "client"), text(fields, "channel"));
+                let seq = FieldValue::number(fields, "seq").unwrap_or(0);
+                match *name {
+                    "toolcall.host.rejected" => drop(unheard.insert((client, seq), Refused { at: event.at, channel })),
+                    "toolcall.host.forgotten" => unheard.retain(|(of, _), _| *of != client),
+                    "toolcall.client.rejected" => drop(unheard.remove(&(host(event), seq))),
+                    "toolcall.client.gone" => drop(gone.insert((host(event), channel))),
+                    _ => {}
                 }
             }
-            What::Milestone { name: "toolcall.client.rejected", .. } => *heard.entry(host(event)).or_default() += 1,
-            // What is let go of is taken back with it, whoever looks at it.
-            What::Milestone { name: "toolcall.client.gone", .. } => drop(moved.insert(host(event))),
-            What::Saw { saw, .. } if matches!(saw.downcast_ref(), Some(OfChannel::LetGo | OfChannel::Gone)) => {
-                moved.insert(host(event));
-            }
-            What::Died { .. } => drop(moved.insert(host(event))),
+            What::Died { .. } if story.evidence.servers.contains(&host(event)) => unheard.clear(),
             _ => {}
         }
     }
-    let mut found = Vec::new();
-    // What a puppet was told, nobody knows.
-    let plan = story.evidence.plan;
-    let windows: Vec<_> = plan.client_hosts().filter(|host| !plan.puppets.contains_key(host)).collect();
-    for (client, refused) in refused.iter().filter(|(client, _)| windows.iter().any(|window| window.as_str() == **client)) {
-        let heard = heard.get(client).copied().unwrap_or(0);
-        let last = refused.values().max().copied().unwrap_or_default();
-        let bound = story.calm_since(client, story.until).max(last) + story.comes_back();
-        let soon = last + story.moment();
-        let bound =
-            if story.is_calm(client, last.before(story.moment()), soon) && story.lives(client, last) { soon } else { bound };
-        if heard < refused.len() && bound < story.until && !moved.contains(client) {
-            let data = fields! { refused: refused.len(), heard };
-            found.push(Violation::new("rejections_are_heard", *client, bound, &UNHEARD, data));
-        }
+    let has_to_hear =
+        |client: &str, refused: &Refused<'_>| !gone.contains(&(client, refused.channel)) && story.is_one_window(client);
+    let unheard = unheard.iter().filter(|((client, _), refused)| has_to_hear(client, refused));
+    let found = unheard.filter_map(|((client, seq), Refused { at: refused, channel })| {
+        let bound = story.hears_by(client, *refused);
+        let data = fields! { seq: *seq, channel: *channel, refused: *refused };
+        (bound < story.until).then(|| Violation::new("rejections_are_heard", *client, bound, &UNHEARD, data))
+    });
+    found.take(5).collect()
+}
+
+impl Story<'_> {
+    /// Whether a client is that of a window which is neither loaded again nor dies, and is no puppet's: nobody knows what a puppet was
+    /// told.
+    fn is_one_window(&self, client: &str) -> bool {
+        let plan = self.evidence.plan;
+        let is_played = plan.client_hosts().any(|host| host.as_str() == client && !plan.puppets.contains_key(&host));
+        let is_loaded_again = || self.asked.values().any(|asked| asked.host == client && asked.verb() == "reload");
+        let dies = || judged(self.evidence).any(|event| matches!(event.what, What::Died { .. }) && host(event) == client);
+        is_played && !is_loaded_again() && !dies()
     }
-    found
+
+    /// When a client must have heard what the host said to it: soon if nothing disturbs, or when it is back and has asked again.
+    fn hears_by(&self, client: &str, said: Time) -> Time {
+        let soon = said + self.moment();
+        if self.lives_and_speaks(client, said) && self.is_calm(client, said.before(self.moment()), soon) {
+            return soon;
+        }
+        self.calm_since(client, self.until).max(said) + self.comes_back()
+    }
 }

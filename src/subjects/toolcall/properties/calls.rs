@@ -135,7 +135,8 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
             continue;
         }
         let soon = *at + story.moment() * 2;
-        let at_once = story.is_calm(host, at.before(story.moment()), soon) && story.lives(call.owner, *at) && soon < story.until;
+        let is_calm = story.is_calm(host, at.before(story.moment()), soon);
+        let at_once = is_calm && story.lives_and_speaks(call.owner, *at) && soon < story.until;
         let bound = if at_once { soon } else { story.calm_since(host, story.until).max(*at) + story.comes_back() };
         if bound < story.until && call.left > bound {
             let data = fields! { call: call.id, host, ended: *at };
@@ -180,10 +181,11 @@ fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
 }
 
 /// Another window that has been there for a while, undisturbed, looks at the chat, and offers the tool: its user has seen for that
-/// long that it takes part in the session, for only then the host knows its tools.
+/// long that it takes part in the session, for only then the host knows its tools. A user sees nothing over a second connection.
 fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Option<&'s str> {
     let before = at.before(story.moment() * 2);
-    let mut there = story.attached.iter().filter(|attached| attached.at < before && attached.lives(at));
+    let there = story.attached.iter().filter(|attached| attached.at < before && attached.lives(at));
+    let mut there = there.filter(|attached| !attached.is_second());
     let found = there.find(|attached| {
         let host = window(attached.client);
         let looks = |channel| story.looks_at(host, channel, before, at);

@@ -276,16 +276,16 @@ impl<'a> Story<'a> {
             "toolcall.host.initialized" | "toolcall.host.replayed" | "toolcall.host.reseated" => {
                 let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
                 let Some(conn) = self.evidence.history.conns.get(index) else { return };
-                let (gone, over) = (conn.over.0.unwrap_or(NEVER), conn.over.1.unwrap_or(NEVER));
-                // A connection attempt may outlive the host that it was first made to; then the host says when it is over.
-                let over = if over < at { NEVER } else { over };
+                let gone = conn.over.0.unwrap_or(NEVER);
+                // It may be taken in after it is over there, before the host has heard of that.
+                let handshake = self.arriving.iter().rfind(|arriving| arriving.conn == index);
+                let over = handshake.map_or_else(|| self.host_end(index, at), |arriving| arriving.to);
                 let second = conn.name.contains("/second").then(|| self.second_asked(conn));
                 self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
             }
             "toolcall.host.arriving" => {
                 let Some(ConnIndex(conn)) = ConnIndex::told(fields) else { return };
-                let over = self.evidence.history.conns.get(conn).and_then(|conn| conn.over.1).unwrap_or(NEVER);
-                let to = if over < at { NEVER } else { over };
+                let to = self.host_end(conn, at);
                 self.arriving.push(Arriving { conn, client: text(fields, "client"), from: at, to });
             }
             // Where the host closes it, it has last words yet.
@@ -310,6 +310,13 @@ impl<'a> Story<'a> {
             }
             _ => {}
         }
+    }
+
+    /// When the host's end of a connection that lives at a moment is over. A connection attempt may outlive the host that it was first
+    /// made to; then the host says when it is over.
+    fn host_end(&self, conn: usize, at: Time) -> Time {
+        let over = self.evidence.history.conns.get(conn).and_then(|conn| conn.over.1);
+        over.filter(|over| *over >= at).unwrap_or(NEVER)
     }
 
     fn call_noted(
@@ -403,9 +410,9 @@ impl<'a> Story<'a> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
     }
 
-    /// Whether a client has a connection at a moment that is over at neither end.
-    pub(super) fn lives(&self, client: &str, at: Time) -> bool {
-        self.of_client(client, at).any(|attached| attached.lives(at))
+    /// Whether a client has a connection at a moment that is over at neither end, and over which it says what it does: not a second one.
+    pub(super) fn lives_and_speaks(&self, client: &str, at: Time) -> bool {
+        self.of_client(client, at).any(|attached| attached.lives(at) && !attached.is_second())
     }
 
     /// Whether a client has a connection at a moment that is over at neither end, and holds a channel at which its user looks. A

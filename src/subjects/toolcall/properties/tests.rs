@@ -293,6 +293,14 @@ fn a_chat_that_somebody_looks_at_stays_in_memory() {
         ["c1: it left memory, though client looked at it (on server, at 5.000 s)"]
     );
     holds(&evicted(Some(4_000)), holds_are_exact);
+    // It was over before it was taken in.
+    let taken_in_late = |over| {
+        let told = looks(taken_in(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client").conn_closed(2, 1_050, over, None);
+        let told = milestone(told, 1_100, "server", "toolcall.host.arriving", &[("conn", "2"), ("client", "client")]);
+        milestone(taken_in(told, 2_000, "2"), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")])
+    };
+    holds(&taken_in_late(1_200), holds_are_exact);
+    assert_eq!(breaks(&taken_in_late(9_000), holds_are_exact).len(), 1);
 }
 
 #[test]
@@ -352,6 +360,13 @@ fn a_result_counts_as_soon_as_it_can_be_told() {
     let cut = told().kills(5_100, 9_000);
     holds(&over(cut.clone(), 9_000 + BACK, "completed"), results_count);
     assert_eq!(breaks(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
+    // Over a second connection nobody says anything.
+    let seconds = |main| {
+        let told = calls(here_until(main).conn_labelled("second", 1, 100, None), 1_000, "call-1", "client");
+        saw(taken_in(told, 200, "2"), 5_000, "client", "t1", "tool: call-1 ends")
+    };
+    let late = |main| breaks(&over(seconds(main), 5_000 + BACK, "completed"), results_count).len();
+    assert_eq!((late(Some(3_000)), late(None)), (0, 1));
 }
 
 #[test]
@@ -372,6 +387,14 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
     let given = |told: Told| breaks(&calls(told, 9_000, "call-1", "client"), owner_can_run).len();
     assert_eq!(given(two.clone().by("client").kills(8_000, 9_500)), 1, "what keeps the one away does not disturb the other");
     assert_eq!(given(two.kills(8_000, 9_500)), 0);
+    // Who has a second connection only may have lost its place, and does not see that over it.
+    let with_second = |main| {
+        let two = here_until(Some(2_000)).by("client2").conn(1, 10, main).conn_labelled("second", 1, 100, None);
+        let fields = |conn| [("conn", conn), ("client", "client2")];
+        let two = milestone(two, 20, "server", "toolcall.host.initialized", &fields("2"));
+        looks(milestone(two, 200, "server", "toolcall.host.initialized", &fields("3")), 210, "client2")
+    };
+    assert_eq!((given(with_second(Some(5_000))), given(with_second(None))), (0, 1));
     let hint = over(calls(here_until(None), 1_000, "call-1", "client"), 2_000, "failed (another one offers it: try again)");
     assert_eq!(breaks(&hint, owner_can_run).len(), 1);
     // A host of which a task is held may not have taken the end of the other one's connection in.
@@ -537,18 +560,43 @@ fn a_claim_that_is_believed_is_told() {
     );
 }
 
+/// The host refuses the third action of the client.
+fn refused(told: Told, ms: u64) -> Told {
+    let fields = [("client", "client"), ("channel", "c1"), ("seq", "3")];
+    milestone(told, ms, "server", "toolcall.host.rejected", &fields)
+}
+
 #[test]
 fn a_client_hears_of_what_was_refused() {
-    let told = milestone(here_until(None), 1_000, "server", "toolcall.host.rejected", &[("client", "client"), ("seq", "3")]);
-    let heard = milestone(told.clone(), 1_010, "client", "toolcall.client.rejected", &[("channel", "c1")]);
-    holds(&heard.end(90_000), rejections_are_heard);
+    let told = || refused(here_until(None), 1_000).end(90_000);
+    let heard = |seq| milestone(told(), 1_010, "client", "toolcall.client.rejected", &[("channel", "c1"), ("seq", seq)]);
+    holds(&heard("3"), rejections_are_heard);
     assert_eq!(
-        breaks(&told.clone().end(90_000), rejections_are_heard),
-        ["client: 1 actions of it were refused, and it heard of 0 (by 1.620 s)"]
+        breaks(&told(), rejections_are_heard),
+        ["client: its action 3 in c1 was refused at 1.000 s, and it did not hear of that (by 1.620 s)"]
     );
-    let gone = |client| milestone(told.clone(), 990, client, "toolcall.client.gone", &[("channel", "s1")]).end(90_000);
-    holds(&gone("client"), rejections_are_heard);
-    assert_eq!(breaks(&gone("client2"), rejections_are_heard).len(), 1);
+    assert_eq!(breaks(&heard("2"), rejections_are_heard).len(), 1);
+    let gone = |client, channel| milestone(told(), 990, client, "toolcall.client.gone", &[("channel", channel)]);
+    holds(&gone("client", "c1"), rejections_are_heard);
+    assert_eq!(breaks(&gone("client", "s1"), rejections_are_heard).len(), 1);
+    assert_eq!(breaks(&gone("client2", "c1"), rejections_are_heard).len(), 1);
+    let let_go = saw(told(), 1_005, "client", "c1", "let go");
+    assert_eq!(breaks(&let_go, rejections_are_heard).len(), 1, "its client hears of it whatever it looks at");
+    holds(&told().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_heard);
+}
+
+/// Before its client heard of that, the host forgot what it had decided.
+#[test]
+fn what_was_refused_may_be_decided_anew() {
+    let lost = || refused(here_until(Some(1_000)).kills(1_000, 1_100), 1_000).horizon(90_000);
+    assert_eq!(breaks(&lost(), rejections_are_heard).len(), 1);
+    let forgotten = |client| milestone(lost(), 20_000, "server", "toolcall.host.forgotten", &[("client", client)]);
+    holds(&forgotten("client"), rejections_are_heard);
+    assert_eq!(breaks(&forgotten("client2"), rejections_are_heard).len(), 1);
+    assert_eq!(breaks(&refused(forgotten("client"), 30_000), rejections_are_heard).len(), 1, "it refuses it again");
+    let died = || lost().died("server", 20_000).started("server", 20_500);
+    holds(&died(), rejections_are_heard);
+    assert_eq!(breaks(&refused(died(), 30_000), rejections_are_heard).len(), 1);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.cursor-each", "each connection has a cursor of its own: falling back to an older one leaves no hole", "facts, 23"),
     rule("toolcall.holds", "a channel is held by whoever looks at it, over whatever connection, once", "facts, 14 and 15"),
     rule("toolcall.restore", "a restore takes 10 s at most; then the channel counts as missing", "facts, 29"),
-    rule("toolcall.epoch", "another life of the host takes nobody for one of its own clients", "facts, 17 and 35"),
+    rule("toolcall.epoch", "another life of the host takes nobody for one of its own clients, and a client that was forgotten starts over", "facts, 17 and 35"),
     // -- actions and requests
     rule("toolcall.echo", "an action that took effect is told to everybody who looks, its origin included", "facts, B.1"),
     rule("toolcall.rejection", "an action that is refused is told to its client, which takes it back", "facts, 32"),

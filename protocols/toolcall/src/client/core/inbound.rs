@@ -72,13 +72,13 @@ impl Core {
         let ignored = defect!(RejectionUnheard) && envelope.rejection_reason.is_some();
         let own = envelope.origin.as_ref().filter(|origin| origin.client_id == self.identity.client && !ignored);
         let mut is_confirmed = false;
-        if let Some(unconfirmed) = own.and_then(|origin| self.unconfirmed.remove(&origin.client_seq)) {
+        if let Some((seq, unconfirmed)) = own.and_then(|origin| self.unconfirmed.remove_entry(&origin.client_seq)) {
             let outcome = match &envelope.rejection_reason {
                 Some(why) => Err(Failure::Rejected(why.clone())),
                 None => Ok(()),
             };
             if let Err(Failure::Rejected(why)) = &outcome {
-                milestone!("toolcall.client.rejected", channel = envelope.channel.as_str(), why = why.as_str());
+                milestone!("toolcall.client.rejected", channel = envelope.channel.as_str(), seq, why = why.as_str());
             }
             is_confirmed = outcome.is_ok();
             answer(unconfirmed.answer, outcome);

@@ -48,7 +48,7 @@ impl Core {
         let done = match self.let_happen(conn, client, params, origin.clone(), now) {
             Ok(number) => Done::Applied(number),
             Err(why) => {
-                milestone!("toolcall.host.rejected", client, seq, why = why.as_str());
+                milestone!("toolcall.host.rejected", client, channel = copy.channel.as_str(), seq, why = why.as_str());
                 if !defect!(LateCompletionEchoed) || !matches!(copy.action, StateAction::ChatToolCallComplete(_)) {
                     self.tell_rejected(conn, copy, origin, &why);
                 } else {

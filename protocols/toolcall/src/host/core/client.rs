@@ -11,6 +11,8 @@ use crate::limits::HostLimits;
 
 /// A client, as it is known over all its connections.
 pub(super) struct Client {
+    /// How many clients had been forgotten when it was taken in anew: what tells it from one of its name that was forgotten.
+    pub(super) taken_in_after: u64,
     pub(super) presence: Presence<ConnId, ()>,
     /// Its connections that are in their handshake.
     pub(super) arriving: BTreeSet<ConnId>,
@@ -52,8 +54,9 @@ pub(super) enum Done {
 }
 
 impl Client {
-    pub(super) fn new(limits: &HostLimits, now: Instant) -> Self {
+    pub(super) fn new(limits: &HostLimits, taken_in_after: u64, now: Instant) -> Self {
         Self {
+            taken_in_after,
             presence: Presence::away(now, limits.grace),
             arriving: BTreeSet::new(),
             here_since: now,

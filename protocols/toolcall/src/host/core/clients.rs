@@ -40,8 +40,8 @@ impl Core {
 
     /// A client is here over this connection, from now on.
     pub(super) fn arrived(&mut self, name: &str, conn: ConnId, now: Instant) {
-        let limits = self.limits;
-        let client = self.clients.entry(name.to_owned()).or_insert_with(|| Client::new(&limits, now));
+        let (limits, forgotten) = (self.limits, self.forgotten);
+        let client = self.clients.entry(name.to_owned()).or_insert_with(|| Client::new(&limits, forgotten, now));
         client.arriving.remove(&conn);
         if defect!(LeaseSurvivesReturn)
             && let Some(lease) = client.presence.lease()
@@ -81,7 +81,7 @@ impl Core {
         let Some(client) = self.clients.get_mut(name) else { return };
         let was = client.arriving.remove(&conn);
         if was && defect!(RollbackLosesLease) && !client.is_here() {
-            *client = Client::new(&limits, now);
+            *client = Client::new(&limits, client.taken_in_after, now);
         }
     }
 
@@ -140,8 +140,8 @@ impl Core {
 
     /// The defect `UnknownOwnerIsGone`: a client of which nothing is known counts as one that has just gone.
     pub(super) fn presume_gone(&mut self, client: &str, now: Instant) {
-        let limits = self.limits;
-        self.clients.entry(client.to_owned()).or_insert_with(|| Client::new(&limits, now));
+        let (limits, forgotten) = (self.limits, self.forgotten);
+        self.clients.entry(client.to_owned()).or_insert_with(|| Client::new(&limits, forgotten, now));
     }
 
     /// Whether any connection of a client holds a channel, waiting for it included.
@@ -215,6 +215,7 @@ impl Core {
             if overdue.is_empty() {
                 milestone!("toolcall.host.forgotten", client = name.as_str());
                 self.clients.remove(&name);
+                self.forgotten += 1;
                 continue;
             }
             if let Some(client) = self.clients.get_mut(&name) {

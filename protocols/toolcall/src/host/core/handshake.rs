@@ -7,6 +7,10 @@
 //! A client that reconnects is told the actions it missed if the log still has them, and if it was given the state of every
 //! channel that it names, and has seen what came after; otherwise it is given snapshots. Channels that do not exist any more are
 //! named in the first case; in the second those are missing for which there is no snapshot.
+//!
+//! The answer to `initialize` names an epoch: the life of the host, and how many clients it had forgotten when it took this one in
+//! anew. A client that was forgotten reconnects with an older epoch, and has to start over, even if another connection of its was taken
+//! in before: the host has neither its tokens nor the outcomes of its actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +19,7 @@ use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
 use super::Core;
+use super::client::Client;
 use super::clients::Gone;
 use super::transport::{Handshake, Kind, Over, Stage, Subscription};
 use crate::wire::ahp::commands::Implementation;
@@ -52,9 +57,9 @@ impl Core {
 
     /// A client that was here says how far it has come.
     pub(super) fn reconnect(&mut self, conn: ConnId, id: RequestId, params: ReconnectParams, now: Instant) {
-        let known = self.clients.contains_key(&params.client_id);
-        let other_life = epoch_of(params.meta.as_ref()).is_some_and(|epoch| epoch != self.identity.epoch);
-        if !known || other_life && !defect!(EpochIgnored) {
+        let epoch = self.clients.get(&params.client_id).map(|client| self.epoch_of(client));
+        let is_another = epoch_of(params.meta.as_ref()).is_some_and(|claimed| Some(claimed) != epoch.as_deref());
+        if epoch.is_none() || is_another && !defect!(EpochIgnored) {
             milestone!("toolcall.host.unknown-client", conn = conn.0, client = params.client_id.as_str());
             return self.say(conn, Message::error(id, code::NOT_FOUND, "there is no such client: initialize"));
         }
@@ -62,6 +67,11 @@ impl Core {
             return self.say(conn, Message::error(id, code::INVALID_PARAMS, "a number of an action is not negative"));
         };
         self.arrive(conn, id, params.client_id, Kind::Reconnect(seen), params.subscriptions, now);
+    }
+
+    /// What a client was told when it was taken in anew.
+    fn epoch_of(&self, client: &Client) -> String {
+        format!("{}/{}", self.identity.epoch, client.taken_in_after)
     }
 
     fn arrive(&mut self, conn: ConnId, id: RequestId, client: String, kind: Kind, mut channels: Vec<String>, now: Instant) {
@@ -159,12 +169,13 @@ impl Core {
         if let (Some(client), Some(transport)) = (self.clients.get(&handshake.client), self.transports.get_mut(&conn)) {
             transport.counts_after = client.heard_of;
         }
+        let epoch = self.clients.get(&handshake.client).map(|client| self.epoch_of(client));
         let snapshots = self.give(&handshake);
         let result = InitializeResult {
             protocol_version: version,
             server_seq: i64::try_from(self.seq).unwrap_or(i64::MAX),
             server_info: Some(Implementation { name: env!("CARGO_PKG_NAME").to_owned(), version: None, title: None }),
-            meta: Some(meta_with(&self.identity.epoch)),
+            meta: epoch.as_deref().map(meta_with),
             snapshots,
             default_directory: None,
             completion_trigger_characters: None,

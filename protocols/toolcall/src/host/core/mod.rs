@@ -66,6 +66,8 @@ pub struct Core {
     log: Retention<Arc<ActionEnvelope>>,
     channels: BTreeMap<String, Channel>,
     clients: BTreeMap<String, Client>,
+    /// How many clients it has forgotten.
+    forgotten: u64,
     transports: BTreeMap<ConnId, Transport>,
     /// What depends on a client: of a session, who is active in it; of a chat, who owns its pending calls.
     causes: BTreeMap<String, BTreeSet<String>>,
@@ -105,6 +107,7 @@ impl Core {
             log,
             channels: [(ROOT.to_owned(), root)].into_iter().collect(),
             clients: BTreeMap::new(),
+            forgotten: 0,
             transports: BTreeMap::new(),
             causes: BTreeMap::new(),
             waits: BTreeSet::new(),

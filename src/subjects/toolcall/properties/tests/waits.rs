@@ -91,3 +91,15 @@ fn who_was_asked_to_take_part_may_have_a_place() {
     assert_eq!(breaks(&told("watch", 3_999), waits_have_causes).len(), 1, "it joined before it lost its place");
     assert_eq!(breaks(&told("rename", 4_020), waits_have_causes).len(), 1);
 }
+
+/// A host of which a task is held takes a connection in that is over there already.
+#[test]
+fn who_was_taken_in_too_late_is_not_here() {
+    let told = |over| {
+        let told = calls(here_until(Some(1_000)).conn_closed(2, 1_050, over, None), 900, "call-1", "client");
+        let told = milestone(told, 1_100, "server", "toolcall.host.arriving", &[("conn", "2"), ("client", "client")]);
+        waits(taken_in(told, 2_000, "2"), "c1", 2_200, 20_000).horizon(60_000)
+    };
+    holds(&told(1_200), waits_have_causes);
+    assert_eq!(breaks(&told(30_000), waits_have_causes).len(), 1);
+}

@@ -9,7 +9,7 @@ fn the_highest_version_that_both_speak_is_spoken() {
     let params = json!({ "channel": ROOT, "protocolVersions": ["0.9.0", "1.0.0", "7.0.0"], "clientId": "a" });
     let answer = host.ask(conn, "initialize", params);
     assert_eq!((&answer["result"]["protocolVersion"], &answer["result"]["serverSeq"]), (&json!("1.0.0"), &json!(0)));
-    assert_eq!(answer["result"]["_meta"]["reknit.epoch"], "epoch-1");
+    assert_eq!(answer["result"]["_meta"]["reknit.epoch"], "epoch-1/0");
 }
 
 #[test]
@@ -62,6 +62,25 @@ fn a_client_of_another_life_of_the_host_starts_over() {
         "channel": ROOT, "clientId": "a", "lastSeenServerSeq": 1, "subscriptions": [], "_meta": { "reknit.epoch": "epoch-0" },
     });
     assert_eq!(host.ask(conn, "reconnect", params)["error"]["code"], -32008);
+}
+
+#[test]
+fn a_client_that_was_forgotten_starts_over_though_another_connection_of_its_was_taken_in() {
+    let (mut host, conn) = Host::with_chat("a", &[]);
+    host.close(conn);
+    host.wait(HostLimits::default().client_retention);
+    assert!(host.core.clients.is_empty());
+    let second = host.initialize("a", &[]);
+    let (conn, answer) = host.reconnect("a", 1, &[]);
+    assert_eq!(answer["error"]["code"], -32008);
+    let id = host.initialize_on(conn, "a", &[]);
+    assert_eq!(host.answer(conn, id).unwrap()["result"]["_meta"]["reknit.epoch"], "epoch-1/1");
+    host.close(second);
+    let back = host.open();
+    let params = json!({
+        "channel": ROOT, "clientId": "a", "lastSeenServerSeq": 1, "subscriptions": [], "_meta": { "reknit.epoch": "epoch-1/1" },
+    });
+    assert!(host.ask(back, "reconnect", params)["result"].is_object());
 }
 
 #[test]
