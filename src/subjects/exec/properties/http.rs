@@ -33,8 +33,9 @@ struct Asked<'a> {
     host: &'a str,
 }
 
-/// A request or a body fails as lost only where a generation of its client was over between its asking and its failing: what had
-/// not gone out has lost nothing. And an honest server leaves no piece out.
+/// A request or a body fails as lost only where a generation of its client was over between its asking and its failing, or where
+/// the client noticed an end in that time that came earlier: a task that is held sends over a connection that is over already. A
+/// request that was not sent has lost nothing. And an honest server leaves no piece out.
 pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
@@ -71,7 +72,9 @@ fn told(subject: impl Into<About>, at: Time, kind: &'static Kind) -> Violation {
 fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &Data) -> Option<&'static Kind> {
     let is = |failure: Failure| Failed::is(reason, &failure);
     let own = evidence.history.conns.iter().filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
-    let mut overs = own.filter_map(|conn| conn.over.0);
+    let noticed = judged(evidence)
+        .filter(|event| matches!(event.what, What::Milestone { name: "exec.client.lost", .. }) && host(event) == asked.host);
+    let mut overs = own.filter_map(|conn| conn.over.0).chain(noticed.map(|event| event.at));
     if is(Failure::BodyGap) {
         Some(&NOTHING_MISSING)
     } else if is(Failure::ConnectionLost) && !overs.any(|over| (asked.at..=at).contains(&over)) {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::generations::{attempts_are_answered, kept_while_healthy};
-use super::http::end_with_their_connection;
+use super::http::{end_with_their_connection, fail_truly};
 use super::repair::{holes_are_asked_for, processes_fail_truly, refusals_pass, write_ids_are_own};
 use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Answer, Call, Class, Data, Outcome, What};
@@ -358,6 +358,19 @@ fn what_a_server_does_for_a_connection_ends_with_it() {
     let another = told(Some(5_000), None).conn(2, 500, None);
     assert!(breaks(&another, end_with_their_connection).is_empty(), "it may be for that one");
     assert!(breaks(&told(Some(5_000), None).died("server", 5_100), end_with_their_connection).is_empty());
+}
+
+#[test]
+fn a_request_is_lost_with_a_connection_whose_end_its_client_notices_late() {
+    let told = |over, noticed: Option<u64>| {
+        let told = history().conn(1, 0, Some(over)).asked_as(2, 1_100, Class::InFlight, "http-stream", r#"{"body":"w1"}"#);
+        let told = noticed.into_iter().fold(told, |told, ms| milestone(told, ms, "exec.client.lost", &[]));
+        told.failed(2, 1_266, Failed(Failure::ConnectionLost))
+    };
+    assert!(breaks(&told(1_200, None), fail_truly).is_empty(), "it was over since the request");
+    assert!(breaks(&told(1_000, Some(1_266)), fail_truly).is_empty(), "the client noticed the end since the request");
+    assert_eq!(breaks(&told(1_000, None), fail_truly).len(), 1);
+    assert_eq!(breaks(&told(1_000, Some(1_099)), fail_truly).len(), 1, "the client noticed the end before the request");
 }
 
 #[test]
