@@ -205,20 +205,28 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
     let mut unheard: BTreeMap<(&str, u64), Refused<'_>> = BTreeMap::new();
     // What is gone is taken back with all that was done to it.
     let mut gone: BTreeSet<(&str, &str)> = BTreeSet::new();
+    // What a host said last before it died may stand behind its death.
+    let mut is_dead = false;
     for event in judged(story.evidence) {
         match &event.what {
             What::Milestone { name, fields } => {
                 let (client, channel) = (text(fields, "client"), text(fields, "channel"));
                 let seq = FieldValue::number(fields, "seq").unwrap_or(0);
                 match *name {
-                    "toolcall.host.rejected" => drop(unheard.insert((client, seq), Refused { at: event.at, channel })),
+                    "toolcall.host.rejected" if !is_dead => {
+                        unheard.insert((client, seq), Refused { at: event.at, channel });
+                    }
                     "toolcall.host.forgotten" => unheard.retain(|(of, _), _| *of != client),
                     "toolcall.client.rejected" => drop(unheard.remove(&(host(event), seq))),
                     "toolcall.client.gone" => drop(gone.insert((host(event), channel))),
                     _ => {}
                 }
             }
-            What::Died { .. } if story.evidence.servers.contains(&host(event)) => unheard.clear(),
+            What::Died { .. } if story.evidence.servers.contains(&host(event)) => {
+                is_dead = true;
+                unheard.clear();
+            }
+            What::Started if story.evidence.servers.contains(&host(event)) => is_dead = false,
             _ => {}
         }
     }

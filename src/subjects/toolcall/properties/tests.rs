@@ -597,6 +597,8 @@ fn what_was_refused_may_be_decided_anew() {
     let died = || lost().died("server", 20_000).started("server", 20_500);
     holds(&died(), rejections_are_heard);
     assert_eq!(breaks(&refused(died(), 30_000), rejections_are_heard).len(), 1);
+    let at_its_death = refused(here_until(Some(20_000)).died("server", 20_000), 20_000).started("server", 20_500);
+    holds(&at_its_death.horizon(90_000), rejections_are_heard);
 }
 
 #[test]
