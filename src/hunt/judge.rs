@@ -58,6 +58,9 @@ pub fn judge(case: Case<'_>, options: &Options, has_twin: impl FnOnce(&History) 
         true => Some(twin(subject, plan, options.engine)?),
         false => None,
     };
+    if let Some(mistake) = twin.iter().find_map(|twin| mistake(twin, servers)) {
+        return Err(RunError::Recording { seed: plan.seed, mistake });
+    }
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
     let evidence = Evidence { plan, history: &history, guarantees: &guarantees, milestones, servers, twin: twin.as_ref() };
     let mut broken = property::check(&evidence);

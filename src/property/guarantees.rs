@@ -22,20 +22,20 @@ use crate::history::Stream;
 pub struct Guarantees {
     /// How long an end takes to notice, by itself, that its peer is silent: ping interval plus pong deadline. Default: zero.
     ///
-    /// Read by `bounded_ending` and `justified_failure`.
+    /// Read by `bounded_ending`, `justified_failure` and `stale_generation_inert`.
     pub detection: Duration,
     /// How long the client tries to recover before it fails what is durable. Default: zero.
     ///
-    /// Read by `bounded_ending` and `justified_failure`.
+    /// Read by `bounded_ending`, `justified_failure` and `stale_generation_inert`.
     pub recovery: Duration,
     /// Whether the client fails what is durable after `recovery`. A client that never does is back so long after the end of the
     /// fault that kept it away. Default: `true`.
     ///
-    /// Read by `bounded_ending`.
+    /// Read by `bounded_ending` and `stale_generation_inert`.
     pub gives_up: bool,
     /// How long one attempt to connect, or one call without a wait of its own, may take. Default: zero.
     ///
-    /// Read by `bounded_ending` and `isolation`.
+    /// Read by `bounded_ending`, `isolation` and `stale_generation_inert`.
     pub attempt: Duration,
     /// How long a call waits at most for a peer that lives and never answers: a puppet, or a host of `outside`. Default: zero.
     ///
@@ -44,7 +44,7 @@ pub struct Guarantees {
     /// How many round trips one reconnect takes, from the first SYN to the end of the catch-up. Default: 2, a handshake of TCP and
     /// one request.
     ///
-    /// Read, as a part of [`chance`](Self::chance), by `bounded_ending`, `justified_failure` and `isolation`.
+    /// Read, as a part of [`chance`](Self::chance), by `bounded_ending`, `justified_failure`, `isolation` and `stale_generation_inert`.
     pub round_trips: u32,
     /// The longest pause between two attempts to connect. Default: zero.
     ///

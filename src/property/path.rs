@@ -34,6 +34,8 @@ pub fn through(bytes: u64, latency: Duration) -> Duration {
 /// A fault that was in force, as its entries tell.
 #[derive(Clone, Copy, Debug)]
 pub struct InForce<'a> {
+    /// The number of the fault in the history.
+    pub number: usize,
     /// From when.
     pub began: Time,
     /// Until when; [`NEVER`] if it did not end.

@@ -99,7 +99,9 @@ fn parted((facts, twin): (&Facts<'_>, &Facts<'_>), calls: &[(&CallFacts<'_>, &Ca
 fn faults_parted<'f>(facts: &'f Facts<'_>, twin: &'f Facts<'_>) -> impl Iterator<Item = Time> + 'f {
     let (here, there) = (first_carried_out(facts), first_carried_out(twin));
     let steps = here.into_iter().filter_map(move |(step, at)| Some((at, *there.get(&step)?)));
-    let moments = steps.chain(hold_ends(facts).zip(hold_ends(twin)));
+    let (here, there) = (hold_ends(facts), hold_ends(twin));
+    let holds = here.into_iter().filter_map(move |(number, at)| Some((at, *there.get(&number)?)));
+    let moments = steps.chain(holds);
     moments.filter(|(here, there)| here != there).map(|(here, there)| here.min(there))
 }
 
@@ -114,9 +116,10 @@ fn first_carried_out(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
     first
 }
 
-/// When each hold of a task ended, in the order in which they began.
-fn hold_ends<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = Time> + 'f {
-    facts.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. })).map(|fault| fault.ended)
+/// When each hold of a task ended, by the number of the fault.
+fn hold_ends(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
+    let holds = facts.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. }));
+    holds.map(|fault| (fault.number, fault.ended)).collect()
 }
 
 /// Since when its user does not know whether a call in flight took effect.
@@ -510,6 +513,8 @@ mod tests {
         breaks(told(2_500, 2_010, 2_499), completed(6_000, 2_010, 2_499));
         breaks(told(1_500, 4_000, 3_000), completed(6_000, 4_000, 3_000));
         breaks(told(1_500, 7_000, 8_000), completed(6_000, 7_000, 8_000));
+        // The newer one is over in one run only, as an older packet ended it.
+        breaks(told(2_500, 2_010, 3_000), completed(6_000, 2_500, 3_000));
     }
 
     #[test]

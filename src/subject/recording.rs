@@ -1,19 +1,18 @@
 //! Mistakes of a driver that a history shows for certain: [`mistake`].
 //!
-//! A bug of the protocol cannot bring about any of them: each is an entry that this host must never write. What a bug could bring
-//! about, too, is for the properties.
+//! Only the role of a host counts here: `serve` has no user, and what a client sends is not what its own user receives. No bug of
+//! a protocol can bring such an entry about. What a bug could bring about, too, is for the properties.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use crate::history::{Call, Event, History, Stream, Time, What};
-use crate::schedule::{Host, Operation};
+use crate::history::{Call, History, Stream, What};
+use crate::schedule::Host;
 
 /// The first mistake in a history, in a sentence that says what to do instead. `servers` are the subject's server hosts.
 pub(crate) fn mistake(history: &History, servers: &[&str]) -> Option<String> {
-    let (asked, producers, sent) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    let mut reading = Reading { history, servers, asked, producers, sent };
+    let mut reading = Reading { history, servers, sent: BTreeSet::new() };
     history.events.iter().find_map(|event| {
-        let sentence = reading.read(event.at, event.host.as_ref()?, &event.what)?;
+        let sentence = reading.read(event.host.as_ref()?, &event.what)?;
         Some(format!("{sentence} (at {})", event.at))
     })
 }
@@ -22,32 +21,30 @@ pub(crate) fn mistake(history: &History, servers: &[&str]) -> Option<String> {
 struct Reading<'a> {
     history: &'a History,
     servers: &'a [&'a str],
-    /// Who asked for each call, and for what.
-    asked: BTreeMap<Call, (&'a Host, &'a Operation)>,
-    /// Which server produced each stream. With one server this is never in doubt.
-    producers: BTreeMap<&'a Stream, &'a Host>,
     /// The streams that a client produced. Each is looked up in the history once.
     sent: BTreeSet<&'a Stream>,
 }
 
 impl<'a> Reading<'a> {
-    fn read(&mut self, at: Time, host: &'a Host, what: &'a What) -> Option<String> {
-        let is_server = || self.servers.contains(&host.as_str());
+    fn read(&mut self, host: &'a Host, what: &'a What) -> Option<String> {
         match what {
-            What::Produced { stream, .. } | What::Ended { stream, .. } if !is_server() => {
+            What::Produced { stream, .. } | What::Ended { stream, .. } if !self.is_server(host) => {
                 self.sent.insert(stream).then(|| self.produced_by_a_client(stream, host, what)).flatten()
             }
-            What::Produced { stream, .. } if self.servers.len() > 1 => self.second_producer(stream, host),
-            What::Effect { call, .. } if !is_server() => self.own_effect(*call, host, at),
-            What::Asked { call, operation, .. } => {
-                self.asked.insert(*call, (host, operation));
-                None
-            }
-            What::Opened { stream, .. } | What::Delivered { stream, .. } | What::StreamEnded { stream, .. } if is_server() => {
+            What::Opened { stream, .. } | What::Delivered { stream, .. } | What::StreamEnded { stream, .. }
+                if self.is_server(host) =>
+            {
                 Some(self.seen_by_a_server(stream, host, what))
             }
-            What::Opened { call, .. } | What::GaveUp { call, .. } => self.foreign_number(*call, host, what),
-            What::Answered { call, .. } | What::Failed { call, .. } => self.foreign_answer(*call, host),
+            What::Answered { call, .. } | What::Failed { call, .. } if self.is_server(host) => {
+                Some(format!("{call} came back on `{host}`, a server: record answers in `drive`, when the user has them"))
+            }
+            What::GaveUp { .. } if self.is_server(host) => {
+                Some(format!("`{host}`, a server, recorded `gave_up`: record it in `drive`, when the user gives a stream up"))
+            }
+            What::Answered { call: Call::NONE, .. } | What::Failed { call: Call::NONE, .. } => Some(format!(
+                "`{host}` recorded an answer to `Call::NONE`: pass the number that `Operated::next` returned with the operation"
+            )),
             _ => None,
         }
     }
@@ -56,27 +53,19 @@ impl<'a> Reading<'a> {
         self.servers.contains(&host.as_str())
     }
 
-    /// The first entry about a stream that `is` so, and its host.
-    fn host_of(&self, stream: &Stream, is: impl Fn(&Host, &What) -> bool) -> Option<&'a Host> {
-        let entries = self.history.events.iter().filter(|event| event.what.stream() == Some(stream));
-        entries
-            .filter_map(|event| Some((event.host.as_ref()?, &event.what)))
-            .find(|(host, what)| is(host, what))
-            .map(|(host, _)| host)
+    /// The hosts whose users received something of a stream.
+    fn receivers(&self, stream: &Stream) -> impl Iterator<Item = &'a Host> {
+        let entries = self.history.events.iter().filter(move |event| event.what.stream() == Some(stream));
+        entries.filter(|event| is_received(&event.what)).filter_map(|event| event.host.as_ref())
     }
 
-    /// A stream that a client sends. Another client may receive it, through the server; nothing else makes sense.
+    /// A stream that a client sends. Other clients may receive it, through the server.
     fn produced_by_a_client(&self, stream: &Stream, host: &Host, what: &What) -> Option<String> {
-        if let Some(server) = self.host_of(stream, |host, what| is_received(what) && self.is_server(host)) {
+        let receivers: BTreeSet<_> = self.receivers(stream).collect();
+        if let Some(server) = receivers.iter().find(|other| self.is_server(other)) {
             return Some(upward(stream, host, server));
         }
-        if let Some(other) = self.host_of(stream, |other, what| is_produced(what) && other != host) {
-            return Some(two_producers(stream, host, other));
-        }
-        let is_client = |event: &Event| event.host.as_ref().is_some_and(|other| other != host && !self.is_server(other));
-        let receives_itself = self.host_of(stream, |other, what| is_received(what) && other == host).is_some();
-        let is_alone = || !self.history.events.iter().any(is_client);
-        (receives_itself || is_alone()).then(|| {
+        (receivers.len() == 1 && receivers.contains(host)).then(|| {
             format!(
                 "`{stream}` {} on `{host}`, a client: call `produced` and `ended` in `serve`, where the server stores or produces an \
                  item; in `drive`, call `delivered` and `completed` when the user receives an item or its acknowledgement",
@@ -85,31 +74,11 @@ impl<'a> Reading<'a> {
         })
     }
 
-    fn second_producer(&mut self, stream: &'a Stream, host: &'a Host) -> Option<String> {
-        let first = *self.producers.entry(stream).or_insert(host);
-        (first != host).then(|| two_producers(stream, first, host))
-    }
-
-    /// An effect that a client concludes from the answer to its own call.
-    fn own_effect(&self, call: Call, host: &Host, at: Time) -> Option<String> {
-        let (asker, operation) = self.asked.get(&call)?;
-        let is_answer = |event: &Event| {
-            event.at == at
-                && event.host.as_ref() == Some(host)
-                && matches!(&event.what, What::Answered { call: answered, .. } if *answered == call)
-        };
-        (*asker == host && self.history.events.iter().any(is_answer)).then(|| {
-            format!(
-                "{call} ({}) took effect on `{host}` in the moment of its answer there: call `effect` in `serve`, where the effect takes \
-                 place; an answer does not prove an effect",
-                operation.verb
-            )
-        })
-    }
-
     /// What a user sees, from a host that has none.
     fn seen_by_a_server(&self, stream: &Stream, host: &Host, what: &What) -> String {
-        if let Some(client) = self.host_of(stream, |other, what| is_produced(what) && !self.is_server(other)) {
+        let mut entries =
+            self.history.events.iter().filter(|event| event.what.stream() == Some(stream) && is_produced(&event.what));
+        if let Some(client) = entries.find_map(|event| event.host.as_ref().filter(|other| !self.is_server(other))) {
             return upward(stream, client, host);
         }
         format!(
@@ -117,39 +86,6 @@ impl<'a> Reading<'a> {
              in `serve` when the server stores a chunk",
             verb(what)
         )
-    }
-
-    /// A stream that was opened or closed by a call of another host.
-    fn foreign_number(&self, call: Call, host: &Host, what: &What) -> Option<String> {
-        let of = match self.asked.get(&call) {
-            _ if call == Call::NONE => return None,
-            Some((asker, _)) if *asker == host => return None,
-            Some((asker, _)) => format!("which `{asker}` had asked for"),
-            None => "which was never asked for".to_owned(),
-        };
-        let what = if matches!(what, What::Opened { .. }) { "opened" } else { "gave_up" };
-        Some(format!(
-            "`{host}` recorded `{what}` with {call}, {of}: pass the number that `Operated::next` returned on this host, or `Call::NONE` \
-             where there is no call"
-        ))
-    }
-
-    /// An answer on a host that did not ask. An answer to a call that no host asked for is for `one_ending`.
-    fn foreign_answer(&self, call: Call, host: &Host) -> Option<String> {
-        match self.asked.get(&call) {
-            Some((asker, operation)) if *asker != host => Some(format!(
-                "{call} ({}) came back on `{host}`, but `{asker}` had asked for it: record an answer in `drive`, on the host that asked, \
-                 when its user has the answer",
-                operation.verb
-            )),
-            None if call == Call::NONE => Some(format!(
-                "`{host}` recorded an answer to `Call::NONE`: pass the number that `Operated::next` returned with the operation"
-            )),
-            None if self.is_server(host) => {
-                Some(format!("{call} came back on `{host}`, a server: record answers in `drive`, when the user has them"))
-            }
-            _ => None,
-        }
     }
 }
 
@@ -166,13 +102,6 @@ fn upward(stream: &Stream, client: &Host, server: &Host) -> String {
     format!(
         "`{stream}` was produced on `{client}` and delivered on `{server}`: for an upload, call `produced` in `serve` when the server \
          stores a chunk, and `delivered` in `drive` when the chunk is acknowledged"
-    )
-}
-
-fn two_producers(stream: &Stream, first: &Host, second: &Host) -> String {
-    format!(
-        "`{stream}` was produced on `{first}` and on `{second}`: a stream has one producer; name each part after its host, such as \
-         `{stream}@{second}`, and record as `effect` what must happen on one host only"
     )
 }
 
@@ -237,7 +166,6 @@ mod tests {
     fn a_client_does_not_produce_what_its_own_user_receives() {
         let own = "`s1` was produced on `client`, a client: call `produced` and `ended` in `serve`";
         says(&produced_on(history().opened("s1", 1, 0).delivered("s1", 120, "a"), "client"), own);
-        says(&produced_on(history(), "client"), own);
         let ended = What::Ended { stream: "s1".into(), outcome: "total 1".into() };
         says(&history().opened("s1", 1, 0).user(200, ended), "`s1` ended on `client`, a client");
     }
@@ -249,40 +177,26 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_no_effect() {
-        let effect = || What::Effect { call: Call(2), target: "c1".into() };
-        let told = opened().asked(2, 10).user(200, effect());
-        says(&told.clone().answered(2, 200, "1"), "call 2 (add) took effect on `client` in the moment of its answer there");
-        assert_eq!(said(&told.answered(2, 240, "1"), &["server"]), None);
-    }
-
-    #[test]
     fn a_server_has_no_user() {
         let delivered = What::Delivered { stream: "s1".into(), bytes: Content::from("a"), generation: None };
         says(&opened().entry(200, Some("server"), delivered), "`s1` was delivered on `server`, a server");
-        says(&opened().asked(2, 10).entry(20, Some("server"), answer(2)), "call 2 (add) came back on `server`, but `client`");
-        says(&opened().entry(20, Some("server"), answer(9)), "call 9 came back on `server`, a server");
+        says(&opened().asked(2, 10).entry(20, Some("server"), answer(2)), "call 2 came back on `server`, a server");
+        let gave_up = What::GaveUp { call: Call(1), stream: None };
+        says(&opened().entry(20, Some("server"), gave_up), "`server`, a server, recorded `gave_up`");
     }
 
     #[test]
-    fn a_call_belongs_to_the_user_who_asked() {
-        says(&opened().asked(2, 10).by("client2").user(20, answer(2)), "call 2 (add) came back on `client2`, but `client`");
-        says(&opened().by("client2").opens("s2", 1, 10), "`client2` recorded `opened` with call 1, which `client` had asked for");
-        says(&opened().opens("s2", 7, 10), "`client` recorded `opened` with call 7, which was never asked for");
-        says(&opened().gave_up(7, Some("s1"), 200), "`client` recorded `gave_up` with call 7");
+    fn an_answer_has_a_call() {
         says(&opened().user(200, answer(0)), "`client` recorded an answer to `Call::NONE`");
-        assert_eq!(said(&opened().opens("s2", 0, 10), &["server"]), None);
-    }
-
-    #[test]
-    fn a_stream_has_one_producer() {
-        says(&produced_on(opened(), "server2"), "`s1` was produced on `server2` and on `server`");
-        says(&produced_on(opened(), "client"), "`s1` was produced on `client` and on `server`");
     }
 
     #[test]
     fn what_a_bug_could_bring_about_is_for_the_properties() {
-        let told = history().delivered("s1", 10, "a").answered(9, 20, "done").effect(9, 30, "c1");
+        let told = history().delivered("s1", 10, "a").answered(9, 20, "done").effect(9, 30, "c1").opens("s2", 7, 40);
+        assert_eq!(said(&told, &["server"]), None);
+        assert_eq!(said(&produced_on(opened(), "server2"), &["server", "server2"]), None);
+        let effect = What::Effect { call: Call(2), target: "c1".into() };
+        let told = opened().asked(2, 10).user(200, effect).answered(2, 200, "1").by("client2").user(210, answer(2));
         assert_eq!(said(&told, &["server"]), None);
     }
 }

@@ -94,7 +94,7 @@ impl<'a> Gathering<'a> {
             }
             What::FaultBegan { fault, nature, what, scope, .. } => {
                 self.fault.insert(*fault, self.facts.faults.len());
-                self.facts.faults.push(InForce { began: at, ended: NEVER, nature: *nature, what, scope });
+                self.facts.faults.push(InForce { number: *fault, began: at, ended: NEVER, nature: *nature, what, scope });
             }
             What::Milestone { fields, .. } => self.installed(fields, at, host),
             What::FaultEnded { fault } => {

@@ -3,7 +3,8 @@
 //!
 //! Until a server hears that, the client is connected for it, and wants what it subscribed to over that connection. It makes no
 //! difference as long as the client has a newer connection, and wants the same. It does
-//! - when a newer one is over and the server has no other yet, so that it has only the older one;
+//! - when a newer one is over and the server has no other yet, so that it has only the older one. The newer one must be over at the
+//!   same moment in both runs: where an older packet ends it in one run only, that is the bug itself;
 //! - when the user gives up a stream, or does what its client does alone, for the server hears of that over a newer one only. What was
 //!   sent over the older one just before its end may not have arrived, either.
 //!
@@ -26,7 +27,8 @@ pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
     let differs = |older: Older<'_>| {
         let twin = theirs.iter().find(|twin| twin.conn.name == older.conn.name)?;
         let (first, last) = (heard(older.conn).min(heard(twin.conn)), heard(older.conn).max(heard(twin.conn)));
-        let causes = [(&older, here), (twin, there)].into_iter().flat_map(|(older, facts)| older.causes(facts));
+        let causes = [(&older, twin, here), (twin, &older, there)];
+        let causes = causes.into_iter().flat_map(|(older, other, facts)| older.causes(other, facts));
         causes.map(|cause| cause.max(first)).filter(|from| *from < last).min()
     };
     Older::all(here).into_iter().filter_map(differs).min()
@@ -45,16 +47,18 @@ impl<'a> Older<'a> {
     }
 
     /// When something happened that makes a difference to a server that still has this connection.
-    fn causes(&self, facts: &Facts<'_>) -> Vec<Time> {
-        self.left(facts).into_iter().chain(self.gave_up(facts)).collect()
+    fn causes(&self, twin: &Self, facts: &Facts<'_>) -> Vec<Time> {
+        self.left(twin, facts).into_iter().chain(self.gave_up(facts)).collect()
     }
 
-    /// When a newer one was over, and no other can have taken its place yet: one that does was opened long enough before for its
-    /// attempt to be over.
-    fn left(&self, facts: &Facts<'_>) -> Vec<Time> {
+    /// When a newer one was over in both runs, and no other can have taken its place yet: one that does was opened long enough before
+    /// for its attempt to be over.
+    fn left(&self, twin: &Self, facts: &Facts<'_>) -> Vec<Time> {
+        let in_both = |one: &Connection| twin.newer.iter().any(|other| other.name == one.name && heard(other) == heard(one));
         let attempt = facts.guarantees().attempt;
         let serves = |at: Time| self.newer.iter().any(|other| other.opened + attempt <= at && heard(other) > at);
-        self.newer.iter().map(|newer| heard(newer)).filter(|at| !serves(*at)).collect()
+        let over = self.newer.iter().filter(|newer| in_both(newer)).map(|newer| heard(newer));
+        over.filter(|at| !serves(*at)).collect()
     }
 
     /// When its user gave something up, or its client did something alone, since it was lost.

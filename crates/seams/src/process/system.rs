@@ -11,6 +11,10 @@
 //! **One start at a time.** A new terminal is marked close-on-exec only a moment after it was opened. A process started just
 //! then, by another thread, would hold it, and the terminal would not be hung up.
 //!
+//! **Interrupts arrive.** A shell starts its background jobs with `SIGINT` ignored, and programs inherit that. A shell that
+//! inherits it cannot even trap the signal. A signal that has a handler is back at its default in a started program, so the
+//! launcher installs a handler where the signal is ignored (on Linux, where `/proc` shows that).
+//!
 //! What it does not do: reach processes that left their group; notice an end where the program ignores `SIGCHLD`, or
 //! takes note itself of the ends of processes that it did not start.
 
@@ -50,6 +54,9 @@ fn start(command: &Command) -> io::Result<Box<dyn Child>> {
         builder.current_dir(cwd);
     }
     let somebody_ended = signal(SignalKind::child())?; // before there is anybody who could
+    if ignores_interrupts() {
+        drop(signal(SignalKind::interrupt())?); // the handler stays
+    }
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let started = match command.stdio {
         Stdio::Pipes { stdin } => with_pipes(builder, stdin),
@@ -59,6 +66,14 @@ fn start(command: &Command) -> io::Result<Box<dyn Child>> {
     let (held, streams) = started.map_err(|error| explained(program, command, &error))?;
     let pid = held.id().and_then(|id| Pid::from_raw(id as i32)).expect("nobody has taken note of its end");
     Ok(Box::new(Launched { pid, streams, exit: None, somebody_ended, _held: held }))
+}
+
+/// Whether this program ignores `SIGINT`. Where the system does not show it, `false`.
+fn ignores_interrupts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored & 1 << (super::INTERRUPT - 1) != 0
 }
 
 fn with_pipes(mut builder: os::Command, stdin: bool) -> io::Result<(os::Child, Streams)> {

@@ -23,4 +23,6 @@ pub struct Counts {
     pub questions: u64,
     /// Actions that are kept.
     pub actions: u64,
+    /// Actions that connections are owed and the log has dropped, each counted once a connection.
+    pub owed: u64,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Call, Data, Ending, Event, Stream, Time, What};
+use crate::history::{Call, ConnIndex, Data, Ending, Event, Stream, Time, What};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Evidence, Fields, Kind, Violation};
 use crate::schedule::{Fault, Host};
@@ -72,9 +72,8 @@ fn told(subject: impl Into<About>, at: Time, kind: &'static Kind) -> Violation {
 fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &Data) -> Option<&'static Kind> {
     let is = |failure: Failure| Failed::is(reason, &failure);
     let own = evidence.history.conns.iter().filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
-    let noticed = judged(evidence)
-        .filter(|event| matches!(event.what, What::Milestone { name: "exec.client.lost", .. }) && host(event) == asked.host);
-    let mut overs = own.filter_map(|conn| conn.over.0).chain(noticed.map(|event| event.at));
+    let noticed = judged(evidence).filter(|event| host(event) == asked.host).filter_map(|event| lost(evidence, event));
+    let mut overs = own.filter_map(|conn| conn.over.0).chain(noticed);
     if is(Failure::BodyGap) {
         Some(&NOTHING_MISSING)
     } else if is(Failure::ConnectionLost) && !overs.any(|over| (asked.at..=at).contains(&over)) {
@@ -82,6 +81,14 @@ fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &Data) -
     } else {
         None
     }
+}
+
+/// When a client noticed that its connection is over, if it was.
+fn lost(evidence: &Evidence<'_>, event: &Event) -> Option<Time> {
+    let What::Milestone { name: "exec.client.lost", fields } = &event.what else { return None };
+    let ConnIndex(conn) = ConnIndex::told(fields)?;
+    let over = evidence.history.conns.get(conn)?.over.0?;
+    (over <= event.at).then_some(event.at)
 }
 
 /// How long a server may take to let go what it does for a connection that is over.

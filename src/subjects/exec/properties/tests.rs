@@ -235,7 +235,11 @@ fn a_process_may_kill_itself() {
 
 /// The client's product code passed a milestone.
 fn milestone(told: Told, ms: u64, name: &'static str, fields: &[(&'static str, &str)]) -> Told {
-    let fields = fields.iter().map(|(name, value)| (*name, FieldValue::Text((*value).to_owned()))).collect();
+    let value = |name: &str, text: &str| match text.parse() {
+        Ok(number) if name == "conn" => FieldValue::Number(number),
+        _ => FieldValue::Text(text.to_owned()),
+    };
+    let fields = fields.iter().map(|(name, text)| (*name, value(name, text))).collect();
     told.user(ms, What::Milestone { name, fields })
 }
 
@@ -362,15 +366,17 @@ fn what_a_server_does_for_a_connection_ends_with_it() {
 
 #[test]
 fn a_request_is_lost_with_a_connection_whose_end_its_client_notices_late() {
-    let told = |over, noticed: Option<u64>| {
+    let noticed = |told, ms, conn| milestone(told, ms, "exec.client.lost", &[("conn", conn)]);
+    let told = |over, lost: Option<u64>| {
         let told = history().conn(1, 0, Some(over)).asked_as(2, 1_100, Class::InFlight, "http-stream", r#"{"body":"w1"}"#);
-        let told = noticed.into_iter().fold(told, |told, ms| milestone(told, ms, "exec.client.lost", &[]));
+        let told = lost.into_iter().fold(told, |told, ms| noticed(told, ms, "1"));
         told.failed(2, 1_266, Failed(Failure::ConnectionLost))
     };
     assert!(breaks(&told(1_200, None), fail_truly).is_empty(), "it was over since the request");
     assert!(breaks(&told(1_000, Some(1_266)), fail_truly).is_empty(), "the client noticed the end since the request");
     assert_eq!(breaks(&told(1_000, None), fail_truly).len(), 1);
     assert_eq!(breaks(&told(1_000, Some(1_099)), fail_truly).len(), 1, "the client noticed the end before the request");
+    assert_eq!(breaks(&told(5_000, Some(1_266)), fail_truly).len(), 1, "it was not over");
 }
 
 #[test]

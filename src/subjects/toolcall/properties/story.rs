@@ -75,8 +75,10 @@ struct Arriving<'a> {
     conn: usize,
     client: &'a str,
     from: Time,
-    /// When the host's end was over, or the host gave the handshake up.
+    /// When the handshake was over: the host took the client in, gave the handshake up, or lost the connection.
     to: Time,
+    /// When the host's end was over.
+    over: Time,
 }
 
 /// A tool call.
@@ -278,15 +280,19 @@ impl<'a> Story<'a> {
                 let Some(conn) = self.evidence.history.conns.get(index) else { return };
                 let gone = conn.over.0.unwrap_or(NEVER);
                 // It may be taken in after it is over there, before the host has heard of that.
-                let handshake = self.arriving.iter().rfind(|arriving| arriving.conn == index);
-                let over = handshake.map_or_else(|| self.host_end(index, at), |arriving| arriving.to);
+                let handshake = self.arriving.iter_mut().rfind(|arriving| arriving.conn == index);
+                let arrived = handshake.map(|arriving| {
+                    arriving.to = arriving.to.min(at);
+                    arriving.over
+                });
+                let over = arrived.unwrap_or_else(|| self.host_end(index, at));
                 let second = conn.name.contains("/second").then(|| self.second_asked(conn));
                 self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
             }
             "toolcall.host.arriving" => {
                 let Some(ConnIndex(conn)) = ConnIndex::told(fields) else { return };
-                let to = self.host_end(conn, at);
-                self.arriving.push(Arriving { conn, client: text(fields, "client"), from: at, to });
+                let over = self.host_end(conn, at);
+                self.arriving.push(Arriving { conn, client: text(fields, "client"), from: at, to: over, over });
             }
             // Where the host closes it, it has last words yet.
             "toolcall.host.cut" | "toolcall.host.lost" | "toolcall.host.no-handshake" => {
@@ -294,7 +300,7 @@ impl<'a> Story<'a> {
                 let own = self.attached.iter_mut().filter(|attached| Some(attached.conn) == cut);
                 own.for_each(|attached| attached.over = attached.over.min(at));
                 let own = self.arriving.iter_mut().filter(|arriving| Some(arriving.conn) == cut);
-                own.for_each(|arriving| arriving.to = arriving.to.min(at));
+                own.for_each(|arriving| (arriving.to, arriving.over) = (arriving.to.min(at), arriving.over.min(at)));
             }
             "toolcall.host.call" => drop(owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat")))),
             "toolcall.host.forgotten" => self.forgotten.push((text(fields, "client"), at)),
@@ -434,12 +440,14 @@ impl<'a> Story<'a> {
         self.of_client(client, at).any(|attached| attached.over > at)
     }
 
-    /// A moment, or when the handshakes of a client are over that were under way then: until then the host gives nothing up.
+    /// A moment, or when the handshakes of a client are over that were under way then: until then the host gives nothing up. It
+    /// gives a handshake up at its deadline.
     pub(super) fn no_handshake(&self, client: &str, from: Time) -> Time {
         let mut at = from;
         let under_way = |at: Time| {
             let mut own = self.arriving.iter().filter(|arriving| arriving.client == client);
-            own.find(|arriving| arriving.from <= at && arriving.to > at).map(|arriving| arriving.to)
+            let to = |arriving: &Arriving<'_>| arriving.to.min(self.later(arriving.from, self.host_limits.handshake_deadline));
+            own.find(|arriving| arriving.from <= at && to(arriving) > at).map(to)
         };
         while let Some(to) = under_way(at) {
             at = to;

@@ -181,6 +181,24 @@ fn a_half_open_connection_is_noticed_first() {
     let bound = 10_000 + DETECTION + GRACE + MOMENT;
     holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    // That it was in a handshake once makes no difference.
+    let arriving = |told| milestone(told, 15, "server", "toolcall.host.arriving", &[("conn", "1"), ("client", "client")]);
+    let half = looks(taken_in(arriving(history().conn_half_over(1, 10, 10_000)), 20, "1"), 30, "client");
+    let told = calls(half, 1_000, "call-1", "client");
+    holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+}
+
+/// The host gives a handshake up at its deadline, so a longer one excuses nothing.
+#[test]
+fn a_handshake_that_never_ends_keeps_no_owner_here() {
+    let due = 10_000 + GRACE;
+    let told = here_until(Some(10_000)).conn(2, 11_000, None);
+    let told = calls(told, 1_000, "call-1", "client");
+    let told = milestone(told, due, "server", "toolcall.host.arriving", &[("conn", "2"), ("client", "client")]);
+    let bound = due + 15_000 + AT_ONCE;
+    holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
 /// The host waits for the handshake, and for the next one that begins meanwhile; one that begins too late changes nothing.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::story::{Story, text, window};
-use crate::history::{Time, What};
+use crate::history::{Answer, Time, What};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Evidence, Fields, Phrase, Violation};
@@ -82,6 +82,9 @@ impl<'a> Told<'a> {
                 What::Asked { call, operation, .. } if joins(operation) => {
                     asked.insert(*call, told.joined.len());
                     told.joined.push((host(event), event.at, NEVER));
+                }
+                What::Answered { call, answer: Answer::Refused(_) } => {
+                    asked.remove(call).into_iter().for_each(|n| told.joined[n].2 = told.joined[n].1);
                 }
                 What::Answered { call, .. } | What::Failed { call, .. } => {
                     asked.remove(call).into_iter().for_each(|n| told.joined[n].2 = event.at);

@@ -23,6 +23,7 @@ pub const CENSUS: &[Gauge<Counts>] = &[
     ("waits", |counts| counts.waits),
     ("turns", |counts| counts.turns),
     ("questions", |counts| counts.questions),
+    ("owed", |counts| counts.owed),
 ];
 
 /// What a client is asked to count.

@@ -151,6 +151,7 @@ impl Core {
             turns: count(self.turns.len()),
             questions: count(self.reverse.len()),
             actions: count(self.log.len()),
+            owed: count(self.transports.values().map(|transport| transport.kept.len()).sum()),
         }
     }
 

@@ -5,8 +5,8 @@
 //!
 //! A connection falls behind when it does not take what it is offered, and so many actions follow that the log lets one of these
 //! go: then it is over, its client comes back, and is given snapshots. A connection that took everything it was offered is not
-//! behind, however many actions happen before it is asked again: those that leave the log are kept for it. So this adds to the
-//! bounds of the log only what happens between two times at which a connection is asked.
+//! behind, however many actions happen before it is asked again: those that leave the log are kept for it, as many bytes as the log
+//! may hold. Beyond that it is behind, too.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Core {
     fn cut_behind(&mut self, goes: u64) {
         let live = |transport: &Transport| matches!(transport.stage, Stage::Live(_)) && transport.over != Some(Over::Behind);
         for (conn, transport) in &mut self.transports {
-            if transport.cursor < goes && live(transport) && !transport.outlives(&self.log, goes) {
+            if transport.cursor < goes && live(transport) && !transport.outlives(&self.log, goes, self.limits.log_bytes) {
                 milestone!("toolcall.host.behind", conn = conn.0);
                 transport.over = Some(Over::Behind);
                 transport.kept.clear();

@@ -7,7 +7,7 @@ use reknit_resume::Retention;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::wire::{ActionEnvelope, Message, RequestId, Snapshot};
+use crate::wire::{ActionEnvelope, Message, RequestId, Snapshot, weight};
 
 /// Why a connection is to be closed from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,8 +50,8 @@ pub(super) struct Transport {
     pub(super) stage: Stage,
     /// The number of the last action that was said, or that needs not be.
     pub(super) cursor: u64,
-    /// What it is owed after the cursor that the log has let go.
-    pub(super) kept: VecDeque<Arc<ActionEnvelope>>,
+    /// The actions after the cursor that it is owed and the log has dropped, with the size of each in bytes.
+    pub(super) kept: VecDeque<(usize, Arc<ActionEnvelope>)>,
     /// Up to which action it is kept what it is owed: the last one when it was asked after it had taken everything; `ALL` as long
     /// as it has.
     pub(super) keeps_until: u64,
@@ -148,7 +148,7 @@ impl Transport {
         &'a self,
         log: &'a Retention<Arc<ActionEnvelope>>,
     ) -> impl Iterator<Item = &'a Arc<ActionEnvelope>> {
-        self.kept.iter().chain(log.since(self.cursor + 1).map(|(_, envelope)| envelope))
+        self.kept.iter().map(|(_, envelope)| envelope).chain(log.since(self.cursor + 1).map(|(_, envelope)| envelope))
     }
 
     /// The next answer or notice.
@@ -164,21 +164,23 @@ impl Transport {
         let due = |envelope: &&Arc<ActionEnvelope>| envelope.server_seq <= until;
         let next = self.after_cursor(log).take_while(due).find(|envelope| self.is_owed(envelope)).cloned();
         self.cursor = self.cursor.max(next.as_ref().map_or(until, |envelope| envelope.server_seq));
-        while self.kept.front().is_some_and(|envelope| envelope.server_seq <= self.cursor) {
+        while self.kept.front().is_some_and(|(_, envelope)| envelope.server_seq <= self.cursor) {
             self.kept.pop_front();
         }
         next
     }
 
-    /// The log lets its actions go up to this number: keeps those that are owed, or says that the connection is behind.
-    pub(super) fn outlives(&mut self, log: &Retention<Arc<ActionEnvelope>>, went: u64) -> bool {
+    /// The log drops its actions up to this number: keeps those that are owed. `false` if the connection is behind: it did not take
+    /// them when it was asked, or more than `most` bytes are owed.
+    pub(super) fn outlives(&mut self, log: &Retention<Arc<ActionEnvelope>>, went: u64, most: usize) -> bool {
         if went > self.keeps_until {
             return false;
         }
         let goes = log.since(self.cursor + 1).map(|(_, envelope)| envelope).take_while(|envelope| envelope.server_seq <= went);
-        let owed = goes.filter(|envelope| self.is_owed(envelope)).cloned().collect::<Vec<_>>();
+        let owed =
+            goes.filter(|envelope| self.is_owed(envelope)).map(|owed| (weight(&owed.action), owed.clone())).collect::<Vec<_>>();
         self.kept.extend(owed);
-        true
+        self.kept.iter().map(|(weight, _)| weight).sum::<usize>() <= most
     }
 }
 
@@ -221,9 +223,7 @@ impl Handshake {
     pub(super) fn wants(&self, channel: &str) -> bool {
         self.channels.iter().any(|wanted| wanted == channel) && !self.missing.contains(channel)
     }
-}
 
-impl Handshake {
     /// Channels that would make the answer too long count as missing; each can be subscribed to by itself.
     pub(super) fn leave_out(&mut self, most: usize, weight: impl Fn(&str) -> usize) {
         let mut total = 0;

@@ -90,6 +90,9 @@ fn who_was_asked_to_take_part_may_have_a_place() {
     holds(&told("watch", 4_020), waits_have_causes);
     assert_eq!(breaks(&told("watch", 3_999), waits_have_causes).len(), 1, "it joined before it lost its place");
     assert_eq!(breaks(&told("rename", 4_020), waits_have_causes).len(), 1);
+    let asked = here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, "watch", r#"{"chat": "s1"}"#);
+    let refused = waits(lost(asked).answered(7, 4_020, Answer::refused("no such session")), "s1", 5_000, 20_000).horizon(60_000);
+    assert_eq!(breaks(&refused, waits_have_causes).len(), 1, "it was refused");
 }
 
 /// A host of which a task is held takes a connection in that is over there already.

@@ -236,6 +236,21 @@ fn who_took_everything_is_told_more_than_is_kept() {
     assert_eq!(told(&mut host), (seen + 1..=seen + 10).collect::<Vec<_>>());
 }
 
+/// What is kept for it is bounded: as many bytes as the log may hold.
+#[test]
+fn who_is_owed_too_many_bytes_is_cut() {
+    let limits = HostLimits { log_actions: 3, log_bytes: 2_000, ..HostLimits::default() };
+    let (mut host, busy) = Host::with(limits).having_chat("busy", &[]);
+    let idle = host.second("idle", &[]);
+    host.pull(idle);
+    titles(&mut host, busy, 0..5);
+    assert_eq!(host.core.over(idle), None);
+    assert!(host.core.counts().owed > 0);
+    titles(&mut host, busy, 5..200);
+    assert_eq!(host.core.over(idle), Some(Over::Behind));
+    assert_eq!(host.core.counts().owed, 0);
+}
+
 /// Room comes and goes: what is owed is said in order, and once.
 #[test]
 fn who_takes_some_of_what_left_the_log_is_told_the_rest_later() {
