@@ -43,10 +43,14 @@ struct Line {
 /// The commands of the README that run `reknit`, in order.
 fn commands(readme: &str) -> Vec<Line> {
     let lines = readme.lines().filter_map(|line| line.strip_prefix("$ "));
-    let ours = lines.filter_map(|line| line.strip_prefix("reknit ").or(line.strip_prefix("cargo run --release -- ")));
+    let ours = lines.filter_map(|line| {
+        line.strip_prefix("reknit ").or(line.strip_prefix("cargo run --release -- "))
+    });
     let ours = ours.map(|line| line.split(" #").next().unwrap_or_default());
     ours.map(|line| {
-        let (args, into) = line.split_once(" > ").map_or((line, None), |(args, into)| (args, Some(into.trim().to_owned())));
+        let (args, into) = line
+            .split_once(" > ")
+            .map_or((line, None), |(args, into)| (args, Some(into.trim().to_owned())));
         Line { args: args.split_whitespace().map(str::to_owned).collect(), into }
     })
     .collect()
@@ -80,7 +84,8 @@ fn each_command_of_the_readme_does_what_it_says() {
 /// Puts files of each subject where a command finds them that runs in `folder`.
 fn a_few_scenarios(folder: &Path) {
     for subject in ["counter", "exec"] {
-        let (from, to) = (root().join("scenarios").join(subject), folder.join("scenarios").join(subject));
+        let (from, to) =
+            (root().join("scenarios").join(subject), folder.join("scenarios").join(subject));
         fs::create_dir_all(&to).unwrap();
         for name in ["half-open-toward-the-client.toml", "two-clients-one-cut.toml"] {
             fs::copy(from.join(name), to.join(name)).unwrap();
@@ -132,12 +137,18 @@ fn what_pages_point_to_is_there() {
         "docs/json.md",
     ] {
         let text = fs::read_to_string(root().join(page)).unwrap();
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
+        let links =
+            text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
         let folder = Path::new(page).parent().unwrap();
         for link in links.filter(|link| !link.contains("://")) {
             assert!(root().join(folder).join(link).exists(), "{page} points to {link}");
         }
-        for path in text.split('`').skip(1).step_by(2).filter(|word| word.starts_with("src/") || word.starts_with("sims")) {
+        for path in text
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|word| word.starts_with("src/") || word.starts_with("sims"))
+        {
             assert!(root().join(path).exists(), "{page} names {path}");
         }
     }
@@ -148,7 +159,10 @@ fn what_pages_point_to_is_there() {
 fn the_example_has_150_lines_at_most() {
     let folder = root().join("examples/own_protocol");
     let files = ["src", "tests"].map(|sub| fs::read_dir(folder.join(sub)).unwrap());
-    let lines: usize =
-        files.into_iter().flatten().map(|file| fs::read_to_string(file.unwrap().path()).unwrap().lines().count()).sum();
+    let lines: usize = files
+        .into_iter()
+        .flatten()
+        .map(|file| fs::read_to_string(file.unwrap().path()).unwrap().lines().count())
+        .sum();
     assert!(lines <= 150, "{lines} lines");
 }

@@ -12,12 +12,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reknit::hunt::random::Ground;
-use reknit::hunt::{Case, Pool, judge, plans};
+use reknit::hunt::random::HuntTarget;
+use reknit::hunt::{JudgedRun, Pool, judge, plans};
 use reknit::report::sentence;
-use reknit::scenario::{Expect, Scenario};
+use reknit::scenario::{Expect, ScenarioFile};
 use reknit::schedule::{Plan, Profile};
-use reknit::subject::Erased;
+use reknit::subject::DynSubject;
 use reknit::subjects::built_in;
 use reknit::world::{Engine, Options, RunError};
 
@@ -40,7 +40,7 @@ const ONE_IN: usize = 5;
 /// A run that is to come to the same on both engines.
 struct Both {
     name: String,
-    subject: Arc<dyn Erased>,
+    subject: Arc<dyn DynSubject>,
     plan: Plan,
     expect: Expect,
 }
@@ -60,7 +60,7 @@ enum Compared {
 
 impl Both {
     fn on(&self, engine: Engine) -> Result<Broken, RunError> {
-        let case = Case { subject: &self.subject, plan: &self.plan, expect: &self.expect };
+        let case = JudgedRun { subject: &self.subject, plan: &self.plan, expect: &self.expect };
         let judged = judge(case, &Options { engine, ..Options::default() }, |_| false)?;
         Ok(judged.broken.iter().map(|broken| (broken.property, sentence(broken))).collect())
     }
@@ -69,7 +69,12 @@ impl Both {
         let ticks = match self.on(Engine::TURMOIL) {
             Ok(ticks) => ticks,
             Err(RunError::Plan(_)) => return Compared::Beyond,
-            Err(error) => return Compared::Differs(format!("{}, seed {}: {error}\n", self.name, self.plan.seed)),
+            Err(error) => {
+                return Compared::Differs(format!(
+                    "{}, seed {}: {error}\n",
+                    self.name, self.plan.seed
+                ));
+            }
         };
         let event = self.on(Engine::Event).expect("what runs on turmoil runs on the event engine");
         let broken: BTreeSet<_> = event.keys().copied().collect();
@@ -116,7 +121,13 @@ fn compare(all: Vec<Both>) -> Sum {
             ControlFlow::Continue(())
         },
     );
-    println!("{} the same ({} of them break), {} beyond turmoil, {} differ", sum.same, sum.broke, sum.beyond, sum.differ.len());
+    println!(
+        "{} the same ({} of them break), {} beyond turmoil, {} differ",
+        sum.same,
+        sum.broke,
+        sum.beyond,
+        sum.differ.len()
+    );
     sum
 }
 
@@ -125,29 +136,32 @@ fn root() -> &'static Path {
 }
 
 /// All scenario files, with their subjects.
-fn files() -> Vec<(Scenario, Arc<dyn Erased>)> {
+fn files() -> Vec<(ScenarioFile, Arc<dyn DynSubject>)> {
     let subjects = built_in();
     let mut paths: Vec<PathBuf> = Vec::new();
     for subject in &subjects {
         let folder = root().join("scenarios").join(subject.name());
         let there = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
-        paths.extend(there.filter(|path| path.extension().is_some_and(|extension| extension == "toml")));
+        paths.extend(
+            there.filter(|path| path.extension().is_some_and(|extension| extension == "toml")),
+        );
     }
     paths.sort();
     let read = |path: &PathBuf| {
-        let scenario = Scenario::load(path, &subjects).unwrap();
-        let subject = subjects.iter().find(|subject| subject.name() == scenario.subject).unwrap().clone();
+        let scenario = ScenarioFile::load(path, &subjects).unwrap();
+        let subject =
+            subjects.iter().find(|subject| subject.name() == scenario.subject).unwrap().clone();
         (scenario, subject)
     };
     paths.iter().map(read).collect()
 }
 
-fn name(scenario: &Scenario) -> String {
+fn name(scenario: &ScenarioFile) -> String {
     scenario.path.strip_prefix(root()).unwrap_or(&scenario.path).display().to_string()
 }
 
 /// Whether a file is for the event engine only.
-fn is_exempt(scenario: &Scenario) -> bool {
+fn is_exempt(scenario: &ScenarioFile) -> bool {
     scenario.not_on(Engine::TURMOIL).is_some()
 }
 
@@ -167,10 +181,18 @@ fn runs_of_files(seeds: usize) -> Vec<Both> {
 fn random(each: usize) -> Vec<Both> {
     let mut all = Vec::new();
     for subject in built_in() {
-        let ground = Ground { profile: Arc::new(Profile::default_for(&*subject)), subject: subject.clone() };
+        let ground = HuntTarget {
+            profile: Arc::new(Profile::default_for(&*subject)),
+            subject: subject.clone(),
+        };
         for seed in 1..=each as u64 {
             let name = format!("a random schedule of {}", subject.name());
-            all.push(Both { name, subject: subject.clone(), plan: ground.plan(seed), expect: Expect::default() });
+            all.push(Both {
+                name,
+                subject: subject.clone(),
+                plan: ground.plan(seed),
+                expect: Expect::default(),
+            });
         }
     }
     all
@@ -179,12 +201,20 @@ fn random(each: usize) -> Vec<Both> {
 /// Files with a defect on: one seed of each that breaks on the event engine.
 fn kills(most: usize) -> Vec<Both> {
     let mut all = Vec::new();
-    for (scenario, subject) in files().into_iter().filter(|(scenario, _)| !is_exempt(scenario) && !plans::is_swarm(scenario)) {
+    for (scenario, subject) in files()
+        .into_iter()
+        .filter(|(scenario, _)| !is_exempt(scenario) && !plans::is_swarm(scenario))
+    {
         let Some(defect) = scenario.kills.first() else { continue };
         for mut plan in plans::of(&scenario, &subject) {
             plan.defects.push(defect.clone());
             let expect = plans::expected(&scenario);
-            let both = Both { name: format!("{} with {defect}", name(&scenario)), subject: subject.clone(), plan, expect };
+            let both = Both {
+                name: format!("{} with {defect}", name(&scenario)),
+                subject: subject.clone(),
+                plan,
+                expect,
+            };
             if both.on(Engine::Event).is_ok_and(|broken| !broken.is_empty()) {
                 all.push(both);
                 break;
@@ -245,12 +275,16 @@ fn defects_break_the_same_on_both_engines() {
 /// The page lists the files that are for the event engine only, or gets the list where REKNIT_BLESS is set.
 #[test]
 fn the_page_lists_what_stock_turmoil_cannot_show() {
-    const MARKS: (&str, &str) = ("<!-- drawn: REKNIT_BLESS=1 cargo test --test engines -->\n", "<!-- end -->\n");
+    const MARKS: (&str, &str) =
+        ("<!-- drawn: REKNIT_BLESS=1 cargo test --test engines -->\n", "<!-- end -->\n");
     let files = files();
     let exempt: Vec<_> = files.iter().filter(|(scenario, _)| is_exempt(scenario)).collect();
     assert!(exempt.len() * ONE_IN <= files.len(), "{} of {} files", exempt.len(), files.len());
-    let mut table =
-        format!("{} of {} files are for the event engine only:\n\n| file | why |\n|---|---|\n", exempt.len(), files.len());
+    let mut table = format!(
+        "{} of {} files are for the event engine only:\n\n| file | why |\n|---|---|\n",
+        exempt.len(),
+        files.len()
+    );
     for (scenario, _) in exempt {
         let why = scenario.not_on(Engine::TURMOIL).unwrap();
         writeln!(table, "| `{}` | {why} |", name(scenario)).expect("a string takes all");

@@ -26,7 +26,12 @@ fn reknit_reading(args: &[&str], input: &str) -> Done {
         .env_remove("COLUMNS")
         .env_remove("GITHUB_ACTIONS")
         .env_remove("GITHUB_STEP_SUMMARY");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -50,14 +55,26 @@ fn all_files_of_a_folder_hold_and_the_table_says_so() {
 fn results_do_not_depend_on_the_number_of_threads() {
     let lines = |jobs| {
         let swarm = "scenarios/exec/swarm-tight-limits.toml";
-        let out = reknit(&["run", "scenarios/counter", swarm, "--format", "json", "--seeds", "4", "--jobs", jobs]).out;
+        let out = reknit(&[
+            "run",
+            "scenarios/counter",
+            swarm,
+            "--format",
+            "json",
+            "--seeds",
+            "4",
+            "--jobs",
+            jobs,
+        ])
+        .out;
         let lines = out.lines().filter(|line| line.contains("\"kind\":\"scenario\""));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     let one = lines("1");
     assert!(!one.is_empty());
     // A digest tells of every packet of every run.
-    let digest = |line: &str| line.split_once("\"digest\":\"").map(|(_, rest)| rest[..16].to_owned());
+    let digest =
+        |line: &str| line.split_once("\"digest\":\"").map(|(_, rest)| rest[..16].to_owned());
     let digests: BTreeSet<_> = one.iter().map(|line| digest(line).expect(line)).collect();
     assert_eq!(digests.len(), one.len(), "no two files have the same packets");
     assert_eq!(one, lines("4"));
@@ -65,7 +82,13 @@ fn results_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn a_mistake_is_one_line_and_status_2() {
-    for args in [&["run", "no/such/file.toml"][..], &["replay", "README.md"], &["new", "cuonter"], &["fly"], &[]] {
+    for args in [
+        &["run", "no/such/file.toml"][..],
+        &["replay", "README.md"],
+        &["new", "cuonter"],
+        &["fly"],
+        &[],
+    ] {
         mistake(args);
     }
 }
@@ -73,16 +96,27 @@ fn a_mistake_is_one_line_and_status_2() {
 /// The one line of a command that prints nothing else, and returns 2.
 fn mistake(args: &[&str]) -> String {
     let done = reknit(args);
-    assert_eq!((done.out.as_str(), done.status, done.err.lines().count()), ("", Some(2), 1), "{args:?}: {}", done.err);
+    assert_eq!(
+        (done.out.as_str(), done.status, done.err.lines().count()),
+        ("", Some(2), 1),
+        "{args:?}: {}",
+        done.err
+    );
     done.err
 }
 
 #[test]
 fn a_folder_where_a_file_is_meant_is_a_mistake_of_one_line() {
-    for args in [&["replay", "scenarios"][..], &["diff", "scenarios/counter"], &["diff", "scenarios/counter/canary.toml", "src"]]
-    {
+    for args in [
+        &["replay", "scenarios"][..],
+        &["diff", "scenarios/counter"],
+        &["diff", "scenarios/counter/canary.toml", "src"],
+    ] {
         let said = mistake(args);
-        assert!(said.ends_with("this is a folder; name a scenario file in it\n"), "{args:?}: {said}");
+        assert!(
+            said.ends_with("this is a folder; name a scenario file in it\n"),
+            "{args:?}: {said}"
+        );
     }
 }
 
@@ -96,7 +130,11 @@ fn a_folder_that_cannot_be_read_is_a_mistake_of_one_line() {
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
     // To root no folder is closed, but this one is empty.
     let open_to_us = fs::read_dir(&closed).is_ok();
-    let why = if open_to_us { "there is no scenario file (*.toml) in this folder" } else { "this folder cannot be read: " };
+    let why = if open_to_us {
+        "there is no scenario file (*.toml) in this folder"
+    } else {
+        "this folder cannot be read: "
+    };
     for command in ["run", "check"] {
         let said = mistake(&[command, &folder.path()]);
         assert!(said.contains(why), "{said}");
@@ -108,7 +146,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("reknit-harness-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("reknit-harness-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -134,7 +173,10 @@ impl Drop for Folder {
 /// A folder whose files all run, and one that stock turmoil has no word for; and that file.
 fn beyond_turmoil(name: &str) -> (Folder, String) {
     let folder = Folder::new(name);
-    folder.file("a.toml", &starter_with("at = \"9s\"\nreset = { conn = \"client#2\" }").replace("60s", "12s"));
+    folder.file(
+        "a.toml",
+        &starter_with("at = \"9s\"\nreset = { conn = \"client#2\" }").replace("60s", "12s"),
+    );
     let word = "at = \"5s\"\naccept-then-close = { host = \"server\", lasts = \"1s\" }";
     let file = folder.file("b.toml", &starter_with(word).replace("60s", "12s"));
     (folder, file)
@@ -152,13 +194,23 @@ fn a_file_that_stock_turmoil_has_no_word_for_is_a_row_of_its_own_and_the_others_
 #[test]
 fn a_named_file_that_stock_turmoil_has_no_word_for_is_a_mistake() {
     let (folder, file) = beyond_turmoil("named");
-    let why = "not on turmoil: accept-then-close needs a SYN-ACK that stock turmoil cannot be given";
+    let why =
+        "not on turmoil: accept-then-close needs a SYN-ACK that stock turmoil cannot be given";
     assert_eq!(mistake(&["run", "--engine", "turmoil", &file]), format!("reknit: {file}: {why}\n"));
-    let both = reknit(&["run", "--engine", "turmoil", &folder.0.join("a.toml").display().to_string(), &file]);
+    let both = reknit(&[
+        "run",
+        "--engine",
+        "turmoil",
+        &folder.0.join("a.toml").display().to_string(),
+        &file,
+    ]);
     assert_eq!((both.status, both.err), (Some(2), format!("reknit: {file}: {why}\n")));
     assert!(says(&both.out, "held"), "{}", both.out);
     fs::remove_file(folder.0.join("a.toml")).unwrap();
-    assert!(mistake(&["run", "--engine", "turmoil", &folder.path()]).contains(why), "nothing ran at all");
+    assert!(
+        mistake(&["run", "--engine", "turmoil", &folder.path()]).contains(why),
+        "nothing ran at all"
+    );
 }
 
 #[test]
@@ -180,7 +232,10 @@ fn the_same_run_is_the_same_twice_and_parts_where_a_defect_shows() {
     assert!(same.out.starts_with("the same: "), "{}", same.out);
     let parted = reknit(&["diff", file, "--seed", "3", "--defect-b", "resumes-one-too-late"]);
     assert_eq!((parted.status, parted.err.as_str()), (Some(1), ""), "{}", parted.out);
-    let sides = [format!("\n{file} --seed 3\n"), format!("\n{file} --seed 3 --defect resumes-one-too-late\n")];
+    let sides = [
+        format!("\n{file} --seed 3\n"),
+        format!("\n{file} --seed 3 --defect resumes-one-too-late\n"),
+    ];
     assert!(sides.iter().all(|side| parted.out.contains(side)), "{}", parted.out);
     let seeds = reknit(&["diff", file, file, "--seed-a", "1", "--seed-b", "2"]);
     assert_eq!(seeds.status, Some(1), "{}", seeds.out);
@@ -197,7 +252,8 @@ fn a_step_that_did_nothing_in_any_seed_fails_its_file_by_its_line() {
     let line = file.lines().count() - 2;
     let done = reknit_reading(&["run", "-"], &file);
     assert_eq!(done.status, Some(1), "{}{}", done.out, done.err);
-    let said = format!("TOO TAME: step 3 in line {line}, `reset`, did nothing: there is no client#5 yet");
+    let said =
+        format!("TOO TAME: step 3 in line {line}, `reset`, did nothing: there is no client#5 yet");
     assert!(says(&done.out, &said), "{said}\n{}", done.out);
     let allowed = reknit_reading(&["run", "-"], &format!("{file}may-miss = true\n"));
     assert_eq!(allowed.status, Some(0), "{}{}", allowed.out, allowed.err);

@@ -14,7 +14,8 @@ const EXEC: &[BySweep] = &[
     ("flood-blocks-replies", "scenarios/exec/a-flood-beside-a-quiet-process.toml"),
 ];
 
-const COUNTER: &[BySweep] = &[("stale-close-disconnects", "scenarios/counter/half-open-toward-the-client.toml")];
+const COUNTER: &[BySweep] =
+    &[("stale-close-disconnects", "scenarios/counter/half-open-toward-the-client.toml")];
 
 #[rustfmt::skip]
 const TOOLCALL: &[BySweep] = &[
@@ -49,7 +50,9 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn of(line: &'a str) -> Self {
         let cells: Vec<_> = line.split_whitespace().collect();
-        let [defect, schedules, _drawn, steps, ..] = cells[..] else { panic!("a row has five cells: {line}") };
+        let [defect, schedules, _drawn, steps, ..] = cells[..] else {
+            panic!("a row has five cells: {line}")
+        };
         let is_found = !line.ends_with("not found");
         Row { defect, schedules: schedules.parse().unwrap(), is_found, steps: steps.parse().ok() }
     }
@@ -58,11 +61,17 @@ impl<'a> Row<'a> {
 /// Hunts all defects of a subject, and sweeps for the rest. The page shows the table that came of it.
 fn holds(subject: &str, by_sweep: &[BySweep]) {
     let (table, _) = reknit(&["defects", subject, "--runs", "2000"]);
-    let rows: Vec<_> = table.lines().skip(1).take_while(|line| !line.is_empty()).map(Row::of).collect();
+    let rows: Vec<_> =
+        table.lines().skip(1).take_while(|line| !line.is_empty()).map(Row::of).collect();
     let missed: Vec<_> = rows.iter().filter(|row| !row.is_found).map(|row| row.defect).collect();
-    assert_eq!(missed, by_sweep.iter().map(|(defect, _)| *defect).collect::<Vec<_>>(), "not found by chance\n{table}");
+    assert_eq!(
+        missed,
+        by_sweep.iter().map(|(defect, _)| *defect).collect::<Vec<_>>(),
+        "not found by chance\n{table}"
+    );
     for (defect, file) in by_sweep {
-        let (swept, found) = reknit(&["defects", subject, "--defect", defect, "--runs", "1", "--sweep", file]);
+        let (swept, found) =
+            reknit(&["defects", subject, "--defect", defect, "--runs", "1", "--sweep", file]);
         assert!(found, "{swept}");
     }
     let soon = rows.iter().filter(|row| row.is_found && row.schedules <= 100).count();
@@ -83,13 +92,21 @@ fn shown(subject: &str, table: &str) {
     if std::env::var_os("REKNIT_BLESS").is_some() {
         fs::write(&path, format!("{before}{mark}{table}```\n{after}")).unwrap();
     } else {
-        assert_eq!(steady(there), steady(table), "REKNIT_BLESS=1 cargo test --release --test matrix -- --ignored writes it anew");
+        assert_eq!(
+            steady(there),
+            steady(table),
+            "REKNIT_BLESS=1 cargo test --release --test matrix -- --ignored writes it anew"
+        );
     }
 }
 
 /// The rows, but for the defect that draws without a seed: it is found when it likes.
 fn steady(table: &str) -> Vec<&str> {
-    table.lines().take_while(|line| !line.is_empty()).filter(|line| !line.ends_with("same_digest")).collect()
+    table
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| !line.ends_with("same_digest"))
+        .collect()
 }
 
 #[test]

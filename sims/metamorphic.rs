@@ -14,11 +14,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reknit::history::{History, What};
-use reknit::scenario::Scenario;
+use reknit::history::{EventKind, History};
+use reknit::scenario::ScenarioFile;
 use reknit::schedule::keyed::below;
-use reknit::schedule::{Action, Conn, Fault, Host, Learns, LimitValue, Limits, Operation, Plan, Profile, Step, When, draw};
-use reknit::subject::Erased;
+use reknit::schedule::{
+    Action, Conn, Fault, Host, Learns, LimitValue, Limits, Operation, Plan, Profile, Step, When,
+    draw,
+};
+use reknit::subject::DynSubject;
 use reknit::subjects::Toolcall;
 use reknit::subjects::toolcall::notes::OfChannel;
 use reknit::world::{Options, run};
@@ -35,20 +38,26 @@ const SETTLED: Duration = Duration::from_secs(3);
 /// Long enough for an agent to give up the last call of a turn.
 const HORIZON: Duration = Duration::from_secs(5 * 60);
 
-fn subject() -> Arc<dyn Erased> {
+fn subject() -> Arc<dyn DynSubject> {
     Arc::new(Toolcall)
 }
 
 /// All schedules: those of files, with their names, and drawn ones.
 fn schedules() -> Vec<(String, Plan)> {
     let subjects = [subject()];
-    let mut files: Vec<_> = std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|kind| kind == "toml"));
     files.sort();
-    let load = |path: &Path| Scenario::load(path, &subjects).unwrap_or_else(|mistake| panic!("{mistake}"));
-    let of_files = files.iter().filter_map(|path| Some((path.display().to_string(), load(path).plans().first()?.clone())));
+    let load = |path: &Path| {
+        ScenarioFile::load(path, &subjects).unwrap_or_else(|mistake| panic!("{mistake}"))
+    };
+    let of_files = files
+        .iter()
+        .filter_map(|path| Some((path.display().to_string(), load(path).plans().first()?.clone())));
     let profile = Profile::default_for(&*subjects[0]);
-    let drawn = (0..DRAWN).map(|seed| (format!("seed {seed}"), draw::plan(&profile, &*subjects[0], seed)));
+    let drawn =
+        (0..DRAWN).map(|seed| (format!("seed {seed}"), draw::plan(&profile, &*subjects[0], seed)));
     of_files.chain(drawn).filter_map(|(name, plan)| Some((name, calm(plan)?))).collect()
 }
 
@@ -61,7 +70,9 @@ fn calm(mut plan: Plan) -> Option<Plan> {
     (plan.horizon, plan.heal) = (HORIZON, Duration::ZERO);
     entries(&mut plan, "channel").for_each(|channel| channel["restores"] = json!("5ms"));
     entries(&mut plan, "tool").for_each(|tool| tool["takes"] = json!("5s"));
-    for scene in entries(&mut plan, "turn").filter_map(|turn| turn["script"].as_array_mut()).flatten() {
+    for scene in
+        entries(&mut plan, "turn").filter_map(|turn| turn["script"].as_array_mut()).flatten()
+    {
         soon_over(scene);
     }
     let mut chats = BTreeSet::from([first_chat(&plan)]);
@@ -70,14 +81,18 @@ fn calm(mut plan: Plan) -> Option<Plan> {
         Action::Operation(operation) => Some((step.when, operation)),
         Action::Fault(_) => None,
     });
-    let kept: Vec<Step> = operations.filter_map(|(when, operation)| keep(&plan, when, operation, &mut chats)).collect();
+    let kept: Vec<Step> = operations
+        .filter_map(|(when, operation)| keep(&plan, when, operation, &mut chats))
+        .collect();
     plan.steps = kept;
     Some(plan)
 }
 
 /// Nothing that an agent does takes long.
 fn soon_over(scene: &mut Value) {
-    let Some((what, how)) = scene.as_object_mut().and_then(|scene| scene.iter_mut().next()) else { return };
+    let Some((what, how)) = scene.as_object_mut().and_then(|scene| scene.iter_mut().next()) else {
+        return;
+    };
     match what.as_str() {
         "wait" => *how = json!("5s"),
         "say" => how["every"] = json!("200ms"),
@@ -87,11 +102,20 @@ fn soon_over(scene: &mut Value) {
 }
 
 fn entries<'p>(plan: &'p mut Plan, table: &str) -> impl Iterator<Item = &'p mut Value> {
-    plan.setup.get_mut(table).and_then(Value::as_object_mut).into_iter().flat_map(|entries| entries.values_mut())
+    plan.setup
+        .get_mut(table)
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(|entries| entries.values_mut())
 }
 
 /// An operation whose outcome does not depend on when it is carried out, at a time at which it can be.
-fn keep(plan: &Plan, when: When, operation: Operation, chats: &mut BTreeSet<String>) -> Option<Step> {
+fn keep(
+    plan: &Plan,
+    when: When,
+    operation: Operation,
+    chats: &mut BTreeSet<String>,
+) -> Option<Step> {
     let at = match (when, operation.verb.as_str()) {
         // What is lost with its connection is asked for before any is cut.
         (_, "watch" | "open-second" | "close-second") => SETTLED - Duration::from_secs(1),
@@ -109,7 +133,10 @@ fn keep(plan: &Plan, when: When, operation: Operation, chats: &mut BTreeSet<Stri
 }
 
 fn chat_of(plan: &Plan, turn: &str) -> String {
-    let chat = plan.entries("turn").find(|(name, _)| *name == turn).and_then(|(_, entry)| entry.get("chat"));
+    let chat = plan
+        .entries("turn")
+        .find(|(name, _)| *name == turn)
+        .and_then(|(_, entry)| entry.get("chat"));
     chat.and_then(Value::as_str).unwrap_or("c1").to_owned()
 }
 
@@ -134,7 +161,8 @@ fn with_drops(mut plan: Plan, first: Duration, every: Duration) -> Plan {
             2 => Fault::Cut { conn, learns: learns(Host::from("server")) },
             _ => Fault::Reset { conn, toward: None },
         };
-        let at = first + every * n + Duration::from_millis(drawn("when", every.as_millis() as u64 / 2));
+        let at =
+            first + every * n + Duration::from_millis(drawn("when", every.as_millis() as u64 / 2));
         plan.steps.push(Step { when: When::At(at), action: Action::Fault(fault) });
     }
     plan
@@ -169,7 +197,9 @@ fn known(plan: &Plan, history: &History) -> BTreeMap<(String, String), String> {
     let judged = history.events.iter().take_while(|event| event.at <= plan.horizon.into());
     let mut known = BTreeMap::new();
     for event in judged {
-        let (What::Saw { stream, saw }, Some(host)) = (&event.what, &event.host) else { continue };
+        let (EventKind::Saw { stream, saw }, Some(host)) = (&event.what, &event.host) else {
+            continue;
+        };
         let key = (host.as_str().to_owned(), stream.0.to_string());
         match saw.downcast_ref() {
             Some(OfChannel::Stirs) => drop(known.insert(key, "not at rest".to_owned())),
@@ -186,7 +216,7 @@ fn known(plan: &Plan, history: &History) -> BTreeMap<(String, String), String> {
 fn reached(plan: &Plan, history: &History) -> BTreeMap<&'static str, u64> {
     let mut reached = BTreeMap::new();
     for event in history.events.iter().take_while(|event| event.at <= plan.horizon.into()) {
-        if let What::Milestone { name, .. } = event.what {
+        if let EventKind::Milestone { name, .. } = event.what {
             *reached.entry(name).or_default() += 1;
         }
     }
@@ -196,11 +226,14 @@ fn reached(plan: &Plan, history: &History) -> BTreeMap<&'static str, u64> {
 /// What two runs of a schedule came to, where they did not come to the same.
 fn unlike(name: &str, one: &Came, other: &Came, plan: &Plan) -> Option<String> {
     let keys: BTreeSet<_> = one.to.keys().chain(other.to.keys()).collect();
-    let told = |came: &Came, key| came.to.get(key).map_or_else(|| "nothing".to_owned(), Clone::clone);
+    let told =
+        |came: &Came, key| came.to.get(key).map_or_else(|| "nothing".to_owned(), Clone::clone);
     let differ = keys.into_iter().filter(|key| one.to.get(*key) != other.to.get(*key));
-    let differ = differ.map(|key| format!("  {} at {}: {}, and {}\n", key.1, key.0, told(one, key), told(other, key)));
+    let differ = differ.map(|key| {
+        format!("  {} at {}: {}, and {}\n", key.1, key.0, told(one, key), told(other, key))
+    });
     let differ: String = differ.collect();
-    let file = || Scenario::of_plan(plan.clone(), format!("{name}, with drops")).to_toml();
+    let file = || ScenarioFile::of_plan(plan.clone(), format!("{name}, with drops")).to_toml();
     (!differ.is_empty()).then(|| format!("{name}: it came to something else\n{differ}\n{}", file()))
 }
 
@@ -261,16 +294,23 @@ fn snapshots_change(name: &str, plan: &Plan, shown: &mut Shown) -> Option<String
         return None;
     }
     shown.schedules += 1;
-    shown.times += one.times("toolcall.client.replayed").min(other.times("toolcall.client.reseated"));
+    shown.times +=
+        one.times("toolcall.client.replayed").min(other.times("toolcall.client.reseated"));
     unlike(name, &one, &other, &small)
 }
 
 /// What schedules showed, in each of which both ways come to the same. Few have nothing to compare.
 fn holds(relation: Relation, schedules: &[(String, Plan)]) -> Shown {
     let mut shown = Shown::default();
-    let unlike: Vec<String> = schedules.iter().filter_map(|(name, plan)| relation(name, plan, &mut shown)).collect();
+    let unlike: Vec<String> =
+        schedules.iter().filter_map(|(name, plan)| relation(name, plan, &mut shown)).collect();
     assert!(unlike.is_empty(), "{} of {}:\n{}", unlike.len(), schedules.len(), unlike.join("\n"));
-    assert!(shown.schedules * 20 >= schedules.len() * 19, "{} of {} were compared", shown.schedules, schedules.len());
+    assert!(
+        shown.schedules * 20 >= schedules.len() * 19,
+        "{} of {} were compared",
+        shown.schedules,
+        schedules.len()
+    );
     shown
 }
 
@@ -286,7 +326,10 @@ fn is_broken_by(relation: Relation, defect: &str) {
 #[test]
 fn drops_that_no_lease_notices_change_nothing() {
     let Shown { schedules, times } = holds(drops_change, &schedules());
-    assert!(schedules >= 70 && times >= 3 * schedules as u64, "{times} drops in {schedules} schedules");
+    assert!(
+        schedules >= 70 && times >= 3 * schedules as u64,
+        "{times} drops in {schedules} schedules"
+    );
 }
 
 #[test]
@@ -294,7 +337,10 @@ fn a_replay_and_a_snapshot_come_to_the_same() {
     // These talk much, and take long.
     let some: Vec<_> = schedules().into_iter().step_by(3).collect();
     let Shown { schedules, times } = holds(snapshots_change, &some);
-    assert!(schedules >= 20 && times >= 2 * schedules as u64, "{times} snapshots in {schedules} schedules");
+    assert!(
+        schedules >= 20 && times >= 2 * schedules as u64,
+        "{times} snapshots in {schedules} schedules"
+    );
 }
 
 #[test]

@@ -16,10 +16,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn browser() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&folders).collect();
-    let found = BROWSERS.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()));
+    let found = BROWSERS.iter().find_map(|name| {
+        folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+    });
     if found.is_none() {
         let advice = "no Chromium in PATH; `apt-get install chromium` brings one";
-        assert!(std::env::var_os("REKNIT_BROWSER").is_none_or(|wish| wish != "required"), "{advice}");
+        assert!(
+            std::env::var_os("REKNIT_BROWSER").is_none_or(|wish| wish != "required"),
+            "{advice}"
+        );
         println!("nothing was looked at: {advice}");
     }
     found
@@ -55,7 +60,11 @@ fn drawn(folder: &Folder, verb: &str, args: &[&str], called: &str) -> PathBuf {
     command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
     let done = command.output().unwrap();
     let told = String::from_utf8(done.stdout).unwrap();
-    assert!(told.contains(&format!("{called}  {}\n", out.display())), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        told.contains(&format!("{called}  {}\n", out.display())),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     out
 }
 
@@ -74,7 +83,8 @@ fn look(browser: &Path, folder: &Folder, page: &Path) -> (String, Duration) {
         "--disable-quic",
     ]);
     command.arg(format!("--user-data-dir={}", folder.0.join("profile").display()));
-    let seen = command.arg(format!("file://{}", page.display())).stderr(Stdio::null()).output().unwrap();
+    let seen =
+        command.arg(format!("file://{}", page.display())).stderr(Stdio::null()).output().unwrap();
     (String::from_utf8(seen.stdout).unwrap(), started.elapsed())
 }
 
@@ -82,7 +92,13 @@ fn look(browser: &Path, folder: &Folder, page: &Path) -> (String, Duration) {
 fn a_failure_is_seen_with_its_lanes_its_fault_and_where_it_broke() {
     let Some(browser) = browser() else { return };
     let folder = Folder::new("picture-failure");
-    let args = ["scenarios/counter/short-cut-while-numbers-flow.toml", "--seed", "1", "--defect", "resumes-one-too-late"];
+    let args = [
+        "scenarios/counter/short-cut-while-numbers-flow.toml",
+        "--seed",
+        "1",
+        "--defect",
+        "resumes-one-too-late",
+    ];
     let (seen, _) = look(&browser, &folder, &draw(&folder, &args));
     for part in [
         "<title>counter: gap_free breaks</title>",
@@ -109,10 +125,21 @@ fn a_map_opens_in_a_browser_with_a_cell_for_each_run() {
     let folder = Folder::new("map");
     let file = folder.0.join("numbers.toml");
     std::fs::write(&file, NUMBERS).unwrap();
-    let page = drawn(&folder, "sweep", &[&file.display().to_string(), "--defect", "eof-is-completion"], "map");
+    let page = drawn(
+        &folder,
+        "sweep",
+        &[&file.display().to_string(), "--defect", "eof-is-completion"],
+        "map",
+    );
     let (seen, _) = look(&browser, &folder, &page);
     let cells = |class: &str| seen.matches(&format!("<i class=\"{class}\"></i>")).count();
-    assert!(cells("b") > 1 && cells("r") > 1 && cells("u") > 1, "{} {} {}", cells("b"), cells("r"), cells("u"));
+    assert!(
+        cells("b") > 1 && cells("r") > 1 && cells("u") > 1,
+        "{} {} {}",
+        cells("b"),
+        cells("r"),
+        cells("u")
+    );
     for part in [
         "one_ending</a>",
         ">client</text>",
@@ -131,7 +158,15 @@ fn a_map_opens_in_a_browser_with_a_cell_for_each_run() {
 fn a_matrix_opens_in_a_browser_with_a_row_for_each_defect() {
     let Some(browser) = browser() else { return };
     let folder = Folder::new("matrix");
-    let args = ["counter", "--defect", "resumes-one-too-late", "--defect", "stale-close-disconnects", "--runs", "40"];
+    let args = [
+        "counter",
+        "--defect",
+        "resumes-one-too-late",
+        "--defect",
+        "stale-close-disconnects",
+        "--runs",
+        "40",
+    ];
     let page = drawn(&folder, "defects", &args, "matrix");
     let (seen, _) = look(&browser, &folder, &page);
     for part in [
@@ -150,9 +185,18 @@ fn a_matrix_opens_in_a_browser_with_a_row_for_each_defect() {
 fn a_picture_until_a_moment_has_nothing_that_came_later() {
     let Some(browser) = browser() else { return };
     let folder = Folder::new("until");
-    let args = ["scenarios/counter/short-cut-while-numbers-flow.toml", "--defect", "resumes-one-too-late", "--until", "20.01 s"];
+    let args = [
+        "scenarios/counter/short-cut-while-numbers-flow.toml",
+        "--defect",
+        "resumes-one-too-late",
+        "--until",
+        "20.01 s",
+    ];
     let (seen, _) = look(&browser, &folder, &draw(&folder, &args));
-    assert!(seen.contains(">cut client#1: both ends learn at once</text>") && !seen.contains("21.027 s"));
+    assert!(
+        seen.contains(">cut client#1: both ends learn at once</text>")
+            && !seen.contains("21.027 s")
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use reknit::property::Guarantees;
 use reknit::schedule::Limits;
 use reknit::subject::{HostContext, Nothing, Operated, Subject};
-use reknit::suite::runner::{self, Trial};
+use reknit::suite::runner::{self, TestCase};
 
 /// Set where this program is the command.
 const COMMAND: &str = "REKNIT_SURVIVAL_COMMAND";
@@ -26,13 +26,19 @@ fn main() -> ExitCode {
     }
     let tests: [(&str, Test); 6] = [
         ("a_run_that_blocks_its_thread_is_a_verdict_with_its_seed_and_the_command_ends", stuck),
-        ("a_hunt_goes_on_after_a_run_that_blocks_its_thread_one_that_panics_and_one_that_leaks", unruly),
+        (
+            "a_hunt_goes_on_after_a_run_that_blocks_its_thread_one_that_panics_and_one_that_leaks",
+            unruly,
+        ),
         ("a_hunt_prints_what_it_finds_where_no_folder_can_be_made", no_folder),
         ("a_hunt_prints_what_it_finds_where_the_disk_is_full", full_disk),
         ("ctrl_c_ends_a_hunt_with_what_it_has", ctrl_c),
-        ("what_was_printed_for_want_of_a_file_fails_again_when_it_is_read_from_the_log", read_from_the_log),
+        (
+            "what_was_printed_for_want_of_a_file_fails_again_when_it_is_read_from_the_log",
+            read_from_the_log,
+        ),
     ];
-    let trials = tests.map(|(name, test)| Trial::new(name, test));
+    let trials = tests.map(|(name, test)| TestCase::new(name, test));
     runner::main(trials.into()).expect("arguments of a test program")
 }
 
@@ -83,7 +89,11 @@ const FILE: &str = "format = 1\nsubject = \"unruly\"\ntitle = \"It sleeps\"\nsee
 
 /// Three runs, the second of which gets stuck.
 fn stuck() -> Result<(), String> {
-    let done = Place::new("stuck")?.command("", &["run", "-", "--patience", "1500ms", "--jobs", "1"], FILE)?;
+    let done = Place::new("stuck")?.command(
+        "",
+        &["run", "-", "--patience", "1500ms", "--jobs", "1"],
+        FILE,
+    )?;
     done.says(
         1,
         &[
@@ -96,7 +106,8 @@ fn stuck() -> Result<(), String> {
 }
 
 /// A hunt in which three schedules go wrong.
-const HUNT: [&str; 9] = ["hunt", "unruly", "--seed", "1", "--runs", "20", "--patience", "1500ms", "--jobs"];
+const HUNT: [&str; 9] =
+    ["hunt", "unruly", "--seed", "1", "--runs", "20", "--patience", "1500ms", "--jobs"];
 
 fn hunt(place: &Place, before: &str, jobs: &str) -> Result<Done, String> {
     place.command(before, &[&HUNT[..], &[jobs]].concat(), "")
@@ -105,12 +116,23 @@ fn hunt(place: &Place, before: &str, jobs: &str) -> Result<Done, String> {
 fn unruly() -> Result<(), String> {
     for jobs in ["1", "2"] {
         let place = Place::new("unruly")?;
-        let told = ["no_livelock", "no_panic", "the client's own fault", "no_residue", "20 schedules", "3 schedules broke"];
+        let told = [
+            "no_livelock",
+            "no_panic",
+            "the client's own fault",
+            "no_residue",
+            "20 schedules",
+            "3 schedules broke",
+        ];
         hunt(&place, "", jobs)?.says(1, &told)?;
-        let kept = std::fs::read_dir(place.0.join("scenarios/found")).map_err(|error| error.to_string())?;
-        let mut kept: Vec<_> = kept.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let kept = std::fs::read_dir(place.0.join("scenarios/found"))
+            .map_err(|error| error.to_string())?;
+        let mut kept: Vec<_> =
+            kept.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         kept.sort_unstable();
-        if kept != ["unruly-no-livelock-7.toml", "unruly-no-panic-9.toml", "unruly-no-residue-12.toml"] {
+        if kept
+            != ["unruly-no-livelock-7.toml", "unruly-no-panic-9.toml", "unruly-no-residue-12.toml"]
+        {
             return Err(format!("with {jobs} threads it kept {kept:?}"));
         }
     }
@@ -134,7 +156,8 @@ fn full_disk() -> Result<(), String> {
     let done = hunt(&place, FULL, "2")?;
     done.says(1, &["3 schedules broke", "-----BEGIN REKNIT SCENARIO-----"])?;
     done.complains("its text is printed instead")?;
-    let left = std::fs::read_dir(place.0.join("scenarios/found")).map_err(|error| error.to_string())?;
+    let left =
+        std::fs::read_dir(place.0.join("scenarios/found")).map_err(|error| error.to_string())?;
     match left.count() {
         0 => Ok(()),
         left => Err(format!("{left} broken files are left")),
@@ -144,7 +167,10 @@ fn full_disk() -> Result<(), String> {
 fn read_from_the_log() -> Result<(), String> {
     let place = Place::new("log")?;
     let log = hunt(&place, FULL, "1")?.out;
-    let panics = log.split("FAIL").find(|story| story.contains("no_panic")).ok_or("no story of the panic")?;
+    let panics = log
+        .split("FAIL")
+        .find(|story| story.contains("no_panic"))
+        .ok_or("no story of the panic")?;
     place.command("", &["replay", "-"], panics)?.says(1, &["no_panic", "the client's own fault"])
 }
 
@@ -187,7 +213,8 @@ struct Place(PathBuf);
 
 impl Place {
     fn new(name: &str) -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("reknit-survival-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("reknit-survival-{name}-{}", std::process::id()));
         std::fs::remove_dir_all(&path).ok();
         std::fs::create_dir_all(&path).map_err(|error| error.to_string())?;
         Ok(Self(path))
@@ -225,11 +252,17 @@ impl Done {
             return Err(format!("it ended with {:?}: {}{}", self.status, self.out, self.err));
         }
         let missing = words.iter().find(|word| !self.out.contains(**word));
-        missing.map_or(Ok(()), |missing| Err(format!("it did not say `{missing}`: {}{}", self.out, self.err)))
+        missing.map_or(Ok(()), |missing| {
+            Err(format!("it did not say `{missing}`: {}{}", self.out, self.err))
+        })
     }
 
     fn complains(&self, words: &str) -> Result<(), String> {
-        if self.err.contains(words) { Ok(()) } else { Err(format!("it did not complain `{words}`: {}", self.err)) }
+        if self.err.contains(words) {
+            Ok(())
+        } else {
+            Err(format!("it did not complain `{words}`: {}", self.err))
+        }
     }
 }
 
@@ -240,10 +273,15 @@ const AT_MOST: Duration = Duration::from_secs(60);
 fn command(folder: &Path, before: &str, args: &[&str], input: &str) -> std::io::Result<Output> {
     let mut command = Command::new("sh");
     let (exec, rest) = before.rsplit_once("; ").map_or(("", before), |(first, rest)| (first, rest));
-    let script = if exec.is_empty() { format!("exec {rest}\"$0\" \"$@\"") } else { format!("{exec}; exec {rest}\"$0\" \"$@\"") };
+    let script = if exec.is_empty() {
+        format!("exec {rest}\"$0\" \"$@\"")
+    } else {
+        format!("{exec}; exec {rest}\"$0\" \"$@\"")
+    };
     command.arg("-c").arg(script).arg(std::env::current_exe()?).args(args).current_dir(folder);
     command.env(COMMAND, "yes").env_remove("COLUMNS");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(input.as_bytes())?;
     }

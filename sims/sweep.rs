@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use reknit::hunt::{self, Checks, Pool};
-use reknit::scenario::Scenario;
-use reknit::subject::{Erased, Subject};
+use reknit::scenario::ScenarioFile;
+use reknit::subject::{DynSubject, Subject};
 
 /// What the command printed, and its status.
 struct Done {
@@ -37,8 +37,10 @@ fn sweep(file: &str) -> Done {
 
 /// The figures of a row of the table of faults: runs, untouched, recovered, failed, broken.
 fn row(out: &str, fault: &str) -> [u64; 5] {
-    let row = out.lines().filter_map(|line| line.strip_prefix(fault)).find(|rest| rest.starts_with(' '));
-    let cells = row.unwrap_or_else(|| panic!("there is no row of {fault}: {out}")).split_whitespace();
+    let row =
+        out.lines().filter_map(|line| line.strip_prefix(fault)).find(|rest| rest.starts_with(' '));
+    let cells =
+        row.unwrap_or_else(|| panic!("there is no row of {fault}: {out}")).split_whitespace();
     let figures: Vec<_> = cells.map(|cell| cell.parse().unwrap_or(0)).collect();
     figures.try_into().unwrap_or_else(|figures| panic!("{fault}: {figures:?}"))
 }
@@ -47,12 +49,23 @@ fn holds(name: &str) {
     let done = sweep(&plain(name));
     assert_eq!((done.status, done.err.as_str()), (Some(0), ""), "{}", done.out);
     assert!(done.out.ends_with("nothing broke\n"), "{}", done.out);
-    assert!(!done.out.contains("found nothing to do"), "each fault is tried where it makes sense: {}", done.out);
+    assert!(
+        !done.out.contains("found nothing to do"),
+        "each fault is tried where it makes sense: {}",
+        done.out
+    );
     let (_, table) = done.out.split_once("\n\n").expect("positions, then faults");
     let [runs, untouched, recovered, failed, broken] = row(table, "all");
     assert!(runs >= 100 && runs == untouched + recovered + failed + broken, "{}", done.out);
     assert!(untouched > 0 && recovered > 0 && failed > 0 && broken == 0, "{}", done.out);
-    for fault in ["cut, client first", "cut, server first", "half-open at client", "half-open at server", "cut inside", "crash"] {
+    for fault in [
+        "cut, client first",
+        "cut, server first",
+        "half-open at client",
+        "half-open at server",
+        "cut inside",
+        "crash",
+    ] {
         assert!(row(table, fault)[0] > 0, "{}", done.out);
     }
 }
@@ -74,9 +87,9 @@ fn two_processes_survive_every_fault_at_every_position() {
 
 /// What breaks first when a plain scenario is swept with a defect on: the fault, and the properties.
 fn first_find(name: &str, defect: &str) -> Option<(&'static str, Vec<&'static str>)> {
-    let subject: Arc<dyn Erased> = Arc::new(reknit::subjects::Exec);
+    let subject: Arc<dyn DynSubject> = Arc::new(reknit::subjects::Exec);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(plain(name));
-    let scenario = Scenario::load(&file, std::slice::from_ref(&subject)).unwrap();
+    let scenario = ScenarioFile::load(&file, std::slice::from_ref(&subject)).unwrap();
     let mut plan = scenario.plans().remove(0);
     plan.defects.push(defect.to_owned());
     let swept = hunt::sweep(&subject, &plan, &Checks::default(), &Pool::default(), |_, caught| {
@@ -88,10 +101,19 @@ fn first_find(name: &str, defect: &str) -> Option<(&'static str, Vec<&'static st
 
 #[test]
 fn defects_are_found_at_the_faults_that_show_them() {
-    for (defect, fault) in [("fresh-session-after-cut", "cut"), ("ping-without-deadline", "half-open")] {
-        let (at, broken) = first_find("output-and-exit", defect).unwrap_or_else(|| panic!("{defect} was not found"));
-        let known = Subject::defects(&reknit::subjects::Exec).iter().find(|known| known.name == defect).unwrap();
-        assert!(at.starts_with(fault) && broken.iter().any(|it| known.breaks.contains(it)), "{defect}: {at}, {broken:?}");
+    for (defect, fault) in
+        [("fresh-session-after-cut", "cut"), ("ping-without-deadline", "half-open")]
+    {
+        let (at, broken) = first_find("output-and-exit", defect)
+            .unwrap_or_else(|| panic!("{defect} was not found"));
+        let known = Subject::defects(&reknit::subjects::Exec)
+            .iter()
+            .find(|known| known.name == defect)
+            .unwrap();
+        assert!(
+            at.starts_with(fault) && broken.iter().any(|it| known.breaks.contains(it)),
+            "{defect}: {at}, {broken:?}"
+        );
     }
 }
 

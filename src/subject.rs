@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::env::Env;
 use crate::history::{Call, Side};
 use crate::net::BoxFuture;
-use crate::property::{Evidence, Guarantees, Property, Violation};
+use crate::property::{CheckContext, Guarantees, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
 pub mod disk;
@@ -28,11 +28,11 @@ pub use crate::schedule::{MilestoneDoc, PointDoc};
 pub use disk::Disk;
 #[cfg(feature = "websocket")]
 pub use dissect::WebSocket;
-pub use dissect::{Dissector, Label, Lines, Message};
-pub use erased::Erased;
+pub use dissect::{Dissector, Label, LineMessages, Message};
+pub use erased::DynSubject;
 pub use nothing::Nothing;
 pub use operations::{BoxedStrategy, Operations, any_of};
-pub use recorder::{Count, Gauge, Gauges, Journal, Recorder};
+pub use recorder::{Gauge, Gauges, Journal, Recorder, ResourceCounter};
 pub(crate) use recording::mistake;
 
 /// A protocol under test.
@@ -127,7 +127,11 @@ pub trait Subject: Send + Sync + 'static {
     /// Runs a client and the driver of its user, until there are no more operations and all are done: takes operations from
     /// [`Operated::next`], performs each without waiting for the ones before it, and records what its user sees
     /// ([what a driver must record](Subject#what-a-driver-must-record)). Returning closes the client.
-    fn drive(&self, host: HostContext, operations: Operated<Self::Operation>) -> impl Future<Output = ()> + Send;
+    fn drive(
+        &self,
+        host: HostContext,
+        operations: Operated<Self::Operation>,
+    ) -> impl Future<Output = ()> + Send;
 
     /// What the protocol guarantees under these limits: the figures from which the generic properties are computed.
     fn guarantees(&self, limits: &Limits) -> Guarantees;
@@ -138,13 +142,13 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// All that breaks one of these. Where they read the same of a run, it can be read once for all of them here.
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
+    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
         self.properties().iter().flat_map(|property| (property.check)(evidence)).collect()
     }
 
     /// Reads the bytes of one direction of a connection: where messages end, and what they are called.
     fn dissector(&self, _from: Side) -> Box<dyn Dissector> {
-        Box::new(Lines::default())
+        Box::new(LineMessages::default())
     }
 }
 

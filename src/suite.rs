@@ -21,11 +21,11 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use crate::frontend::{Github, answer, scenario_files};
-use crate::hunt::{self, Checks, Fresh, Pool, Tally, plans};
-use crate::scenario::{Body, Scenario};
+use crate::hunt::{self, Checks, Fresh, Pool, ScenarioTally, plans};
+use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::Plan;
 use crate::schedule::profile::Profile;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 use diary::Diary;
 
@@ -44,7 +44,7 @@ macro_rules! tests {
     ($($subject:expr),+ $(,)?) => {
         fn main() -> ::std::process::ExitCode {
             $crate::suite::main(
-                ::std::vec![$(::std::sync::Arc::new($subject) as ::std::sync::Arc<dyn $crate::subject::Erased>),+],
+                ::std::vec![$(::std::sync::Arc::new($subject) as ::std::sync::Arc<dyn $crate::subject::DynSubject>),+],
                 ::std::env!("CARGO_MANIFEST_DIR"),
             )
         }
@@ -52,19 +52,24 @@ macro_rules! tests {
 }
 
 /// What [`tests!`](crate::tests) expands to: runs the suites of the subjects, from the root of their package.
-pub fn main(subjects: Vec<Arc<dyn Erased>>, root: &str) -> ExitCode {
+pub fn main(subjects: Vec<Arc<dyn DynSubject>>, root: &str) -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     if let Some(status) = answer(&args, &subjects) {
         return status;
     }
-    let root = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(root), PathBuf::from);
+    let root =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(root), PathBuf::from);
     let diary = Arc::new(Diary::new(Github::of_this_process()));
-    let trials = std::env::set_current_dir(&root).map_err(|error| format!("{}: {error}", root.display())).and_then(|()| {
-        let asked = Asked::of(|name| std::env::var(name).ok())?;
-        Github::of_this_process().open()?;
-        let suites = subjects.iter().map(|subject| Suite::new(subject.clone(), &subjects, asked, diary.clone()));
-        suites.collect::<Result<Vec<_>, _>>()
-    });
+    let trials = std::env::set_current_dir(&root)
+        .map_err(|error| format!("{}: {error}", root.display()))
+        .and_then(|()| {
+            let asked = Asked::of(|name| std::env::var(name).ok())?;
+            Github::of_this_process().open()?;
+            let suites = subjects
+                .iter()
+                .map(|subject| Suite::new(subject.clone(), &subjects, asked, diary.clone()));
+            suites.collect::<Result<Vec<_>, _>>()
+        });
     let done = trials.and_then(|suites| {
         let status = runner::main(suites.iter().flat_map(trials::of).collect())?;
         print!("{}", diary.tell(std::env::var_os("NEXTEST").is_some())?);
@@ -89,7 +94,11 @@ impl Asked {
     fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let number = |name: &str| match variable(name) {
             None => Ok(None),
-            Some(text) => text.trim().parse().map(Some).map_err(|_| format!("{name}={text}: write a whole number")),
+            Some(text) => text
+                .trim()
+                .parse()
+                .map(Some)
+                .map_err(|_| format!("{name}={text}: write a whole number")),
         };
         let runs = number("REKNIT_RUNS")?;
         if runs == Some(0) {
@@ -104,14 +113,14 @@ struct File {
     /// The name of its test: `counter::short-cut`.
     name: String,
     /// What stands in it, or what is wrong with it.
-    scenario: Result<Scenario, String>,
+    scenario: Result<ScenarioFile, String>,
     /// What came of its runs, once somebody ran it: the file's own test, or one that looks at all files.
-    tally: OnceLock<Result<Arc<Tally>, String>>,
+    tally: OnceLock<Result<Arc<ScenarioTally>, String>>,
 }
 
 /// The suite of one subject.
 struct Suite {
-    subject: Arc<dyn Erased>,
+    subject: Arc<dyn DynSubject>,
     files: Vec<File>,
     /// Random schedules, where no file says which.
     swarm: File,
@@ -122,7 +131,12 @@ struct Suite {
 
 impl Suite {
     /// The suite of a subject: its files are those under `scenarios/<subject>`.
-    fn new(subject: Arc<dyn Erased>, subjects: &[Arc<dyn Erased>], asked: Asked, diary: Arc<Diary>) -> Result<Arc<Self>, String> {
+    fn new(
+        subject: Arc<dyn DynSubject>,
+        subjects: &[Arc<dyn DynSubject>],
+        asked: Asked,
+        diary: Arc<Diary>,
+    ) -> Result<Arc<Self>, String> {
         let folder = Path::new("scenarios").join(subject.name());
         let mut paths = Vec::new();
         if folder.is_dir() {
@@ -130,16 +144,20 @@ impl Suite {
         }
         let files = paths.into_iter().map(|path| File {
             name: name(&subject, &folder, &path),
-            scenario: Scenario::load(&path, subjects).map_err(|mistake| mistake.to_string()),
+            scenario: ScenarioFile::load(&path, subjects).map_err(|mistake| mistake.to_string()),
             tally: OnceLock::new(),
         });
         let files = files.collect();
-        let swarm = File { name: format!("{}::swarm", subject.name()), scenario: Ok(random(&subject)), tally: OnceLock::new() };
+        let swarm = File {
+            name: format!("{}::swarm", subject.name()),
+            scenario: Ok(random(&subject)),
+            tally: OnceLock::new(),
+        };
         Ok(Arc::new(Self { subject, files, swarm, asked, diary }))
     }
 
     /// What comes of all runs of a file. They are run once in a process, whoever asks first.
-    fn tally(&self, file: &File) -> Result<Arc<Tally>, String> {
+    fn tally(&self, file: &File) -> Result<Arc<ScenarioTally>, String> {
         let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
         let run = || {
             let mut scenario = scenario.clone();
@@ -153,26 +171,32 @@ impl Suite {
     }
 
     /// How runs of a scenario are examined: a canary needs no second opinion.
-    fn checks(&self, scenario: &Scenario) -> Checks {
+    fn checks(&self, scenario: &ScenarioFile) -> Checks {
         let fresh = if scenario.expect.breaks.is_none() { Fresh::this_program() } else { None };
         Checks { fresh, ..Checks::default() }
     }
 
     /// Runs plans under what a scenario expects.
-    fn run(&self, scenario: &Scenario, plans: Vec<Plan>, checks: Checks) -> Result<Tally, String> {
+    fn run(
+        &self,
+        scenario: &ScenarioFile,
+        plans: Vec<Plan>,
+        checks: Checks,
+    ) -> Result<ScenarioTally, String> {
         let pool = Pool::default().alone();
-        hunt::tally(&self.subject, scenario, plans, &checks, &pool, |_| {}).map_err(|trouble| trouble.to_string())
+        hunt::tally(&self.subject, scenario, plans, &checks, &pool, |_| {})
+            .map_err(|trouble| trouble.to_string())
     }
 }
 
 /// The scenario of random schedules of a subject.
-fn random(subject: &Arc<dyn Erased>) -> Scenario {
+fn random(subject: &Arc<dyn DynSubject>) -> ScenarioFile {
     let body = Body::Swarm(Box::new(Profile::default_for(&**subject)));
-    Scenario { body, ..Scenario::of_plan(Plan::new(subject.name()), "Random schedules") }
+    ScenarioFile { body, ..ScenarioFile::of_plan(Plan::new(subject.name()), "Random schedules") }
 }
 
 /// The name of a file's test: the subject, and the way to it from the subject's folder.
-fn name(subject: &Arc<dyn Erased>, folder: &Path, path: &Path) -> String {
+fn name(subject: &Arc<dyn DynSubject>, folder: &Path, path: &Path) -> String {
     let way = path.strip_prefix(folder).unwrap_or(path).with_extension("");
     let parts = way.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     std::iter::once(subject.name().to_owned()).chain(parts).collect::<Vec<_>>().join("::")
@@ -184,7 +208,11 @@ mod tests {
 
     #[test]
     fn the_environment_asks_in_whole_numbers() {
-        let of = |runs: &'static str| Asked::of(move |name| (name == "REKNIT_RUNS" && !runs.is_empty()).then(|| runs.to_owned()));
+        let of = |runs: &'static str| {
+            Asked::of(move |name| {
+                (name == "REKNIT_RUNS" && !runs.is_empty()).then(|| runs.to_owned())
+            })
+        };
         assert_eq!(of(""), Ok(Asked::default()));
         assert_eq!(of(" 20000 "), Ok(Asked { runs: Some(20_000), seed: None }));
         assert_eq!(of("many"), Err("REKNIT_RUNS=many: write a whole number".into()));
@@ -192,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_file_is_a_test_of_its_own_name() {
-        let subject: Arc<dyn Erased> = Arc::new(crate::subjects::Counter);
+        let subject: Arc<dyn DynSubject> = Arc::new(crate::subjects::Counter);
         let folder = Path::new("scenarios/counter");
         assert_eq!(name(&subject, folder, &folder.join("late.toml")), "counter::late");
         assert_eq!(name(&subject, folder, &folder.join("found/a.b.toml")), "counter::found::a.b");
@@ -205,12 +233,16 @@ mod tests {
             let diary = Arc::new(Diary::new(Github::default()));
             Suite::new(subjects[0].clone(), &subjects, Asked::default(), diary).unwrap()
         };
-        let names: Vec<_> = trials::of(&suite).iter().map(|trial| trial.name().to_owned()).collect();
+        let names: Vec<_> =
+            trials::of(&suite).iter().map(|trial| trial.name().to_owned()).collect();
         for file in &suite.files {
             let scenario = file.scenario.as_ref().unwrap();
             assert!(names.contains(&file.name), "{}", file.name);
             assert!(
-                scenario.kills.iter().all(|defect| names.contains(&format!("{}::kills::{defect}", file.name))),
+                scenario
+                    .kills
+                    .iter()
+                    .all(|defect| names.contains(&format!("{}::kills::{defect}", file.name))),
                 "{}",
                 file.name
             );

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reknit::net::Endpoint;
 use reknit::property::Guarantees;
 use reknit::schedule::Limits;
-use reknit::subject::{Erased, HostContext, Nothing, Operated, Subject};
+use reknit::subject::{DynSubject, HostContext, Nothing, Operated, Subject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::plans::{carry_out, nothing};
@@ -27,16 +27,22 @@ impl Subject for Echo {
     }
 
     async fn serve(&self, host: HostContext) {
-        let mut listener = host.env.net.listen(&Endpoint::tcp("server", 80)).await.expect("nobody else listens");
+        let mut listener =
+            host.env.net.listen(&Endpoint::tcp("server", 80)).await.expect("nobody else listens");
         let mut stream = listener.accept().await.expect("a client connects");
         let mut heard = [0; 5];
-        while stream.read_exact(&mut heard).await.is_ok() && stream.write_all(&heard).await.is_ok() {}
+        while stream.read_exact(&mut heard).await.is_ok() && stream.write_all(&heard).await.is_ok()
+        {
+        }
     }
 
     async fn drive(&self, host: HostContext, _: Operated<Nothing>) {
-        let mut stream = host.env.net.connect(&Endpoint::tcp("server", 80)).await.expect("a server listens");
+        let mut stream =
+            host.env.net.connect(&Endpoint::tcp("server", 80)).await.expect("a server listens");
         let mut heard = [0; 5];
-        while stream.write_all(b"hello").await.is_ok() && stream.read_exact(&mut heard).await.is_ok() {
+        while stream.write_all(b"hello").await.is_ok()
+            && stream.read_exact(&mut heard).await.is_ok()
+        {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
@@ -48,9 +54,13 @@ impl Subject for Echo {
 
 /// What a long run costs more than a short one, by echoes.
 pub fn measure(meter: &mut Meter) {
-    let echo: Arc<dyn Erased> = Arc::new(Echo);
+    let echo: Arc<dyn DynSubject> = Arc::new(Echo);
     let [short, long] = [60, 3_660].map(|seconds| nothing("echo", Duration::from_secs(seconds)));
     let sides = [Side::new(|| carry_out(&echo, &long)), Side::new(|| carry_out(&echo, &short))];
     let Some([long, short]) = meter.turns("echo/an hour", sides) else { return };
-    tell("an echo over a bare stream", format!("{:.2} µs", (long - short) / 3_600.0 * 1e6), "5 µs, aim 3");
+    tell(
+        "an echo over a bare stream",
+        format!("{:.2} µs", (long - short) / 3_600.0 * 1e6),
+        "5 µs, aim 3",
+    );
 }

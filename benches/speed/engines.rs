@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reknit::scenario::Scenario;
+use reknit::scenario::ScenarioFile;
 use reknit::schedule::Plan;
-use reknit::subject::Erased;
+use reknit::subject::DynSubject;
 use reknit::world::{Engine, Options, run};
 
 use super::echo::Echo;
@@ -48,21 +48,52 @@ cut = { conn = "client#last", learns = { client = "0ms", server = "3s" } }
 
 pub fn measure(meter: &mut Meter) {
     let exec = subject("exec");
-    let scenario = Scenario::parse(THREE_OUTAGES, "three-outages.toml", std::slice::from_ref(&exec)).expect("it is well-formed");
-    compare(meter, "engines/exec", "exec, 90 virtual seconds, three outages", &exec, &scenario.plans()[0], "50, aim 200");
-    let echo: Arc<dyn Erased> = Arc::new(Echo);
+    let scenario =
+        ScenarioFile::parse(THREE_OUTAGES, "three-outages.toml", std::slice::from_ref(&exec))
+            .expect("it is well-formed");
+    compare(
+        meter,
+        "engines/exec",
+        "exec, 90 virtual seconds, three outages",
+        &exec,
+        &scenario.plans()[0],
+        "50, aim 200",
+    );
+    let echo: Arc<dyn DynSubject> = Arc::new(Echo);
     let minute = nothing("echo", Duration::from_secs(60));
-    compare(meter, "engines/echo", "echo, 60 virtual seconds, one a second", &echo, &minute, "nothing");
+    compare(
+        meter,
+        "engines/echo",
+        "echo, 60 virtual seconds, one a second",
+        &echo,
+        &minute,
+        "nothing",
+    );
 }
 
 /// Prints how many times faster a plan is on the event engine.
-fn compare(meter: &mut Meter, row: &str, what: &str, subject: &Arc<dyn Erased>, plan: &Plan, held_to: &str) {
+fn compare(
+    meter: &mut Meter,
+    row: &str,
+    what: &str,
+    subject: &Arc<dyn DynSubject>,
+    plan: &Plan,
+    held_to: &str,
+) {
     let on = |engine| {
         let options = Options { engine, ..Options::default() };
         Side::new(move || run(subject, plan, &options).expect("it can be carried out"))
     };
-    let Some([event, ticks]) = meter.turns(row, [on(Engine::Event).times(100), on(Engine::TURMOIL)]) else { return };
-    let figure =
-        format!("{:.0} times faster than on stock turmoil, {:.2} ms and {:.0} ms", ticks / event, event * 1e3, ticks * 1e3);
+    let Some([event, ticks]) =
+        meter.turns(row, [on(Engine::Event).times(100), on(Engine::TURMOIL)])
+    else {
+        return;
+    };
+    let figure = format!(
+        "{:.0} times faster than on stock turmoil, {:.2} ms and {:.0} ms",
+        ticks / event,
+        event * 1e3,
+        ticks * 1e3
+    );
     tell(what, figure, held_to);
 }

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use reknit::history::History;
-use reknit::hunt::random::{Ground, hunt};
-use reknit::hunt::{Case, Checks, Pool, examine, judge};
+use reknit::hunt::random::{HuntTarget, hunt};
+use reknit::hunt::{Checks, JudgedRun, Pool, examine, judge};
 use reknit::scenario::Expect;
 use reknit::world::{Options, RunError};
 
@@ -14,10 +14,10 @@ use super::plans::{default_profile, subject};
 use super::turns::{Meter, Side, tell};
 
 /// What `reknit hunt exec` draws from.
-pub fn ground() -> Ground {
+pub fn ground() -> HuntTarget {
     let subject = subject("exec");
     let profile = Arc::new(default_profile(&subject));
-    Ground { subject, profile }
+    HuntTarget { subject, profile }
 }
 
 pub fn measure(meter: &mut Meter) {
@@ -27,29 +27,38 @@ pub fn measure(meter: &mut Meter) {
 }
 
 /// Prints how many schedules a second there are, on one thread and on two.
-fn threads(meter: &mut Meter, ground: &Ground) {
+fn threads(meter: &mut Meter, ground: &HuntTarget) {
     let runs = meter.size(500, 10);
     let on = |jobs| {
         Side::new(move || {
             let pool = Pool { jobs, ..Pool::default() };
-            let hunted = hunt(ground, 1..runs + 1, &Checks::default(), &pool, |_, _| ControlFlow::Continue(()));
+            let hunted = hunt(ground, 1..runs + 1, &Checks::default(), &pool, |_, _| {
+                ControlFlow::Continue(())
+            });
             assert_eq!(hunted.expect("they can be run").tally.runs, runs);
         })
     };
     let Some([one, two]) = meter.turns("hunts/threads", [on(1), on(2)]) else { return };
-    tell("hunt exec", format!("{:.0} schedules a second and core", runs as f64 / one), "500, aim 1,000");
+    tell(
+        "hunt exec",
+        format!("{:.0} schedules a second and core", runs as f64 / one),
+        "500, aim 1,000",
+    );
     tell("hunt exec --jobs 2", format!("{:.2} times as many", one / two), "1.8 times as many");
 }
 
 /// Prints how much of the time goes into repeating runs, and how much into twins.
-fn checks(meter: &mut Meter, ground: &Ground) {
+fn checks(meter: &mut Meter, ground: &HuntTarget) {
     let (seeds, expect) = (meter.size(300, 5), Expect::default());
-    let all = |work: &dyn Fn(Case<'_>) -> Result<(), RunError>| {
+    let all = |work: &dyn Fn(JudgedRun<'_>) -> Result<(), RunError>| {
         for seed in 1..seeds + 1 {
-            work(Case { subject: &ground.subject, plan: &ground.plan(seed), expect: &expect }).expect("it can be run");
+            work(JudgedRun { subject: &ground.subject, plan: &ground.plan(seed), expect: &expect })
+                .expect("it can be run");
         }
     };
-    let judged = |has_twin: fn(&History) -> bool| all(&|case| judge(case, &Options::default(), has_twin).map(drop));
+    let judged = |has_twin: fn(&History) -> bool| {
+        all(&|case| judge(case, &Options::default(), has_twin).map(drop))
+    };
     let sides = [
         Side::new(|| all(&|case| examine(case, &Checks::default()).map(drop))),
         Side::new(|| judged(|history| history.stale > 0)),

@@ -14,7 +14,11 @@ pub fn measure(meter: &mut Meter) {
     let silent = without_heartbeats(beating.clone());
     let connects = |plan: &Plan| {
         let outcome = carry_out(&exec, plan);
-        assert_eq!(outcome.history.milestones.get("exec.client.connected"), Some(&1), "one session from beginning to end");
+        assert_eq!(
+            outcome.history.milestones.get("exec.client.connected"),
+            Some(&1),
+            "one session from beginning to end"
+        );
         outcome
     };
     let sides = [Side::new(|| connects(&beating)), Side::new(|| connects(&silent)).times(50)];

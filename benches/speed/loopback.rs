@@ -45,12 +45,16 @@ fn throughput(meter: &mut Meter, runtime: &Runtime, stage: &Stage, what: &str, s
             bytes.set(heard.bytes);
             events.set(heard.events);
         }),
-        Side::new(|| assert_eq!(runtime.block_on(plain_copy(script)), bytes.get(), "the same bytes")),
+        Side::new(|| {
+            assert_eq!(runtime.block_on(plain_copy(script)), bytes.get(), "the same bytes")
+        }),
     ];
     let Some([exec, plain]) = meter.turns(&format!("loopback/{what}"), sides) else { return };
     let [rate, plain_rate] = [exec, plain].map(|seconds| bytes.get() as f64 / seconds / 1e6);
     let (events, times) = (events.get() as f64 / exec, exec / plain);
-    let figure = format!("{rate:.0} MB/s, {events:.0} events/s; a plain TCP copy {plain_rate:.0} MB/s, {times:.1} times as fast");
+    let figure = format!(
+        "{rate:.0} MB/s, {events:.0} events/s; a plain TCP copy {plain_rate:.0} MB/s, {times:.1} times as fast"
+    );
     tell(&format!("exec over loopback, output in {what}"), figure, "nothing");
 }
 
@@ -65,9 +69,12 @@ fn latency(meter: &mut Meter, runtime: &Runtime, stage: &Stage) {
     ];
     let Some([beside, alone, plain]) = meter.turns("loopback/calls", sides) else { return };
     slow.sort();
-    let [beside, alone, plain] = [beside, alone, plain].map(|seconds| format!("{:.0} µs", seconds * 1e6));
+    let [beside, alone, plain] =
+        [beside, alone, plain].map(|seconds| format!("{:.0} µs", seconds * 1e6));
     let slowest = slow[slow.len() * 99 / 100].as_micros();
-    let figure = format!("{beside}, 99 of 100 within {slowest} µs; without the flood {alone}; a plain TCP echo {plain}");
+    let figure = format!(
+        "{beside}, 99 of 100 within {slowest} µs; without the flood {alone}; a plain TCP echo {plain}"
+    );
     tell("a call over loopback while a process floods", figure, "nothing");
 }
 
@@ -82,11 +89,16 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let env = Env::real();
-        let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.expect("there is a free port");
+        let listener =
+            env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.expect("there is a free port");
         let at = listener.endpoint();
         let mut serving = JoinSet::new();
         serving.spawn(Server::new(&env, ServerLimits::default()).serve(listener));
-        Self { client: Client::start(&env, at, ClientLimits::default()), started: Cell::default(), _server: serving }
+        Self {
+            client: Client::start(&env, at, ClientLimits::default()),
+            started: Cell::default(),
+            _server: serving,
+        }
     }
 
     async fn start(&self, script: &str) -> Process {
@@ -138,7 +150,11 @@ async fn calls(process: &Process) -> Vec<Duration> {
 }
 
 /// The same, while another process floods the connection; its mean, and all of them into `slow`.
-async fn calls_beside_a_flood(stage: &Stage, quiet: &Process, slow: &mut Vec<Duration>) -> Duration {
+async fn calls_beside_a_flood(
+    stage: &Stage,
+    quiet: &Process,
+    slow: &mut Vec<Duration>,
+) -> Duration {
     let flood = stage.start(FLOOD).await;
     let mut listening = JoinSet::new();
     let listener = flood.clone();

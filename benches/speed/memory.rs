@@ -23,11 +23,16 @@ pub fn measure(meter: &mut Meter) {
         ControlFlow::Continue(())
     });
     assert_eq!(hunted.expect("they can be run").tally.runs, runs);
-    let (Some((first, first_now)), Some((last, last_now))) = (at_first, kib("VmHWM").zip(kib("VmRSS"))) else { return };
+    let (Some((first, first_now)), Some((last, last_now))) =
+        (at_first, kib("VmHWM").zip(kib("VmRSS")))
+    else {
+        return;
+    };
     if meter.is_timed() {
         let more = (last as f64 / first as f64 - 1.0) * 100.0;
-        let figure =
-            format!("{last} KiB at most, {more:.0} % above {first} KiB after {early} ({last_now} and {first_now} KiB resident)");
+        let figure = format!(
+            "{last} KiB at most, {more:.0} % above {first} KiB after {early} ({last_now} and {first_now} KiB resident)"
+        );
         tell(&format!("the memory of {runs} schedules"), figure, "20 % above");
     }
 }

@@ -3,22 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reknit::hunt::{Case, Check, Checks, Examined, examine};
-use reknit::scenario::{Expect, Scenario};
+use reknit::hunt::{Check, Checks, Examined, JudgedRun, examine};
+use reknit::scenario::{Expect, ScenarioFile};
 use reknit::schedule::{Action, Host, Operation, Plan, Profile, Step, When};
-use reknit::subject::Erased;
-use reknit::world::{Options, Outcome, run};
+use reknit::subject::DynSubject;
+use reknit::world::{Options, RunOutcome, run};
 use serde_json::{Map, Value, json};
 
 /// A subject that is built in.
-pub fn subject(name: &str) -> Arc<dyn Erased> {
-    reknit::subjects::built_in().into_iter().find(|subject| subject.name() == name).expect("it is built in")
+pub fn subject(name: &str) -> Arc<dyn DynSubject> {
+    reknit::subjects::built_in()
+        .into_iter()
+        .find(|subject| subject.name() == name)
+        .expect("it is built in")
 }
 
 /// The profile from which a hunt draws by default.
-pub fn default_profile(subject: &Arc<dyn Erased>) -> Profile {
+pub fn default_profile(subject: &Arc<dyn DynSubject>) -> Profile {
     let text = subject.swarm().expect("it has a swarm of its own");
-    let scenario = Scenario::parse(text, "default", std::slice::from_ref(subject)).expect("it is well-formed");
+    let scenario = ScenarioFile::parse(text, "default", std::slice::from_ref(subject))
+        .expect("it is well-formed");
     scenario.into_profile().expect("a swarm has a profile")
 }
 
@@ -51,14 +55,15 @@ pub fn lines(clients: u32, processes: u32, lines: u32) -> (Plan, u32) {
 }
 
 /// Carries a plan out.
-pub fn carry_out(subject: &Arc<dyn Erased>, plan: &Plan) -> Outcome {
+pub fn carry_out(subject: &Arc<dyn DynSubject>, plan: &Plan) -> RunOutcome {
     run(subject, plan, &Options::default()).expect("it can be carried out")
 }
 
 /// The same, judged, and not repeated.
-pub fn judged(subject: &Arc<dyn Erased>, plan: &Plan) -> Examined {
+pub fn judged(subject: &Arc<dyn DynSubject>, plan: &Plan) -> Examined {
     let checks = Checks { check: Check::None, ..Checks::default() };
-    let examined = examine(Case { subject, plan, expect: &Expect::default() }, &checks).expect("it can be carried out");
+    let examined = examine(JudgedRun { subject, plan, expect: &Expect::default() }, &checks)
+        .expect("it can be carried out");
     assert!(examined.broken.is_empty(), "{:?}", examined.broken);
     examined
 }

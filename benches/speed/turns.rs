@@ -76,7 +76,11 @@ impl Meter {
     }
 
     /// How long each side takes, in seconds; `None` where nobody wants to know.
-    pub fn turns<const N: usize>(&mut self, name: &str, mut sides: [Side<'_>; N]) -> Option<[f64; N]> {
+    pub fn turns<const N: usize>(
+        &mut self,
+        name: &str,
+        mut sides: [Side<'_>; N],
+    ) -> Option<[f64; N]> {
         let Some(criterion) = &mut self.criterion else {
             if is_named(name) {
                 sides.iter_mut().for_each(|side| _ = (side.once)());

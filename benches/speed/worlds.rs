@@ -22,7 +22,9 @@ pub fn measure(meter: &mut Meter) {
         ("the same, judged", Side::new(|| judged(&exec, &printed))),
     ];
     let (names, sides): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-    let Ok(sides) = <[Side<'_>; 5]>::try_from(sides) else { unreachable!("there are as many sides as rows") };
+    let Ok(sides) = <[Side<'_>; 5]>::try_from(sides) else {
+        unreachable!("there are as many sides as rows")
+    };
     let Some(costs) = meter.turns("worlds/a minute", sides) else { return };
     for (name, cost) in names.into_iter().zip(costs) {
         println!("{name}: {:.0} µs a run", cost * 1e6);

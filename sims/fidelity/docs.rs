@@ -16,7 +16,9 @@ fn drawn() -> String {
         .unwrap();
     text += "| exchange | Linux | a world | because |\n|---|---|---|---|\n";
     for row in world::DIFFERS {
-        let exchange = exchanges::all().find(|exchange| exchange.name == row.exchange).expect("it is an exchange");
+        let exchange = exchanges::all()
+            .find(|exchange| exchange.name == row.exchange)
+            .expect("it is an exchange");
         let name = row.exchange.replace('_', " ");
         let (linux, world) = (exchange.linux.join("; "), row.world.join("; "));
         writeln!(text, "| {name} | {linux} | {world} | {} |", row.because).unwrap();

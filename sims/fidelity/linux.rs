@@ -25,7 +25,14 @@ pub fn addresses() -> impl Iterator<Item = Ipv4Addr> {
 pub async fn play(exchange: &Exchange, address: Ipv4Addr) -> Vec<String> {
     let at = Endpoint::tcp(address.to_string(), 0);
     if exchange.reset.is_none() {
-        return exchange.on(Stage::new(Arc::new(Tcp), Arc::new(Tcp), at, Arc::new(|_| unreachable!("it has no reset")))).await;
+        return exchange
+            .on(Stage::new(
+                Arc::new(Tcp),
+                Arc::new(Tcp),
+                at,
+                Arc::new(|_| unreachable!("it has no reset")),
+            ))
+            .await;
     }
     let net = Arc::new(Resettable::default());
     let hand = net.clone();
@@ -101,13 +108,21 @@ impl Drop for Socket {
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Socket {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.socket).poll_write(cx, buf)
     }
 

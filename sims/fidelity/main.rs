@@ -27,7 +27,11 @@ fn a_world_says_the_same_but_for_what_stands_in_the_table() {
         let expected = differs.map_or(exchange.linux, |row| row.world);
         let seen = world::play(exchange);
         if seen != expected {
-            other.push(format!("{}: expected {expected:#?}, a world shows\n{}", exchange.name, table(&seen)));
+            other.push(format!(
+                "{}: expected {expected:#?}, a world shows\n{}",
+                exchange.name,
+                table(&seen)
+            ));
         }
     }
     assert!(other.is_empty(), "{}", other.join("\n"));
@@ -36,7 +40,9 @@ fn a_world_says_the_same_but_for_what_stands_in_the_table() {
 #[test]
 fn each_row_of_the_table_differs_and_says_why() {
     for row in world::DIFFERS {
-        let exchange = exchanges::all().find(|exchange| exchange.name == row.exchange).expect("it is an exchange");
+        let exchange = exchanges::all()
+            .find(|exchange| exchange.name == row.exchange)
+            .expect("it is an exchange");
         assert_ne!(exchange.linux, row.world, "{}", row.exchange);
         assert!(row.because.len() > 20, "{}", row.exchange);
     }

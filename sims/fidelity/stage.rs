@@ -57,7 +57,10 @@ impl Exchange {
 pub type ResetByHand = Arc<dyn Fn(Stream) + Send + Sync>;
 
 /// What came of something, as text: what `good` makes of a success, the kind of an error, or that nothing happened for a while.
-async fn what_came<T>(of: impl Future<Output = io::Result<T>>, good: impl FnOnce(&T) -> String) -> (String, Option<T>) {
+async fn what_came<T>(
+    of: impl Future<Output = io::Result<T>>,
+    good: impl FnOnce(&T) -> String,
+) -> (String, Option<T>) {
     match timeout(PATIENCE, of).await {
         Ok(Ok(value)) => (good(&value), Some(value)),
         Ok(Err(error)) => (format!("{:?}", error.kind()), None),
@@ -103,7 +106,8 @@ impl Stage {
     /// The server listens, and a client has a connection to it: (client, server, listener).
     pub async fn pair(&self) -> (End, End, Door) {
         let mut door = self.listen("listener").await.expect("the endpoint is free");
-        let (client, server) = tokio::join!(self.connection("client", door.endpoint()), door.accepted("server"));
+        let (client, server) =
+            tokio::join!(self.connection("client", door.endpoint()), door.accepted("server"));
         (client.expect("somebody listens"), server.expect("somebody connects"), door)
     }
 
@@ -115,7 +119,9 @@ impl Stage {
     /// The server listens at the very endpoint that another listener has.
     pub async fn listen_at(&self, who: &'static str, at: Endpoint) -> Option<Door> {
         match self.server.listen(&at).await {
-            Ok(listener) => Some(Door { listener, host: self.at.host().to_owned(), notes: self.notes.clone() }),
+            Ok(listener) => {
+                Some(Door { listener, host: self.at.host().to_owned(), notes: self.notes.clone() })
+            }
             Err(error) => {
                 self.notes.add(format!("{who} listens: {:?}", error.kind()));
                 None
@@ -193,7 +199,13 @@ impl End {
 
     /// Writes text, once.
     pub async fn write(&mut self, text: &str) {
-        let all = |count: &usize| if *count == text.len() { ok(count) } else { format!("{count} bytes of {}", text.len()) };
+        let all = |count: &usize| {
+            if *count == text.len() {
+                ok(count)
+            } else {
+                format!("{count} bytes of {}", text.len())
+            }
+        };
         let (came, _) = what_came(self.stream.write(text.as_bytes()), all).await;
         self.note(&format!("writes `{text}`"), &came);
     }
@@ -212,7 +224,8 @@ impl End {
 
     /// Reads into no space at all.
     pub async fn read_into_nothing(&mut self) {
-        let (came, _) = what_came(self.stream.read(&mut []), |count| format!("{count} bytes")).await;
+        let (came, _) =
+            what_came(self.stream.read(&mut []), |count| format!("{count} bytes")).await;
         self.note("reads into no space", &came);
     }
 
@@ -234,7 +247,8 @@ impl End {
             self.stream.write_all(&bytes).await?;
             self.stream.shutdown().await
         };
-        let came = poured.await.map_or_else(|error| format!("{:?}", error.kind()), |()| "ok".to_owned());
+        let came =
+            poured.await.map_or_else(|error| format!("{:?}", error.kind()), |()| "ok".to_owned());
         self.note(&format!("pours {total} bytes"), &came);
     }
 
@@ -244,14 +258,20 @@ impl End {
         let end = loop {
             match what_came(self.stream.read(&mut buffer), |_| "eof".to_owned()).await {
                 (_, Some(read)) if read > 0 => {
-                    right &= buffer[..read].iter().enumerate().all(|(at, found)| *found == byte(count + at));
+                    right &= buffer[..read]
+                        .iter()
+                        .enumerate()
+                        .all(|(at, found)| *found == byte(count + at));
                     count += read;
                 }
                 (end, _) => break end,
             }
         };
         let which = if right { "the poured ones" } else { "others" };
-        self.note(&format!("sips {size} at a time"), &format!("{count} bytes, {which}, then {end}"));
+        self.note(
+            &format!("sips {size} at a time"),
+            &format!("{count} bytes, {which}, then {end}"),
+        );
     }
 }
 

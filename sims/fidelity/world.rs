@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use reknit::history::What;
+use reknit::history::EventKind;
 use reknit::net::{Endpoint, Net};
 use reknit::property::Guarantees;
 use reknit::schedule::{Action, Conn, Fault, Limits, Plan, Step, When};
-use reknit::subject::{Erased, HostContext, Nothing, Operated, Subject};
+use reknit::subject::{DynSubject, HostContext, Nothing, Operated, Subject};
 use reknit::world::{Options, run};
 
 use crate::stage::{Exchange, RESET_AT, Stage, Toward};
@@ -31,7 +31,7 @@ pub const DIFFERS: &[Differs] = &[Differs {
 
 /// Plays an exchange in a world, and returns what the ends saw.
 pub fn play(exchange: &'static Exchange) -> Vec<String> {
-    let subject: Arc<dyn Erased> = Arc::new(Played { exchange, server: Mutex::default() });
+    let subject: Arc<dyn DynSubject> = Arc::new(Played { exchange, server: Mutex::default() });
     let mut plan = Plan::new("played");
     plan.latency = (Duration::from_millis(1), Duration::from_millis(5));
     if let Some(toward) = exchange.reset {
@@ -44,8 +44,10 @@ pub fn play(exchange: &'static Exchange) -> Vec<String> {
     }
     let history = run(&subject, &plan, &Options::default()).expect("a world runs").history;
     let lines = history.events.iter().filter_map(|event| match &event.what {
-        What::Delivered { bytes, .. } => Some(String::from_utf8_lossy(&bytes.whole()).into_owned()),
-        What::Panicked { message } => Some(format!("panicked: {message}")),
+        EventKind::Delivered { bytes, .. } => {
+            Some(String::from_utf8_lossy(&bytes.whole()).into_owned())
+        }
+        EventKind::Panicked { message } => Some(format!("panicked: {message}")),
         _ => None,
     });
     lines.collect()

@@ -14,7 +14,8 @@ use super::stage::{NEVER, Stage, lives, until};
 
 /// Ends that notice quickly that nothing comes.
 fn alert(wire: &mut WireLimits) {
-    (wire.ping_interval, wire.pong_deadline) = (Duration::from_millis(700), Duration::from_millis(700));
+    (wire.ping_interval, wire.pong_deadline) =
+        (Duration::from_millis(700), Duration::from_millis(700));
 }
 
 /// Once by a reset, once in order, once because nothing moves any more. What the shell prints before, during and after each
@@ -86,7 +87,8 @@ async fn one_cut_under_two_processes_harms_neither() {
             echo {name} after; exit {code}"
         )
     };
-    let mut shells = [stage.shell("a", &script("a", 3)).await, stage.shell("b", &script("b", 4)).await];
+    let mut shells =
+        [stage.shell("a", &script("a", 3)).await, stage.shell("b", &script("b", 4)).await];
     for (shell, name) in shells.iter_mut().zip(["a", "b"]) {
         assert_eq!(shell.line().await, format!("{name} before"));
     }
@@ -124,7 +126,9 @@ async fn a_process_that_ends_during_the_outage_is_told_whole() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grandchild_prints_after_the_exit_and_after_the_cut() {
     let stage = Stage::new().await;
-    let mut shell = stage.shell("shell", "(await lost; echo late; await found; echo later) & echo early; exit 4").await;
+    let mut shell = stage
+        .shell("shell", "(await lost; echo late; await found; echo later) & echo early; exit 4")
+        .await;
     assert_eq!(shell.line().await, "early");
     assert_eq!(shell.exits().await, 4);
     stage.outage(Weather::Resets).await;
@@ -139,7 +143,8 @@ async fn a_grandchild_prints_after_the_exit_and_after_the_cut() {
 /// The server keeps a session for as long as it says, and nothing of it longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_nobody_comes_back_to_is_ended_with_all_that_it_started() {
-    let stage = Stage::with(|_| {}, |server| server.detached_lifetime = Duration::from_millis(200)).await;
+    let stage =
+        Stage::with(|_| {}, |server| server.detached_lifetime = Duration::from_millis(200)).await;
     let mut shell = stage.shell("shell", "sleep 600 & echo $!; echo $$; wait").await;
     let (grandchild, child) = (shell.number().await, shell.number().await);
     assert!(lives(grandchild) && lives(child));

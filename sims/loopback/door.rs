@@ -18,7 +18,8 @@ async fn connect(server: &Endpoint) -> TcpStream {
 /// The status that one HTTP request is answered with.
 async fn status(server: &Endpoint, path: &str, headers: &str) -> String {
     let mut stream = connect(server).await;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {server}\r\n{headers}Connection: close\r\n\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {server}\r\n{headers}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     timeout(NEVER, stream.read_to_end(&mut answer)).await.expect("an end").unwrap();
@@ -49,7 +50,12 @@ impl Raw {
     async fn ask(&mut self, text: impl ToString) -> Value {
         self.0.send(Message::text(text.to_string())).await.unwrap();
         loop {
-            match timeout(NEVER, self.0.next()).await.expect("an answer").expect("a connection").unwrap() {
+            match timeout(NEVER, self.0.next())
+                .await
+                .expect("an answer")
+                .expect("a connection")
+                .unwrap()
+            {
                 Message::Text(answer) => return serde_json::from_str(&answer).unwrap(),
                 Message::Ping(_) | Message::Pong(_) => {}
                 other => panic!("{other:?}"),
@@ -64,13 +70,30 @@ async fn a_connection_survives_what_is_no_message() {
     let stage = Stage::new().await;
     let mut raw = Raw::connect(&stage.server).await;
     let refused = raw.ask("{").await;
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(-1), &json!(-32600)), "{refused}");
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(-1), &json!(-32600)),
+        "{refused}"
+    );
     let hello = json!({ "id": 1, "method": "initialize", "params": { "clientName": "by hand" } });
     let welcome = raw.ask(hello).await;
     assert!(welcome["result"]["sessionId"].is_string(), "{welcome}");
     let refused = raw.ask("[1, 2").await;
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(-1), &json!(-32600)), "{refused}");
-    raw.0.send(Message::text(json!({ "method": "initialized", "params": {} }).to_string())).await.unwrap();
-    let refused = raw.ask(json!({ "id": 2, "method": "fs/readFile", "params": { "path": "/etc/passwd" } })).await;
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32601)), "{refused}");
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(-1), &json!(-32600)),
+        "{refused}"
+    );
+    raw.0
+        .send(Message::text(json!({ "method": "initialized", "params": {} }).to_string()))
+        .await
+        .unwrap();
+    let refused = raw
+        .ask(json!({ "id": 2, "method": "fs/readFile", "params": { "path": "/etc/passwd" } }))
+        .await;
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(2), &json!(-32601)),
+        "{refused}"
+    );
 }

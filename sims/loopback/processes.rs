@@ -9,7 +9,8 @@ use super::stage::{Stage, lives, until};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_on_a_terminal_survives_a_cut() {
     let stage = Stage::new().await;
-    let script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; read word; echo got $word; exit 5";
+    let script =
+        "test -t 0 && test -t 1 && test -t 2 && echo terminal; read word; echo got $word; exit 5";
     let mut shell = stage.shell_on_terminal("shell", script).await;
     assert_eq!(shell.line().await, "terminal");
     stage.outage(Weather::Resets).await;
@@ -39,7 +40,9 @@ async fn output_says_what_it_came_out_of() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_arrives_whole_over_a_cut_in_its_middle() {
     let stage = Stage::new().await;
-    let mut shell = stage.shell("shell", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done").await;
+    let mut shell = stage
+        .shell("shell", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
+        .await;
     for n in 0..20_000 {
         assert_eq!(shell.line().await, format!("line {n}"));
         if n == 5_000 {
@@ -53,7 +56,12 @@ async fn a_flood_arrives_whole_over_a_cut_in_its_middle() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupt_reaches_a_process_that_may_answer_it() {
     let stage = Stage::new().await;
-    let mut shell = stage.shell("shell", "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.01; done").await;
+    let mut shell = stage
+        .shell(
+            "shell",
+            "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.01; done",
+        )
+        .await;
     assert_eq!(shell.line().await, "ready");
     shell.process.signal(Signal::Interrupt).await.unwrap();
     assert_eq!(shell.line().await, "interrupted");
@@ -65,7 +73,8 @@ async fn an_interrupt_reaches_a_process_that_may_answer_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terminate_kills_a_process_and_those_whom_it_started() {
     let stage = Stage::new().await;
-    let mut shell = stage.shell("shell", "trap '' TERM INT; sleep 600 & echo $!; echo $$; wait; wait").await;
+    let mut shell =
+        stage.shell("shell", "trap '' TERM INT; sleep 600 & echo $!; echo $$; wait; wait").await;
     let (grandchild, child) = (shell.number().await, shell.number().await);
     assert!(lives(grandchild) && lives(child));
     assert_eq!(shell.process.terminate().await, Ok(true));

@@ -72,7 +72,10 @@ async fn server() -> (Program, Proxy) {
 /// A client as a program, with a shell in `folder`.
 fn client(proxy: &Proxy, folder: &Folder, script: &str) -> Program {
     let script = format!("cd {}\n{AWAIT}{script}", folder.0.display());
-    Program::start("exec_client", &[&format!("ws://{}", proxy.endpoint()), "--", "/bin/sh", "-c", &script])
+    Program::start(
+        "exec_client",
+        &[&format!("ws://{}", proxy.endpoint()), "--", "/bin/sh", "-c", &script],
+    )
 }
 
 #[tokio::test]
@@ -101,7 +104,11 @@ async fn a_command_survives_a_cut_and_its_user_is_told() {
 #[tokio::test]
 async fn ctrl_c_interrupts_the_command() {
     let (_server, proxy) = server().await;
-    let mut client = client(&proxy, &Folder::new(), "trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done");
+    let mut client = client(
+        &proxy,
+        &Folder::new(),
+        "trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done",
+    );
     assert_eq!(client.prints().await.as_deref(), Some("ready"));
     client.signal(Signal::INT);
     assert_eq!(client.ends().await.code(), Some(9));
@@ -124,7 +131,10 @@ async fn a_server_that_is_asked_to_end_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_command_that_cannot_be_started_is_told() {
     let (_server, proxy) = server().await;
-    let mut client = Program::start("exec_client", &[&format!("ws://{}", proxy.endpoint()), "--", "no-such-program"]);
+    let mut client = Program::start(
+        "exec_client",
+        &[&format!("ws://{}", proxy.endpoint()), "--", "no-such-program"],
+    );
     let told = client.complains().await.unwrap();
     assert!(told.contains("no-such-program"), "{told}");
     assert_eq!(client.ends().await.code(), Some(255));
@@ -146,7 +156,11 @@ async fn arguments_that_make_no_sense_are_told_in_one_line() {
     for (name, args) in mistakes {
         let done = timeout(NEVER, example(name).args(args).output()).await.unwrap().unwrap();
         let told = String::from_utf8(done.stderr).unwrap();
-        assert_eq!((done.status.code(), told.lines().count(), done.stdout.len()), (Some(2), 1, 0), "{name} {args:?}: {told}");
+        assert_eq!(
+            (done.status.code(), told.lines().count(), done.stdout.len()),
+            (Some(2), 1, 0),
+            "{name} {args:?}: {told}"
+        );
         assert!(told.starts_with("usage: "), "{told}");
     }
 }

@@ -68,7 +68,12 @@ impl Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, server: Endpoint, weather: watch::Receiver<Weather>, carried: watch::Sender<usize>) {
+async fn accept(
+    listener: TcpListener,
+    server: Endpoint,
+    weather: watch::Receiver<Weather>,
+    carried: watch::Sender<usize>,
+) {
     let mut pairs = JoinSet::new();
     loop {
         tokio::select! {
@@ -98,7 +103,11 @@ async fn pair(mut near: TcpStream, server: Endpoint, mut weather: watch::Receive
     }
 }
 
-async fn carry(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut weather: watch::Receiver<Weather>) -> io::Result<()> {
+async fn carry(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    mut weather: watch::Receiver<Weather>,
+) -> io::Result<()> {
     let mut bytes = vec![0; 16 * 1024];
     loop {
         let count = from.read(&mut bytes).await?;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use reknit_exec::client::{Client, Event, Events, Failure, Process, State, Via};
 use reknit_exec::limits::{ClientLimits, ServerLimits};
 use reknit_exec::wire::process::{OutputStream, StartParams};
-use reknit_exec::{Census, Server};
+use reknit_exec::{Server, ServerResources};
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
 use rustix::process::{Pid, test_kill_process};
@@ -33,7 +33,11 @@ pub struct Folder(pub PathBuf);
 impl Folder {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("reknit-loopback-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "reknit-loopback-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
         Self(folder)
@@ -69,7 +73,8 @@ pub async fn until(what: &str, holds: impl Fn() -> bool) {
 
 /// Whether there is such a process. One that has ended, and whose parent has not taken note of it, does not live.
 pub fn lives(pid: u32) -> bool {
-    let zombie = fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    let zombie =
+        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
     test_kill_process(Pid::from_raw(pid as i32).unwrap()).is_ok() && !zombie
 }
 
@@ -77,7 +82,7 @@ pub fn lives(pid: u32) -> bool {
 pub struct Stage {
     pub proxy: Proxy,
     pub client: Client,
-    pub census: Census,
+    pub census: ServerResources,
     pub server: Endpoint,
     pub folder: Folder,
     _server: JoinSet<()>,
@@ -88,7 +93,10 @@ impl Stage {
         Self::with(|_| {}, |_| {}).await
     }
 
-    pub async fn with(client: impl FnOnce(&mut ClientLimits), server: impl FnOnce(&mut ServerLimits)) -> Self {
+    pub async fn with(
+        client: impl FnOnce(&mut ClientLimits),
+        server: impl FnOnce(&mut ServerLimits),
+    ) -> Self {
         let env = Env::real();
         let (mut ours, mut theirs) = (ClientLimits::default(), ServerLimits::default());
         ours.back_off_max = Duration::from_millis(100);
@@ -167,14 +175,21 @@ pub struct Shell {
 impl Shell {
     /// The next event. None is missing before it, and none comes twice.
     async fn event(&mut self) -> Event {
-        let event = timeout(NEVER, self.events.next()).await.expect("something more is told").expect("it has not ended");
-        if let Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } = event {
+        let event = timeout(NEVER, self.events.next())
+            .await
+            .expect("something more is told")
+            .expect("it has not ended");
+        if let Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } =
+            event
+        {
             assert_eq!(seq, self.seq + 1, "{event:?}");
             self.seq = seq;
         }
         match &event {
             Event::Output { bytes, .. } => self.heard.extend_from_slice(bytes),
-            Event::Exited { code, .. } => assert_eq!(self.exit.replace(*code), None, "it exits once"),
+            Event::Exited { code, .. } => {
+                assert_eq!(self.exit.replace(*code), None, "it exits once")
+            }
             Event::Closed { .. } => self.closed = true,
             Event::Failed(_) => {}
         }
@@ -184,7 +199,9 @@ impl Shell {
     /// Something more that is not its failure.
     async fn go_on(&mut self) {
         match self.event().await {
-            Event::Failed(failure) => panic!("{failure}, after {:?}", String::from_utf8_lossy(&self.heard)),
+            Event::Failed(failure) => {
+                panic!("{failure}, after {:?}", String::from_utf8_lossy(&self.heard))
+            }
             _ => assert!(!self.closed || self.exit.is_some(), "it exits before it closes"),
         }
     }

@@ -46,7 +46,8 @@ async fn what_is_written_is_read_once_and_in_order_over_three_cuts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stream_is_what_the_process_prints_and_ends_with_it() {
     let stage = Stage::new().await;
-    let shell = stage.shell("shell", "echo one; echo complaint >&2; read word; echo $word; exit 3").await;
+    let shell =
+        stage.shell("shell", "echo one; echo complaint >&2; read word; echo $word; exit 3").await;
     let mut stream = Stdio::new(shell.process.clone());
     stream.write_all(b"two\n").await.unwrap();
     stream.shutdown().await.unwrap();
@@ -63,7 +64,8 @@ async fn the_stream_is_what_the_process_prints_and_ends_with_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_is_lost_fails_both_directions_for_good() {
-    let stage = Stage::with(|_| {}, |server| server.detached_lifetime = Duration::from_millis(100)).await;
+    let stage =
+        Stage::with(|_| {}, |server| server.detached_lifetime = Duration::from_millis(100)).await;
     let shell = stage.shell("cat", "exec cat").await;
     let mut stream = Stdio::new(shell.process.clone());
     stage.outage(Weather::Resets).await;

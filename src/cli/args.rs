@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::hunt::Pool;
-use crate::schedule::Order;
+use crate::schedule::TieOrder;
 use crate::schedule::units::read_duration;
 
-use super::carrier::Carrier;
+use super::carrier::EngineOption;
 
 /// Deterministic simulation of protocols that must survive a dropped connection.
 #[derive(Debug, Parser)]
@@ -30,9 +30,9 @@ pub enum Command {
     /// Tell the whole story of one run
     Replay(Replay),
     /// Run random schedules, keep and tell what broke
-    Hunt(Hunt),
+    Hunt(HuntArgs),
     /// Run a schedule with a fault at every position that it has, keep and tell what broke
-    Sweep(Sweep),
+    Sweep(SweepArgs),
     /// Make the first run of a file that breaks small, and keep it as a file of its own
     Shrink(Shrink),
     /// Take a file that was found into the suite of its subject
@@ -58,7 +58,7 @@ pub enum Command {
     List {
         /// Of what
         #[arg(value_enum)]
-        what: Option<What>,
+        what: Option<ListKind>,
         /// Only of this subject
         subject: Option<String>,
     },
@@ -74,7 +74,7 @@ pub struct Run {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub seeds: Option<u64>,
     #[command(flatten)]
-    pub carrier: Carrier,
+    pub carrier: EngineOption,
     /// Repeat every run, and compare digest and verdict
     #[arg(long)]
     pub check: bool,
@@ -92,7 +92,7 @@ pub struct Run {
 }
 
 #[derive(Debug, Args)]
-pub struct Hunt {
+pub struct HuntArgs {
     /// The protocol under test; `list subjects` names them
     pub subject: String,
     /// The swarm file from which schedules are drawn [default: the subject's own]
@@ -119,7 +119,7 @@ pub struct Hunt {
     pub junit: Option<PathBuf>,
 }
 
-impl Hunt {
+impl HuntArgs {
     /// The most schedules that are run.
     pub fn count(&self) -> u64 {
         self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 })
@@ -127,7 +127,7 @@ impl Hunt {
 }
 
 #[derive(Debug, Args)]
-pub struct Sweep {
+pub struct SweepArgs {
     /// A scenario file with steps; `-` reads it from standard input, also from the middle of a log
     pub file: PathBuf,
     #[command(flatten)]
@@ -230,7 +230,7 @@ pub struct Replay {
     #[arg(long, value_name = "OUT")]
     pub html: Option<PathBuf>,
     #[command(flatten)]
-    pub carrier: Carrier,
+    pub carrier: EngineOption,
 }
 
 #[derive(Debug, Args)]
@@ -319,18 +319,18 @@ pub enum WhichOrder {
     TimersFirst,
 }
 
-impl From<WhichOrder> for Order {
+impl From<WhichOrder> for TieOrder {
     fn from(order: WhichOrder) -> Self {
         match order {
-            WhichOrder::Drawn => Order::Drawn,
-            WhichOrder::PacketsFirst => Order::PacketsFirst,
-            WhichOrder::TimersFirst => Order::TimersFirst,
+            WhichOrder::Drawn => TieOrder::Drawn,
+            WhichOrder::PacketsFirst => TieOrder::PacketsFirst,
+            WhichOrder::TimersFirst => TieOrder::TimersFirst,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum ListKind {
     /// The protocols under test
     Subjects,
     /// The words for faults, with their fields

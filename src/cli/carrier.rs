@@ -10,7 +10,7 @@ use crate::world::{Engine, Tick};
 
 /// The engine that is meant, with its ticks.
 #[derive(Clone, Copy, Debug)]
-pub struct Carrier(pub Engine);
+pub struct EngineOption(pub Engine);
 
 /// The same, word by word.
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ fn tick(text: &str) -> Result<Tick, String> {
     Tick::of(length).ok_or_else(|| "a tick is from `1ms` to `1s` long".into())
 }
 
-impl FromArgMatches for Carrier {
+impl FromArgMatches for EngineOption {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         match Words::from_arg_matches(matches)? {
             Words { engine: Name::Event, tick: None } => Ok(Self(Engine::Event)),
@@ -46,7 +46,9 @@ impl FromArgMatches for Carrier {
                 ErrorKind::ArgumentConflict,
                 "the event engine has no ticks; `--tick` goes with `--engine turmoil`",
             )),
-            Words { engine: Name::Turmoil, tick } => Ok(Self(tick.map_or(Engine::TURMOIL, Engine::Turmoil))),
+            Words { engine: Name::Turmoil, tick } => {
+                Ok(Self(tick.map_or(Engine::TURMOIL, Engine::Turmoil)))
+            }
         }
     }
 
@@ -56,7 +58,7 @@ impl FromArgMatches for Carrier {
     }
 }
 
-impl Args for Carrier {
+impl Args for EngineOption {
     fn augment_args(command: Command) -> Command {
         Words::augment_args(command)
     }
@@ -76,12 +78,18 @@ mod tests {
 
     #[test]
     fn an_engine_is_asked_for_as_it_is_read() {
-        let ticks = [1, 5, 1_000].map(|millis| Engine::Turmoil(Tick::of(Duration::from_millis(millis)).unwrap()));
+        let ticks = [1, 5, 1_000]
+            .map(|millis| Engine::Turmoil(Tick::of(Duration::from_millis(millis)).unwrap()));
         for engine in [Engine::Event].into_iter().chain(ticks) {
             let line = format!("reknit run{}", words_for(engine));
-            let Command::Run(args) = Cli::parse_from(line.split(' ')).command else { panic!("{line}") };
+            let Command::Run(args) = Cli::parse_from(line.split(' ')).command else {
+                panic!("{line}")
+            };
             assert_eq!(args.carrier.0, engine, "{line}");
         }
-        assert_eq!([Engine::TURMOIL, ticks[1]].map(words_for), [" --engine turmoil", " --engine turmoil --tick 5ms"]);
+        assert_eq!(
+            [Engine::TURMOIL, ticks[1]].map(words_for),
+            [" --engine turmoil", " --engine turmoil --tick 5ms"]
+        );
     }
 }

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use crate::report::say;
 use crate::scenario;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 use super::files;
 use super::page::{Page, Stop};
 
 /// Reads scenario files and looks up every name in them; runs nothing. The first mistake ends it.
-pub fn check(named: &[PathBuf], subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn check(
+    named: &[PathBuf],
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let found = files::find(named)?;
     for found in &found {
         files::load(&found.path, subjects, page)?;
@@ -21,7 +25,11 @@ pub fn check(named: &[PathBuf], subjects: &[Arc<dyn Erased>], page: &mut Page<'_
 }
 
 /// Prints a commented scenario file of a subject.
-pub fn new(name: &str, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn new(
+    name: &str,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     page.say(&scenario::starter(files::named(name, subjects)?))?;
     Ok(true)
 }

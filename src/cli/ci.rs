@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use crate::frontend::github::Summary;
-use crate::report::account::Account;
+use crate::frontend::github::JobSummary;
+use crate::report::account::CiReport;
 use crate::report::junit;
 
-use super::outputs::Output;
+use super::outputs::OutputFile;
 use super::page::{Page, Stop};
 
 /// Everything that is to be told in the end, open.
 #[derive(Debug)]
 pub struct Ci {
-    junit: Option<Output>,
-    summary: Option<Summary>,
+    junit: Option<OutputFile>,
+    summary: Option<JobSummary>,
 }
 
 impl Ci {
@@ -22,7 +22,7 @@ impl Ci {
     /// # Errors
     /// If something cannot be written, in one line.
     pub fn open(junit: Option<&PathBuf>, page: &Page<'_>) -> Result<Self, Stop> {
-        let junit = Output::wanted(junit, "--junit")?;
+        let junit = OutputFile::wanted(junit, "--junit")?;
         Ok(Self { junit, summary: page.github.open().map_err(Stop)? })
     }
 
@@ -35,7 +35,7 @@ impl Ci {
     ///
     /// # Errors
     /// If something cannot be written after all.
-    pub fn tell(self, account: &Account, page: &mut Page<'_>) -> Result<(), Stop> {
+    pub fn tell(self, account: &CiReport, page: &mut Page<'_>) -> Result<(), Stop> {
         let marks = page.github.marks(account);
         page.mark(&marks);
         self.junit.map_or(Ok(()), |junit| junit.write(&junit::xml(account)))?;

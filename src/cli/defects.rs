@@ -5,36 +5,43 @@ use std::sync::Arc;
 
 use crate::frontend::quoted;
 use crate::hunt::Checks;
-use crate::hunt::matrix::{Kill, kill, kill_by_sweep};
+use crate::hunt::matrix::{DefectKill, kill, kill_by_sweep};
 use crate::hunt::seed::DEFAULT;
-use crate::report::matrix::{Matrix, Row, html};
+use crate::report::matrix::{MatrixRow, MatrixView, html};
 use crate::report::{json, say};
 use crate::schedule::Plan;
-use crate::subject::{DefectDoc, Erased};
+use crate::subject::{DefectDoc, DynSubject};
 
 use super::args::{Changes, Defects, Format};
-use super::outputs::Output;
+use super::outputs::OutputFile;
 use super::page::{Page, Stop};
 use super::{files, hunt, select};
 
 /// Hunts each defect, or those that were named, and sweeps for it; whether all were found by the one or the other.
-pub fn defects(args: &Defects, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn defects(
+    args: &Defects,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let subject = files::named(&args.subject, subjects)?;
     args.defect.iter().try_for_each(|name| select::defect(name, subject))?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let ground = hunt::ground(subject, &name, &Changes::default(), subjects)?;
-    let output = Output::wanted(args.html.as_ref(), "--html")?;
+    let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
     let plans = plans(args, subject, subjects, page)?;
     let is_wanted = |name| args.defect.is_empty() || args.defect.iter().any(|named| named == name);
     let wanted: Vec<_> = subject.defects().iter().filter(|defect| is_wanted(defect.name)).collect();
     let wide = wanted.iter().map(|defect| defect.name.len()).max().unwrap_or(0).max("defect".len());
     let (checks, pool) = (Checks::default(), args.pool.pool());
     let by_sweep = if plans.is_empty() { "" } else { "by sweep" };
-    let head = format!("{:wide$}  {:>9}  {:>5}  {:>5}  {:22}  {by_sweep}", "defect", "schedules", "drawn", "steps", "property");
+    let head = format!(
+        "{:wide$}  {:>9}  {:>5}  {:>5}  {:22}  {by_sweep}",
+        "defect", "schedules", "drawn", "steps", "property"
+    );
     let is_text = args.format == Format::Text;
     page.say(&if is_text { format!("{}\n", head.trim_end()) } else { String::new() })?;
     page.progress.begin(Some(wanted.len() as u64));
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<MatrixRow<'_>> = Vec::new();
     for (n, DefectDoc { name: defect, doc, .. }) in wanted.iter().enumerate() {
         page.progress.at(n as u64, (*defect).to_owned());
         let kill = kill(&ground, defect, args.runs, &checks, &pool)?;
@@ -42,7 +49,7 @@ pub fn defects(args: &Defects, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>
             true => None,
             false => Some(kill_by_sweep(subject, &plans, defect, &checks, &pool)?),
         };
-        let row = Row { kill, swept, doc };
+        let row = MatrixRow { kill, swept, doc };
         page.say(&match args.format {
             Format::Text => format!("{}\n", line(&row, wide).trim_end()),
             Format::Json => json::kill(subject.name(), &row.kill, row.swept).text(),
@@ -54,24 +61,39 @@ pub fn defects(args: &Defects, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>
     page.say(&match args.format {
         Format::Text => format!("\n{}\n", summary(&rows)),
         Format::Json => {
-            let (by_chance, by_sweep) =
-                (rows.iter().filter(|row| row.kill.found.is_some()), rows.iter().filter(|row| row.is_swept()));
-            json::matrix(subject.name(), rows.len(), by_chance.count(), by_sweep.count(), missed).text()
+            let (by_chance, by_sweep) = (
+                rows.iter().filter(|row| row.kill.found.is_some()),
+                rows.iter().filter(|row| row.is_swept()),
+            );
+            json::matrix(subject.name(), rows.len(), by_chance.count(), by_sweep.count(), missed)
+                .text()
         }
     })?;
     if let Some(output) = output {
         let Defects { runs, .. } = *args;
-        output.write(&html(&Matrix { subject: subject.name(), again: &again(args, &page.program), most: runs, rows: &rows }))?;
-        page.remark(&format!("\n  matrix  {}\n", args.html.as_deref().unwrap_or(Path::new("")).display()), args.format)?;
+        output.write(&html(&MatrixView {
+            subject: subject.name(),
+            again: &again(args, &page.program),
+            most: runs,
+            rows: &rows,
+        }))?;
+        page.remark(
+            &format!("\n  matrix  {}\n", args.html.as_deref().unwrap_or(Path::new("")).display()),
+            args.format,
+        )?;
     }
     Ok(missed == 0)
 }
 
 /// The command that makes the matrix again.
 fn again(args: &Defects, program: &str) -> String {
-    let file = |option: &str, path: &PathBuf| format!(" {option} {}", quoted(&path.display().to_string()));
+    let file =
+        |option: &str, path: &PathBuf| format!(" {option} {}", quoted(&path.display().to_string()));
     let defects = args.defect.iter().map(|name| format!(" --defect {name}"));
-    let (profile, sweep) = (args.profile.iter().map(|it| file("--profile", it)), args.sweep.iter().map(|it| file("--sweep", it)));
+    let (profile, sweep) = (
+        args.profile.iter().map(|it| file("--profile", it)),
+        args.sweep.iter().map(|it| file("--sweep", it)),
+    );
     let more: String = defects.chain(profile).chain(sweep).collect();
     format!("{program} defects {}{more} --runs {}", args.subject, args.runs)
 }
@@ -79,22 +101,26 @@ fn again(args: &Defects, program: &str) -> String {
 /// The schedules that are swept.
 fn plans(
     args: &Defects,
-    subject: &Arc<dyn Erased>,
-    subjects: &[Arc<dyn Erased>],
+    subject: &Arc<dyn DynSubject>,
+    subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
 ) -> Result<Vec<Plan>, Stop> {
     let plan = |path: &PathBuf| {
         let (scenario, file) = (files::load_schedule(path, subjects, page)?, path.display());
         if scenario.subject != subject.name() {
-            return Err(Stop(format!("{file}: this schedule is of {}, and not of {}", scenario.subject, subject.name())));
+            return Err(Stop(format!(
+                "{file}: this schedule is of {}, and not of {}",
+                scenario.subject,
+                subject.name()
+            )));
         }
         Ok(scenario.plans().swap_remove(0))
     };
     args.sweep.iter().map(plan).collect()
 }
 
-fn line(row: &Row<'_>, wide: usize) -> String {
-    let Kill { defect, schedules, found } = &row.kill;
+fn line(row: &MatrixRow<'_>, wide: usize) -> String {
+    let DefectKill { defect, schedules, found } = &row.kill;
     let (drawn, steps, property) = match found {
         None => ("-".to_owned(), "-".to_owned(), "not found"),
         Some(found) => {
@@ -109,15 +135,22 @@ fn line(row: &Row<'_>, wide: usize) -> String {
     format!("{defect:wide$}  {schedules:>9}  {drawn:>5}  {steps:>5}  {property:22}  {swept}")
 }
 
-fn summary(rows: &[Row<'_>]) -> String {
+fn summary(rows: &[MatrixRow<'_>]) -> String {
     let kills = rows.iter().map(|row| &row.kill);
-    let found: Vec<_> = kills.filter_map(|kill| kill.found.as_ref().map(|found| (kill.schedules, found))).collect();
+    let found: Vec<_> =
+        kills.filter_map(|kill| kill.found.as_ref().map(|found| (kill.schedules, found))).collect();
     let soon = found.iter().filter(|(schedules, _)| *schedules <= 100).count();
     let swept = rows.iter().filter(|row| row.is_swept()).count();
     let mut steps: Vec<_> = found.iter().filter_map(|(_, found)| found.steps).collect();
     steps.sort_unstable();
-    let of = |at: usize| steps.get(at).map_or("none".to_owned(), |steps| say::count(*steps as u64, "step"));
-    let by_sweep = if rows.iter().any(|row| row.swept.is_some()) { format!("; {swept} found by sweeps") } else { String::new() };
+    let of = |at: usize| {
+        steps.get(at).map_or("none".to_owned(), |steps| say::count(*steps as u64, "step"))
+    };
+    let by_sweep = if rows.iter().any(|row| row.swept.is_some()) {
+        format!("; {swept} found by sweeps")
+    } else {
+        String::new()
+    };
     format!(
         "{} of {} found, {soon} of them within 100 schedules; made small: median {}, at most {}{by_sweep}",
         found.len(),

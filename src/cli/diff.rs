@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::history::History;
-use crate::report::parting::{self, Side};
-use crate::scenario::Scenario;
+use crate::report::parting::{self, ComparedRun};
+use crate::scenario::ScenarioFile;
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{self, Detail, Options};
 
 use super::args::{Diff, Select};
@@ -16,9 +16,16 @@ use super::page::{Page, Stop};
 use super::select::changes;
 
 /// Runs two plans, and shows the first entry that is not the same in both; whether all are.
-pub fn diff(args: &Diff, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn diff(
+    args: &Diff,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let (a, b) = (&args.only_a, &args.only_b);
-    let selects = [args.select.and(a.seed_a, &a.defect_a, &a.set_a), args.select.and(b.seed_b, &b.defect_b, &b.set_b)];
+    let selects = [
+        args.select.and(a.seed_a, &a.defect_a, &a.set_a),
+        args.select.and(b.seed_b, &b.defect_b, &b.set_b),
+    ];
     let first = files::load(&args.a, subjects, page)?;
     // Standard input is there once.
     let second = match &args.b {
@@ -40,14 +47,25 @@ struct Ran {
 }
 
 impl Ran {
-    fn of(scenario: &Scenario, path: &Path, select: &Select, subjects: &[Arc<dyn Erased>]) -> Result<Self, Stop> {
+    fn of(
+        scenario: &ScenarioFile,
+        path: &Path,
+        select: &Select,
+        subjects: &[Arc<dyn DynSubject>],
+    ) -> Result<Self, Stop> {
         let subject = files::subject(scenario, subjects)?;
         let plan = select.plan(scenario, subject)?;
-        let history = world::run(subject, &plan, &Options { detail: Detail::Full, ..Options::default() })?.history;
-        Ok(Self { name: format!("{} --seed {}{}", path.display(), plan.seed, changes(select)), plan, history })
+        let history =
+            world::run(subject, &plan, &Options { detail: Detail::Full, ..Options::default() })?
+                .history;
+        Ok(Self {
+            name: format!("{} --seed {}{}", path.display(), plan.seed, changes(select)),
+            plan,
+            history,
+        })
     }
 
-    fn side(&self) -> Side<'_> {
-        Side { name: &self.name, plan: &self.plan, history: &self.history }
+    fn side(&self) -> ComparedRun<'_> {
+        ComparedRun { name: &self.name, plan: &self.plan, history: &self.history }
     }
 }

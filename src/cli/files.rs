@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::frontend::scenario_files;
 use crate::hunt::plans::is_swarm;
 use crate::report::envelope;
-use crate::scenario::Scenario;
-use crate::subject::Erased;
+use crate::scenario::ScenarioFile;
+use crate::subject::DynSubject;
 
 use super::page::{Page, Stop};
 
@@ -16,7 +16,7 @@ pub const FOLDER: &str = "scenarios";
 
 /// A scenario file that is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundFile {
     /// Where it is; `-` is standard input.
     pub path: PathBuf,
     /// Whether somebody named this very file, and not a folder that it is in.
@@ -24,9 +24,11 @@ pub struct Found {
 }
 
 /// The scenario files among these files and folders, in order; those of [`FOLDER`] where none is named.
-pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, Stop> {
+pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, Stop> {
     if named.is_empty() && !Path::new(FOLDER).is_dir() {
-        return Err(Stop(format!("there is no folder `{FOLDER}` here; name scenario files, or write one with `new SUBJECT`")));
+        return Err(Stop(format!(
+            "there is no folder `{FOLDER}` here; name scenario files, or write one with `new SUBJECT`"
+        )));
     }
     let default = [PathBuf::from(FOLDER)];
     let named = if named.is_empty() { &default } else { named };
@@ -36,44 +38,66 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, Stop> {
             let mut inside = Vec::new();
             scenario_files(path, &mut inside).map_err(Stop)?;
             if inside.is_empty() {
-                return Err(Stop(format!("{}: there is no scenario file (*.toml) in this folder", path.display())));
+                return Err(Stop(format!(
+                    "{}: there is no scenario file (*.toml) in this folder",
+                    path.display()
+                )));
             }
-            found.extend(inside.into_iter().map(|path| Found { path, named: false }));
+            found.extend(inside.into_iter().map(|path| FoundFile { path, named: false }));
         } else {
-            found.push(Found { path: path.clone(), named: true });
+            found.push(FoundFile { path: path.clone(), named: true });
         }
     }
     Ok(found)
 }
 
 /// Reads a scenario from a file, or from standard input where the file is `-`.
-pub fn load(path: &Path, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<Scenario, Stop> {
+pub fn load(
+    path: &Path,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<ScenarioFile, Stop> {
     if path != Path::new("-") {
-        return Ok(Scenario::load(path, subjects)?);
+        return Ok(ScenarioFile::load(path, subjects)?);
     }
     let mut bytes = Vec::new();
-    page.input.read_to_end(&mut bytes).map_err(|error| Stop(format!("standard input cannot be read: {error}")))?;
-    let text = String::from_utf8(bytes).map_err(|_| Stop("-: standard input is not UTF-8 text".into()))?;
-    Ok(Scenario::parse(&envelope::open(&text), "-", subjects)?)
+    page.input
+        .read_to_end(&mut bytes)
+        .map_err(|error| Stop(format!("standard input cannot be read: {error}")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Stop("-: standard input is not UTF-8 text".into()))?;
+    Ok(ScenarioFile::parse(&envelope::open(&text), "-", subjects)?)
 }
 
 /// Reads a scenario that is a schedule, for a sweep.
-pub fn load_schedule(path: &Path, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<Scenario, Stop> {
+pub fn load_schedule(
+    path: &Path,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<ScenarioFile, Stop> {
     let scenario = load(path, subjects, page)?;
     if is_swarm(&scenario) {
         let file = path.display();
-        return Err(Stop(format!("{file}: this file is a swarm; a sweep wants a schedule, which is a file with steps")));
+        return Err(Stop(format!(
+            "{file}: this file is a swarm; a sweep wants a schedule, which is a file with steps"
+        )));
     }
     Ok(scenario)
 }
 
 /// The subject of a scenario.
-pub fn subject<'s>(scenario: &Scenario, subjects: &'s [Arc<dyn Erased>]) -> Result<&'s Arc<dyn Erased>, Stop> {
+pub fn subject<'s>(
+    scenario: &ScenarioFile,
+    subjects: &'s [Arc<dyn DynSubject>],
+) -> Result<&'s Arc<dyn DynSubject>, Stop> {
     named(&scenario.subject, subjects)
 }
 
 /// The subject of this name.
-pub fn named<'s>(name: &str, subjects: &'s [Arc<dyn Erased>]) -> Result<&'s Arc<dyn Erased>, Stop> {
+pub fn named<'s>(
+    name: &str,
+    subjects: &'s [Arc<dyn DynSubject>],
+) -> Result<&'s Arc<dyn DynSubject>, Stop> {
     let known = subjects.iter().map(|subject| subject.name());
     let found = subjects.iter().find(|subject| subject.name() == name);
     found.ok_or_else(|| Stop(crate::scenario::mistake::unknown("no subject", name, known)))

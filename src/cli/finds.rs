@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use crate::frontend::{Drawn, PICTURES, place, plain, quoted};
 use crate::history::History;
-use crate::hunt::kept::{Kept, Shape};
+use crate::hunt::kept::{FindingShape, SavedFindings};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
-use crate::hunt::{Case, Failed, Pool};
+use crate::hunt::{FailedRun, JudgedRun, Pool};
 use crate::property::Violation;
-use crate::report::account::{self, Account, Break, Came, Group};
+use crate::report::account::{self, Break, Came, CiReport, Group};
 use crate::report::sentence::title;
-use crate::report::{Failure, envelope, json, say, sentence, story};
+use crate::report::{StoryFailure, envelope, json, say, sentence, story};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::Engine;
 
 use super::args::Format;
@@ -32,13 +32,13 @@ const FOUND: &str = "scenarios/found";
 const LOOKED_AT: usize = 8;
 
 /// What was found so far.
-pub(super) struct Finds {
-    subject: Arc<dyn Erased>,
-    kept: Kept,
+pub(super) struct Findings {
+    subject: Arc<dyn DynSubject>,
+    kept: SavedFindings,
     interrupted: Interrupted,
     budget: Budget,
     /// What of each property was looked at: its shape as it was found.
-    seen: BTreeMap<&'static str, BTreeSet<Shape>>,
+    seen: BTreeMap<&'static str, BTreeSet<FindingShape>>,
     /// How many runs broke each property.
     broke: BTreeMap<&'static str, u64>,
     /// The files of what was kept.
@@ -47,7 +47,7 @@ pub(super) struct Finds {
     /// The files that others of its shape had been kept in before.
     before: BTreeSet<PathBuf>,
     /// What a CI server is told of: each that was kept, also before.
-    cases: Vec<account::Case>,
+    cases: Vec<account::CiCase>,
     format: Format,
 }
 
@@ -61,15 +61,25 @@ struct Find {
 }
 
 /// A find, as a CI server is told it.
-fn case(file: &Path, origin: &str, it: Break) -> account::Case {
-    account::Case { name: file.display().to_string(), about: origin.to_owned(), came: Came::Broke(Box::new(it)) }
+fn case(file: &Path, origin: &str, it: Break) -> account::CiCase {
+    account::CiCase {
+        name: file.display().to_string(),
+        about: origin.to_owned(),
+        came: Came::Broke(Box::new(it)),
+    }
 }
 
-impl Finds {
+impl Findings {
     /// Nothing yet, of a subject with these defects on. The pool is that of whoever makes finds small.
-    pub fn new(subject: &Arc<dyn Erased>, defects: &[String], interrupted: Interrupted, pool: Pool, format: Format) -> Self {
+    pub fn new(
+        subject: &Arc<dyn DynSubject>,
+        defects: &[String],
+        interrupted: Interrupted,
+        pool: Pool,
+        format: Format,
+    ) -> Self {
         let folder = if defects.is_empty() { FOUND } else { PICTURES };
-        let kept = Kept::open(Path::new(folder), subject);
+        let kept = SavedFindings::open(Path::new(folder), subject);
         Self {
             subject: subject.clone(),
             kept,
@@ -86,32 +96,53 @@ impl Finds {
     }
 
     /// Makes a find small, keeps and tells it, unless one like it is kept. `origin` is where its plan comes from.
-    pub fn look_at(&mut self, failed: Failed, origin: &str, page: &mut Page<'_>) -> Result<(), Stop> {
-        let Some(property) = main_thing(&failed.broken).map(|broken| broken.property) else { return Ok(()) };
+    pub fn look_at(
+        &mut self,
+        failed: FailedRun,
+        origin: &str,
+        page: &mut Page<'_>,
+    ) -> Result<(), Stop> {
+        let Some(property) = main_thing(&failed.broken).map(|broken| broken.property) else {
+            return Ok(());
+        };
         *self.broke.entry(property).or_default() += 1;
         let seen = self.seen.entry(property).or_default();
-        if seen.len() == LOOKED_AT || !seen.insert(Shape::of(&failed.plan, property)) {
+        if seen.len() == LOOKED_AT || !seen.insert(FindingShape::of(&failed.plan, property)) {
             self.duplicates += 1;
             return Ok(());
         }
         let find = self.make_small(failed, origin, page);
         let Some(main) = main_thing(&find.broken).cloned() else { return Ok(()) };
-        if let Some(like) = self.kept.has(&Shape::of(&find.plan, main.property)) {
+        if let Some(like) = self.kept.has(&FindingShape::of(&find.plan, main.property)) {
             if !self.saved.contains(like) && self.before.insert(like.to_owned()) {
-                let replay = format!("{} replay {}", page.program, quoted(&like.display().to_string()));
-                let (place, story) = (place(like, &[], None), "a find of this shape had been kept before\n".to_owned());
-                let it = Break { property: main.property.to_owned(), sentence: sentence(&main), story, replay, place };
+                let replay =
+                    format!("{} replay {}", page.program, quoted(&like.display().to_string()));
+                let (place, story) = (
+                    place(like, &[], None),
+                    "a find of this shape had been kept before\n".to_owned(),
+                );
+                let it = Break {
+                    property: main.property.to_owned(),
+                    sentence: sentence(&main),
+                    story,
+                    replay,
+                    place,
+                };
                 self.cases.push(case(like, &find.origin, it));
             }
             self.duplicates += 1;
             return Ok(());
         }
         let saved = self.kept.keep(&find.plan, &main, &title(&main));
-        self.saved.insert(saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone));
+        self.saved
+            .insert(saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone));
         let file = saved.as_ref().map_or_else(|unsaved| unsaved.path.clone(), PathBuf::clone);
         let name = file.file_name().unwrap_or_default().to_owned();
         let (place, text) = match saved {
-            Ok(path) => (path.display().to_string(), (!page.live).then(|| Kept::file(&find.plan, &title(&main)))),
+            Ok(path) => (
+                path.display().to_string(),
+                (!page.live).then(|| SavedFindings::file(&find.plan, &title(&main))),
+            ),
             Err(unsaved) => {
                 page.complain(&format!("{unsaved}; its text is printed instead"));
                 ("-".to_owned(), Some(unsaved.text))
@@ -119,10 +150,18 @@ impl Finds {
         };
         let replay = format!("{} replay {}", page.program, quoted(&place));
         let Find { plan, broken, history, origin } = &find;
-        let drawn = Drawn { subject: &self.subject, plan, broken, engine: Engine::Event, replay: &replay };
+        let drawn =
+            Drawn { subject: &self.subject, plan, broken, engine: Engine::Event, replay: &replay };
         let folder = page.pictures.as_deref().filter(|_| !history.events.is_empty());
         let picture = folder.map(|folder| drawn.told(&folder.join(name).with_extension("html")));
-        let failure = Failure { plan, history, broken, origin: Some(origin), replay: &replay, picture: picture.as_deref() };
+        let failure = StoryFailure {
+            plan,
+            history,
+            broken,
+            origin: Some(origin),
+            replay: &replay,
+            picture: picture.as_deref(),
+        };
         let story = story::failure(&failure, page.width);
         let told = Break {
             property: main.property.to_owned(),
@@ -133,8 +172,16 @@ impl Finds {
         };
         self.cases.push(case(&file, origin, told));
         if self.format == Format::Json {
-            let (file, toml) = ((place != "-").then_some(place), Kept::file(plan, &title(&main)));
-            let kept = json::Find { file, toml, replay, picture, origin: origin.clone(), ..json::Find::default() };
+            let (file, toml) =
+                ((place != "-").then_some(place), SavedFindings::file(plan, &title(&main)));
+            let kept = json::FindingRecord {
+                file,
+                toml,
+                replay,
+                picture,
+                origin: origin.clone(),
+                ..json::FindingRecord::default()
+            };
             return page.say(&json::find(plan, broken, kept).text());
         }
         page.say(&format!("{story}\n"))?;
@@ -143,47 +190,78 @@ impl Finds {
 
     /// The least that breaks the same; the run as it was where that cannot be had, or comes out another way when its file is read
     /// again.
-    fn make_small(&self, failed: Failed, from: &str, page: &mut Page<'_>) -> Find {
-        let Failed { plan, broken, history } = failed;
-        let case = Case { subject: &self.subject, plan: &plan, expect: &Expect::default() };
+    fn make_small(&self, failed: FailedRun, from: &str, page: &mut Page<'_>) -> Find {
+        let FailedRun { plan, broken, history } = failed;
+        let case = JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() };
         let shrunk = main_thing(&broken).and_then(|main| {
             let shrunk = shrink::shrink(case, main, &self.budget, |so_far| {
                 page.progress.say(told(so_far));
-                if self.interrupted.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if self.interrupted.is_set() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             });
             shrunk.ok()
         });
         let holds_good = |shrunk: &Shrunk| {
             let main = main_thing(&shrunk.broken);
-            main.is_some_and(|main| verify(&Kept::file(&shrunk.plan, &title(main)), shrunk, &self.subject, page).is_ok())
+            main.is_some_and(|main| {
+                verify(
+                    &SavedFindings::file(&shrunk.plan, &title(main)),
+                    shrunk,
+                    &self.subject,
+                    page,
+                )
+                .is_ok()
+            })
         };
         match shrunk.filter(holds_good) {
             Some(shrunk) => {
                 let origin = format!("{}, {from}", say::origin(&shrunk));
-                Find { plan: shrunk.plan, broken: shrunk.broken, history: shrunk.judged.history, origin }
+                Find {
+                    plan: shrunk.plan,
+                    broken: shrunk.broken,
+                    history: shrunk.judged.history,
+                    origin,
+                }
             }
-            None => Find { plan, broken, history: history.unwrap_or_default(), origin: from.to_owned() },
+            None => {
+                Find { plan, broken, history: history.unwrap_or_default(), origin: from.to_owned() }
+            }
         }
     }
 
     /// What a CI server is told: what was kept, each as a case; where nothing was, all that ran is one.
-    pub fn account(&self, title: String, of: &str, totals: &str, wall: Duration) -> Account {
-        let all = || account::Case { name: format!("all of {of}"), about: totals.to_owned(), came: Came::Good };
+    pub fn account(&self, title: String, of: &str, totals: &str, wall: Duration) -> CiReport {
+        let all = || account::CiCase {
+            name: format!("all of {of}"),
+            about: totals.to_owned(),
+            came: Came::Good,
+        };
         let cases = if self.cases.is_empty() { vec![all()] } else { self.cases.clone() };
-        Account { title, groups: vec![Group { name: of.to_owned(), cases }], totals: totals.to_owned(), wall }
+        CiReport {
+            title,
+            groups: vec![Group { name: of.to_owned(), cases }],
+            totals: totals.to_owned(),
+            wall,
+        }
     }
 
     /// What a machine is told of the finds of a hunt; the rest of the line is the hunt's.
-    pub fn of_hunt(&self) -> json::Hunt {
-        let properties = self.broke.iter().map(|(property, runs)| ((*property).to_owned(), *runs)).collect();
-        let (subject, kept, like) = (self.subject.name().to_owned(), self.saved.len() as u64, self.duplicates);
-        json::Hunt { subject, properties, kept, like, ..json::Hunt::default() }
+    pub fn of_hunt(&self) -> json::HuntRecord {
+        let properties =
+            self.broke.iter().map(|(property, runs)| ((*property).to_owned(), *runs)).collect();
+        let (subject, kept, like) =
+            (self.subject.name().to_owned(), self.saved.len() as u64, self.duplicates);
+        json::HuntRecord { subject, properties, kept, like, ..json::HuntRecord::default() }
     }
 
     /// What a machine is told of the finds of a sweep of a file; the rest of the line is the sweep's.
-    pub fn of_sweep(&self, file: &Path) -> json::Sweep {
-        let (file, kept, like) = (file.display().to_string(), self.saved.len() as u64, self.duplicates);
-        json::Sweep { file, kept, like, ..json::Sweep::default() }
+    pub fn of_sweep(&self, file: &Path) -> json::SweepRecord {
+        let (file, kept, like) =
+            (file.display().to_string(), self.saved.len() as u64, self.duplicates);
+        json::SweepRecord { file, kept, like, ..json::SweepRecord::default() }
     }
 
     /// The last lines: what broke in so many runs, what was kept of it, and what had been before. `noun` is what a run is called.
@@ -191,7 +269,8 @@ impl Finds {
         if broke == 0 {
             return "nothing broke\n".to_owned();
         }
-        let properties: Vec<_> = self.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
+        let properties: Vec<_> =
+            self.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
         let before = self.before.iter().map(|path| format!("kept before: {}\n", path.display()));
         format!(
             "{} broke ({}): {} kept, {} like one that is\n{}",

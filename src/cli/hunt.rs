@@ -5,20 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::hunt::random::{Ground, Hunted, hunt as run};
+use crate::hunt::random::{HuntTarget, Hunted, hunt as run};
 use crate::hunt::seed::{DEFAULT, Seed};
-use crate::hunt::{Checks, Failed};
+use crate::hunt::{Checks, FailedRun};
 use crate::report::say;
-use crate::scenario::Scenario;
+use crate::scenario::ScenarioFile;
 use crate::schedule::draw::GENERATOR;
 use crate::schedule::profile::Choice;
 use crate::schedule::{Plan, Profile};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
-use super::args::{Changes, Format, Hunt};
+use super::args::{Changes, Format, HuntArgs};
 use super::ci::Ci;
 use super::files;
-use super::finds::Finds;
+use super::finds::Findings;
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
 use super::select;
@@ -27,7 +27,11 @@ mod summary;
 
 /// Hunts; whether nothing broke.
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took, and says how long it may take
-pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn hunt(
+    args: &HuntArgs,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let subject = files::named(&args.subject, subjects)?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let ground = ground(subject, &name, &args.changes, subjects)?;
@@ -37,22 +41,35 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let drawn_from = seed(&ground, &name, &args.changes);
-    let mut finds = Finds::new(subject, &ground.profile.defects, interrupted.clone(), args.pool.pool(), args.format);
+    let mut finds = Findings::new(
+        subject,
+        &ground.profile.defects,
+        interrupted.clone(),
+        args.pool.pool(),
+        args.format,
+    );
     page.progress.begin(args.time.is_none().then_some(count));
     let mut stopped = Ok(());
-    let each = |hunted: &Hunted, failed: Option<Failed>| {
+    let each = |hunted: &Hunted, failed: Option<FailedRun>| {
         let done = hunted.tally.runs;
         if done.is_multiple_of(64) {
-            page.progress.at(done, found(hunted.broke, args.time.map(|time| time.saturating_sub(started.elapsed()))));
+            page.progress.at(
+                done,
+                found(hunted.broke, args.time.map(|time| time.saturating_sub(started.elapsed()))),
+            );
         }
         stopped = failed.map_or(Ok(()), |failed| {
-            let origin = format!("drawn by {}", Seed { number: failed.plan.seed, ..drawn_from.clone() });
+            let origin =
+                format!("drawn by {}", Seed { number: failed.plan.seed, ..drawn_from.clone() });
             finds.look_at(failed, &origin, page)
         });
-        let enough = stopped.is_err() || interrupted.is_set() || args.time.is_some_and(|time| started.elapsed() >= time);
+        let enough = stopped.is_err()
+            || interrupted.is_set()
+            || args.time.is_some_and(|time| started.elapsed() >= time);
         if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let hunted = run(&ground, seeds, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
+    let hunted =
+        run(&ground, seeds, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
     page.no_progress();
     stopped?;
     let hunted = hunted?;
@@ -68,17 +85,19 @@ pub fn hunt(args: &Hunt, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> R
 
 /// What was found so far, and how much time is left, where that was said.
 fn found(broke: u64, left: Option<Duration>) -> String {
-    let left = left.map_or(String::new(), |left| format!(", {} left", say::span(Duration::from_secs(left.as_secs()))));
+    let left = left.map_or(String::new(), |left| {
+        format!(", {} left", say::span(Duration::from_secs(left.as_secs())))
+    });
     format!("{broke} broke{left}")
 }
 
 /// What is hunted: a profile by its name, with what the command line changes in it.
 pub(super) fn ground(
-    subject: &Arc<dyn Erased>,
+    subject: &Arc<dyn DynSubject>,
     profile: &str,
     changes: &Changes,
-    subjects: &[Arc<dyn Erased>],
-) -> Result<Ground, Stop> {
+    subjects: &[Arc<dyn DynSubject>],
+) -> Result<HuntTarget, Stop> {
     let mut profile = profile_of(subject, profile, subjects)?;
     let (defects, sets) = changes.read(subject)?;
     for defect in defects {
@@ -88,29 +107,39 @@ pub(super) fn ground(
     }
     for set in sets {
         match set {
-            select::Set::Limit(name, value) => drop(profile.limits.insert(name, Choice::Fixed(value))),
+            select::Set::Limit(name, value) => {
+                drop(profile.limits.insert(name, Choice::Fixed(value)))
+            }
             select::Set::Variant(variant) => variant.add_to(&mut profile.defects),
         }
     }
-    Ok(Ground { subject: subject.clone(), profile: Arc::new(profile) })
+    Ok(HuntTarget { subject: subject.clone(), profile: Arc::new(profile) })
 }
 
 /// The profile of this name: the subject's own, or that of a swarm file.
-fn profile_of(subject: &Arc<dyn Erased>, name: &str, subjects: &[Arc<dyn Erased>]) -> Result<Profile, Stop> {
+fn profile_of(
+    subject: &Arc<dyn DynSubject>,
+    name: &str,
+    subjects: &[Arc<dyn DynSubject>],
+) -> Result<Profile, Stop> {
     let scenario = match (name, subject.swarm()) {
         (DEFAULT, None) => return Ok(Profile::default_for(&**subject)),
-        (DEFAULT, Some(text)) => Scenario::parse(text, DEFAULT, subjects)?,
-        (path, _) => Scenario::load(Path::new(path), subjects)?,
+        (DEFAULT, Some(text)) => ScenarioFile::parse(text, DEFAULT, subjects)?,
+        (path, _) => ScenarioFile::load(Path::new(path), subjects)?,
     };
     let of = scenario.subject.clone();
     match scenario.into_profile() {
-        Some(_) if of != subject.name() => Err(Stop(format!("{name}: this profile is of {of}, and not of {}", subject.name()))),
+        Some(_) if of != subject.name() => {
+            Err(Stop(format!("{name}: this profile is of {of}, and not of {}", subject.name())))
+        }
         Some(profile) => Ok(profile),
-        None => Err(Stop(format!("{name}: this file has steps; a profile is a file with a `[swarm]`"))),
+        None => {
+            Err(Stop(format!("{name}: this file has steps; a profile is a file with a `[swarm]`")))
+        }
     }
 }
 
-fn seed(ground: &Ground, profile: &str, changes: &Changes) -> Seed {
+fn seed(ground: &HuntTarget, profile: &str, changes: &Changes) -> Seed {
     Seed {
         subject: ground.subject.name().to_owned(),
         profile: profile.to_owned(),
@@ -122,7 +151,10 @@ fn seed(ground: &Ground, profile: &str, changes: &Changes) -> Seed {
 }
 
 /// The plan of a printed seed.
-pub(super) fn plan_of(seed: &Seed, subjects: &[Arc<dyn Erased>]) -> Result<(Arc<dyn Erased>, Plan), Stop> {
+pub(super) fn plan_of(
+    seed: &Seed,
+    subjects: &[Arc<dyn DynSubject>],
+) -> Result<(Arc<dyn DynSubject>, Plan), Stop> {
     let subject = files::named(&seed.subject, subjects)?;
     let changes = Changes { defect: seed.defects.clone(), set: seed.sets.clone() };
     let ground = ground(subject, &seed.profile, &changes, subjects)?;
@@ -131,8 +163,9 @@ pub(super) fn plan_of(seed: &Seed, subjects: &[Arc<dyn Erased>]) -> Result<(Arc<
 
 impl Changes {
     /// The defects and limits, looked up.
-    fn read(&self, subject: &Arc<dyn Erased>) -> Result<(Vec<String>, Vec<select::Set>), Stop> {
-        let defects = self.defect.iter().map(|name| select::defect(name, subject).map(|()| name.clone()));
+    fn read(&self, subject: &Arc<dyn DynSubject>) -> Result<(Vec<String>, Vec<select::Set>), Stop> {
+        let defects =
+            self.defect.iter().map(|name| select::defect(name, subject).map(|()| name.clone()));
         let sets = self.set.iter().map(|set| select::read_set(set, subject));
         Ok((defects.collect::<Result<_, _>>()?, sets.collect::<Result<_, _>>()?))
     }

@@ -28,7 +28,9 @@ impl Interrupted {
     fn wait(&self) {
         /// What shells call a program that was ended by Ctrl-C.
         const INTERRUPTED: i32 = 130;
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else {
+            return;
+        };
         runtime.block_on(async {
             if tokio::signal::ctrl_c().await.is_ok() {
                 self.0.store(true, Ordering::Relaxed);

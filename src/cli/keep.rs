@@ -3,22 +3,37 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 use super::files::{self, FOLDER};
 use super::page::{Page, Stop};
 
 /// Moves a file to its subject's folder. It must be understood, and replaces none.
-pub fn keep(file: &Path, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn keep(
+    file: &Path,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let scenario = files::load(file, subjects, page)?;
-    let name = file.file_name().ok_or_else(|| Stop(format!("{}: name the file of a scenario", file.display())))?;
+    let name = file
+        .file_name()
+        .ok_or_else(|| Stop(format!("{}: name the file of a scenario", file.display())))?;
     let to = Path::new(FOLDER).join(&scenario.subject).join(name);
     if to.exists() {
-        return Err(Stop(format!("{} is there already; give one of them another name", to.display())));
+        return Err(Stop(format!(
+            "{} is there already; give one of them another name",
+            to.display()
+        )));
     }
     let folder = to.parent().map_or(Ok(()), std::fs::create_dir_all);
     let moved = folder.and_then(|()| std::fs::rename(file, &to));
-    moved.map_err(|error| Stop(format!("{}: cannot be moved to {}: {error}", file.display(), to.display())))?;
-    page.say(&format!("{} is a test of the suite of {} from now on\n", to.display(), scenario.subject))?;
+    moved.map_err(|error| {
+        Stop(format!("{}: cannot be moved to {}: {error}", file.display(), to.display()))
+    })?;
+    page.say(&format!(
+        "{} is a test of the suite of {} from now on\n",
+        to.display(),
+        scenario.subject
+    ))?;
     Ok(true)
 }

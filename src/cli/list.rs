@@ -6,10 +6,10 @@ use clap::ValueEnum;
 
 use crate::property;
 use crate::report::line::{Tone, paint, wrap};
-use crate::schedule::words::{Fidelity, Need, WORDS, Word};
-use crate::subject::Erased;
+use crate::schedule::words::{FaultWord, Fidelity, Need, WORDS};
+use crate::subject::DynSubject;
 
-use super::args::What;
+use super::args::ListKind;
 use super::files;
 use super::page::{Page, Stop};
 
@@ -21,78 +21,129 @@ struct Entry {
 
 impl Entry {
     fn new(name: &str, docs: impl IntoIterator<Item = String>) -> Self {
-        Self { name: name.to_owned(), docs: docs.into_iter().filter(|doc| !doc.is_empty()).collect() }
+        Self {
+            name: name.to_owned(),
+            docs: docs.into_iter().filter(|doc| !doc.is_empty()).collect(),
+        }
     }
 }
 
 /// Prints a list, or what lists there are.
-pub fn list(what: Option<What>, of: Option<&str>, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn list(
+    what: Option<ListKind>,
+    of: Option<&str>,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let of = of.map(|name| files::named(name, subjects)).transpose()?;
     let subjects = of.map_or(subjects, std::slice::from_ref);
     let told = match what {
         None => set(&lists(), page.width),
-        Some(What::Subjects) => {
-            set(&subjects.iter().map(|it| Entry::new(it.name(), [it.about().into()])).collect::<Vec<_>>(), page.width)
-        }
-        Some(What::Faults) => set(&WORDS.iter().map(word).collect::<Vec<_>>(), page.width),
-        Some(what) => subjects.iter().map(|subject| of_subject(what, subject, subjects.len() > 1, page.width)).collect(),
+        Some(ListKind::Subjects) => set(
+            &subjects
+                .iter()
+                .map(|it| Entry::new(it.name(), [it.about().into()]))
+                .collect::<Vec<_>>(),
+            page.width,
+        ),
+        Some(ListKind::Faults) => set(&WORDS.iter().map(word).collect::<Vec<_>>(), page.width),
+        Some(what) => subjects
+            .iter()
+            .map(|subject| of_subject(what, subject, subjects.len() > 1, page.width))
+            .collect(),
     };
     page.say(&told)?;
     Ok(true)
 }
 
 fn lists() -> Vec<Entry> {
-    let values = What::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    values.map(|value| Entry::new(value.get_name(), value.get_help().map(ToString::to_string))).collect()
+    let values = ListKind::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    values
+        .map(|value| Entry::new(value.get_name(), value.get_help().map(ToString::to_string)))
+        .collect()
 }
 
-fn of_subject(what: What, subject: &Arc<dyn Erased>, heading: bool, width: usize) -> String {
+fn of_subject(
+    what: ListKind,
+    subject: &Arc<dyn DynSubject>,
+    heading: bool,
+    width: usize,
+) -> String {
     let entries = entries(what, subject);
-    let heading = if heading { format!("{}\n", paint(Tone::Schedule.style(), subject.name())) } else { String::new() };
-    let empty = if entries.is_empty() { format!("{} has none\n", subject.name()) } else { String::new() };
+    let heading = if heading {
+        format!("{}\n", paint(Tone::Schedule.style(), subject.name()))
+    } else {
+        String::new()
+    };
+    let empty =
+        if entries.is_empty() { format!("{} has none\n", subject.name()) } else { String::new() };
     format!("{heading}{empty}{}", set(&entries, width))
 }
 
-fn entries(what: What, subject: &Arc<dyn Erased>) -> Vec<Entry> {
+fn entries(what: ListKind, subject: &Arc<dyn DynSubject>) -> Vec<Entry> {
     match what {
-        What::Subjects | What::Faults => Vec::new(),
-        What::Limits => {
+        ListKind::Subjects | ListKind::Faults => Vec::new(),
+        ListKind::Limits => {
             let values = subject.limits().iter();
-            let range = values.map(|it| Entry::new(it.name, [format!("{}, at least {}. {}", it.default, it.least, it.doc)]));
+            let range = values.map(|it| {
+                Entry::new(it.name, [format!("{}, at least {}. {}", it.default, it.least, it.doc)])
+            });
             range.collect()
         }
-        What::Milestones => {
+        ListKind::Milestones => {
             let row = |it: &crate::subject::MilestoneDoc| {
-                let fields = if it.fields.is_empty() { String::new() } else { format!("fields: {}", it.fields.join(", ")) };
+                let fields = if it.fields.is_empty() {
+                    String::new()
+                } else {
+                    format!("fields: {}", it.fields.join(", "))
+                };
                 let only = it.only.map_or(String::new(), |only| format!("only with {only}"));
                 Entry::new(it.name, [it.doc.into(), fields, only])
             };
             subject.milestones().iter().map(row).collect()
         }
-        What::Points => {
-            let only = |defect: Option<&str>| defect.map_or(String::new(), |defect| format!("only with {defect}"));
-            subject.points().iter().map(|it| Entry::new(it.name, [it.doc.into(), only(it.defect)])).collect()
+        ListKind::Points => {
+            let only = |defect: Option<&str>| {
+                defect.map_or(String::new(), |defect| format!("only with {defect}"))
+            };
+            subject
+                .points()
+                .iter()
+                .map(|it| Entry::new(it.name, [it.doc.into(), only(it.defect)]))
+                .collect()
         }
-        What::Defects => {
+        ListKind::Defects => {
             let breaks = |breaks: &[&str]| format!("breaks {}", breaks.join(", "));
-            let row = |it: &crate::subject::DefectDoc| Entry::new(it.name, [it.doc.into(), breaks(it.breaks), it.source.into()]);
+            let row = |it: &crate::subject::DefectDoc| {
+                Entry::new(it.name, [it.doc.into(), breaks(it.breaks), it.source.into()])
+            };
             subject.defects().iter().map(row).collect()
         }
-        What::Variants => {
+        ListKind::Variants => {
             let made_of = |it: &crate::subject::VariantDoc| match it.defects {
                 [] => "the subject as it is".to_owned(),
                 defects => format!("has {}", defects.join(", ")),
             };
-            subject.variants().iter().map(|it| Entry::new(it.name, [it.doc.into(), made_of(it)])).collect()
+            subject
+                .variants()
+                .iter()
+                .map(|it| Entry::new(it.name, [it.doc.into(), made_of(it)]))
+                .collect()
         }
-        What::Rules => subject.rules().iter().map(|it| Entry::new(it.id, [it.doc.into(), it.source.into()])).collect(),
-        What::Properties => property::list(subject.properties()).map(|(name, doc)| Entry::new(name, [doc.into()])).collect(),
-        What::Operations => operations(subject.operations().as_value()),
+        ListKind::Rules => subject
+            .rules()
+            .iter()
+            .map(|it| Entry::new(it.id, [it.doc.into(), it.source.into()]))
+            .collect(),
+        ListKind::Properties => property::list(subject.properties())
+            .map(|(name, doc)| Entry::new(name, [doc.into()]))
+            .collect(),
+        ListKind::Operations => operations(subject.operations().as_value()),
     }
 }
 
 /// A row of the fault table.
-fn word(word: &Word) -> Entry {
+fn word(word: &FaultWord) -> Entry {
     let fields = word.fields.iter().map(|field| {
         let need = match field.need {
             Need::Always => String::new(),
@@ -104,20 +155,32 @@ fn word(word: &Word) -> Entry {
         };
         format!("· {}: {} ({}{need})", field.name, field.doc, field.kind.written())
     });
-    let sees =
-        [format!("client: {}", word.client_sees), format!("server: {}", word.server_sees), format!("outside: {}", word.outside)];
-    let engines = [("event", word.event), ("turmoil", word.turmoil)].map(|(engine, fidelity)| match fidelity {
-        Fidelity::Full => String::new(),
-        Fidelity::Partly(why) => format!("on {engine}, in part: {why}"),
-        Fidelity::None(why) => format!("not on {engine}: {why}"),
-    });
-    Entry::new(word.name, [word.does.to_owned()].into_iter().chain(fields).chain(sees).chain(engines))
+    let sees = [
+        format!("client: {}", word.client_sees),
+        format!("server: {}", word.server_sees),
+        format!("outside: {}", word.outside),
+    ];
+    let engines =
+        [("event", word.event), ("turmoil", word.turmoil)].map(
+            |(engine, fidelity)| match fidelity {
+                Fidelity::Full => String::new(),
+                Fidelity::Partly(why) => format!("on {engine}, in part: {why}"),
+                Fidelity::None(why) => format!("not on {engine}: {why}"),
+            },
+        );
+    Entry::new(
+        word.name,
+        [word.does.to_owned()].into_iter().chain(fields).chain(sees).chain(engines),
+    )
 }
 
 /// The operations of a subject, from the JSON schema of its operation type: one alternative a verb.
 fn operations(schema: &serde_json::Value) -> Vec<Entry> {
-    let text = |value: &serde_json::Value| value.get("description").and_then(|it| it.as_str()).unwrap_or_default().to_owned();
-    let alternatives = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(|it| it.as_array());
+    let text = |value: &serde_json::Value| {
+        value.get("description").and_then(|it| it.as_str()).unwrap_or_default().to_owned()
+    };
+    let alternatives =
+        schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(|it| it.as_array());
     let mut entries = Vec::new();
     for alternative in alternatives.into_iter().flatten() {
         let verbs = alternative.get("properties").and_then(|it| it.as_object());
@@ -129,7 +192,8 @@ fn operations(schema: &serde_json::Value) -> Vec<Entry> {
                 let optional = if must(name) { "" } else { " (may be left out)" };
                 format!("· {name}: {}{optional}", text(field))
             });
-            entries.push(Entry::new(verb, [text(alternative), text(inner)].into_iter().chain(fields)));
+            entries
+                .push(Entry::new(verb, [text(alternative), text(inner)].into_iter().chain(fields)));
         }
     }
     entries
@@ -140,7 +204,8 @@ const NAMES: usize = 36;
 
 /// Sets entries in two columns.
 fn set(entries: &[Entry], width: usize) -> String {
-    let names = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0).min(NAMES);
+    let names =
+        entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0).min(NAMES);
     let room = width.saturating_sub(names + 2).max(24);
     let mut told = String::new();
     for entry in entries {

@@ -21,7 +21,7 @@ use clap::error::ErrorKind;
 
 use crate::frontend::{Github, PICTURES, answer, width};
 use crate::hunt::fresh::Fresh;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 mod args;
 mod carrier;
@@ -47,10 +47,10 @@ mod sweep;
 
 use args::{Cli, Command};
 use page::{Page, Stop};
-use progress::Progress;
+use progress::ProgressLine;
 
 /// The whole command for these subjects: reads the arguments of the process, and prints to its standard output.
-pub fn main(subjects: Vec<Arc<dyn Erased>>) -> ExitCode {
+pub fn main(subjects: Vec<Arc<dyn DynSubject>>) -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some(status) = answer(&args, &subjects) {
         return status;
@@ -62,7 +62,7 @@ pub fn main(subjects: Vec<Arc<dyn Erased>>) -> ExitCode {
         input: &mut std::io::stdin(),
         width: width(),
         live: std::io::stderr().is_terminal(),
-        progress: Progress::new(std::io::stderr().is_terminal()),
+        progress: ProgressLine::new(std::io::stderr().is_terminal()),
         fresh: Fresh::this_program(),
         pictures: Some(PathBuf::from(PICTURES)),
         program: program(&args),
@@ -79,10 +79,12 @@ fn program(args: &[OsString]) -> String {
 }
 
 /// Does what the arguments say; the exit status.
-fn act(args: &[OsString], subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> u8 {
+fn act(args: &[OsString], subjects: &[Arc<dyn DynSubject>], page: &mut Page<'_>) -> u8 {
     let done = match Cli::try_parse_from(args) {
         Ok(cli) => command(cli.command, subjects, page),
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
             page.say(&error.render().ansi().to_string()).map(|()| true)
         }
         Err(error) => Err(Stop(one_line(&error))),
@@ -97,7 +99,11 @@ fn act(args: &[OsString], subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> 
     }
 }
 
-fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+fn command(
+    command: Command,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     match command {
         Command::Run(args) => run::run(&args, subjects, page),
         Command::Hunt(args) => hunt::hunt(&args, subjects, page),
@@ -115,13 +121,17 @@ fn command(command: Command, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
 
 /// What is wrong with the arguments, in one line.
 fn one_line(error: &clap::Error) -> String {
-    if error.kind() == ErrorKind::MissingSubcommand || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if error.kind() == ErrorKind::MissingSubcommand
+        || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    {
         return "name a command: run, hunt, sweep, replay, shrink, keep, defects, check, new, diff or list; --help says what each does"
             .into();
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let said = text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"));
+    let said = text.split("\n\n").take_while(|part| {
+        !part.starts_with("Usage:") && !part.starts_with("For more information")
+    });
     let said = said.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     said.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ").replace("; tip: ", "; ")
 }

@@ -9,7 +9,7 @@ use super::page::Stop;
 
 /// A file that is to be written. It replaces the one that is there when it is whole, and not before.
 #[derive(Debug)]
-pub struct Output {
+pub struct OutputFile {
     path: PathBuf,
     file: File,
     /// Where it grows, until it is whole; nothing where its name is that of no file, but of a pipe or a terminal.
@@ -18,7 +18,7 @@ pub struct Output {
     option: &'static str,
 }
 
-impl Output {
+impl OutputFile {
     /// Opens what an option names.
     ///
     /// # Errors
@@ -51,17 +51,18 @@ impl Output {
     /// # Errors
     /// If it cannot be written after all.
     pub fn write(mut self, text: &str) -> Result<(), Stop> {
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| match self.part.as_ref() {
-            Some(part) => fs::rename(part, &self.path),
-            None => Ok(()),
-        });
+        let written =
+            self.file.write_all(text.as_bytes()).and_then(|()| match self.part.as_ref() {
+                Some(part) => fs::rename(part, &self.path),
+                None => Ok(()),
+            });
         written.map_err(|error| unwritable(&self.path, self.option, &error))?;
         self.part = None;
         Ok(())
     }
 }
 
-impl Drop for Output {
+impl Drop for OutputFile {
     /// Half of a file is none.
     fn drop(&mut self) {
         self.part.iter().for_each(|part| {
@@ -72,10 +73,15 @@ impl Drop for Output {
 
 fn unwritable(path: &Path, option: &str, error: &io::Error) -> Stop {
     let why = match path.parent() {
-        Some(folder) if error.kind() == io::ErrorKind::NotFound => format!("there is no folder {}", folder.display()),
+        Some(folder) if error.kind() == io::ErrorKind::NotFound => {
+            format!("there is no folder {}", folder.display())
+        }
         _ => error.to_string(),
     };
-    Stop(format!("{}: this file cannot be written: {why}; name another one with {option}", path.display()))
+    Stop(format!(
+        "{}: this file cannot be written: {why}; name another one with {option}",
+        path.display()
+    ))
 }
 
 #[cfg(test)]
@@ -86,11 +92,11 @@ mod tests {
     fn what_was_there_stays_until_the_new_is_whole() {
         let path = std::env::temp_dir().join(format!("reknit-output-{}.xml", std::process::id()));
         fs::write(&path, "old").unwrap();
-        let output = Output::open(&path, "--junit").unwrap();
+        let output = OutputFile::open(&path, "--junit").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         drop(output);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        let output = Output::open(&path, "--junit").unwrap();
+        let output = OutputFile::open(&path, "--junit").unwrap();
         let part = output.part.clone().unwrap();
         output.write("new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
@@ -100,9 +106,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_is_said_in_one_line() {
-        let Stop(why) = Output::open(Path::new("/dev/null/x.xml"), "--junit").unwrap_err();
+        let Stop(why) = OutputFile::open(Path::new("/dev/null/x.xml"), "--junit").unwrap_err();
         assert!(why.starts_with("/dev/null/x.xml: this file cannot be written: "), "{why}");
-        let Stop(why) = Output::open(Path::new("/nowhere/x.html"), "--html").unwrap_err();
+        let Stop(why) = OutputFile::open(Path::new("/nowhere/x.html"), "--html").unwrap_err();
         let expected = "/nowhere/x.html: this file cannot be written: there is no folder /nowhere; name another one with --html";
         assert_eq!(why, expected);
     }
@@ -110,7 +116,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn what_is_no_file_is_written_as_it_is() {
-        Output::open(Path::new("/dev/null"), "--junit").unwrap().write("x").unwrap();
+        OutputFile::open(Path::new("/dev/null"), "--junit").unwrap().write("x").unwrap();
         assert!(!Path::new("/dev/null.part").exists());
     }
 }

@@ -7,7 +7,7 @@ use crate::frontend::Github;
 use crate::hunt::Fresh;
 
 use super::args::Format;
-use super::progress::Progress;
+use super::progress::ProgressLine;
 
 /// A mistake of the user's: one line that says what to do. It ends the command with status 2.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Page<'a> {
     /// Whether somebody watches: progress is shown.
     pub live: bool,
     /// How far long work is.
-    pub progress: Progress,
+    pub progress: ProgressLine,
     /// Who is asked for a second opinion of a run that failed.
     pub fresh: Option<Fresh>,
     /// Where pictures of failures are put; nowhere where there is no such folder.
@@ -48,9 +48,15 @@ pub struct Page<'a> {
 #[cfg(test)]
 impl<'a> Page<'a> {
     /// A page of so many characters that nobody watches, with nothing around it.
-    pub fn of_test(out: &'a mut dyn Write, err: &'a mut dyn Write, input: &'a mut dyn Read, width: usize) -> Self {
+    pub fn of_test(
+        out: &'a mut dyn Write,
+        err: &'a mut dyn Write,
+        input: &'a mut dyn Read,
+        width: usize,
+    ) -> Self {
         let (live, fresh, pictures, closed) = (false, None, None, false);
-        let (progress, github, program) = (Progress::new(live), Github::default(), "reknit".to_owned());
+        let (progress, github, program) =
+            (ProgressLine::new(live), Github::default(), "reknit".to_owned());
         Self { out, err, input, width, live, progress, fresh, pictures, program, github, closed }
     }
 }
@@ -64,7 +70,9 @@ impl Page<'_> {
         let Self { out, progress, .. } = self;
         match progress.suspend(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
-            Err(error) => return Err(Stop(format!("standard output cannot be written to: {error}"))),
+            Err(error) => {
+                return Err(Stop(format!("standard output cannot be written to: {error}")));
+            }
             Ok(()) => {}
         }
         Ok(())

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// The line.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct ProgressLine {
     live: bool,
     bar: ProgressBar,
 }
@@ -19,7 +19,7 @@ const ENDLESS: &str = "{pos}  {rate}/s, after {elapsed}  {wide_msg}";
 /// Only words.
 const WORDS: &str = "{wide_msg}";
 
-impl Progress {
+impl ProgressLine {
     /// On standard error, if somebody watches it.
     pub fn new(live: bool) -> Self {
         Self { live, bar: ProgressBar::hidden() }
@@ -67,7 +67,9 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    let style = ProgressStyle::with_template(template).expect("a template of this file is right").progress_chars("█▌░");
+    let style = ProgressStyle::with_template(template)
+        .expect("a template of this file is right")
+        .progress_chars("█▌░");
     // Whoever watches wants to know the rate, not its decimals; what cannot be written is not shown.
     style.with_key("rate", |state: &ProgressState, line: &mut dyn Write| {
         let _ = write!(line, "{:.0}", state.per_sec());
@@ -80,9 +82,9 @@ mod tests {
 
     use super::*;
 
-    fn line(draw: impl FnOnce(&mut Progress)) -> (String, InMemoryTerm, Progress) {
+    fn line(draw: impl FnOnce(&mut ProgressLine)) -> (String, InMemoryTerm, ProgressLine) {
         let term = InMemoryTerm::new(4, 100);
-        let mut progress = Progress::new(true);
+        let mut progress = ProgressLine::new(true);
         progress.begin_on(ProgressDrawTarget::term_like(Box::new(term.clone())), Some(200));
         draw(&mut progress);
         progress.bar.tick();
@@ -93,7 +95,10 @@ mod tests {
     fn it_tells_how_much_is_done_how_fast_and_what_was_found() {
         let (shown, term, mut progress) = line(|progress| progress.at(100, "3 broke".into()));
         assert!(
-            shown.contains("100/200") && shown.contains("/s, ") && shown.contains(" left") && shown.ends_with("3 broke"),
+            shown.contains("100/200")
+                && shown.contains("/s, ")
+                && shown.contains(" left")
+                && shown.ends_with("3 broke"),
             "{shown}"
         );
         assert_eq!(shown.lines().count(), 1);
@@ -111,7 +116,7 @@ mod tests {
 
     #[test]
     fn nobody_sees_anything_where_nobody_watches() {
-        let mut progress = Progress::new(false);
+        let mut progress = ProgressLine::new(false);
         progress.begin(Some(3));
         progress.at(1, "x".into());
         progress.say("y".into());

@@ -6,42 +6,54 @@ use crate::frontend::words_for;
 use crate::history::{Connection, History, Time};
 use crate::hunt::plans::expected;
 use crate::hunt::seed::Seed;
-use crate::hunt::{Case, judge};
+use crate::hunt::{JudgedRun, judge};
 use crate::property::Violation;
 use crate::report::picture::html;
-use crate::report::{Picture, Telling, story};
-use crate::scenario::Scenario;
+use crate::report::{Picture, RenderOptions, story};
+use crate::scenario::ScenarioFile;
 use crate::schedule::units::read_duration;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{Detail, Options};
 
 use super::args::Replay;
-use super::outputs::Output;
+use super::outputs::OutputFile;
 use super::page::{Page, Stop};
 use super::{files, hunt};
 
 /// Tells the whole story of one run; whether it held.
-pub fn replay(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn replay(
+    args: &Replay,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let until = args.until.as_deref().map(read_until).transpose()?;
     let (scenario, subject) = wanted(args, subjects, page)?;
-    let output = Output::wanted(args.html.as_ref(), "--html")?;
+    let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
     let (subject, plan) = (&subject, args.select.plan(&scenario, &subject)?);
-    let options = Options { detail: Detail::Full, engine: args.carrier.0, log: args.log, ..Options::default() };
-    let case = Case { subject, plan: &plan, expect: &expected(&scenario) };
+    let options = Options {
+        detail: Detail::Full,
+        engine: args.carrier.0,
+        log: args.log,
+        ..Options::default()
+    };
+    let case = JudgedRun { subject, plan: &plan, expect: &expected(&scenario) };
     let judged = judge(case, &options, |_| true)?;
-    let shown = until.map(|until| self::until(&judged.history, &judged.broken, until)).unwrap_or_default();
+    let shown =
+        until.map(|until| self::until(&judged.history, &judged.broken, until)).unwrap_or_default();
     if let Some(output) = output {
         let replay = &again(args, &page.program);
-        let (history, broken) = until.map_or((&judged.history, &judged.broken[..]), |_| (&shown.0, &shown.1));
+        let (history, broken) =
+            until.map_or((&judged.history, &judged.broken[..]), |_| (&shown.0, &shown.1));
         output.write(&html(&Picture { plan: &plan, history, broken, replay }))?;
     }
-    let telling = Telling { until, packets: args.packets };
+    let telling = RenderOptions { until, packets: args.packets };
     page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
     if let Some(out) = &args.html {
         page.say(&format!("\n  picture  {}\n", out.display()))?;
     }
     if args.log {
-        let shown = |line: &&String| until.is_none_or(|until| logged_at(line).is_none_or(|at| at <= until));
+        let shown =
+            |line: &&String| until.is_none_or(|until| logged_at(line).is_none_or(|at| at <= until));
         let log: Vec<_> = judged.log.iter().filter(shown).cloned().collect();
         page.say(&format!("\n{}", story::log(&log)))?;
     }
@@ -54,11 +66,15 @@ fn again(args: &Replay, program: &str) -> String {
 }
 
 /// The scenario that is meant: a file, or what a hunt drew from a seed.
-fn wanted(args: &Replay, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<(Scenario, Arc<dyn Erased>), Stop> {
+fn wanted(
+    args: &Replay,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<(ScenarioFile, Arc<dyn DynSubject>), Stop> {
     let word = args.file.to_string_lossy();
     if Seed::is_meant(&word) && !args.file.exists() {
         let (subject, plan) = hunt::plan_of(&word.parse()?, subjects)?;
-        return Ok((Scenario::of_plan(plan, word), subject));
+        return Ok((ScenarioFile::of_plan(plan, word), subject));
     }
     let scenario = files::load(&args.file, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?.clone();
@@ -73,13 +89,17 @@ fn logged_at(line: &str) -> Option<Time> {
 
 /// Reads a time as stories print it (`3.412 s`), or a duration as files have it (`3412ms`).
 fn read_until(text: &str) -> Result<Time, Stop> {
-    let seconds = text.strip_suffix('s').map(str::trim_end).and_then(|number| number.split_once('.'));
+    let seconds =
+        text.strip_suffix('s').map(str::trim_end).and_then(|number| number.split_once('.'));
     let millis = seconds.and_then(|(whole, part)| {
-        let plain = (1..=3).contains(&part.len()) && part.bytes().all(|digit| digit.is_ascii_digit());
+        let plain =
+            (1..=3).contains(&part.len()) && part.bytes().all(|digit| digit.is_ascii_digit());
         let part: u64 = format!("{part:0<3}").parse().ok().filter(|_| plain)?;
         whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
     });
-    let read = || read_duration(text).map(Time::from).map_err(|why| Stop(format!("--until {text}: {why}")));
+    let read = || {
+        read_duration(text).map(Time::from).map_err(|why| Stop(format!("--until {text}: {why}")))
+    };
     millis.map_or_else(read, |millis| Ok(Time(millis)))
 }
 
@@ -104,7 +124,10 @@ mod tests {
     #[test]
     fn a_time_is_read_as_stories_print_it_and_as_files_have_it() {
         let read = |text| read_until(text).unwrap();
-        assert_eq!(["3.4s", "3.412 s", "3412ms", "2m"].map(read), [Time(3400), Time(3412), Time(3412), Time(120_000)]);
+        assert_eq!(
+            ["3.4s", "3.412 s", "3412ms", "2m"].map(read),
+            [Time(3400), Time(3412), Time(3412), Time(120_000)]
+        );
         for wrong in ["3.4", "3.4123s", "x", "3.-1s", ""] {
             assert!(read_until(wrong).is_err(), "{wrong}");
         }
@@ -114,10 +137,22 @@ mod tests {
     fn a_run_until_a_moment_has_nothing_that_came_later() {
         let (plan, history, broken) = crate::report::story::tests::a_gap();
         let (shown, left) = until(&history, &broken, Time(3_050));
-        assert!(shown.events.iter().all(|event| event.at <= Time(3_050)) && shown.end == Time(3_050) && left.is_empty());
-        let page = html(&Picture { plan: &plan, history: &shown, broken: &left, replay: "reknit replay x" });
+        assert!(
+            shown.events.iter().all(|event| event.at <= Time(3_050))
+                && shown.end == Time(3_050)
+                && left.is_empty()
+        );
+        let page = html(&Picture {
+            plan: &plan,
+            history: &shown,
+            broken: &left,
+            replay: "reknit replay x",
+        });
         assert!(page.contains("cut client#1") && !page.contains("3.412 s"), "{page}");
         let (whole, left) = until(&history, &broken, Time(9_000));
-        assert_eq!((whole.events.len(), whole.end, left.len()), (history.events.len(), history.end, 1));
+        assert_eq!(
+            (whole.events.len(), whole.end, left.len()),
+            (history.events.len(), history.end, 1)
+        );
     }
 }

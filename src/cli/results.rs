@@ -2,11 +2,11 @@
 
 use crate::frontend::{Drawn, picture_file, place, plain};
 use crate::history::History;
-use crate::hunt::Failed;
-use crate::hunt::{Totals, Verdict};
-use crate::report::account::{Account, Break, Came, Case, main_sentence};
+use crate::hunt::FailedRun;
+use crate::hunt::{RunTotals, ScenarioVerdict};
+use crate::report::account::{Break, Came, CiCase, CiReport, main_sentence};
 use crate::report::line::wrap;
-use crate::report::{self, Failure, say, story, table};
+use crate::report::{self, StoryFailure, say, story, table};
 
 use super::args::Run;
 use super::page::{Page, Stop};
@@ -19,26 +19,50 @@ pub(super) fn stories(ran: &[Ran], args: &Run, page: &Page<'_>) -> Vec<Option<St
 }
 
 /// Tells a person: the table, the totals, and the stories.
-pub(super) fn tell(ran: &[Ran], totals: &Totals, stories: &[Option<String>], page: &mut Page<'_>) -> Result<(), Stop> {
+pub(super) fn tell(
+    ran: &[Ran],
+    totals: &RunTotals,
+    stories: &[Option<String>],
+    page: &mut Page<'_>,
+) -> Result<(), Stop> {
     let rows: Vec<_> = ran.iter().map(|ran| ran.row.clone()).collect();
     page.say(&table::rows(&rows))?;
-    let totals: String = table::totals(totals).lines().flat_map(|line| wrap(line, page.width)).map(|line| line + "\n").collect();
+    let totals: String = table::totals(totals)
+        .lines()
+        .flat_map(|line| wrap(line, page.width))
+        .map(|line| line + "\n")
+        .collect();
     page.say(&format!("\n{totals}"))?;
     stories.iter().flatten().try_for_each(|story| page.say(&format!("\n{story}")))
 }
 
 /// What a CI server is told: a case a scenario.
-pub(super) fn account(ran: &[Ran], totals: &Totals, stories: &[Option<String>], args: &Run, page: &Page<'_>) -> Account {
+pub(super) fn account(
+    ran: &[Ran],
+    totals: &RunTotals,
+    stories: &[Option<String>],
+    args: &Run,
+    page: &Page<'_>,
+) -> CiReport {
     let title = format!("{} run", page.program);
-    let mut account = Account { title, totals: table::totals(totals), wall: totals.wall, ..Account::default() };
+    let mut account =
+        CiReport { title, totals: table::totals(totals), wall: totals.wall, ..CiReport::default() };
     for (ran, story) in ran.iter().zip(stories) {
         let came = match (&ran.row.verdict, story) {
-            (Verdict::NotRun(why), _) => Came::NotRun(why.clone()),
+            (ScenarioVerdict::NotRun(why), _) => Came::NotRun(why.clone()),
             (_, Some(story)) => Came::Broke(Box::new(broke(ran, story, args, page))),
             (_, None) => Came::Good,
         };
-        let about = format!("{}, {} of virtual time", say::count(ran.row.runs, "run"), say::span(ran.row.virtual_time));
-        account.group(ran.subject.name()).cases.push(Case { name: ran.row.scenario.clone(), about, came });
+        let about = format!(
+            "{}, {} of virtual time",
+            say::count(ran.row.runs, "run"),
+            say::span(ran.row.virtual_time)
+        );
+        account.group(ran.subject.name()).cases.push(CiCase {
+            name: ran.row.scenario.clone(),
+            about,
+            came,
+        });
     }
     account
 }
@@ -47,7 +71,8 @@ fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
     let Ran { scenario, tally, .. } = ran;
     let failed = tally.failed.first().filter(|_| scenario.expect.breaks.is_none());
     let broken = failed.map_or(&[][..], |failed| &failed.broken);
-    let replay = failed.map(|it| replay_command(&page.program, scenario, &it.plan, args.carrier.0, &args.select));
+    let replay = failed
+        .map(|it| replay_command(&page.program, scenario, &it.plan, args.carrier.0, &args.select));
     let (property, sentence) = main_sentence(tally, scenario.expect.breaks.as_deref());
     let place = place(&scenario.path, broken, tally.unmet.first());
     Break { property, sentence, story: plain(story), replay: replay.unwrap_or_default(), place }
@@ -59,12 +84,16 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     let mut told = match tally.failed.first().filter(|_| scenario.expect.breaks.is_none()) {
         None => format!("{}\n", scenario.path.display()),
         Some(failed) => {
-            let replay = replay_command(&page.program, scenario, &failed.plan, args.carrier.0, &args.select);
+            let replay =
+                replay_command(&page.program, scenario, &failed.plan, args.carrier.0, &args.select);
             first(ran, failed, &replay, args, page)
         }
     };
-    if let Some(property) = scenario.expect.breaks.as_deref().filter(|property| !tally.broke(property)) {
-        told += &format!("  {property} held in all runs, and must break: the alarm does not ring\n");
+    if let Some(property) =
+        scenario.expect.breaks.as_deref().filter(|property| !tally.broke(property))
+    {
+        told +=
+            &format!("  {property} held in all runs, and must break: the alarm does not ring\n");
     }
     tally.unmet.iter().for_each(|unmet| told += &format!("  {}\n", report::sentence(unmet)));
     if tally.failed.len() > 1 && scenario.expect.breaks.is_none() {
@@ -73,22 +102,31 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     told
 }
 
-fn first(ran: &Ran, failed: &Failed, replay: &str, args: &Run, page: &Page<'_>) -> String {
-    let Failed { plan, broken, history } = failed;
+fn first(ran: &Ran, failed: &FailedRun, replay: &str, args: &Run, page: &Page<'_>) -> String {
+    let FailedRun { plan, broken, history } = failed;
     let nothing = History::default();
     // A run that got stuck has no record, and would get stuck again.
     let folder = page.pictures.as_deref().filter(|_| history.is_some());
     let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.carrier.0, replay };
-    let picture = folder.map(|folder| drawn.told(&picture_file(folder, plan, broken, &ran.scenario.path)));
+    let picture =
+        folder.map(|folder| drawn.told(&picture_file(folder, plan, broken, &ran.scenario.path)));
     let history = history.as_ref().unwrap_or(&nothing);
-    story::failure(&Failure { plan, history, broken, origin: None, replay, picture: picture.as_deref() }, page.width)
+    story::failure(
+        &StoryFailure { plan, history, broken, origin: None, replay, picture: picture.as_deref() },
+        page.width,
+    )
 }
 
 /// The most seeds that are listed.
 const SEEDS: usize = 12;
 
-fn others(failed: &[Failed]) -> String {
-    let seeds: Vec<_> = failed.iter().take(SEEDS).map(|failed| failed.plan.seed.to_string()).collect();
+fn others(failed: &[FailedRun]) -> String {
+    let seeds: Vec<_> =
+        failed.iter().take(SEEDS).map(|failed| failed.plan.seed.to_string()).collect();
     let more = if failed.len() > SEEDS { ", …" } else { "" };
-    format!("  {} broke, too: seed {}{more}\n", say::count(failed.len() as u64, "other run"), seeds.join(", "))
+    format!(
+        "  {} broke, too: seed {}{more}\n",
+        say::count(failed.len() as u64, "other run"),
+        seeds.join(", ")
+    )
 }

@@ -3,42 +3,46 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::hunt::{self, Check, Checks, Tally, Trouble};
-use crate::hunt::{Totals, Verdict};
+use crate::hunt::{self, Check, Checks, HuntError, ScenarioTally};
+use crate::hunt::{RunTotals, ScenarioVerdict};
 use crate::property::Violation;
-use crate::report::{Row, json};
-use crate::scenario::Scenario;
+use crate::report::{TableRow, json};
+use crate::scenario::ScenarioFile;
 use crate::schedule::words::Fidelity;
 use crate::schedule::{Action, Plan};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{Engine, RunError};
 
 use super::args::{Format, Run};
 use super::ci::Ci;
-use super::files::{self, Found};
+use super::files::{self, FoundFile};
 use super::page::{Page, Stop};
 use super::results;
 
 /// A scenario that is to be run.
 struct Job {
-    found: Found,
-    scenario: Scenario,
-    subject: Arc<dyn Erased>,
+    found: FoundFile,
+    scenario: ScenarioFile,
+    subject: Arc<dyn DynSubject>,
     plans: Vec<Plan>,
 }
 
 /// A scenario that was run, or could not be.
 pub(super) struct Ran {
-    pub found: Found,
-    pub scenario: Scenario,
-    pub subject: Arc<dyn Erased>,
-    pub tally: Tally,
-    pub row: Row,
+    pub found: FoundFile,
+    pub scenario: ScenarioFile,
+    pub subject: Arc<dyn DynSubject>,
+    pub tally: ScenarioTally,
+    pub row: TableRow,
 }
 
 /// Runs scenario files; whether all is as it should be.
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took
-pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn run(
+    args: &Run,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let (started, ci) = (Instant::now(), Ci::open(args.junit.as_ref(), page)?);
     let jobs = files::find(&args.files)?.into_iter().map(|found| job(found, args, subjects, page));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
@@ -51,16 +55,22 @@ pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Res
         before += of;
         broke += u64::from(done.row.verdict.is_bad());
         if args.format == Format::Json {
-            page.say(&json::scenario(&done.row, done.subject.name(), &failures(&done.tally)).text())?;
+            page.say(
+                &json::scenario(&done.row, done.subject.name(), &failures(&done.tally)).text(),
+            )?;
         }
         ran.push(done);
     }
     page.no_progress();
     let cannot = cannot_run(&ran);
     if !ran.iter().all(Ran::is_not_run) {
-        let totals = Totals { wall: started.elapsed(), ..totals(&ran, args) };
+        let totals = RunTotals { wall: started.elapsed(), ..totals(&ran, args) };
         let is_text = args.format == Format::Text;
-        let stories = if is_text || ci.listens(page) { results::stories(&ran, args, page) } else { Vec::new() };
+        let stories = if is_text || ci.listens(page) {
+            results::stories(&ran, args, page)
+        } else {
+            Vec::new()
+        };
         match args.format {
             Format::Json => page.say(&json::totals(&totals).text())?,
             Format::Text => results::tell(&ran, &totals, &stories, page)?,
@@ -70,7 +80,12 @@ pub fn run(args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Res
     cannot.map_or_else(|| Ok(!ran.iter().any(|ran| ran.row.verdict.is_bad())), Err)
 }
 
-fn job(found: Found, args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<Job, Stop> {
+fn job(
+    found: FoundFile,
+    args: &Run,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<Job, Stop> {
     let scenario = files::load(&found.path, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?.clone();
     let plans = args.select.plans(&scenario, &subject, args.seeds)?;
@@ -78,13 +93,19 @@ fn job(found: Found, args: &Run, subjects: &[Arc<dyn Erased>], page: &mut Page<'
 }
 
 /// Carries all runs of a scenario out. That the engine has no word for something is no mistake of a file that nobody named.
-fn carry_out(job: Job, args: &Run, (before, doing): (u64, &str), page: &mut Page<'_>) -> Result<Ran, Stop> {
+fn carry_out(
+    job: Job,
+    args: &Run,
+    (before, doing): (u64, &str),
+    page: &mut Page<'_>,
+) -> Result<Ran, Stop> {
     let Job { found, scenario, subject, plans } = job;
     let of = plans.len() as u64;
     if let Some(why) = scenario.not_on(args.carrier.0) {
-        let engine = if args.carrier.0.is_like(Engine::TURMOIL) { "turmoil" } else { "the event engine" };
-        let verdict = Verdict::NotRun(format!("not on {engine}: {why}"));
-        let tally = Tally::default();
+        let engine =
+            if args.carrier.0.is_like(Engine::TURMOIL) { "turmoil" } else { "the event engine" };
+        let verdict = ScenarioVerdict::NotRun(format!("not on {engine}: {why}"));
+        let tally = ScenarioTally::default();
         let row = row(&scenario, &subject, &tally, verdict);
         return Ok(Ran { found, scenario, subject, tally, row });
     }
@@ -95,15 +116,24 @@ fn carry_out(job: Job, args: &Run, (before, doing): (u64, &str), page: &mut Page
             page.progress.at(before + done, doing.to_owned());
         }
     };
-    let (tally, verdict) = match hunt::tally(&subject, &scenario, plans, &checks(args, fresh), &args.pool.pool(), progress) {
+    let (tally, verdict) = match hunt::tally(
+        &subject,
+        &scenario,
+        plans,
+        &checks(args, fresh),
+        &args.pool.pool(),
+        progress,
+    ) {
         Ok(tally) => {
             let verdict = tally.verdict(scenario.expect.breaks.as_deref());
             (tally, verdict)
         }
-        Err(Trouble::Run(RunError::Plan(why))) => match word.filter(|_| args.carrier.0.is_like(Engine::TURMOIL)) {
-            Some(word) => (Tally::default(), not_on_turmoil(word, &why)),
-            None => return Err(Stop(why)),
-        },
+        Err(HuntError::Run(RunError::Plan(why))) => {
+            match word.filter(|_| args.carrier.0.is_like(Engine::TURMOIL)) {
+                Some(word) => (ScenarioTally::default(), not_on_turmoil(word, &why)),
+                None => return Err(Stop(why)),
+            }
+        }
         Err(trouble) => return Err(trouble.into()),
     };
     let row = row(&scenario, &subject, &tally, verdict);
@@ -116,14 +146,15 @@ fn beyond_turmoil(plans: &[Plan]) -> Option<&'static str> {
         Action::Fault(fault) => Some(fault.word()),
         Action::Operation(_) => None,
     });
-    let unknown = |word: &&crate::schedule::words::Word| matches!(word.turmoil, Fidelity::None(_));
+    let unknown =
+        |word: &&crate::schedule::words::FaultWord| matches!(word.turmoil, Fidelity::None(_));
     let beyond = words.filter(|word| !matches!(word.turmoil, Fidelity::Full));
     beyond.min_by_key(|word| !unknown(word)).map(|word| word.name)
 }
 
-fn not_on_turmoil(word: &str, why: &str) -> Verdict {
+fn not_on_turmoil(word: &str, why: &str) -> ScenarioVerdict {
     let word = if why.starts_with(word) { String::new() } else { format!("{word}: ") };
-    Verdict::NotRun(format!("not on turmoil: {word}{why}"))
+    ScenarioVerdict::NotRun(format!("not on turmoil: {word}{why}"))
 }
 
 /// Why the command cannot do what it was told: a file was named that cannot run here, or none can.
@@ -132,13 +163,13 @@ fn cannot_run(ran: &[Ran]) -> Option<Stop> {
     let named = ran.iter().filter(not_run).find(|ran| ran.found.named);
     let none = ran.iter().all(Ran::is_not_run).then(|| ran.first()).flatten();
     let Ran { row, .. } = named.or(none)?;
-    let Verdict::NotRun(why) = &row.verdict else { return None };
+    let ScenarioVerdict::NotRun(why) = &row.verdict else { return None };
     Some(Stop(format!("{}: {why}", row.scenario)))
 }
 
 impl Ran {
     fn is_not_run(&self) -> bool {
-        matches!(self.row.verdict, Verdict::NotRun(_))
+        matches!(self.row.verdict, ScenarioVerdict::NotRun(_))
     }
 }
 
@@ -147,27 +178,35 @@ fn checks(args: &Run, fresh: Option<hunt::Fresh>) -> Checks {
     Checks { check, engine: args.carrier.0, fresh }
 }
 
-fn row(scenario: &Scenario, subject: &Arc<dyn Erased>, tally: &Tally, verdict: Verdict) -> Row {
+fn row(
+    scenario: &ScenarioFile,
+    subject: &Arc<dyn DynSubject>,
+    tally: &ScenarioTally,
+    verdict: ScenarioVerdict,
+) -> TableRow {
     let milestones = subject.milestones().iter().filter(|milestone| milestone.only.is_none());
-    Row {
+    TableRow {
         scenario: scenario.path.display().to_string(),
         runs: tally.runs,
         virtual_time: tally.virtual_time,
         digest: tally.digest,
-        reached: milestones.clone().filter(|milestone| tally.milestones.contains_key(milestone.name)).count(),
+        reached: milestones
+            .clone()
+            .filter(|milestone| tally.milestones.contains_key(milestone.name))
+            .count(),
         milestones: milestones.count(),
         verdict,
     }
 }
 
-fn failures(tally: &Tally) -> Vec<(u64, &[Violation])> {
+fn failures(tally: &ScenarioTally) -> Vec<(u64, &[Violation])> {
     tally.failed.iter().map(|failed| (failed.plan.seed, failed.broken.as_slice())).collect()
 }
 
 /// What all scenarios come to; what is reached is counted by subject. What no run reached says something where a folder of
 /// scenarios was run; of a single file, it is told to a person who asks, and to a machine.
-fn totals(ran: &[Ran], args: &Run) -> Totals {
-    let mut all = Tally::default();
+fn totals(ran: &[Ran], args: &Run) -> RunTotals {
+    let mut all = ScenarioTally::default();
     ran.iter().for_each(|ran| all.absorb(&ran.tally));
     let asked = args.unreached || args.format == Format::Json;
     let listed = ran.iter().filter(|ran| asked || !ran.found.named).map(|ran| &ran.subject);

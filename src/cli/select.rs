@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use crate::frontend::{quoted, words_for};
 use crate::hunt;
 use crate::scenario::mistake::unknown;
-use crate::scenario::{Scenario, read_limit};
-use crate::schedule::{LimitValue, Order, Plan};
-use crate::subject::{Erased, VariantDoc};
+use crate::scenario::{ScenarioFile, read_limit};
+use crate::schedule::{LimitValue, Plan, TieOrder};
+use crate::subject::{DynSubject, VariantDoc};
 use crate::world::Engine;
 
 use super::args::Select;
@@ -28,11 +28,16 @@ impl Select {
     }
 
     /// The plans of a scenario, with what the command line changes in them. `seeds` is how many, where it is not what the file says.
-    pub fn plans(&self, scenario: &Scenario, subject: &Arc<dyn Erased>, seeds: Option<u64>) -> Result<Vec<Plan>, Stop> {
+    pub fn plans(
+        &self,
+        scenario: &ScenarioFile,
+        subject: &Arc<dyn DynSubject>,
+        seeds: Option<u64>,
+    ) -> Result<Vec<Plan>, Stop> {
         let mut scenario = scenario.clone();
         hunt::plans::with_seeds(&mut scenario, self.seed, seeds.or(self.seed.map(|_| 1)));
         let mut plans = hunt::plans::of(&scenario, subject);
-        if let Some(order) = self.order.map(Order::from) {
+        if let Some(order) = self.order.map(TieOrder::from) {
             plans.iter_mut().for_each(|plan| plan.order = order);
             plans.dedup_by_key(|plan| plan.seed);
         }
@@ -41,21 +46,29 @@ impl Select {
     }
 
     /// The first of them.
-    pub fn plan(&self, scenario: &Scenario, subject: &Arc<dyn Erased>) -> Result<Plan, Stop> {
+    pub fn plan(
+        &self,
+        scenario: &ScenarioFile,
+        subject: &Arc<dyn DynSubject>,
+    ) -> Result<Plan, Stop> {
         let plans = self.plans(scenario, subject, Some(1))?;
-        plans.into_iter().next().ok_or_else(|| Stop(format!("{}: there is no run in this file", scenario.path.display())))
+        plans.into_iter().next().ok_or_else(|| {
+            Stop(format!("{}: there is no run in this file", scenario.path.display()))
+        })
     }
 
     /// The command that does something with a file again, with the same changes.
     pub fn command(&self, program: &str, verb: &str, file: &Path) -> String {
         let mut command = format!("{program} {verb} {}", quoted(&file.display().to_string()));
         let seed = self.seed.map(|seed| format!(" --seed {seed}"));
-        let order = self.order.and_then(|order| Some(format!(" --order {}", order.to_possible_value()?.get_name())));
+        let order = self
+            .order
+            .and_then(|order| Some(format!(" --order {}", order.to_possible_value()?.get_name())));
         command.extend([seed, order].into_iter().flatten());
         command + &changes(self)
     }
 
-    fn change(&self, plans: &mut [Plan], subject: &Arc<dyn Erased>) -> Result<(), Stop> {
+    fn change(&self, plans: &mut [Plan], subject: &Arc<dyn DynSubject>) -> Result<(), Stop> {
         for name in &self.defect {
             defect(name, subject)?;
             for plan in plans.iter_mut().filter(|plan| !plan.defects.contains(name)) {
@@ -64,8 +77,12 @@ impl Select {
         }
         for set in &self.set {
             match read_set(set, subject)? {
-                Set::Limit(name, value) => plans.iter_mut().for_each(|plan| plan.limits.set(name.as_str(), value)),
-                Set::Variant(variant) => plans.iter_mut().for_each(|plan| variant.add_to(&mut plan.defects)),
+                Set::Limit(name, value) => {
+                    plans.iter_mut().for_each(|plan| plan.limits.set(name.as_str(), value))
+                }
+                Set::Variant(variant) => {
+                    plans.iter_mut().for_each(|plan| variant.add_to(&mut plan.defects))
+                }
             }
         }
         Ok(())
@@ -73,7 +90,7 @@ impl Select {
 }
 
 /// Looks a defect up.
-pub fn defect(name: &str, subject: &Arc<dyn Erased>) -> Result<(), Stop> {
+pub fn defect(name: &str, subject: &Arc<dyn DynSubject>) -> Result<(), Stop> {
     let known = subject.defects().iter().map(|defect| defect.name);
     if !known.clone().any(|known| known == name) {
         return Err(Stop(unknown(&format!("no defect of {}", subject.name()), name, known)));
@@ -105,8 +122,10 @@ impl VariantDoc {
 }
 
 /// Reads `LIMIT=VALUE`, or `variant=NAME` where the subject has several.
-pub fn read_set(set: &str, subject: &Arc<dyn Erased>) -> Result<Set, Stop> {
-    let (name, value) = set.split_once('=').ok_or_else(|| Stop(format!("`{set}` sets nothing; write LIMIT=VALUE")))?;
+pub fn read_set(set: &str, subject: &Arc<dyn DynSubject>) -> Result<Set, Stop> {
+    let (name, value) = set
+        .split_once('=')
+        .ok_or_else(|| Stop(format!("`{set}` sets nothing; write LIMIT=VALUE")))?;
     let variants = subject.variants();
     if name == VARIANT && !variants.is_empty() {
         let found = variants.iter().find(|variant| variant.name == value);
@@ -116,18 +135,29 @@ pub fn read_set(set: &str, subject: &Arc<dyn Erased>) -> Result<Set, Stop> {
     }
     let known = subject.limits().iter().find(|limit| limit.name == name);
     let limits = subject.limits().iter().map(|limit| limit.name);
-    let limit = known.ok_or_else(|| Stop(unknown(&format!("no limit of {}", subject.name()), name, limits)))?;
+    let limit = known
+        .ok_or_else(|| Stop(unknown(&format!("no limit of {}", subject.name()), name, limits)))?;
     let value = read_limit(limit, value).map_err(|why| Stop(format!("--set {set}: {why}")))?;
     Ok(Set::Limit(name.to_owned(), value))
 }
 
 /// The command that shows a run of a scenario again.
-pub fn replay_command(program: &str, scenario: &Scenario, plan: &Plan, engine: Engine, select: &Select) -> String {
-    let mut command = format!("{program} replay {} --seed {}", quoted(&scenario.path.display().to_string()), plan.seed);
+pub fn replay_command(
+    program: &str,
+    scenario: &ScenarioFile,
+    plan: &Plan,
+    engine: Engine,
+    select: &Select,
+) -> String {
+    let mut command = format!(
+        "{program} replay {} --seed {}",
+        quoted(&scenario.path.display().to_string()),
+        plan.seed
+    );
     let order = match plan.order {
-        Order::Drawn => None,
-        Order::PacketsFirst => Some("packets-first"),
-        Order::TimersFirst => Some("timers-first"),
+        TieOrder::Drawn => None,
+        TieOrder::PacketsFirst => Some("packets-first"),
+        TieOrder::TimersFirst => Some("timers-first"),
     };
     if let Some(order) = order.filter(|_| scenario.both_orders || select.order.is_some()) {
         command += &format!(" --order {order}");

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use crate::frontend::{Drawn, quoted};
 use crate::hunt::kept::write_whole;
 use crate::hunt::plans::expected;
-use crate::hunt::shrink::{Budget, Progress, Shrunk, main_thing, shrink as make_small};
-use crate::hunt::{Case, Judged, Pool, judge};
+use crate::hunt::shrink::{Budget, ShrinkProgress, Shrunk, main_thing, shrink as make_small};
+use crate::hunt::{Judged, JudgedRun, Pool, judge};
 use crate::property::Violation;
-use crate::report::{Failure, say, story};
-use crate::scenario::{Expect, Scenario};
+use crate::report::{StoryFailure, say, story};
+use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{Engine, Options};
 
 use super::args::Shrink;
@@ -22,21 +22,27 @@ use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
 
 /// Shrinks the first run that breaks, keeps it, and tells its story. It never holds: where nothing breaks, there is nothing to do.
-pub fn shrink(args: &Shrink, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn shrink(
+    args: &Shrink,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let out = place(args)?;
     let scenario = files::load(&args.file, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?;
     let plans = args.select.plans(&scenario, subject, None)?;
     let expect = expected(&scenario);
     let (plan, broken) = first_broken(subject, plans, &expect, &args.file)?;
-    let case = Case { subject, plan: &plan, expect: &expect };
+    let case = JudgedRun { subject, plan: &plan, expect: &expect };
     let listen = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let shrunk = make_small(case, &broken, &Budget::default(), |so_far| {
         page.progress.say(told(so_far));
         if listen.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     page.no_progress();
-    let shrunk = shrunk.map_err(|why| Stop(format!("nothing to shrink: {}, seed {}: {why}", args.file.display(), plan.seed)))?;
+    let shrunk = shrunk.map_err(|why| {
+        Stop(format!("nothing to shrink: {}, seed {}: {why}", args.file.display(), plan.seed))
+    })?;
     let file = shrunk.scenario(title(&shrunk, &scenario)).to_toml();
     match verify(&file, &shrunk, subject, page) {
         Ok(()) => keep(&out, &file)?,
@@ -48,7 +54,14 @@ pub fn shrink(args: &Shrink, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) 
     let drawn = Drawn { subject, plan, broken, engine: Engine::Event, replay: &replay };
     let name = Path::new(out.file_name().unwrap_or_default()).with_extension("html");
     let picture = page.pictures.as_ref().map(|folder| drawn.told(&folder.join(name)));
-    let failure = Failure { plan, history, broken, origin: Some(&origin), replay: &replay, picture: picture.as_deref() };
+    let failure = StoryFailure {
+        plan,
+        history,
+        broken,
+        origin: Some(&origin),
+        replay: &replay,
+        picture: picture.as_deref(),
+    };
     page.say(&story::failure(&failure, page.width))?;
     Ok(false)
 }
@@ -59,20 +72,39 @@ fn place(args: &Shrink) -> Result<PathBuf, Stop> {
         return Ok(out.clone());
     }
     let is_input = args.file == Path::new("-");
-    let beside = if is_input { Path::new("input.toml") } else { &args.file }.with_extension("shrunk.toml");
+    let beside =
+        if is_input { Path::new("input.toml") } else { &args.file }.with_extension("shrunk.toml");
     if beside.exists() {
-        return Err(Stop(format!("{} is there already; take it away, or name the file to write with --out", beside.display())));
+        return Err(Stop(format!(
+            "{} is there already; take it away, or name the file to write with --out",
+            beside.display()
+        )));
     }
     Ok(beside)
 }
 
 /// The first plan whose run breaks, and the main thing that breaks in it; every run that can have a twin has one.
-fn first_broken(subject: &Arc<dyn Erased>, plans: Vec<Plan>, expect: &Expect, file: &Path) -> Result<(Plan, Violation), Stop> {
+fn first_broken(
+    subject: &Arc<dyn DynSubject>,
+    plans: Vec<Plan>,
+    expect: &Expect,
+    file: &Path,
+) -> Result<(Plan, Violation), Stop> {
     let count = plans.len() as u64;
     let mut order = plans.clone().into_iter();
-    let mut found = Err(Stop(format!("nothing to shrink: {} of {} held", say::count(count, "run"), file.display())));
+    let mut found = Err(Stop(format!(
+        "nothing to shrink: {} of {} held",
+        say::count(count, "run"),
+        file.display()
+    )));
     let (subject, expect) = (subject.clone(), expect.clone());
-    let work = move |plan: Plan| judge(Case { subject: &subject, plan: &plan, expect: &expect }, &Options::default(), |_| true);
+    let work = move |plan: Plan| {
+        judge(
+            JudgedRun { subject: &subject, plan: &plan, expect: &expect },
+            &Options::default(),
+            |_| true,
+        )
+    };
     Pool::default().run(plans.into_iter(), work, |result| {
         let plan = order.next().expect("there is a result for each plan");
         match result {
@@ -81,19 +113,25 @@ fn first_broken(subject: &Arc<dyn Erased>, plans: Vec<Plan>, expect: &Expect, fi
                 Some(broken) => found = Ok((plan, broken.clone())),
             },
             Ok(Err(error)) => found = Err(error.into()),
-            Err(lost) => found = Err(Stop(format!("nothing to shrink: {}, seed {}: {lost}", file.display(), plan.seed))),
+            Err(lost) => {
+                found = Err(Stop(format!(
+                    "nothing to shrink: {}, seed {}: {lost}",
+                    file.display(),
+                    plan.seed
+                )))
+            }
         }
         ControlFlow::Break(())
     });
     found
 }
 
-pub(super) fn told(so_far: Progress<'_>) -> String {
+pub(super) fn told(so_far: ShrinkProgress<'_>) -> String {
     let steps = say::count(so_far.plan.steps.len() as u64, "step");
     format!("shrinking: {steps} of {}, {}", so_far.from, say::count(so_far.runs, "run"))
 }
 
-fn title(shrunk: &Shrunk, scenario: &Scenario) -> String {
+fn title(shrunk: &Shrunk, scenario: &ScenarioFile) -> String {
     let broken = &shrunk.broken[0];
     let (property, stream) = (broken.property, broken.stream());
     let of = stream.map_or(String::new(), |stream| format!(" of {stream}"));
@@ -101,11 +139,22 @@ fn title(shrunk: &Shrunk, scenario: &Scenario) -> String {
 }
 
 /// The file, read back, is the same run here, and in a fresh process, too.
-pub(super) fn verify(file: &str, shrunk: &Shrunk, subject: &Arc<dyn Erased>, page: &Page<'_>) -> Result<(), String> {
-    let read = Scenario::parse(file, "-", std::slice::from_ref(subject)).map_err(|mistake| mistake.to_string())?;
-    let [plan] = &read.plans()[..] else { return Err("the file has not the one run that it should".into()) };
+pub(super) fn verify(
+    file: &str,
+    shrunk: &Shrunk,
+    subject: &Arc<dyn DynSubject>,
+    page: &Page<'_>,
+) -> Result<(), String> {
+    let read = ScenarioFile::parse(file, "-", std::slice::from_ref(subject))
+        .map_err(|mistake| mistake.to_string())?;
+    let [plan] = &read.plans()[..] else {
+        return Err("the file has not the one run that it should".into());
+    };
     let here = shrunk.judged.statement();
-    let again = judge(Case { subject, plan, expect: &read.expect }, &Options::default(), |_| shrunk.has_twin());
+    let again =
+        judge(JudgedRun { subject, plan, expect: &read.expect }, &Options::default(), |_| {
+            shrunk.has_twin()
+        });
     if again.map_err(|error| error.to_string())?.statement() != here {
         return Err("the run came out another way when the file was read again".into());
     }
@@ -119,7 +168,8 @@ pub(super) fn verify(file: &str, shrunk: &Shrunk, subject: &Arc<dyn Erased>, pag
 
 /// Writes the file.
 fn keep(out: &Path, file: &str) -> Result<(), Stop> {
-    write_whole(out, file).map_err(|error| Stop(format!("{}: this file cannot be written: {error}", out.display())))
+    write_whole(out, file)
+        .map_err(|error| Stop(format!("{}: this file cannot be written: {error}", out.display())))
 }
 
 #[cfg(test)]
@@ -132,7 +182,8 @@ mod tests {
 
     impl Folder {
         fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("reknit-shrink-{name}-{}", std::process::id()));
+            let folder =
+                std::env::temp_dir().join(format!("reknit-shrink-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
             Self(folder)
         }
@@ -157,7 +208,8 @@ mod tests {
         let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
         let args: Vec<_> = ["reknit"].iter().chain(words).map(Into::into).collect();
         let status = act(&args, &crate::subjects::built_in(), &mut page);
-        let text = |bytes| anstream::adapter::strip_str(&String::from_utf8(bytes).unwrap()).to_string();
+        let text =
+            |bytes| anstream::adapter::strip_str(&String::from_utf8(bytes).unwrap()).to_string();
         (text(out), text(err), status)
     }
 
@@ -173,7 +225,13 @@ mod tests {
         let (told, _, status) = command(&["replay", &kept]);
         assert!(status == 1 && told.contains("FAIL  counter  gap_free"), "{told}");
         let (_, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late"]);
-        assert!(status == 2 && err.contains("is there already; take it away, or name the file to write with --out"), "{err}");
+        assert!(
+            status == 2
+                && err.contains(
+                    "is there already; take it away, or name the file to write with --out"
+                ),
+            "{err}"
+        );
     }
 
     #[test]
@@ -181,11 +239,29 @@ mod tests {
         let folder = Folder::new("named");
         let file = folder.copy("short-cut-while-numbers-flow");
         let out = folder.0.join("new/kept.toml").display().to_string();
-        let (_, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late", "--seed", "3", "--out", &out]);
+        let (_, err, status) = command(&[
+            "shrink",
+            &file,
+            "--defect",
+            "resumes-one-too-late",
+            "--seed",
+            "3",
+            "--out",
+            &out,
+        ]);
         assert_eq!((err.as_str(), status), ("", 1));
         let kept = std::fs::read_to_string(&out).unwrap();
         std::fs::write(&out, "something else").unwrap();
-        let (_, _, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late", "--seed", "3", "--out", &out]);
+        let (_, _, status) = command(&[
+            "shrink",
+            &file,
+            "--defect",
+            "resumes-one-too-late",
+            "--seed",
+            "3",
+            "--out",
+            &out,
+        ]);
         assert_eq!((status, std::fs::read_to_string(&out).unwrap()), (1, kept));
         assert_eq!(command(&["check", &out]).2, 0);
     }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::hunt::sweep::Caught;
-use crate::hunt::{Checks, Swept, sweep as run};
+use crate::hunt::{Checks, SweepProgress, sweep as run};
 use crate::report::position;
-use crate::scenario::Scenario;
+use crate::scenario::ScenarioFile;
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
-use super::args::{Format, Sweep};
+use super::args::{Format, SweepArgs};
 use super::ci::Ci;
 use super::files;
-use super::finds::Finds;
+use super::finds::Findings;
 use super::interrupt::Interrupted;
-use super::outputs::Output;
+use super::outputs::OutputFile;
 use super::page::{Page, Stop};
 
 mod map;
@@ -28,18 +28,23 @@ mod trial;
 
 /// Sweeps a file; whether nothing broke.
 #[allow(clippy::disallowed_methods)] // a person wants to know how long it took
-pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<bool, Stop> {
+pub fn sweep(
+    args: &SweepArgs,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<bool, Stop> {
     let (scenario, subject, plan) = wanted(args, subjects, page)?;
-    let output = Output::wanted(args.html.as_ref(), "--html")?;
+    let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
     if let Some(number) = args.trial {
         return trial::tell(args, number, (&subject, &plan), output, page);
     }
     let ci = Ci::open(args.junit.as_ref(), page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
-    let mut finds = Finds::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool(), args.format);
+    let mut finds =
+        Findings::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool(), args.format);
     let mut stopped = Ok(());
-    let each = |swept: &Swept, caught: Option<Caught>| {
+    let each = |swept: &SweepProgress, caught: Option<Caught>| {
         if swept.done == 0 {
             page.progress.begin(Some(swept.trials.len() as u64));
         }
@@ -50,32 +55,50 @@ pub fn sweep(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) ->
             let origin = origin(&args.file, swept, caught.trial);
             finds.look_at(caught.failed, &origin, page)
         });
-        if stopped.is_err() || interrupted.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if stopped.is_err() || interrupted.is_set() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
-    let swept = run(&subject, &plan, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
+    let swept =
+        run(&subject, &plan, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
     page.no_progress();
     stopped?;
     let swept = swept?;
     let (wall, file) = (started.elapsed(), args.file.display());
-    let told = summary::tell(&swept, &subject, wall, page.width) + &finds.summary(swept.broke, "run");
+    let told =
+        summary::tell(&swept, &subject, wall, page.width) + &finds.summary(swept.broke, "run");
     match args.format {
         Format::Json => page.say(&summary::lines(&swept, &finds, &subject, args, wall))?,
-        Format::Text if args.positions => page.say(&format!("{}\n{told}", summary::positions(&swept)))?,
+        Format::Text if args.positions => {
+            page.say(&format!("{}\n{told}", summary::positions(&swept)))?
+        }
         Format::Text => page.say(&told)?,
     }
     if let Some(output) = output {
         let again = args.select.command(&page.program, "sweep", &args.file);
         output.write(&map::draw(&swept, &subject, &scenario.title, &again))?;
-        page.remark(&format!("\n  map  {}\n", args.html.as_deref().unwrap_or(Path::new("")).display()), args.format)?;
+        page.remark(
+            &format!("\n  map  {}\n", args.html.as_deref().unwrap_or(Path::new("")).display()),
+            args.format,
+        )?;
     }
-    ci.tell(&finds.account(format!("{} sweep {file}", page.program), &file.to_string(), &told, wall), page)?;
+    ci.tell(
+        &finds.account(format!("{} sweep {file}", page.program), &file.to_string(), &told, wall),
+        page,
+    )?;
     Ok(swept.broke == 0)
 }
 
 /// What is swept: the file, its subject, and the one plan of it.
-type Wanted = (Scenario, Arc<dyn Erased>, Plan);
+type Wanted = (ScenarioFile, Arc<dyn DynSubject>, Plan);
 
-fn wanted(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Result<Wanted, Stop> {
+fn wanted(
+    args: &SweepArgs,
+    subjects: &[Arc<dyn DynSubject>],
+    page: &mut Page<'_>,
+) -> Result<Wanted, Stop> {
     let scenario = files::load_schedule(&args.file, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?;
     let (subject, plan) = (subject.clone(), args.select.plan(&scenario, subject)?);
@@ -83,10 +106,12 @@ fn wanted(args: &Sweep, subjects: &[Arc<dyn Erased>], page: &mut Page<'_>) -> Re
 }
 
 /// Where the plan of a find comes from.
-fn origin(file: &Path, swept: &Swept, trial: Option<usize>) -> String {
+fn origin(file: &Path, swept: &SweepProgress, trial: Option<usize>) -> String {
     let file = file.display();
     match trial {
-        Some(trial) => format!("swept from {file}: {}", position::trial(swept, &swept.trials[trial])),
+        Some(trial) => {
+            format!("swept from {file}: {}", position::trial(swept, &swept.trials[trial]))
+        }
         None => format!("{file} without any more fault"),
     }
 }

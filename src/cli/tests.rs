@@ -4,7 +4,9 @@ use super::*;
 use crate::history::Class;
 use crate::property::Guarantees;
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
-use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
+use crate::subject::{
+    DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject,
+};
 
 mod lines;
 
@@ -57,7 +59,12 @@ impl Subject for Mute {
     }
 
     fn milestones(&self) -> &'static [MilestoneDoc] {
-        &[MilestoneDoc { name: "mute.client.silent", fields: &["generation"], doc: "Nothing was said.", only: None }]
+        &[MilestoneDoc {
+            name: "mute.client.silent",
+            fields: &["generation"],
+            doc: "Nothing was said.",
+            only: None,
+        }]
     }
 
     fn points(&self) -> &'static [PointDoc] {
@@ -65,7 +72,13 @@ impl Subject for Mute {
     }
 
     fn defects(&self) -> &'static [DefectDoc] {
-        &[DefectDoc { rust: "Talks", name: "talks", doc: "Says something.", breaks: &["gap_free"], source: "a talk show" }]
+        &[DefectDoc {
+            rust: "Talks",
+            name: "talks",
+            doc: "Says something.",
+            breaks: &["gap_free"],
+            source: "a talk show",
+        }]
     }
 
     fn rules(&self) -> &'static [Rule] {
@@ -94,10 +107,11 @@ fn command(line: &str) -> Done {
 }
 
 fn command_reading(line: &str, input: &str) -> Done {
-    let subjects: Vec<Arc<dyn Erased>> = vec![Arc::new(Mute)];
+    let subjects: Vec<Arc<dyn DynSubject>> = vec![Arc::new(Mute)];
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), input.as_bytes());
     let mut page = Page::of_test(&mut out, &mut err, &mut input, 80);
-    let args: Vec<OsString> = std::iter::once("reknit").chain(line.split_whitespace()).map(OsString::from).collect();
+    let args: Vec<OsString> =
+        std::iter::once("reknit").chain(line.split_whitespace()).map(OsString::from).collect();
     let status = act(&args, &subjects, &mut page);
     let text = |bytes| anstream::adapter::strip_str(&String::from_utf8(bytes).unwrap()).to_string();
     Done { out: text(out), err: text(err), status }
@@ -182,7 +196,8 @@ fn help_is_no_mistake() {
 #[test]
 fn every_list_is_drawn_from_its_table() {
     let lists = ["subjects", "limits", "milestones", "points", "defects", "rules", "operations"];
-    let told = lists.map(|what| format!("-- {what}\n{}", command(&format!("list {what} mute")).out));
+    let told =
+        lists.map(|what| format!("-- {what}\n{}", command(&format!("list {what} mute")).out));
     insta::assert_snapshot!(told.concat(), @r"
     -- subjects
     mute  a protocol in which nobody says anything
@@ -212,7 +227,17 @@ fn every_list_is_drawn_from_its_table() {
 fn a_list_of_nothing_says_what_lists_there_are() {
     let Done { out, status, .. } = command("list");
     assert_eq!(status, 0);
-    for what in ["subjects", "faults", "limits", "milestones", "points", "defects", "rules", "properties", "operations"] {
+    for what in [
+        "subjects",
+        "faults",
+        "limits",
+        "milestones",
+        "points",
+        "defects",
+        "rules",
+        "properties",
+        "operations",
+    ] {
         assert!(out.lines().any(|line| line.starts_with(what)), "{what}");
     }
 }
@@ -221,7 +246,11 @@ fn a_list_of_nothing_says_what_lists_there_are() {
 fn every_fault_and_every_property_is_listed() {
     let faults = command("list faults").out;
     for word in crate::schedule::words::WORDS {
-        assert!(faults.lines().any(|line| line.starts_with(&format!("{} ", word.name))), "{}", word.name);
+        assert!(
+            faults.lines().any(|line| line.starts_with(&format!("{} ", word.name))),
+            "{}",
+            word.name
+        );
     }
     let properties = command("list properties").out;
     assert!(crate::property::list(&[]).all(|(name, _)| properties.contains(name)));
@@ -231,7 +260,8 @@ fn every_fault_and_every_property_is_listed() {
 #[test]
 fn no_list_is_wider_than_the_page() {
     for what in ["faults", "properties", "limits"] {
-        let long = command(&format!("list {what}")).out.lines().map(|line| line.chars().count()).max();
+        let long =
+            command(&format!("list {what}")).out.lines().map(|line| line.chars().count()).max();
         assert!(long <= Some(80), "{what}: {long:?}");
     }
 }
@@ -265,7 +295,10 @@ fn a_starter_passes_its_own_check() {
     let starter = command("new mute");
     assert_eq!(starter.status, 0);
     let checked = command_reading("check -", &starter.out);
-    assert_eq!((checked.err.as_str(), checked.out.as_str(), checked.status), ("", "1 scenario file: no mistake\n", 0));
+    assert_eq!(
+        (checked.err.as_str(), checked.out.as_str(), checked.status),
+        ("", "1 scenario file: no mistake\n", 0)
+    );
 }
 
 #[test]
@@ -282,12 +315,16 @@ fn a_file_is_read_from_the_middle_of_a_log() {
 fn a_run_is_drawn_into_the_file_that_is_named() {
     let out = std::env::temp_dir().join(format!("reknit-drawn-{}.html", std::process::id()));
     let starter = command("new mute").out;
-    let Done { out: told, err, status } = command_reading(&format!("replay - --seed 3 --html {}", out.display()), &starter);
+    let Done { out: told, err, status } =
+        command_reading(&format!("replay - --seed 3 --html {}", out.display()), &starter);
     let page = std::fs::read_to_string(&out).unwrap();
     std::fs::remove_file(&out).unwrap();
     assert_eq!((err.as_str(), status), ("", 0));
     assert!(told.ends_with(&format!("\n  picture  {}\n", out.display())), "{told}");
-    assert!(page.contains("<code>reknit replay - --seed 3</code>") && page.contains("all held"), "{page}");
+    assert!(
+        page.contains("<code>reknit replay - --seed 3</code>") && page.contains("all held"),
+        "{page}"
+    );
 }
 
 #[test]

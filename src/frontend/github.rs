@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::report::account::Account;
+use crate::report::account::CiReport;
 use crate::report::github::{annotation, summary};
 
 /// What the environment of a job asks for; outside of one, nothing.
@@ -21,7 +21,7 @@ pub struct Github {
 
 /// The job's page, open.
 #[derive(Debug)]
-pub struct Summary(File);
+pub struct JobSummary(File);
 
 impl Github {
     /// What these variables ask for.
@@ -43,63 +43,90 @@ impl Github {
     ///
     /// # Errors
     /// If it cannot be written, in one line.
-    pub fn open(&self) -> Result<Option<Summary>, String> {
+    pub fn open(&self) -> Result<Option<JobSummary>, String> {
         let Some(path) = &self.summary else { return Ok(None) };
         let file = OpenOptions::new().append(true).create(true).open(path);
-        let why = |error| format!("GITHUB_STEP_SUMMARY={}: this file cannot be written: {error}", path.display());
-        file.map(|file| Some(Summary(file))).map_err(why)
+        let why = |error| {
+            format!("GITHUB_STEP_SUMMARY={}: this file cannot be written: {error}", path.display())
+        };
+        file.map(|file| Some(JobSummary(file))).map_err(why)
     }
 
     /// A line for each failure, if they are asked for.
-    pub fn marks(&self, account: &Account) -> String {
+    pub fn marks(&self, account: &CiReport) -> String {
         let breaks = account.breaks().filter(|_| self.marks);
-        breaks.map(|(case, it)| annotation(it, case, it.place.as_ref().map(|place| self.file(&place.file)).as_deref())).collect()
+        breaks
+            .map(|(case, it)| {
+                annotation(
+                    it,
+                    case,
+                    it.place.as_ref().map(|place| self.file(&place.file)).as_deref(),
+                )
+            })
+            .collect()
     }
 
     /// A file as the repository knows it: the command may run in a folder of it.
     fn file(&self, file: &str) -> String {
         let whole = std::path::absolute(file).ok();
-        let inside = whole.as_deref().zip(self.workspace.as_deref()).and_then(|(whole, root)| whole.strip_prefix(root).ok());
+        let inside = whole
+            .as_deref()
+            .zip(self.workspace.as_deref())
+            .and_then(|(whole, root)| whole.strip_prefix(root).ok());
         inside.unwrap_or(Path::new(file)).display().to_string()
     }
 }
 
-impl Summary {
+impl JobSummary {
     /// Appends an account.
     ///
     /// # Errors
     /// If it cannot be written after all, in one line.
-    pub fn append(mut self, account: &Account) -> Result<(), String> {
+    pub fn append(mut self, account: &CiReport) -> Result<(), String> {
         let written = self.0.write_all(summary(account).as_bytes());
-        written.map_err(|error| format!("the file of GITHUB_STEP_SUMMARY cannot be written: {error}"))
+        written
+            .map_err(|error| format!("the file of GITHUB_STEP_SUMMARY cannot be written: {error}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::account::tests::some_account;
+    use crate::report::account::tests::some_ci_report;
 
     #[test]
     fn only_a_job_is_told_anything() {
         let none = Github::of(|_| None);
         assert_eq!(none, Github::default());
-        assert_eq!(none.marks(&some_account()), "");
+        assert_eq!(none.marks(&some_ci_report()), "");
         assert!(none.open().unwrap().is_none());
-        assert_eq!(Github::of(|name| (name == "GITHUB_ACTIONS").then(|| "false".into())), Github::default());
+        assert_eq!(
+            Github::of(|name| (name == "GITHUB_ACTIONS").then(|| "false".into())),
+            Github::default()
+        );
         assert_eq!(Github::of(|_| Some("".into())), Github::default());
     }
 
     #[test]
     fn a_file_is_named_as_the_repository_knows_it() {
         let here = std::env::current_dir().unwrap();
-        let github = Github { marks: true, workspace: here.parent().map(Path::to_owned), summary: None };
+        let github =
+            Github { marks: true, workspace: here.parent().map(Path::to_owned), summary: None };
         let own = here.file_name().unwrap().to_string_lossy();
-        let marks = github.marks(&some_account());
-        assert!(marks.starts_with(&format!("::error file={own}/scenarios/counter/cut.toml,line=12,title=")), "{marks}");
+        let marks = github.marks(&some_ci_report());
+        assert!(
+            marks.starts_with(&format!(
+                "::error file={own}/scenarios/counter/cut.toml,line=12,title="
+            )),
+            "{marks}"
+        );
         assert_eq!(marks.lines().count(), 1);
         let elsewhere = Github { workspace: Some("/nowhere".into()), ..github };
-        assert!(elsewhere.marks(&some_account()).starts_with("::error file=scenarios/counter/cut.toml,"));
+        assert!(
+            elsewhere
+                .marks(&some_ci_report())
+                .starts_with("::error file=scenarios/counter/cut.toml,")
+        );
     }
 
     #[test]
@@ -107,12 +134,15 @@ mod tests {
         let path = std::env::temp_dir().join(format!("reknit-summary-{}.md", std::process::id()));
         std::fs::write(&path, "before\n").unwrap();
         let github = Github { summary: Some(path.clone()), ..Github::default() };
-        github.open().unwrap().unwrap().append(&some_account()).unwrap();
+        github.open().unwrap().unwrap().append(&some_ci_report()).unwrap();
         let page = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(page.starts_with("before\n### ❌ reknit run: 1 of 3 cases broke"), "{page}");
         let nowhere = Github { summary: Some("/dev/null/page.md".into()), ..Github::default() };
         let why = nowhere.open().unwrap_err();
-        assert!(why.starts_with("GITHUB_STEP_SUMMARY=/dev/null/page.md: this file cannot be written: "), "{why}");
+        assert!(
+            why.starts_with("GITHUB_STEP_SUMMARY=/dev/null/page.md: this file cannot be written: "),
+            "{why}"
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::hunt::fresh;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 mod files;
 pub(crate) mod github;
@@ -23,7 +23,7 @@ pub(crate) use terminal::{colours, plain, width};
 pub(crate) use words::{quoted, words_for};
 
 /// Answers, if this process is one that was started to be [asked](fresh).
-pub(crate) fn answer(args: &[OsString], subjects: &[Arc<dyn Erased>]) -> Option<ExitCode> {
+pub(crate) fn answer(args: &[OsString], subjects: &[Arc<dyn DynSubject>]) -> Option<ExitCode> {
     if args.get(1)? != fresh::ASK {
         return None;
     }

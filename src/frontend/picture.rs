@@ -12,7 +12,7 @@ use crate::property::Violation;
 use crate::report::Picture;
 use crate::report::picture::html;
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{Detail, Engine, Options, RunError, run};
 
 /// Where the pictures of failures are, and what a hunt finds that a defect was switched on for: nobody's to keep.
@@ -21,7 +21,7 @@ pub(crate) const FOLDER: &str = "target/reknit";
 /// A failure that is to be drawn.
 pub(crate) struct Drawn<'a> {
     /// The protocol under test.
-    pub subject: &'a Arc<dyn Erased>,
+    pub subject: &'a Arc<dyn DynSubject>,
     /// The plan that was run.
     pub plan: &'a Plan,
     /// What broke in it; at least one.
@@ -46,14 +46,25 @@ impl Drawn<'_> {
         let Self { subject, plan, broken, engine, replay } = *self;
         let (subject, broken, replay) = (subject.clone(), broken.to_vec(), replay.to_owned());
         let work = move |plan: Plan| {
-            let history = run(&subject, &plan, &Options { detail: Detail::Full, engine, ..Options::default() })?.history;
+            let history = run(
+                &subject,
+                &plan,
+                &Options { detail: Detail::Full, engine, ..Options::default() },
+            )?
+            .history;
             Ok(html(&Picture { plan: &plan, history: &history, broken: &broken, replay: &replay }))
         };
         let mut page = Err("nothing was drawn".to_owned());
-        Pool::default().alone().run(std::iter::once(plan.clone()), work, |drawn: Result<Result<_, RunError>, _>| {
-            page = drawn.map_err(|lost| lost.to_string()).and_then(|drawn| drawn.map_err(|error| error.to_string()));
-            ControlFlow::Continue(())
-        });
+        Pool::default().alone().run(
+            std::iter::once(plan.clone()),
+            work,
+            |drawn: Result<Result<_, RunError>, _>| {
+                page = drawn
+                    .map_err(|lost| lost.to_string())
+                    .and_then(|drawn| drawn.map_err(|error| error.to_string()));
+                ControlFlow::Continue(())
+            },
+        );
         let why = |error| format!("{}: this picture cannot be written: {error}", path.display());
         write_whole(path, &page?).map_err(why)
     }
@@ -76,20 +87,29 @@ mod tests {
 
     fn failure(test: impl FnOnce(&Drawn<'_>)) {
         let subjects = crate::subjects::built_in();
-        let scenario =
-            crate::scenario::Scenario::load(Path::new("scenarios/counter/short-cut-while-numbers-flow.toml"), &subjects);
+        let scenario = crate::scenario::ScenarioFile::load(
+            Path::new("scenarios/counter/short-cut-while-numbers-flow.toml"),
+            &subjects,
+        );
         let mut plan = scenario.unwrap().plans().remove(0);
         plan.defects = vec!["resumes-one-too-late".into()];
         let broken = [said("gap_free", About::Run, Time(21_027), "a < b")];
         let subject = &subjects[0];
-        test(&Drawn { subject, plan: &plan, broken: &broken, engine: Engine::Event, replay: "reknit replay x" });
+        test(&Drawn {
+            subject,
+            plan: &plan,
+            broken: &broken,
+            engine: Engine::Event,
+            replay: "reknit replay x",
+        });
     }
 
     #[test]
     fn a_failure_is_drawn_with_its_messages() {
         let folder = std::env::temp_dir().join(format!("reknit-picture-{}", std::process::id()));
         failure(|drawn| {
-            let path = file(&folder, drawn.plan, drawn.broken, Path::new("scenarios/counter/a.b.toml"));
+            let path =
+                file(&folder, drawn.plan, drawn.broken, Path::new("scenarios/counter/a.b.toml"));
             assert_eq!(path, folder.join("counter-gap-free-a.b-1.html"));
             assert_eq!(drawn.told(&path), path.display().to_string());
             let page = std::fs::read_to_string(&path).unwrap();
@@ -110,7 +130,12 @@ mod tests {
     fn why_there_is_no_picture_is_one_line() {
         failure(|drawn| {
             let why = drawn.told(Path::new("/dev/null/pictures/a.html"));
-            assert!(why.starts_with("none: /dev/null/pictures/a.html: this picture cannot be written: "), "{why}");
+            assert!(
+                why.starts_with(
+                    "none: /dev/null/pictures/a.html: this picture cannot be written: "
+                ),
+                "{why}"
+            );
             assert!(!why.contains('\n'), "{why}");
         });
     }

@@ -8,7 +8,11 @@ use crate::report::WIDTH;
 pub fn width() -> usize {
     let (columns, _) = terminal_size::terminal_size_of(std::io::stdout()).unzip();
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    columns.map(|columns| usize::from(columns.0)).or(set).filter(|width| *width > 0).unwrap_or(WIDTH)
+    columns
+        .map(|columns| usize::from(columns.0))
+        .or(set)
+        .filter(|width| *width > 0)
+        .unwrap_or(WIDTH)
 }
 
 /// The text as standard output shows it: with its colours on a terminal, without them elsewhere or where `NO_COLOR` is set.

@@ -121,9 +121,22 @@ mod tests {
     #[test]
     fn an_answer_is_shown_with_its_kind() {
         let coded = Coded { code: -32003, message: "there is one".into() };
-        let answers = [Answer::refused("no"), Answer::refused(Data::of(coded)), Answer::queued("accepted"), Answer::GivenUp];
+        let answers = [
+            Answer::refused("no"),
+            Answer::refused(Data::of(coded)),
+            Answer::queued("accepted"),
+            Answer::GivenUp,
+        ];
         let shown = answers.each_ref().map(ToString::to_string);
-        assert_eq!(shown, ["refused: no", "refused (-32003): there is one", "queued: accepted", "queued: given up"]);
+        assert_eq!(
+            shown,
+            [
+                "refused: no",
+                "refused (-32003): there is one",
+                "queued: accepted",
+                "queued: given up"
+            ]
+        );
         assert!(answers.iter().all(|answer| !answer.acknowledges()));
         assert_eq!(answers.each_ref().map(Answer::is_refusal), [true, true, false, false]);
         assert_eq!(answers.each_ref().map(Answer::shows_life), [false, false, true, false]);

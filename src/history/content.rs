@@ -99,7 +99,11 @@ fn cut(item: &[u8]) -> Vec<Bytes> {
             at += RUN;
             continue;
         }
-        let begin = at + item[at..at + RUN].iter().rposition(|byte| *byte != PADDING).map_or(0, |before| before + 1);
+        let begin = at
+            + item[at..at + RUN]
+                .iter()
+                .rposition(|byte| *byte != PADDING)
+                .map_or(0, |before| before + 1);
         let run = same_start(&item[begin..], &PAGE);
         at = begin + run;
         if run >= RUN {
@@ -119,7 +123,12 @@ fn same_start(here: &[u8], there: &[u8]) -> usize {
     const BLOCK: usize = 64;
     let blocks = here.as_chunks::<BLOCK>().0.iter().zip(there.as_chunks::<BLOCK>().0);
     let before = BLOCK * blocks.take_while(|(here, there)| here == there).count();
-    before + here[before..].iter().zip(&there[before..]).take_while(|(here, there)| here == there).count()
+    before
+        + here[before..]
+            .iter()
+            .zip(&there[before..])
+            .take_while(|(here, there)| here == there)
+            .count()
 }
 
 /// However they are cut.
@@ -203,7 +212,9 @@ impl Buf for Reading<'_> {
         assert!(bytes <= self.left, "{bytes} bytes are read of {} that are left", self.left);
         self.left -= bytes;
         self.read += bytes;
-        while let Some((first, others)) = self.pieces.split_first().filter(|(first, _)| first.len() <= self.read) {
+        while let Some((first, others)) =
+            self.pieces.split_first().filter(|(first, _)| first.len() <= self.read)
+        {
             self.read -= first.len();
             self.pieces = others;
         }
@@ -218,7 +229,10 @@ mod tests {
 
     /// Text with padding: `("1 p1", 300)` is a text and 300 bytes of padding.
     fn item(parts: &[(&str, usize)]) -> Vec<u8> {
-        parts.iter().flat_map(|(text, padding)| [text.as_bytes(), &vec![PADDING; *padding]].concat()).collect()
+        parts
+            .iter()
+            .flat_map(|(text, padding)| [text.as_bytes(), &vec![PADDING; *padding]].concat())
+            .collect()
     }
 
     fn pieces(content: &Content) -> &[Bytes] {
@@ -230,7 +244,8 @@ mod tests {
 
     /// How many bytes an item keeps for itself.
     fn own(content: &Content) -> usize {
-        let own = pieces(content).iter().filter(|piece| !PAGE.as_ptr_range().contains(&piece.as_ptr()));
+        let own =
+            pieces(content).iter().filter(|piece| !PAGE.as_ptr_range().contains(&piece.as_ptr()));
         own.map(Bytes::len).sum()
     }
 
@@ -241,7 +256,10 @@ mod tests {
 
     /// The same, cut into pieces of this size.
     fn cut_at_every(size: usize, item: &[u8]) -> Content {
-        Content(Kept::Pieces { pieces: item.chunks(size).map(Bytes::copy_from_slice).collect(), len: item.len() })
+        Content(Kept::Pieces {
+            pieces: item.chunks(size).map(Bytes::copy_from_slice).collect(),
+            len: item.len(),
+        })
     }
 
     #[test]
@@ -255,8 +273,14 @@ mod tests {
             (&[("1 p1/stdout", 1_000), ("\n", 0)], 12),
             (&[("", 1_000), ("end", 0)], 3),
             (&[("begin", 1_000)], 5),
-            (&[("a run that is too short", RUN - 1), ("and one that is not", RUN), ("b", 0)], RUN - 1 + 43),
-            (&[("many", RUN), ("long", 900), ("runs", 3), ("in one", 2 * page), ("x", RUN - 1)], 4 + 4 + 13 + RUN),
+            (
+                &[("a run that is too short", RUN - 1), ("and one that is not", RUN), ("b", 0)],
+                RUN - 1 + 43,
+            ),
+            (
+                &[("many", RUN), ("long", 900), ("runs", 3), ("in one", 2 * page), ("x", RUN - 1)],
+                4 + 4 + 13 + RUN,
+            ),
             (&[("", page)], 0),
             (&[("longer than the page by a run", page + RUN), ("\n", 0)], 30),
             (&[("a probe", RUN - 1 - 7), ("after another", RUN), ("end", 0)], RUN - 1 + 13 + 3),
@@ -266,7 +290,11 @@ mod tests {
             let item = item(parts);
             let content = Content::from(item.clone());
             assert!(*content.whole() == *item, "{parts:?}");
-            assert_eq!((content.len(), content.is_empty()), (item.len(), item.is_empty()), "{parts:?}");
+            assert_eq!(
+                (content.len(), content.is_empty()),
+                (item.len(), item.is_empty()),
+                "{parts:?}"
+            );
             assert_eq!(own(&content), kept, "{parts:?}");
         }
     }
@@ -274,7 +302,9 @@ mod tests {
     #[test]
     fn a_run_is_found_wherever_it_begins() {
         for begin in 0..=2 * RUN {
-            let with = |run| Content::from(["x".repeat(begin), ".".repeat(run), "x".repeat(LONG)].concat());
+            let with = |run| {
+                Content::from(["x".repeat(begin), ".".repeat(run), "x".repeat(LONG)].concat())
+            };
             assert_eq!(own(&with(RUN)), begin + LONG, "at {begin}");
             assert_eq!(own(&with(RUN - 1)), begin + RUN - 1 + LONG, "at {begin}");
         }
@@ -316,7 +346,10 @@ mod tests {
             for other in [uncut(&other), cut_at_every(7, &other), Content::from(other.clone())] {
                 assert_eq!(content.reading().same_start(other.reading()), different);
                 let from = different.min(9);
-                assert_eq!(content.reading().skip(from).same_start(other.reading().skip(from)), different - from);
+                assert_eq!(
+                    content.reading().skip(from).same_start(other.reading().skip(from)),
+                    different - from
+                );
             }
         }
         for shorter in [0, 5, 11, 700, 1_012] {
@@ -331,7 +364,10 @@ mod tests {
     #[test]
     fn padding_is_shown_as_any_other_bytes() {
         let item = item(&[("1 p1/stdout", 600), ("\n", 0)]);
-        assert_eq!(format!("{:?}", Content::from(item.clone())), format!("{:?}", Bytes::from(item)));
+        assert_eq!(
+            format!("{:?}", Content::from(item.clone())),
+            format!("{:?}", Bytes::from(item))
+        );
     }
 
     proptest! {

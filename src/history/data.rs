@@ -80,9 +80,9 @@ impl Serialize for Data {
 
 /// A plain text, where a subject has no type of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Text(Cow<'static, str>);
+pub struct PlainText(Cow<'static, str>);
 
-impl fmt::Display for Text {
+impl fmt::Display for PlainText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
@@ -90,13 +90,13 @@ impl fmt::Display for Text {
 
 impl From<&'static str> for Data {
     fn from(text: &'static str) -> Self {
-        Self::of(Text(Cow::Borrowed(text)))
+        Self::of(PlainText(Cow::Borrowed(text)))
     }
 }
 
 impl From<String> for Data {
     fn from(text: String) -> Self {
-        Self::of(Text(Cow::Owned(text)))
+        Self::of(PlainText(Cow::Owned(text)))
     }
 }
 
@@ -109,7 +109,7 @@ impl From<u64> for Data {
 /// How a process or one of its pipes ended: the outcome that reknit itself knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ProcessOutcome {
     /// The process exited with this code.
     Exit(i32),
     /// A signal of this number killed the process.
@@ -118,7 +118,7 @@ pub enum Outcome {
     Closed,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ProcessOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exit(code) => write!(f, "exit {code}"),
@@ -128,8 +128,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl From<Outcome> for Data {
-    fn from(outcome: Outcome) -> Self {
+impl From<ProcessOutcome> for Data {
+    fn from(outcome: ProcessOutcome) -> Self {
         Self::of(outcome)
     }
 }
@@ -143,22 +143,28 @@ mod tests {
     #[test]
     fn data_is_equal_only_to_data_of_the_same_type() {
         assert_eq!(Data::from("exit 7"), Data::from("exit 7".to_owned()));
-        assert_eq!(Data::from(Outcome::Exit(7)), Data::from(Outcome::Exit(7)));
-        assert_ne!(Data::from(Outcome::Exit(7)), Data::from(Outcome::Exit(8)));
-        assert_ne!(Data::from(Outcome::Exit(7)), Data::from("exit 7"));
+        assert_eq!(Data::from(ProcessOutcome::Exit(7)), Data::from(ProcessOutcome::Exit(7)));
+        assert_ne!(Data::from(ProcessOutcome::Exit(7)), Data::from(ProcessOutcome::Exit(8)));
+        assert_ne!(Data::from(ProcessOutcome::Exit(7)), Data::from("exit 7"));
     }
 
     #[test]
     fn data_is_shown_and_read_back() {
-        let data = Data::from(Outcome::Signal(9));
-        assert_eq!((data.to_string().as_str(), format!("{data:?}").as_str()), ("signal 9", "\"signal 9\""));
-        assert_eq!(data.downcast_ref(), Some(&Outcome::Signal(9)));
-        assert_eq!(data.downcast_ref::<Text>(), None);
+        let data = Data::from(ProcessOutcome::Signal(9));
+        assert_eq!(
+            (data.to_string().as_str(), format!("{data:?}").as_str()),
+            ("signal 9", "\"signal 9\"")
+        );
+        assert_eq!(data.downcast_ref(), Some(&ProcessOutcome::Signal(9)));
+        assert_eq!(data.downcast_ref::<PlainText>(), None);
     }
 
     #[test]
     fn data_has_a_json_form() {
         let of = |data: Data| serde_json::to_value(data).unwrap();
-        assert_eq!([of(5.into()), of("a".into()), of(Outcome::Exit(7).into())], [json!(5), json!("a"), json!({ "exit": 7 })]);
+        assert_eq!(
+            [of(5.into()), of("a".into()), of(ProcessOutcome::Exit(7).into())],
+            [json!(5), json!("a"), json!({ "exit": 7 })]
+        );
     }
 }

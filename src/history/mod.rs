@@ -4,7 +4,7 @@
 //! which effects took place, what the network and the faults did) and the driver of the client's user (what was delivered,
 //! how calls ended). Properties are predicates over it; the story and the picture are drawn from it.
 //!
-//! - [`Event`], [`What`]: one entry.
+//! - [`Event`], [`EventKind`]: one entry.
 //! - [`Stream`], [`Call`]: what entries are about.
 //! - [`ConnIndex`], [`Connection`], [`Packet`], [`Scope`]: what entries say of the network and its faults.
 //! - [`Content`]: what an item consists of. [`Data`]: outcomes, reasons, and what a user saw. [`Answer`]: how a call came back.
@@ -19,7 +19,7 @@ use serde::{Serialize, Serializer};
 
 pub use crate::digest::Digest;
 pub use crate::schedule::Side;
-use crate::schedule::{Conn, Fault, FieldValue, Host, Operation, Which};
+use crate::schedule::{Conn, Fault, Host, MilestoneValue, Operation, Which};
 
 mod answer;
 pub mod content;
@@ -28,7 +28,7 @@ mod network;
 
 pub use answer::{Answer, Coded};
 pub use content::Content;
-pub use data::{Data, Fact, Outcome, Text};
+pub use data::{Data, Fact, PlainText, ProcessOutcome};
 pub use network::{ConnEnd, ConnIndex, Connection, Fate, Flags, Nature, Packet, Scope};
 
 /// A moment of virtual time: whole milliseconds since the start of the world.
@@ -143,7 +143,7 @@ pub struct Event {
     /// On which host, if on one.
     pub host: Option<Host>,
     /// What.
-    pub what: What,
+    pub what: EventKind,
 }
 
 // A run may have tens of thousands of them: what is large and rare is boxed.
@@ -151,7 +151,7 @@ const _: () = assert!(size_of::<Event>() <= 96);
 
 /// What an entry says.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum EventKind {
     // -- the truth, from the outside world ---------------------------------------------------------------------------
     /// A stream's producer really wrote these bytes, as one item.
     Produced {
@@ -314,14 +314,14 @@ pub enum What {
         /// Its name.
         name: &'static str,
         /// Its fields, in order.
-        fields: Arc<[(&'static str, FieldValue)]>,
+        fields: Arc<[(&'static str, MilestoneValue)]>,
     },
     /// A task passed a point, or was held there.
     Point {
         /// Its name.
         name: &'static str,
         /// Its fields, in order.
-        fields: Arc<[(&'static str, FieldValue)]>,
+        fields: Arc<[(&'static str, MilestoneValue)]>,
         /// Whether the schedule holds the task.
         held: bool,
     },
@@ -374,7 +374,7 @@ pub enum What {
 pub enum Ending {
     /// Complete: all was delivered, and this is the outcome.
     Completed {
-        /// As in [`What::Ended`].
+        /// As in [`EventKind::Ended`].
         outcome: Data,
     },
     /// It failed, explicitly.
@@ -416,7 +416,11 @@ impl History {
     /// The position of the first entry that is not the same in another record; `None` where all are.
     pub fn parts_from(&self, other: &History) -> Option<usize> {
         let same = |n: &usize| match (self.events.get(*n), other.events.get(*n)) {
-            (Some(a), Some(b)) => a.at == b.at && a.host == b.host && format!("{:?}", a.what) == format!("{:?}", b.what),
+            (Some(a), Some(b)) => {
+                a.at == b.at
+                    && a.host == b.host
+                    && format!("{:?}", a.what) == format!("{:?}", b.what)
+            }
             (None, None) => true,
             _ => false,
         };
@@ -432,30 +436,33 @@ impl History {
     /// without a label means connections of every label, counted together.
     pub fn is_named(&self, index: ConnIndex, name: &Conn) -> bool {
         let is_of_kind = |conn: &&Connection| {
-            let labelled = |label: &String| conn.name.starts_with(&format!("{}/{label}#", conn.client));
+            let labelled =
+                |label: &String| conn.name.starts_with(&format!("{}/{label}#", conn.client));
             conn.client == name.host && name.label.as_ref().is_none_or(labelled)
         };
         let conn = self.conn(index);
         is_of_kind(&conn)
             && match name.which {
-                Which::Number(n) => self.conns[..=index.0].iter().filter(is_of_kind).count() == n as usize,
+                Which::Number(n) => {
+                    self.conns[..=index.0].iter().filter(is_of_kind).count() == n as usize
+                }
                 Which::Generation(generation) => conn.generation == Some(generation),
                 Which::Last => true,
             }
     }
 }
 
-impl What {
+impl EventKind {
     /// The stream that the entry is about.
     pub fn stream(&self) -> Option<&Stream> {
         match self {
-            What::Produced { stream, .. }
-            | What::Ended { stream, .. }
-            | What::Opened { stream, .. }
-            | What::Delivered { stream, .. }
-            | What::Saw { stream, .. }
-            | What::StreamEnded { stream, .. } => Some(stream),
-            What::GaveUp { stream, .. } => stream.as_ref(),
+            EventKind::Produced { stream, .. }
+            | EventKind::Ended { stream, .. }
+            | EventKind::Opened { stream, .. }
+            | EventKind::Delivered { stream, .. }
+            | EventKind::Saw { stream, .. }
+            | EventKind::StreamEnded { stream, .. } => Some(stream),
+            EventKind::GaveUp { stream, .. } => stream.as_ref(),
             _ => None,
         }
     }
@@ -475,14 +482,34 @@ mod tests {
             opened: Time::ZERO,
             over: (None, None),
         };
-        let conns = [("a#1", Some(1)), ("b/http#1", None), ("a/http#1", None), ("a/http#2", None), ("a#4", Some(2))];
-        let history = History { conns: conns.map(|(name, generation)| conn(name, generation)).into(), ..History::default() };
+        let conns = [
+            ("a#1", Some(1)),
+            ("b/http#1", None),
+            ("a/http#1", None),
+            ("a/http#2", None),
+            ("a#4", Some(2)),
+        ];
+        let history = History {
+            conns: conns.map(|(name, generation)| conn(name, generation)).into(),
+            ..History::default()
+        };
         let named = |name: &str| {
             let name = name.parse().expect("a name");
-            (0..history.conns.len()).filter(|n| history.is_named(ConnIndex(*n), &name)).collect::<Vec<_>>()
+            (0..history.conns.len())
+                .filter(|n| history.is_named(ConnIndex(*n), &name))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(["a#1", "a#2", "a#3", "a#4", "a#5"].map(named), [vec![0], vec![2], vec![3], vec![4], vec![]]);
-        assert_eq!(["a/http#1", "a/http#2", "a/http#4", "b#1"].map(named), [vec![2], vec![3], vec![], vec![1]]);
-        assert_eq!(["a#last", "a/http#last", "a:gen2", "c#last"].map(named), [vec![0, 2, 3, 4], vec![2, 3], vec![4], vec![]]);
+        assert_eq!(
+            ["a#1", "a#2", "a#3", "a#4", "a#5"].map(named),
+            [vec![0], vec![2], vec![3], vec![4], vec![]]
+        );
+        assert_eq!(
+            ["a/http#1", "a/http#2", "a/http#4", "b#1"].map(named),
+            [vec![2], vec![3], vec![], vec![1]]
+        );
+        assert_eq!(
+            ["a#last", "a/http#last", "a:gen2", "c#last"].map(named),
+            [vec![0, 2, 3, 4], vec![2, 3], vec![4], vec![]]
+        );
     }
 }

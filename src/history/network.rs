@@ -1,7 +1,7 @@
 //! What a history says of the network: connections and their ends, segments, and where faults are in force.
 
 use super::Time;
-use crate::schedule::{FieldValue, Host, Side};
+use crate::schedule::{Host, MilestoneValue, Side};
 
 /// The number of a connection in its run, from 0, in order of opening. The [`ConnId`](crate::net::ConnId) that product code
 /// sees is one more.
@@ -10,8 +10,10 @@ pub struct ConnIndex(pub usize);
 
 impl ConnIndex {
     /// The connection that product code names in the field `conn` of a milestone or point.
-    pub fn told(fields: &[(&str, FieldValue)]) -> Option<Self> {
-        FieldValue::number(fields, "conn").and_then(|id| usize::try_from(id).ok()?.checked_sub(1)).map(Self)
+    pub fn told(fields: &[(&str, MilestoneValue)]) -> Option<Self> {
+        MilestoneValue::number(fields, "conn")
+            .and_then(|id| usize::try_from(id).ok()?.checked_sub(1))
+            .map(Self)
     }
 }
 

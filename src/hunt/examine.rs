@@ -2,14 +2,16 @@
 //! asked again of a fresh process.
 
 use crate::history::History;
-use crate::property::violation::{Entry, fields, kinds};
-use crate::property::{About, Fields, Kind, Phrase, SAME_DIGEST, Value, Violation};
+use crate::property::violation::{ViolationEntry, fields, kinds};
+use crate::property::{
+    About, Phrase, SAME_DIGEST, Violation, ViolationFields, ViolationKind, ViolationValue,
+};
 use crate::schedule::Plan;
 use crate::schedule::keyed::below;
 use crate::world::{Detail, Engine, Options, RunError};
 
 use super::fresh::Fresh;
-use super::judge::{Case, Judged, judge};
+use super::judge::{Judged, JudgedRun, judge};
 
 kinds! {
     RUN_PARTS = "run-parts": "the run came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
@@ -25,7 +27,7 @@ kinds! {
 }
 
 /// How a run is not the same again.
-type Unlike = (&'static Kind, Fields);
+type Unlike = (&'static ViolationKind, ViolationFields);
 
 /// How much is checked besides the properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub struct Examined {
 ///
 /// # Errors
 /// If it could not be carried out.
-pub fn examine(case: Case<'_>, checks: &Checks) -> Result<Examined, RunError> {
+pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunError> {
     let options = Options { engine: checks.engine, ..Options::default() };
     let chosen = |by_share: bool| match checks.check {
         Check::All => true,
@@ -89,7 +91,10 @@ pub fn examine(case: Case<'_>, checks: &Checks) -> Result<Examined, RunError> {
     if let (false, None, Some(fresh)) = (broken.is_empty(), &unlike, &checks.fresh) {
         unlike = second_opinion(fresh, case, checks.engine, &said);
     }
-    broken.extend(unlike.map(|(kind, data)| Violation::new(SAME_DIGEST.0, About::Run, history.end, kind, data)));
+    broken
+        .extend(unlike.map(|(kind, data)| {
+            Violation::new(SAME_DIGEST.0, About::Run, history.end, kind, data)
+        }));
     Ok(Examined { history, broken, grey, repeated })
 }
 
@@ -100,7 +105,11 @@ struct Said {
 }
 
 /// Judges the plan again; says where the second run differs, if it does.
-fn repeat(case: Case<'_>, options: &Options, first: &Said) -> Result<Option<Unlike>, RunError> {
+fn repeat(
+    case: JudgedRun<'_>,
+    options: &Options,
+    first: &Said,
+) -> Result<Option<Unlike>, RunError> {
     let again = |options: &Options| judge(case, options, |_| first.has_twin);
     if again(options)?.statement() == first.statement {
         return Ok(None);
@@ -110,22 +119,37 @@ fn repeat(case: Case<'_>, options: &Options, first: &Said) -> Result<Option<Unli
     let twins = a.twin.as_ref().zip(b.twin.as_ref());
     let parted = where_they_part(case.plan, &RUN_PARTS, &a.history, &b.history)
         .or_else(|| twins.and_then(|(a, b)| where_they_part(case.plan, &TWIN_PARTS, a, b)));
-    Ok(Some(parted.unwrap_or_else(|| (&SEEN_NO_MORE, Fields::default()))))
+    Ok(Some(parted.unwrap_or_else(|| (&SEEN_NO_MORE, ViolationFields::default()))))
 }
 
 /// Where two runs part that should be the same, if they do.
-fn where_they_part(plan: &Plan, kind: &'static Kind, a: &History, b: &History) -> Option<Unlike> {
+fn where_they_part(
+    plan: &Plan,
+    kind: &'static ViolationKind,
+    a: &History,
+    b: &History,
+) -> Option<Unlike> {
     let at = a.parts_from(b)?;
     let entry = |history: &History, n: Option<usize>| match n.and_then(|n| history.events.get(n)) {
-        Some(event) => Value::from(Entry { plan: plan.clone(), conns: history.conns.clone(), event: event.clone() }),
-        None => Value::from(Phrase::new(&NOTHING, Fields::default())),
+        Some(event) => ViolationValue::from(ViolationEntry {
+            plan: plan.clone(),
+            conns: history.conns.clone(),
+            event: event.clone(),
+        }),
+        None => ViolationValue::from(Phrase::new(&NOTHING, ViolationFields::default())),
     };
-    let (before, once, again) = (entry(a, at.checked_sub(1)), entry(a, Some(at)), entry(b, Some(at)));
+    let (before, once, again) =
+        (entry(a, at.checked_sub(1)), entry(a, Some(at)), entry(b, Some(at)));
     Some((kind, fields! { before, once, again }))
 }
 
 /// Asks a fresh process; says how it differs, if it does.
-fn second_opinion(fresh: &Fresh, case: Case<'_>, engine: Engine, said: &Said) -> Option<Unlike> {
+fn second_opinion(
+    fresh: &Fresh,
+    case: JudgedRun<'_>,
+    engine: Engine,
+    said: &Said,
+) -> Option<Unlike> {
     let here = &said.statement;
     match fresh.ask(case.plan, case.expect, engine, said.has_twin) {
         Ok(there) if there == *here => None,

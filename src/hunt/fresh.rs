@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::scenario::{Expect, Scenario};
+use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{Engine, Options, Tick};
 
-use super::judge::{Case, judge};
+use super::judge::{JudgedRun, judge};
 use super::pool::pulse;
 
 /// The first argument by which a program is asked.
@@ -54,12 +54,21 @@ impl Fresh {
     ///
     /// # Errors
     /// If the process cannot be started, does not answer in time, or says that it cannot do the run: in one sentence.
-    pub fn ask(&self, plan: &Plan, expect: &Expect, engine: Engine, twin: bool) -> Result<String, String> {
+    pub fn ask(
+        &self,
+        plan: &Plan,
+        expect: &Expect,
+        engine: Engine,
+        twin: bool,
+    ) -> Result<String, String> {
         let mut command = Command::new(&self.program);
         command.arg(ASK).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         command.args(how(engine, twin));
-        let file = Scenario { expect: expect.clone(), ..Scenario::of_plan(plan.clone(), "asked") }.to_toml();
-        let mut child = command.spawn().map_err(|error| format!("a fresh process did not start: {error}"))?;
+        let file =
+            ScenarioFile { expect: expect.clone(), ..ScenarioFile::of_plan(plan.clone(), "asked") }
+                .to_toml();
+        let mut child =
+            command.spawn().map_err(|error| format!("a fresh process did not start: {error}"))?;
         let said = converse(&mut child, file);
         if said.is_err() {
             child.kill().ok();
@@ -97,7 +106,8 @@ fn converse(child: &mut Child, file: String) -> Result<String, String> {
         pulse();
         told.recv_timeout(Duration::from_secs(1)).ok()
     });
-    let said = answer.ok_or_else(|| format!("a fresh process did not answer in {} s", PATIENCE.as_secs()))?;
+    let said = answer
+        .ok_or_else(|| format!("a fresh process did not answer in {} s", PATIENCE.as_secs()))?;
     let said = said.map_err(|error| format!("a fresh process did not answer: {error}"))?;
     if said.is_empty() { Err("a fresh process ended without an answer".into()) } else { Ok(said) }
 }
@@ -106,15 +116,23 @@ fn converse(child: &mut Child, file: String) -> Result<String, String> {
 ///
 /// # Errors
 /// If there is no such run, in one sentence.
-pub fn answer(file: &str, how: &[&str], subjects: &[Arc<dyn Erased>]) -> Result<String, String> {
-    let scenario = Scenario::parse(file, "-", subjects).map_err(|mistake| mistake.to_string())?;
+pub fn answer(
+    file: &str,
+    how: &[&str],
+    subjects: &[Arc<dyn DynSubject>],
+) -> Result<String, String> {
+    let scenario =
+        ScenarioFile::parse(file, "-", subjects).map_err(|mistake| mistake.to_string())?;
     let plan = scenario.plans().into_iter().next().ok_or("the file has no plan")?;
-    let subject = subjects.iter().find(|subject| subject.name() == plan.subject).ok_or("there is no such subject")?;
+    let subject = subjects
+        .iter()
+        .find(|subject| subject.name() == plan.subject)
+        .ok_or("there is no such subject")?;
     let engine = match how.iter().find_map(|word| word.strip_prefix(TURMOIL)) {
         Some(millis) => Engine::Turmoil(tick(millis).ok_or("there is no such tick")?),
         None => Engine::Event,
     };
-    let case = Case { subject, plan: &plan, expect: &scenario.expect };
+    let case = JudgedRun { subject, plan: &plan, expect: &scenario.expect };
     let judged = judge(case, &Options { engine, ..Options::default() }, |_| how.contains(&TWIN));
     judged.map(|judged| judged.statement()).map_err(|error| error.to_string())
 }

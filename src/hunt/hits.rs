@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnIndex, Event, History, Scope, Side, What};
-use crate::schedule::{Action, FieldValue, Plan};
-use crate::subject::Erased;
+use crate::history::{ConnIndex, Event, EventKind, History, Scope, Side};
+use crate::schedule::{Action, MilestoneValue, Plan};
+use crate::subject::DynSubject;
 
 /// What the faults of one kind hit. One fault can hit several of these at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hit {
+pub struct FaultHits {
     /// How many were drawn.
     pub drawn: u64,
     /// How many of them came.
@@ -30,21 +30,26 @@ pub struct Hit {
 
 /// What the faults of many runs hit, by their words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hits(pub BTreeMap<&'static str, Hit>);
+pub struct FaultCoverage(pub BTreeMap<&'static str, FaultHits>);
 
-impl Hits {
+impl FaultCoverage {
     /// What the faults of one run hit.
-    pub fn of(subject: &dyn Erased, plan: &Plan, history: &History) -> Self {
+    pub fn of(subject: &dyn DynSubject, plan: &Plan, history: &History) -> Self {
         let mut hits = Self::default();
         for step in &plan.steps {
             if let Action::Fault(fault) = &step.action {
                 hits.0.entry(fault.word().name).or_default().drawn += 1;
             }
         }
-        let mut now = Now { subject, history, held: Vec::new(), phases: vec![Phase::Over; history.conns.len()] };
+        let mut now = Now {
+            subject,
+            history,
+            held: Vec::new(),
+            phases: vec![Phase::Over; history.conns.len()],
+        };
         for event in &history.events {
             now.pass(event);
-            if let What::FaultBegan { what, scope, in_flight, .. } = &event.what {
+            if let EventKind::FaultBegan { what, scope, in_flight, .. } = &event.what {
                 now.hit(hits.0.entry(what.word().name).or_default(), scope, *in_flight);
             }
         }
@@ -52,10 +57,10 @@ impl Hits {
     }
 
     /// Adds those of other runs.
-    pub fn add(&mut self, other: &Hits) {
+    pub fn add(&mut self, other: &FaultCoverage) {
         for (word, hit) in &other.0 {
             let sum = self.0.entry(word).or_default();
-            let Hit { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;
+            let FaultHits { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;
             sum.drawn += drawn;
             sum.came += came;
             sum.in_flight += in_flight;
@@ -79,7 +84,7 @@ enum Phase {
 
 /// What is under way at a moment of a run.
 struct Now<'a> {
-    subject: &'a dyn Erased,
+    subject: &'a dyn DynSubject,
     history: &'a History,
     /// The tasks that are held: point and host.
     held: Vec<(&'static str, Option<&'a str>)>,
@@ -90,34 +95,43 @@ impl<'a> Now<'a> {
     fn pass(&mut self, event: &'a Event) {
         let host = event.host.as_ref().map(|host| host.as_str());
         match &event.what {
-            What::ConnOpened { conn } => self.phases[conn.0] = Phase::Handshake,
-            What::ConnOver { conn, side: Side::Client, .. } => self.phases[conn.0] = Phase::Over,
-            What::Point { name, held: true, .. } => self.held.push((name, host)),
-            What::Released { name } => {
+            EventKind::ConnOpened { conn } => self.phases[conn.0] = Phase::Handshake,
+            EventKind::ConnOver { conn, side: Side::Client, .. } => {
+                self.phases[conn.0] = Phase::Over
+            }
+            EventKind::Point { name, held: true, .. } => self.held.push((name, host)),
+            EventKind::Released { name } => {
                 if let Some(at) = self.held.iter().position(|held| *held == (name, host)) {
                     self.held.remove(at);
                 }
             }
-            What::Milestone { name, fields } if Some(*name) == self.subject.catch_up_milestone() => {
+            EventKind::Milestone { name, fields }
+                if Some(*name) == self.subject.catch_up_milestone() =>
+            {
                 self.reach(fields, Phase::CatchUp);
             }
-            What::Milestone { name, fields } if Some(*name) == self.subject.generation_milestone() => {
+            EventKind::Milestone { name, fields }
+                if Some(*name) == self.subject.generation_milestone() =>
+            {
                 self.reach(fields, Phase::Installed);
             }
             _ => {}
         }
     }
 
-    fn reach(&mut self, fields: &[(&'static str, FieldValue)], phase: Phase) {
+    fn reach(&mut self, fields: &[(&'static str, MilestoneValue)], phase: Phase) {
         let conn = ConnIndex::told(fields);
-        if let Some(known) = conn.and_then(|conn| self.phases.get_mut(conn.0)).filter(|known| **known != Phase::Over) {
+        if let Some(known) =
+            conn.and_then(|conn| self.phases.get_mut(conn.0)).filter(|known| **known != Phase::Over)
+        {
             *known = phase;
         }
     }
 
-    fn hit(&self, hit: &mut Hit, scope: &Scope, in_flight: u32) {
+    fn hit(&self, hit: &mut FaultHits, scope: &Scope, in_flight: u32) {
         let touched = |wanted| self.conns_in(scope).any(|conn| self.phases[conn] == wanted);
-        let held = self.held.iter().any(|(_, host)| host.is_none_or(|host| self.is_touched(scope, host)));
+        let held =
+            self.held.iter().any(|(_, host)| host.is_none_or(|host| self.is_touched(scope, host)));
         let (handshake, catch_up) = (touched(Phase::Handshake), touched(Phase::CatchUp));
         hit.came += 1;
         hit.in_flight += u64::from(in_flight > 0);
@@ -143,7 +157,8 @@ impl<'a> Now<'a> {
     fn is_touched(&self, scope: &Scope, host: &str) -> bool {
         let is_end = |index: usize| {
             let conn = &self.history.conns[index];
-            self.phases[index] != Phase::Over && (conn.client.as_str() == host || conn.server.as_str() == host)
+            self.phases[index] != Phase::Over
+                && (conn.client.as_str() == host || conn.server.as_str() == host)
         };
         scope.hosts.iter().any(|own| own.as_str() == host) || self.conns_in(scope).any(is_end)
     }
@@ -152,7 +167,7 @@ impl<'a> Now<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::random::{Ground, hunt};
+    use crate::hunt::random::{HuntTarget, hunt};
     use crate::hunt::{Checks, Pool};
     use crate::schedule::Profile;
     use std::ops::ControlFlow;
@@ -181,12 +196,27 @@ mod tests {
             cut = { conn = "client#7" }
         "#;
         let subject = crate::subjects::counter();
-        let scenario = crate::scenario::Scenario::parse(text, "hits.toml", std::slice::from_ref(&subject)).unwrap();
+        let scenario =
+            crate::scenario::ScenarioFile::parse(text, "hits.toml", std::slice::from_ref(&subject))
+                .unwrap();
         let plan = scenario.plans().remove(0);
-        let history = crate::world::run(&subject, &plan, &crate::world::Options::default()).unwrap().history;
-        let Hits(hits) = Hits::of(&*subject, &plan, &history);
-        assert_eq!(hits["stall"], Hit { drawn: 1, came: 1, in_flight: hits["stall"].in_flight, handshake: 1, ..Hit::default() });
-        assert_eq!(hits["cut"], Hit { drawn: 2, came: 1, nothing: 1, ..Hit::default() });
+        let history =
+            crate::world::run(&subject, &plan, &crate::world::Options::default()).unwrap().history;
+        let FaultCoverage(hits) = FaultCoverage::of(&*subject, &plan, &history);
+        assert_eq!(
+            hits["stall"],
+            FaultHits {
+                drawn: 1,
+                came: 1,
+                in_flight: hits["stall"].in_flight,
+                handshake: 1,
+                ..FaultHits::default()
+            }
+        );
+        assert_eq!(
+            hits["cut"],
+            FaultHits { drawn: 2, came: 1, nothing: 1, ..FaultHits::default() }
+        );
     }
 
     #[test]
@@ -194,7 +224,7 @@ mod tests {
         let subject = crate::subjects::counter();
         let mut profile = Profile::default_for(&*subject);
         profile.defects.push("resumes-one-too-late".into());
-        let ground = Ground { subject, profile: Arc::new(profile) };
+        let ground = HuntTarget { subject, profile: Arc::new(profile) };
         let on = |jobs| {
             let mut found = Vec::new();
             let pool = Pool { jobs, ..Pool::default() };

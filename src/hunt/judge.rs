@@ -6,19 +6,19 @@
 use std::sync::Arc;
 
 use crate::history::History;
-use crate::property::{self, Evidence, Violation};
+use crate::property::{self, CheckContext, Violation};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
-use crate::subject::{Erased, mistake};
+use crate::subject::{DynSubject, mistake};
 use crate::world::{Engine, Options, RunError, run};
 
 use super::pool::pulse;
 
 /// What is judged, and by what.
 #[derive(Clone, Copy)]
-pub struct Case<'a> {
+pub struct JudgedRun<'a> {
     /// The protocol under test.
-    pub subject: &'a Arc<dyn Erased>,
+    pub subject: &'a Arc<dyn DynSubject>,
     /// The plan that is run.
     pub plan: &'a Plan,
     /// What must come out of this run, besides the properties.
@@ -45,8 +45,12 @@ pub struct Judged {
 ///
 /// # Errors
 /// If a run could not be carried out, or its driver recorded what no protocol can bring about.
-pub fn judge(case: Case<'_>, options: &Options, has_twin: impl FnOnce(&History) -> bool) -> Result<Judged, RunError> {
-    let Case { subject, plan, expect } = case;
+pub fn judge(
+    case: JudgedRun<'_>,
+    options: &Options,
+    has_twin: impl FnOnce(&History) -> bool,
+) -> Result<Judged, RunError> {
+    let JudgedRun { subject, plan, expect } = case;
     pulse();
     let outcome = run(subject, plan, options)?;
     let history = outcome.history;
@@ -62,7 +66,14 @@ pub fn judge(case: Case<'_>, options: &Options, has_twin: impl FnOnce(&History) 
         return Err(RunError::Recording { seed: plan.seed, mistake });
     }
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
-    let evidence = Evidence { plan, history: &history, guarantees: &guarantees, milestones, servers, twin: twin.as_ref() };
+    let evidence = CheckContext {
+        plan,
+        history: &history,
+        guarantees: &guarantees,
+        milestones,
+        servers,
+        twin: twin.as_ref(),
+    };
     let mut broken = property::check(&evidence);
     broken.extend(subject.breaks(&evidence));
     broken.extend(expect.unmet(&evidence));
@@ -71,12 +82,12 @@ pub fn judge(case: Case<'_>, options: &Options, has_twin: impl FnOnce(&History) 
 }
 
 /// Whether the packets of an older generation can be told and dropped.
-fn can_have_twin(subject: &Arc<dyn Erased>, engine: Engine) -> bool {
+fn can_have_twin(subject: &Arc<dyn DynSubject>, engine: Engine) -> bool {
     engine == Engine::Event && subject.generation_milestone().is_some()
 }
 
 /// The same run, in which packets of an older generation are dropped once a newer one is installed.
-fn twin(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<History, RunError> {
+fn twin(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<History, RunError> {
     pulse();
     Ok(run(subject, plan, &Options { twin: true, engine, ..Options::default() })?.history)
 }
@@ -85,8 +96,11 @@ impl Judged {
     /// What must be the same whenever and wherever it is run: the digests and the verdict, as text. The verdict is in the JSON form of
     /// its violations.
     pub fn statement(&self) -> String {
-        let twin = self.twin.as_ref().map_or(String::new(), |twin| format!("twin {}\n", twin.digest));
-        let json = |broken: &Violation| serde_json::to_string(broken).unwrap_or_else(|error| error.to_string());
+        let twin =
+            self.twin.as_ref().map_or(String::new(), |twin| format!("twin {}\n", twin.digest));
+        let json = |broken: &Violation| {
+            serde_json::to_string(broken).unwrap_or_else(|error| error.to_string())
+        };
         let verdict = self.broken.iter().map(|broken| json(broken) + "\n");
         format!("digest {}\n{twin}{}", self.history.digest, verdict.collect::<String>())
     }

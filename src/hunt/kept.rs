@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::property::Violation;
-use crate::scenario::{Body, Scenario};
+use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::{Action, Plan};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 /// What makes two finds alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shape {
+pub struct FindingShape {
     property: String,
     defects: Vec<String>,
     /// The words of its steps, in alphabetical order.
     words: Vec<String>,
 }
 
-impl Shape {
+impl FindingShape {
     /// The shape of a plan that breaks a property.
     pub fn of(plan: &Plan, property: &str) -> Self {
         let mut words: Vec<_> = (plan.steps.iter())
@@ -41,9 +41,9 @@ impl Shape {
 
 /// A folder of finds.
 #[derive(Debug)]
-pub struct Kept {
+pub struct SavedFindings {
     folder: PathBuf,
-    shapes: BTreeMap<Shape, PathBuf>,
+    shapes: BTreeMap<FindingShape, PathBuf>,
 }
 
 /// A find that could not be saved, with the text that its file would have had.
@@ -58,23 +58,23 @@ pub struct Unsaved {
     pub text: String,
 }
 
-impl Kept {
+impl SavedFindings {
     /// What this folder has kept of a subject. Where there is no such folder yet, or a file in it is not understood, that is nothing.
-    pub fn open(folder: &Path, subject: &Arc<dyn Erased>) -> Self {
+    pub fn open(folder: &Path, subject: &Arc<dyn DynSubject>) -> Self {
         let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let subjects = std::slice::from_ref(subject);
         let shapes = files.filter_map(|path| {
-            let scenario = Scenario::load(&path, subjects).ok()?;
+            let scenario = ScenarioFile::load(&path, subjects).ok()?;
             let Body::Schedule(plan) = &scenario.body else { return None };
             let property = scenario.title.split_whitespace().next()?.to_owned();
             let plan = Plan { defects: scenario.defects.clone(), ..plan.clone() };
-            Some((Shape::of(&plan, &property), path))
+            Some((FindingShape::of(&plan, &property), path))
         });
         Self { folder: folder.to_owned(), shapes: shapes.collect() }
     }
 
     /// The file of this shape, if one is kept.
-    pub fn has(&self, shape: &Shape) -> Option<&Path> {
+    pub fn has(&self, shape: &FindingShape) -> Option<&Path> {
         self.shapes.get(shape).map(PathBuf::as_path)
     }
 
@@ -82,10 +82,20 @@ impl Kept {
     ///
     /// # Errors
     /// If it cannot be written. Its shape counts as kept all the same, so that the next find of that shape is a duplicate.
-    pub fn keep(&mut self, plan: &Plan, broken: &Violation, title: &str) -> Result<PathBuf, Box<Unsaved>> {
+    pub fn keep(
+        &mut self,
+        plan: &Plan,
+        broken: &Violation,
+        title: &str,
+    ) -> Result<PathBuf, Box<Unsaved>> {
         let text = Self::file(plan, title);
-        let path = self.free(&format!("{}-{}-{}", plan.subject, broken.property.replace('_', "-"), plan.seed));
-        self.shapes.insert(Shape::of(plan, broken.property), path.clone());
+        let path = self.free(&format!(
+            "{}-{}-{}",
+            plan.subject,
+            broken.property.replace('_', "-"),
+            plan.seed
+        ));
+        self.shapes.insert(FindingShape::of(plan, broken.property), path.clone());
         match write_whole(&path, &text) {
             Ok(()) => Ok(path),
             Err(why) => Err(Box::new(Unsaved { path, why, text })),
@@ -94,12 +104,14 @@ impl Kept {
 
     /// The file of a find. Its title must begin with the property, from which its shape is known again.
     pub fn file(plan: &Plan, title: &str) -> String {
-        Scenario::of_plan(plan.clone(), title).to_toml()
+        ScenarioFile::of_plan(plan.clone(), title).to_toml()
     }
 
     fn free(&self, name: &str) -> PathBuf {
         let numbered = (2..).map(|n| format!("{name}-{n}"));
-        let mut names = std::iter::once(name.to_owned()).chain(numbered).map(|name| self.folder.join(name + ".toml"));
+        let mut names = std::iter::once(name.to_owned())
+            .chain(numbered)
+            .map(|name| self.folder.join(name + ".toml"));
         names.find(|path| !path.exists()).expect("names do not run out")
     }
 }
@@ -127,7 +139,10 @@ mod tests {
 
     fn find() -> (Plan, Violation) {
         let text = "format = 1\nsubject = \"counter\"\ntitle = \"a\"\n[stream.s1]\nnumbers = 3\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
-        let plan = Scenario::parse(text, "a.toml", &crate::subjects::built_in()).unwrap().plans().remove(0);
+        let plan = ScenarioFile::parse(text, "a.toml", &crate::subjects::built_in())
+            .unwrap()
+            .plans()
+            .remove(0);
         (plan, said("gap_free", "s1", Time(1), "item 2 never came"))
     }
 
@@ -135,24 +150,37 @@ mod tests {
     fn what_is_kept_is_known_to_the_next_hunt_by_its_shape() {
         let folder = std::env::temp_dir().join(format!("reknit-kept-{}", std::process::id()));
         let (plan, broken) = find();
-        let mut kept = Kept::open(&folder, &counter());
-        assert!(kept.has(&Shape::of(&plan, "gap_free")).is_none());
+        let mut kept = SavedFindings::open(&folder, &counter());
+        assert!(kept.has(&FindingShape::of(&plan, "gap_free")).is_none());
         let path = kept.keep(&plan, &broken, TITLE).unwrap();
         let second = kept.keep(&plan, &broken, TITLE).unwrap();
         assert_ne!(path, second, "no file is replaced");
-        let later = Kept::open(&folder, &counter());
-        assert!(later.has(&Shape::of(&Plan { seed: 9, ..plan.clone() }, "gap_free")).is_some());
-        assert!(later.has(&Shape::of(&plan, "one_ending")).is_none());
-        assert!(later.has(&Shape::of(&Plan { defects: vec!["x".into()], ..plan.clone() }, "gap_free")).is_none());
+        let later = SavedFindings::open(&folder, &counter());
+        assert!(
+            later.has(&FindingShape::of(&Plan { seed: 9, ..plan.clone() }, "gap_free")).is_some()
+        );
+        assert!(later.has(&FindingShape::of(&plan, "one_ending")).is_none());
+        assert!(
+            later
+                .has(&FindingShape::of(
+                    &Plan { defects: vec!["x".into()], ..plan.clone() },
+                    "gap_free"
+                ))
+                .is_none()
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn what_cannot_be_written_is_handed_back() {
         let (plan, broken) = find();
-        let mut kept = Kept::open(Path::new("/dev/null/found"), &counter());
+        let mut kept = SavedFindings::open(Path::new("/dev/null/found"), &counter());
         let unsaved = kept.keep(&plan, &broken, TITLE).unwrap_err();
-        assert!(unsaved.text.contains("gap_free breaks: s1: item 2 never came"), "{}", unsaved.text);
-        assert!(kept.has(&Shape::of(&plan, "gap_free")).is_some());
+        assert!(
+            unsaved.text.contains("gap_free breaks: s1: item 2 never came"),
+            "{}",
+            unsaved.text
+        );
+        assert!(kept.has(&FindingShape::of(&plan, "gap_free")).is_some());
     }
 }

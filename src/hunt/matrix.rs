@@ -9,31 +9,31 @@ use std::sync::Arc;
 
 use crate::scenario::Expect;
 use crate::schedule::{Plan, Profile};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::Options;
 
 use super::examine::Checks;
-use super::judge::{Case, judge};
+use super::judge::{JudgedRun, judge};
 use super::pool::Pool;
-use super::random::{Ground, hunt};
+use super::random::{HuntTarget, hunt};
 use super::shrink::{Budget, main_thing, shrink};
 use super::sweep::sweep;
-use super::tally::{Failed, Trouble};
+use super::tally::{FailedRun, HuntError};
 
 /// What it took to find a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kill {
+pub struct DefectKill {
     /// The defect.
     pub defect: &'static str,
     /// How many schedules were run, the one that broke among them.
     pub schedules: u64,
     /// What broke; `None` where nothing did.
-    pub found: Option<Found>,
+    pub found: Option<FirstViolation>,
 }
 
 /// What broke first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FirstViolation {
     /// The property.
     pub property: &'static str,
     /// The seed.
@@ -48,18 +48,28 @@ pub struct Found {
 ///
 /// # Errors
 /// If a run could not be carried out.
-pub fn kill(ground: &Ground, defect: &'static str, most: u64, checks: &Checks, pool: &Pool) -> Result<Kill, Trouble> {
+pub fn kill(
+    ground: &HuntTarget,
+    defect: &'static str,
+    most: u64,
+    checks: &Checks,
+    pool: &Pool,
+) -> Result<DefectKill, HuntError> {
     let mut profile = Profile::clone(&ground.profile);
     profile.defects.push(defect.to_owned());
     let first = profile.first_seed;
-    let ground = Ground { subject: ground.subject.clone(), profile: Arc::new(profile) };
+    let ground = HuntTarget { subject: ground.subject.clone(), profile: Arc::new(profile) };
     let mut caught = None;
     let seeds = (0..most).map(move |n| first.wrapping_add(n));
     let hunted = hunt(&ground, seeds, checks, pool, |_, failed| {
         caught = failed.filter(|failed| is_its_doing(&ground, failed, defect));
         if caught.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    Ok(Kill { defect, schedules: hunted.tally.runs, found: caught.and_then(|failed| look_at(&ground, &failed, pool)) })
+    Ok(DefectKill {
+        defect,
+        schedules: hunted.tally.runs,
+        found: caught.and_then(|failed| look_at(&ground, &failed, pool)),
+    })
 }
 
 /// What sweeps came to that looked for a defect.
@@ -78,18 +88,19 @@ pub struct BySweep {
 /// # Errors
 /// If a run could not be carried out.
 pub fn kill_by_sweep(
-    subject: &Arc<dyn Erased>,
+    subject: &Arc<dyn DynSubject>,
     plans: &[Plan],
     defect: &'static str,
     checks: &Checks,
     pool: &Pool,
-) -> Result<BySweep, Trouble> {
+) -> Result<BySweep, HuntError> {
     let mut told = BySweep::default();
     for plan in plans {
         let mut plan = plan.clone();
         plan.defects.push(defect.to_owned());
         let swept = sweep(subject, &plan, checks, pool, |_, caught| {
-            told.found = caught.and_then(|caught| Some(main_thing(&caught.failed.broken)?.property));
+            told.found =
+                caught.and_then(|caught| Some(main_thing(&caught.failed.broken)?.property));
             if told.found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         told.positions += swept.positions.len();
@@ -102,21 +113,27 @@ pub fn kill_by_sweep(
 }
 
 /// Whether what broke holds without the defect: what breaks without it, too, does not show it.
-fn is_its_doing(ground: &Ground, failed: &Failed, defect: &str) -> bool {
+fn is_its_doing(ground: &HuntTarget, failed: &FailedRun, defect: &str) -> bool {
     let mut plan = failed.plan.clone();
     plan.defects.retain(|on| on != defect);
     let expect = Expect::default();
-    let without = judge(Case { subject: &ground.subject, plan: &plan, expect: &expect }, &Options::default(), |_| true);
+    let without = judge(
+        JudgedRun { subject: &ground.subject, plan: &plan, expect: &expect },
+        &Options::default(),
+        |_| true,
+    );
     let also = without.map_or_else(|_| Vec::new(), |judged| judged.broken);
-    main_thing(&failed.broken).is_some_and(|main| also.iter().all(|other| other.property != main.property))
+    main_thing(&failed.broken)
+        .is_some_and(|main| also.iter().all(|other| other.property != main.property))
 }
 
-fn look_at(ground: &Ground, failed: &Failed, pool: &Pool) -> Option<Found> {
+fn look_at(ground: &HuntTarget, failed: &FailedRun, pool: &Pool) -> Option<FirstViolation> {
     let main = main_thing(&failed.broken)?;
-    let case = Case { subject: &ground.subject, plan: &failed.plan, expect: &Expect::default() };
+    let case =
+        JudgedRun { subject: &ground.subject, plan: &failed.plan, expect: &Expect::default() };
     let budget = Budget { pool: *pool, ..Budget::default() };
     let shrunk = shrink(case, main, &budget, |_| ControlFlow::Continue(()));
-    Some(Found {
+    Some(FirstViolation {
         property: main.property,
         seed: failed.plan.seed,
         drawn: failed.plan.steps.len(),
@@ -132,11 +149,14 @@ mod tests {
     #[test]
     fn a_defect_is_found_by_chance_and_made_small() {
         let subject = crate::subjects::counter();
-        let ground = Ground { profile: Arc::new(Profile::default_for(&*subject)), subject };
+        let ground = HuntTarget { profile: Arc::new(Profile::default_for(&*subject)), subject };
         for defect in ["resumes-one-too-late", "eof-is-completion", "lost-wake-up"] {
             let known = ground.subject.defects().iter().find(|known| known.name == defect).unwrap();
-            let kill = kill(&ground, known.name, 500, &Checks::default(), &Pool::default()).unwrap();
-            let found = kill.found.unwrap_or_else(|| panic!("{defect} was not found in {} schedules", kill.schedules));
+            let kill =
+                kill(&ground, known.name, 500, &Checks::default(), &Pool::default()).unwrap();
+            let found = kill.found.unwrap_or_else(|| {
+                panic!("{defect} was not found in {} schedules", kill.schedules)
+            });
             assert!(known.breaks.contains(&found.property), "{defect}: {found:?}");
             assert!(found.steps.is_some_and(|steps| steps <= 3), "{defect}: {found:?}");
         }

@@ -30,13 +30,13 @@ pub mod verdict;
 
 pub use examine::{Check, Checks, Examined, examine};
 pub use fresh::Fresh;
-pub use judge::{Case, Judged, judge};
-pub use pool::{Lost, Pool};
-pub use shrink::{Budget, NotShrunk, Progress, Shrunk, main_thing, shrink};
-pub use summary::Summary;
-pub use sweep::{Swept, sweep};
-pub use tally::{Failed, Tally, Trouble, tally};
-pub use verdict::{Main, Totals, Verdict};
+pub use judge::{Judged, JudgedRun, judge};
+pub use pool::{MissingResult, Pool};
+pub use shrink::{Budget, NotShrunk, ShrinkProgress, Shrunk, main_thing, shrink};
+pub use summary::RunSummary;
+pub use sweep::{SweepProgress, sweep};
+pub use tally::{FailedRun, HuntError, ScenarioTally, tally};
+pub use verdict::{Main, RunTotals, ScenarioVerdict};
 
 #[cfg(test)]
 mod tests;

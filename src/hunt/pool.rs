@@ -2,7 +2,7 @@
 //!
 //! A world runs on one thread, and can stand still for good in product code that never awaits. A thread cannot be ended from
 //! outside. So a watchdog (the thread that collects the results) gives up a worker that shows no pulse for too long, reports
-//! its item as [`Lost::Stuck`], and starts another worker. Nobody joins a stuck worker: it ends with the process.
+//! its item as [`MissingResult::Stuck`], and starts another worker. Nobody joins a stuck worker: it ends with the process.
 //!
 //! This is the one place of the harness that looks at a real clock to decide something.
 
@@ -34,7 +34,7 @@ impl Default for Pool {
 
 /// Why an item has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
+pub enum MissingResult {
     /// Its worker showed no pulse for so much real time.
     #[error("it took more than {} s of real time: a task spins without awaiting, or blocks its thread", .0.as_secs_f32())]
     Stuck(Duration),
@@ -59,7 +59,7 @@ impl Pool {
         &self,
         items: impl Iterator<Item = T> + Send + 'static,
         work: impl Fn(T) -> R + Send + Sync + 'static,
-        mut each: impl FnMut(Result<R, Lost>) -> ControlFlow<()>,
+        mut each: impl FnMut(Result<R, MissingResult>) -> ControlFlow<()>,
     ) where
         T: Send + 'static,
         R: Send + 'static,
@@ -102,7 +102,7 @@ impl Pool {
                 if let Some(n) = slot.stuck(self.patience) {
                     slot.given_up.store(true, Ordering::Relaxed);
                     *slot = crew.hire();
-                    return News::Result(n, Err(Lost::Stuck(self.patience)));
+                    return News::Result(n, Err(MissingResult::Stuck(self.patience)));
                 }
             }
         }
@@ -141,7 +141,7 @@ impl<T> Feed<T> {
 /// What a worker tells.
 enum News<R> {
     /// The result of an item.
-    Result(usize, Result<R, Lost>),
+    Result(usize, Result<R, MissingResult>),
     /// There are so many items.
     NoMoreThan(usize),
 }
@@ -185,7 +185,8 @@ struct Crew<T, R> {
 impl<T: Send + 'static, R: Send + 'static> Crew<T, R> {
     fn hire(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
-        let (feed, work, results, mine) = (self.feed.clone(), self.work.clone(), self.results.clone(), slot.clone());
+        let (feed, work, results, mine) =
+            (self.feed.clone(), self.work.clone(), self.results.clone(), slot.clone());
         std::thread::spawn(move || {
             WORKER.set(Some(mine.clone()));
             crate::world::on_progress(pulse);
@@ -196,11 +197,17 @@ impl<T: Send + 'static, R: Send + 'static> Crew<T, R> {
 
     /// Leaves nothing to take for anybody.
     fn dismiss(&self) {
-        self.feed.lock().unwrap_or_else(PoisonError::into_inner).items = Box::new(std::iter::empty());
+        self.feed.lock().unwrap_or_else(PoisonError::into_inner).items =
+            Box::new(std::iter::empty());
     }
 }
 
-fn toil<T, R>(feed: &Mutex<Feed<T>>, work: &(dyn Fn(T) -> R + Send + Sync), results: &SyncSender<News<R>>, slot: &Slot) {
+fn toil<T, R>(
+    feed: &Mutex<Feed<T>>,
+    work: &(dyn Fn(T) -> R + Send + Sync),
+    results: &SyncSender<News<R>>,
+    slot: &Slot,
+) {
     while !slot.given_up.load(Ordering::Relaxed) {
         let taken = feed.lock().unwrap_or_else(PoisonError::into_inner).take();
         let news = match taken {
@@ -209,7 +216,7 @@ fn toil<T, R>(feed: &Mutex<Feed<T>>, work: &(dyn Fn(T) -> R + Send + Sync), resu
                 slot.begin(n);
                 let result = catch_unwind(AssertUnwindSafe(|| work(item)));
                 slot.end();
-                News::Result(n, result.map_err(|panic| Lost::Panicked(message(&*panic))))
+                News::Result(n, result.map_err(|panic| MissingResult::Panicked(message(&*panic))))
             }
         };
         let over = matches!(news, News::NoMoreThan(_));
@@ -222,7 +229,8 @@ fn toil<T, R>(feed: &Mutex<Feed<T>>, work: &(dyn Fn(T) -> R + Send + Sync), resu
 /// What a panic says.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a message".into())
 }
 
 #[allow(clippy::disallowed_methods)] // the watchdog is outside the worlds: real time is what it watches
@@ -240,7 +248,7 @@ mod tests {
         pool: Pool,
         items: impl Iterator<Item = T> + Send + 'static,
         work: impl Fn(T) -> R + Send + Sync + 'static,
-    ) -> Vec<Result<R, Lost>> {
+    ) -> Vec<Result<R, MissingResult>> {
         let mut results = Vec::new();
         pool.run(items, work, |result| {
             results.push(result);
@@ -271,7 +279,10 @@ mod tests {
             most.get_or_insert_with(|| begun.load(Ordering::Relaxed));
             ControlFlow::Continue(())
         });
-        assert!(most.is_some_and(|most| most <= IN_HAND + 3), "{most:?} had begun when the first was looked at");
+        assert!(
+            most.is_some_and(|most| most <= IN_HAND + 3),
+            "{most:?} had begun when the first was looked at"
+        );
         assert_eq!(begun.load(Ordering::Relaxed), 10_000);
     }
 
@@ -313,7 +324,7 @@ mod tests {
             }
             n
         });
-        assert_eq!(results, [Ok(0), Err(Lost::Stuck(patience)), Ok(2), Ok(3)]);
+        assert_eq!(results, [Ok(0), Err(MissingResult::Stuck(patience)), Ok(2), Ok(3)]);
     }
 
     #[test]
@@ -332,6 +343,6 @@ mod tests {
     #[test]
     fn a_panic_of_the_harness_is_that_items_result() {
         let results = all(pool(2), 0..3, |n| if n == 1 { panic!("no {n}") } else { n });
-        assert_eq!(results, [Ok(0), Err(Lost::Panicked("no 1".into())), Ok(2)]);
+        assert_eq!(results, [Ok(0), Err(MissingResult::Panicked("no 1".into())), Ok(2)]);
     }
 }

@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 use crate::scenario::Expect;
 use crate::schedule::{Plan, Profile, draw};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::RunError;
 
 use super::examine::{Checks, examine};
-use super::hits::Hits;
-use super::judge::Case;
+use super::hits::FaultCoverage;
+use super::judge::JudgedRun;
 use super::pool::Pool;
-use super::summary::Summary;
-use super::tally::{Failed, Tally, Trouble};
+use super::summary::RunSummary;
+use super::tally::{FailedRun, HuntError, ScenarioTally};
 
 /// What a hunt draws from.
 #[derive(Clone)]
-pub struct Ground {
+pub struct HuntTarget {
     /// The protocol under test.
-    pub subject: Arc<dyn Erased>,
+    pub subject: Arc<dyn DynSubject>,
     /// The weights and ranges.
     pub profile: Arc<Profile>,
 }
@@ -31,9 +31,9 @@ pub struct Ground {
 #[derive(Debug, Default)]
 pub struct Hunted {
     /// All runs, summed up.
-    pub tally: Tally,
+    pub tally: ScenarioTally,
     /// What their faults hit.
-    pub hits: Hits,
+    pub hits: FaultCoverage,
     /// How many of them broke something.
     pub broke: u64,
 }
@@ -44,12 +44,12 @@ pub struct Hunted {
 /// # Errors
 /// If a run could not be carried out: the first such run ends the whole.
 pub fn hunt(
-    ground: &Ground,
+    ground: &HuntTarget,
     seeds: impl Iterator<Item = u64> + Clone + Send + 'static,
     checks: &Checks,
     pool: &Pool,
-    mut each: impl FnMut(&Hunted, Option<Failed>) -> ControlFlow<()>,
-) -> Result<Hunted, Trouble> {
+    mut each: impl FnMut(&Hunted, Option<FailedRun>) -> ControlFlow<()>,
+) -> Result<Hunted, HuntError> {
     let (mut hunted, mut trouble) = (Hunted::default(), None);
     let mut order = seeds.clone();
     let (worker, checks) = (ground.clone(), checks.clone());
@@ -74,17 +74,20 @@ pub fn hunt(
     trouble.map_or(Ok(hunted), Err)
 }
 
-impl Ground {
+impl HuntTarget {
     /// The plan of a seed.
     pub fn plan(&self, seed: u64) -> Plan {
         draw::plan(&self.profile, &*self.subject, seed)
     }
 
     /// The plan is not handed on with what it came to: where it is asked for, it is drawn again.
-    fn examine(&self, seed: u64, checks: &Checks) -> Result<(Summary, Hits), RunError> {
+    fn examine(&self, seed: u64, checks: &Checks) -> Result<(RunSummary, FaultCoverage), RunError> {
         let plan = self.plan(seed);
-        let examined = examine(Case { subject: &self.subject, plan: &plan, expect: &Expect::default() }, checks)?;
-        let hits = Hits::of(&*self.subject, &plan, &examined.history);
+        let examined = examine(
+            JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() },
+            checks,
+        )?;
+        let hits = FaultCoverage::of(&*self.subject, &plan, &examined.history);
         Ok((examined.into(), hits))
     }
 }

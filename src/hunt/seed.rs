@@ -35,7 +35,9 @@ pub enum NoSeed {
     #[error("`{0}` is no seed; one looks like `exec:default:g{GENERATOR}:1723`")]
     Form(String),
     /// It is of another version of the generator.
-    #[error("`{0}` was drawn by another version of the generator; this program draws by version {GENERATOR}")]
+    #[error(
+        "`{0}` was drawn by another version of the generator; this program draws by version {GENERATOR}"
+    )]
     Version(String),
 }
 
@@ -48,7 +50,8 @@ impl Seed {
 
 /// Subject, profile, version, number, and the rest.
 fn parts(word: &str) -> Option<(&str, &str, &str, &str, &str)> {
-    let (head, changes) = word.split_once('+').map_or((word, ""), |(head, changes)| (head, changes));
+    let (head, changes) =
+        word.split_once('+').map_or((word, ""), |(head, changes)| (head, changes));
     let (head, number) = head.rsplit_once(':')?;
     let (head, version) = head.rsplit_once(":g")?;
     let (subject, profile) = head.split_once(':')?;
@@ -70,7 +73,14 @@ impl FromStr for Seed {
         let changes = changes.split('+').filter(|change| !change.is_empty()).map(str::to_owned);
         let (sets, defects) = changes.partition(|change| change.contains('='));
         let number = number.parse().map_err(|_| form())?;
-        Ok(Self { subject: subject.to_owned(), profile: profile.to_owned(), generator, number, defects, sets })
+        Ok(Self {
+            subject: subject.to_owned(),
+            profile: profile.to_owned(),
+            generator,
+            number,
+            defects,
+            sets,
+        })
     }
 }
 
@@ -97,12 +107,22 @@ mod tests {
             assert!(Seed::is_meant(word));
         }
         let seed: Seed = "exec:default:g8:7+a+b.c=1+d".parse().unwrap();
-        assert_eq!((seed.defects, seed.sets), (vec!["a".to_owned(), "d".to_owned()], vec!["b.c=1".to_owned()]));
+        assert_eq!(
+            (seed.defects, seed.sets),
+            (vec!["a".to_owned(), "d".to_owned()], vec!["b.c=1".to_owned()])
+        );
     }
 
     #[test]
     fn what_is_no_seed_is_said() {
-        for word in ["scenarios/a.toml", "exec:default:1723", "exec:default:g8:x", ":default:g8:1", "exec::g8:1", "C:a:gb:1"] {
+        for word in [
+            "scenarios/a.toml",
+            "exec:default:1723",
+            "exec:default:g8:x",
+            ":default:g8:1",
+            "exec::g8:1",
+            "C:a:gb:1",
+        ] {
             assert!(!Seed::is_meant(word), "{word}");
             assert_eq!(word.parse::<Seed>(), Err(NoSeed::Form(word.to_owned())));
         }

@@ -11,17 +11,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use crate::history::{History, What};
+use crate::history::{EventKind, History};
 use crate::property::{SAME_DIGEST, Violation};
 use crate::scenario::expect::EXPECT;
-use crate::scenario::{Expect, Scenario};
+use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::Plan;
-use crate::schedule::shrink::{Fits, Seen, Shrinker};
-use crate::subject::Erased;
+use crate::schedule::shrink::{Fits, RunObservations, Shrinker};
+use crate::subject::DynSubject;
 use crate::world::{Options, RunError};
 
-use super::judge::{Case, Judged, judge};
-use super::pool::{Lost, Pool};
+use super::judge::{Judged, JudgedRun, judge};
+use super::pool::{MissingResult, Pool};
 
 /// How much may be spent on making one run small.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ impl Default for Budget {
 
 /// How far the work is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct ShrinkProgress<'a> {
     /// The smallest plan so far that fails.
     pub plan: &'a Plan,
     /// How many steps there were in the beginning.
@@ -74,8 +74,11 @@ impl Shrunk {
     }
 
     /// The file to keep.
-    pub fn scenario(&self, title: impl Into<String>) -> Scenario {
-        Scenario { expect: self.expect.clone(), ..Scenario::of_plan(self.plan.clone(), title) }
+    pub fn scenario(&self, title: impl Into<String>) -> ScenarioFile {
+        ScenarioFile {
+            expect: self.expect.clone(),
+            ..ScenarioFile::of_plan(self.plan.clone(), title)
+        }
     }
 }
 
@@ -96,7 +99,7 @@ pub enum NotShrunk {
     Run(#[from] RunError),
     /// It did not come to its end.
     #[error("{0}")]
-    Lost(#[from] Lost),
+    Lost(#[from] MissingResult),
 }
 
 /// What of all that broke is worth being kept while all else gets smaller: a property rather than what a file expects, and of the
@@ -113,17 +116,24 @@ pub fn main_thing(broken: &[Violation]) -> Option<&Violation> {
 /// # Errors
 /// If there is nothing to shrink.
 pub fn shrink(
-    case: Case<'_>,
+    case: JudgedRun<'_>,
     broken: &Violation,
     budget: &Budget,
-    mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
+    mut progress: impl FnMut(ShrinkProgress<'_>) -> ControlFlow<()>,
 ) -> Result<Shrunk, NotShrunk> {
     let target = Target::of(broken)?;
     let (subject, from) = (case.subject.clone(), case.plan.steps.len());
-    let expect =
-        if target.is_expected() { Expect { may_miss: Default::default(), ..case.expect.clone() } } else { Expect::default() };
+    let expect = if target.is_expected() {
+        Expect { may_miss: Default::default(), ..case.expect.clone() }
+    } else {
+        Expect::default()
+    };
     let plan = written(case.plan, &subject).map_err(NotShrunk::Unwritable)?;
-    let (mut judged, twin) = first(Case { subject: &subject, plan: &plan, expect: &expect }, &target, &budget.pool)?;
+    let (mut judged, twin) = first(
+        JudgedRun { subject: &subject, plan: &plan, expect: &expect },
+        &target,
+        &budget.pool,
+    )?;
     let mut shrinker = Shrinker::new(plan, seen(&judged.history), fits(&subject));
     let mut runs = 0;
     let (propose, proposed) = channel();
@@ -133,47 +143,70 @@ pub fn shrink(
     });
     let work = {
         let (subject, expect) = (subject.clone(), expect.clone());
-        move |plan: Plan| judge(Case { subject: &subject, plan: &plan, expect: &expect }, &Options::default(), |_| twin)
+        move |plan: Plan| {
+            judge(
+                JudgedRun { subject: &subject, plan: &plan, expect: &expect },
+                &Options::default(),
+                |_| twin,
+            )
+        }
     };
-    budget.pool.alone().run(proposed.into_iter(), work, |result: Result<Result<Judged, RunError>, Lost>| {
-        runs += 1;
-        // A run that got stuck, or could not be carried out, fails in another way.
-        if let Ok(Ok(run)) = result
-            && target.is_in(&run.broken)
-        {
-            shrinker.accept(seen(&run.history));
-            judged = run;
-        }
-        let go_on = progress(Progress { plan: shrinker.best(), from, runs }).is_continue() && runs < budget.runs;
-        let next = shrinker.propose().filter(|_| go_on).cloned();
-        let sent = next.zip(propose.as_ref()).map(|(plan, propose)| propose.send(plan).is_ok());
-        if sent == Some(true) {
-            return ControlFlow::Continue(());
-        }
-        // The worker waits for a plan, and must not do so any longer.
-        propose = None;
-        ControlFlow::Break(())
-    });
+    budget.pool.alone().run(
+        proposed.into_iter(),
+        work,
+        |result: Result<Result<Judged, RunError>, MissingResult>| {
+            runs += 1;
+            // A run that got stuck, or could not be carried out, fails in another way.
+            if let Ok(Ok(run)) = result
+                && target.is_in(&run.broken)
+            {
+                shrinker.accept(seen(&run.history));
+                judged = run;
+            }
+            let go_on = progress(ShrinkProgress { plan: shrinker.best(), from, runs })
+                .is_continue()
+                && runs < budget.runs;
+            let next = shrinker.propose().filter(|_| go_on).cloned();
+            let sent = next.zip(propose.as_ref()).map(|(plan, propose)| propose.send(plan).is_ok());
+            if sent == Some(true) {
+                return ControlFlow::Continue(());
+            }
+            // The worker waits for a plan, and must not do so any longer.
+            propose = None;
+            ControlFlow::Break(())
+        },
+    );
     let mut broken = judged.broken.clone();
     broken.sort_by_key(|broken| !target.is(broken));
     Ok(Shrunk { plan: shrinker.best().clone(), expect, broken, judged, from, runs })
 }
 
 /// The run with which it begins: with a twin only if what broke is not seen without.
-fn first(case: Case<'_>, target: &Target, pool: &Pool) -> Result<(Judged, bool), NotShrunk> {
+fn first(case: JudgedRun<'_>, target: &Target, pool: &Pool) -> Result<(Judged, bool), NotShrunk> {
     let (subject, plan, expect) = (case.subject.clone(), case.plan.clone(), case.expect.clone());
-    let work = move |twin| judge(Case { subject: &subject, plan: &plan, expect: &expect }, &Options::default(), |_| twin);
-    let (mut twins, mut found) = ([false, true].into_iter(), Err(NotShrunk::Held(target.broken.property)));
-    pool.alone().run(twins.clone(), work, |result: Result<Result<Judged, RunError>, Lost>| {
-        let twin = twins.next().unwrap_or(true);
-        found = match result {
-            Ok(Ok(judged)) if target.is_in(&judged.broken) => Ok((judged, twin)),
-            Ok(Ok(_)) => return ControlFlow::Continue(()),
-            Ok(Err(error)) => Err(error.into()),
-            Err(lost) => Err(lost.into()),
-        };
-        ControlFlow::Break(())
-    });
+    let work = move |twin| {
+        judge(
+            JudgedRun { subject: &subject, plan: &plan, expect: &expect },
+            &Options::default(),
+            |_| twin,
+        )
+    };
+    let (mut twins, mut found) =
+        ([false, true].into_iter(), Err(NotShrunk::Held(target.broken.property)));
+    pool.alone().run(
+        twins.clone(),
+        work,
+        |result: Result<Result<Judged, RunError>, MissingResult>| {
+            let twin = twins.next().unwrap_or(true);
+            found = match result {
+                Ok(Ok(judged)) if target.is_in(&judged.broken) => Ok((judged, twin)),
+                Ok(Ok(_)) => return ControlFlow::Continue(()),
+                Ok(Err(error)) => Err(error.into()),
+                Err(lost) => Err(lost.into()),
+            };
+            ControlFlow::Break(())
+        },
+    );
     found
 }
 
@@ -202,19 +235,20 @@ impl Target {
     /// The same property of the same stream. A file expects many things under one name: there, it must be about the same thing, and
     /// break in the same way.
     fn is(&self, broken: &Violation) -> bool {
-        let same = broken.property == self.broken.property && broken.stream() == self.broken.stream();
+        let same =
+            broken.property == self.broken.property && broken.stream() == self.broken.stream();
         same && (!self.is_expected() || broken.is_like(&self.broken))
     }
 }
 
 /// What the shrinker is told of a run.
-fn seen(history: &History) -> Seen {
-    let mut seen = Seen::default();
+fn seen(history: &History) -> RunObservations {
+    let mut seen = RunObservations::default();
     for event in &history.events {
         let at = event.at.since(crate::history::Time::ZERO);
         match &event.what {
-            What::Stepped { step, .. } => drop(seen.steps.entry(*step).or_insert(at)),
-            What::Milestone { name, .. } => seen.milestones.push((at, (*name).to_owned())),
+            EventKind::Stepped { step, .. } => drop(seen.steps.entry(*step).or_insert(at)),
+            EventKind::Milestone { name, .. } => seen.milestones.push((at, (*name).to_owned())),
             _ => {}
         }
     }
@@ -222,15 +256,16 @@ fn seen(history: &History) -> Seen {
 }
 
 /// A plan fits if a file can say it.
-fn fits(subject: &Arc<dyn Erased>) -> Fits {
+fn fits(subject: &Arc<dyn DynSubject>) -> Fits {
     let subject = subject.clone();
     Arc::new(move |plan| written(plan, &subject).is_ok_and(|read| read == *plan))
 }
 
 /// The plan as it is when it was written to a file and read again.
-fn written(plan: &Plan, subject: &Arc<dyn Erased>) -> Result<Plan, String> {
-    let file = Scenario::of_plan(plan.clone(), "shrunk").to_toml();
-    let read = Scenario::parse(&file, "-", std::slice::from_ref(subject)).map_err(|mistake| mistake.to_string())?;
+fn written(plan: &Plan, subject: &Arc<dyn DynSubject>) -> Result<Plan, String> {
+    let file = ScenarioFile::of_plan(plan.clone(), "shrunk").to_toml();
+    let read = ScenarioFile::parse(&file, "-", std::slice::from_ref(subject))
+        .map_err(|mistake| mistake.to_string())?;
     read.plans().into_iter().next().ok_or_else(|| "it has no run".into())
 }
 

@@ -13,7 +13,7 @@ use super::examine::Examined;
 
 /// A run in short.
 #[derive(Debug)]
-pub struct Summary {
+pub struct RunSummary {
     /// How long it was, in virtual time.
     pub lasted: Duration,
     /// Its digest.
@@ -30,7 +30,7 @@ pub struct Summary {
     pub broke: Option<(Vec<Violation>, History)>,
 }
 
-impl From<Examined> for Summary {
+impl From<Examined> for RunSummary {
     fn from(examined: Examined) -> Self {
         let Examined { history, broken, grey, repeated } = examined;
         Self {
@@ -51,7 +51,7 @@ mod tests {
     use crate::property::About;
     use crate::property::violation::said;
 
-    fn summary(broken: Vec<Violation>) -> Summary {
+    fn summary(broken: Vec<Violation>) -> RunSummary {
         let history = History { end: Time(7), ..History::default() };
         Examined { history, broken, grey: false, repeated: false }.into()
     }

@@ -16,17 +16,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::history::{History, Time, What};
+use crate::history::{EventKind, History, Time};
 use crate::scenario::Expect;
 use crate::schedule::{Plan, Step};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{Detail, Options, RunError};
 
 use super::examine::{Checks, Examined, examine};
-use super::judge::{Case, Judged, judge};
-use super::pool::{Lost, Pool};
-use super::summary::Summary;
-use super::tally::{Failed, Tally, Trouble};
+use super::judge::{Judged, JudgedRun, judge};
+use super::pool::{MissingResult, Pool};
+use super::summary::RunSummary;
+use super::tally::{FailedRun, HuntError, ScenarioTally};
 
 pub mod faults;
 pub mod outcome;
@@ -34,23 +34,23 @@ pub mod positions;
 #[cfg(test)]
 mod tests;
 
-pub use faults::{FAULTS, Row};
-pub use outcome::Outcome;
-pub use positions::{Kind, Position, Site, Spot};
+pub use faults::{FAULTS, SweepFault};
+pub use outcome::FaultOutcome;
+pub use positions::{Position, PositionKind, PositionSite, Site};
 
-use outcome::{Record, generations};
+use outcome::{UserView, generations};
 
 /// One fault at one position, or at several that are the same moment of the same place.
 #[derive(Clone, Debug)]
-pub struct Trial {
+pub struct SweepTrial {
     /// The fault: a row of the table.
-    pub fault: &'static Row,
+    pub fault: &'static SweepFault,
     /// The position, by number: the first of those that share it.
     pub position: usize,
     /// The step that brings it.
     pub step: Step,
     /// What came of it; `None` as long as it was not run.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<FaultOutcome>,
     /// The properties that broke, each once.
     pub broken: Vec<&'static str>,
     /// Why the fault found nothing to do, where it did not.
@@ -59,19 +59,19 @@ pub struct Trial {
 
 /// A sweep, as far as it is.
 #[derive(Debug)]
-pub struct Swept {
+pub struct SweepProgress {
     /// The plan to which each run adds a step.
     pub plan: Plan,
     /// The positions of the run without a fault, in order. A plain run that breaks something has none.
     pub positions: Vec<Position>,
     /// What there is to try, in the order of positions and of the table.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<SweepTrial>,
     /// How many of these were run.
     pub done: usize,
     /// In how many runs something broke.
     pub broke: u64,
     /// All runs, the one without a fault among them, summed up. Its list of what failed stays empty: each was handed over as it came.
-    pub tally: Tally,
+    pub tally: ScenarioTally,
 }
 
 /// A run of a sweep in which something broke.
@@ -80,23 +80,24 @@ pub struct Caught {
     /// The trial, by number; `None` where the run without a fault broke by itself.
     pub trial: Option<usize>,
     /// The run.
-    pub failed: Failed,
+    pub failed: FailedRun,
 }
 
-impl Swept {
+impl SweepProgress {
     /// How many trials of a fault came to an outcome.
-    pub fn came_to(&self, fault: &Row, outcome: Outcome) -> u64 {
-        let these = |trial: &&Trial| trial.fault.name == fault.name && trial.outcome == Some(outcome);
+    pub fn came_to(&self, fault: &SweepFault, outcome: FaultOutcome) -> u64 {
+        let these =
+            |trial: &&SweepTrial| trial.fault.name == fault.name && trial.outcome == Some(outcome);
         self.trials.iter().filter(these).count() as u64
     }
 
     /// The worst that came of a position: what it is coloured by. `None` where nothing was tried there yet.
-    pub fn worst(&self, position: &Position) -> Option<Outcome> {
+    pub fn worst(&self, position: &Position) -> Option<FaultOutcome> {
         position.trials.iter().filter_map(|trial| self.trials[*trial].outcome).max()
     }
 
     /// The plan of a trial.
-    pub fn plan_of(&self, trial: &Trial) -> Plan {
+    pub fn plan_of(&self, trial: &SweepTrial) -> Plan {
         with(&self.plan, &trial.step)
     }
 }
@@ -108,14 +109,21 @@ impl Swept {
 /// # Errors
 /// If a run could not be carried out: the first such run ends the whole.
 pub fn sweep(
-    subject: &Arc<dyn Erased>,
+    subject: &Arc<dyn DynSubject>,
     plan: &Plan,
     checks: &Checks,
     pool: &Pool,
-    mut each: impl FnMut(&Swept, Option<Caught>) -> ControlFlow<()>,
-) -> Result<Swept, Trouble> {
+    mut each: impl FnMut(&SweepProgress, Option<Caught>) -> ControlFlow<()>,
+) -> Result<SweepProgress, HuntError> {
     let long = put_off(subject, plan);
-    let mut swept = Swept { plan: long, positions: Vec::new(), trials: Vec::new(), done: 0, broke: 0, tally: Tally::default() };
+    let mut swept = SweepProgress {
+        plan: long,
+        positions: Vec::new(),
+        trials: Vec::new(),
+        done: 0,
+        broke: 0,
+        tally: ScenarioTally::default(),
+    };
     let plain = run_plain(subject, &mut swept, pool)?;
     if let Some(plain) = &plain {
         swept.positions = positions::of(&**subject, plan, plain, swept_until(plan));
@@ -129,7 +137,7 @@ pub fn sweep(
         plan: swept.plan.clone(),
         checks: checks.clone(),
         generations: generations(&**subject, &plain),
-        plain: Record::of(&plain),
+        plain: UserView::of(&plain),
     };
     let steps: Vec<_> = swept.trials.iter().map(|trial| trial.step.clone()).collect();
     let mut trouble = None;
@@ -154,9 +162,13 @@ fn with(plan: &Plan, step: &Step) -> Plan {
 
 /// The plan with its horizon put off, by as long as may pass until the last consequence of a fault is owed: each end notices by itself,
 /// the client tries to recover, and what is bound to that ends. A healed tail begins when it did.
-fn put_off(subject: &Arc<dyn Erased>, plan: &Plan) -> Plan {
+fn put_off(subject: &Arc<dyn DynSubject>, plan: &Plan) -> Plan {
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
-    let more = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt + faults::LATE + Duration::from_secs(2);
+    let more = guarantees.detection * 2
+        + guarantees.recovery
+        + guarantees.attempt
+        + faults::LATE
+        + Duration::from_secs(2);
     let heal = if plan.heal.is_zero() { Duration::ZERO } else { plan.heal + more };
     Plan { horizon: plan.horizon + more, heal, ..plan.clone() }
 }
@@ -167,10 +179,20 @@ fn swept_until(plan: &Plan) -> Time {
 }
 
 /// The run without a fault. `None` if it broke something.
-fn run_plain(subject: &Arc<dyn Erased>, swept: &mut Swept, pool: &Pool) -> Result<Option<History>, Trouble> {
+fn run_plain(
+    subject: &Arc<dyn DynSubject>,
+    swept: &mut SweepProgress,
+    pool: &Pool,
+) -> Result<Option<History>, HuntError> {
     let (subject, plan, seed) = (subject.clone(), swept.plan.clone(), swept.plan.seed);
     let options = Options { detail: Detail::Full, ..Options::default() };
-    let work = move |plan: Plan| judge(Case { subject: &subject, plan: &plan, expect: &Expect::default() }, &options, |_| true);
+    let work = move |plan: Plan| {
+        judge(
+            JudgedRun { subject: &subject, plan: &plan, expect: &Expect::default() },
+            &options,
+            |_| true,
+        )
+    };
     let mut result = None;
     pool.alone().run(std::iter::once(plan), work, |only| {
         result = Some(only);
@@ -189,36 +211,40 @@ fn run_plain(subject: &Arc<dyn Erased>, swept: &mut Swept, pool: &Pool) -> Resul
 
 /// Who runs trials.
 struct Worker {
-    subject: Arc<dyn Erased>,
+    subject: Arc<dyn DynSubject>,
     plan: Plan,
     checks: Checks,
-    plain: Record,
+    plain: UserView,
     generations: u64,
 }
 
 /// A trial that was run.
 struct Tried {
-    summary: Summary,
-    outcome: Outcome,
+    summary: RunSummary,
+    outcome: FaultOutcome,
     idle: Option<String>,
 }
 
 impl Worker {
     fn run(&self, step: &Step) -> Result<Tried, RunError> {
         let plan = with(&self.plan, step);
-        let examined = examine(Case { subject: &self.subject, plan: &plan, expect: &Expect::default() }, &self.checks)?;
-        let (outcome, idle) = (self.outcome(&examined), idle(&examined.history, self.plan.steps.len()));
+        let examined = examine(
+            JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() },
+            &self.checks,
+        )?;
+        let (outcome, idle) =
+            (self.outcome(&examined), idle(&examined.history, self.plan.steps.len()));
         Ok(Tried { summary: examined.into(), outcome, idle })
     }
 
-    fn outcome(&self, examined: &Examined) -> Outcome {
-        let record = Record::of(&examined.history);
+    fn outcome(&self, examined: &Examined) -> FaultOutcome {
+        let record = UserView::of(&examined.history);
         let again = generations(&*self.subject, &examined.history) > self.generations;
         match () {
-            () if !examined.broken.is_empty() => Outcome::Broken,
-            () if record == self.plain && !again => Outcome::Untouched,
-            () if record.has_all_of(&self.plain) => Outcome::Recovered,
-            () => Outcome::Failed,
+            () if !examined.broken.is_empty() => FaultOutcome::Broken,
+            () if record == self.plain && !again => FaultOutcome::Untouched,
+            () if record.has_all_of(&self.plain) => FaultOutcome::Recovered,
+            () => FaultOutcome::Failed,
         }
     }
 }
@@ -226,14 +252,14 @@ impl Worker {
 /// Why a step did nothing, if it did nothing.
 fn idle(history: &History, step: usize) -> Option<String> {
     let mut notes = history.events.iter().filter_map(|event| match &event.what {
-        What::Stepped { step: it, note } if *it == step => Some(note.clone()),
+        EventKind::Stepped { step: it, note } if *it == step => Some(note.clone()),
         _ => None,
     });
     // What a step came to stands behind it.
     notes.next_back().unwrap_or_else(|| Some("it was never reached".into()))
 }
 
-impl Swept {
+impl SweepProgress {
     /// What there is to try: for each position, each row of the table that makes sense there, unless the same step is there already.
     fn list_trials(&mut self) {
         let mut same_moment: BTreeMap<Time, Vec<usize>> = BTreeMap::new();
@@ -241,10 +267,18 @@ impl Swept {
             let there = same_moment.entry(position.at).or_default();
             for fault in FAULTS {
                 let Some(step) = fault.step(position) else { continue };
-                let known = there.iter().copied().find(|trial: &usize| self.trials[*trial].step == step);
+                let known =
+                    there.iter().copied().find(|trial: &usize| self.trials[*trial].step == step);
                 position.trials.push(known.unwrap_or_else(|| {
                     there.push(self.trials.len());
-                    let trial = Trial { fault, position: number, step, outcome: None, broken: Vec::new(), idle: None };
+                    let trial = SweepTrial {
+                        fault,
+                        position: number,
+                        step,
+                        outcome: None,
+                        broken: Vec::new(),
+                        idle: None,
+                    };
                     self.trials.push(trial);
                     self.trials.len() - 1
                 }));
@@ -253,11 +287,14 @@ impl Swept {
     }
 
     /// Takes the result of the next trial.
-    fn add(&mut self, result: Result<Result<Tried, RunError>, Lost>) -> Result<Option<Caught>, Trouble> {
+    fn add(
+        &mut self,
+        result: Result<Result<Tried, RunError>, MissingResult>,
+    ) -> Result<Option<Caught>, HuntError> {
         let number = self.done;
         let plan = self.plan_of(&self.trials[number]);
         let trial = &mut self.trials[number];
-        trial.outcome = Some(Outcome::Broken); // where it got stuck
+        trial.outcome = Some(FaultOutcome::Broken); // where it got stuck
         let result = result.map(|ran| {
             ran.map(|Tried { summary, outcome, idle }| {
                 (trial.outcome, trial.idle) = (Some(outcome), idle);

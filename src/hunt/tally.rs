@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use crate::history::{Digest, History};
 use crate::property::{Violation, stuck};
-use crate::scenario::{Scenario, expect};
+use crate::scenario::{ScenarioFile, expect};
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::RunError;
 
 use super::examine::{Checks, Examined, examine};
-use super::judge::Case;
+use super::judge::JudgedRun;
 use super::plans::{expected, is_swarm};
-use super::pool::{Lost, Pool};
+use super::pool::{MissingResult, Pool};
 use super::shrink::main_thing;
-use super::summary::Summary;
-use super::verdict::{Main, Totals, Verdict};
+use super::summary::RunSummary;
+use super::verdict::{Main, RunTotals, ScenarioVerdict};
 
 /// All runs of one scenario.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct ScenarioTally {
     /// How many runs there were.
     pub runs: u64,
     /// Virtual time of all of them.
@@ -40,14 +40,14 @@ pub struct Tally {
     /// How many runs had a failure that is neither surely justified nor surely not.
     pub grey: u64,
     /// The runs in which something broke, in order.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedRun>,
     /// What all runs together did not show, and must: what a swarm expects, and steps of a schedule that did nothing.
     pub unmet: Vec<Violation>,
 }
 
 /// A run in which something broke.
 #[derive(Debug)]
-pub struct Failed {
+pub struct FailedRun {
     /// Its plan.
     pub plan: Plan,
     /// What broke.
@@ -61,12 +61,14 @@ const KEPT: usize = 3;
 
 /// Why a scenario's runs could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum HuntError {
     /// A run could not.
     #[error("{0}")]
     Run(RunError),
     /// The harness made a mistake.
-    #[error("the harness panicked in a run with seed {seed}, which is a bug of reknit; please report it: {message}")]
+    #[error(
+        "the harness panicked in a run with seed {seed}, which is a bug of reknit; please report it: {message}"
+    )]
     Harness {
         /// The seed of the run.
         seed: u64,
@@ -80,19 +82,22 @@ pub enum Trouble {
 /// # Errors
 /// If a run could not be carried out: the first such run ends the whole.
 pub fn tally(
-    subject: &Arc<dyn Erased>,
-    scenario: &Scenario,
+    subject: &Arc<dyn DynSubject>,
+    scenario: &ScenarioFile,
     plans: Vec<Plan>,
     checks: &Checks,
     pool: &Pool,
     mut progress: impl FnMut(u64),
-) -> Result<Tally, Trouble> {
+) -> Result<ScenarioTally, HuntError> {
     let (subject, checks, expect) = (subject.clone(), checks.clone(), expected(scenario));
-    let work = move |plan: Plan| examine(Case { subject: &subject, plan: &plan, expect: &expect }, &checks);
-    let (mut tally, mut trouble) = (Tally::default(), None);
-    let mut over_all = is_swarm(scenario).then(|| expect::Tally::new(&scenario.expect));
+    let work = move |plan: Plan| {
+        examine(JudgedRun { subject: &subject, plan: &plan, expect: &expect }, &checks)
+    };
+    let (mut tally, mut trouble) = (ScenarioTally::default(), None);
+    let mut over_all = is_swarm(scenario).then(|| expect::SwarmTally::new(&scenario.expect));
     // A part of a schedule's runs, or other runs than the file's own, may well leave a step idle.
-    let mut idle = (over_all.is_none() && plans == scenario.plans()).then(|| expect::Idle::new(scenario));
+    let mut idle =
+        (over_all.is_none() && plans == scenario.plans()).then(|| expect::Idle::new(scenario));
     let mut order = plans.clone().into_iter();
     pool.run(plans.into_iter(), work, |result| {
         let plan = order.next().expect("there is a result for each plan");
@@ -100,15 +105,18 @@ pub fn tally(
             over_all.iter_mut().for_each(|over_all| over_all.add(history));
             idle.iter_mut().for_each(|idle| idle.add(history));
         }
-        trouble = tally.take(plan.seed, || plan, result.map(|ran| ran.map(Summary::from))).err();
+        trouble = tally.take(plan.seed, || plan, result.map(|ran| ran.map(RunSummary::from))).err();
         progress(tally.runs);
         if trouble.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    tally.unmet = over_all.map(|over_all| over_all.unmet()).or(idle.map(|idle| idle.unmet())).unwrap_or_default();
+    tally.unmet = over_all
+        .map(|over_all| over_all.unmet())
+        .or(idle.map(|idle| idle.unmet()))
+        .unwrap_or_default();
     trouble.map_or(Ok(tally), Err)
 }
 
-impl Tally {
+impl ScenarioTally {
     /// Takes what came of the run of this seed; its plan is asked for where it has one.
     ///
     /// # Errors
@@ -117,19 +125,21 @@ impl Tally {
         &mut self,
         seed: u64,
         plan: impl FnOnce() -> Plan,
-        result: Result<Result<Summary, RunError>, Lost>,
-    ) -> Result<(), Trouble> {
+        result: Result<Result<RunSummary, RunError>, MissingResult>,
+    ) -> Result<(), HuntError> {
         match result {
             Ok(Ok(summary)) => self.add(plan, summary),
-            Ok(Err(error)) => return Err(Trouble::Run(error)),
-            Err(Lost::Panicked(message)) => return Err(Trouble::Harness { seed, message }),
-            Err(Lost::Stuck(patience)) => self.add_stuck(plan(), patience),
+            Ok(Err(error)) => return Err(HuntError::Run(error)),
+            Err(MissingResult::Panicked(message)) => {
+                return Err(HuntError::Harness { seed, message });
+            }
+            Err(MissingResult::Stuck(patience)) => self.add_stuck(plan(), patience),
         }
         Ok(())
     }
 
-    fn add(&mut self, plan: impl FnOnce() -> Plan, summary: Summary) {
-        let Summary { lasted, digest, milestones, points, repeated, grey, broke } = summary;
+    fn add(&mut self, plan: impl FnOnce() -> Plan, summary: RunSummary) {
+        let RunSummary { lasted, digest, milestones, points, repeated, grey, broke } = summary;
         self.runs += 1;
         self.virtual_time += lasted;
         self.digest.number(digest.value());
@@ -139,37 +149,47 @@ impl Tally {
         points.into_iter().for_each(|name| *self.points.entry(name).or_default() += 1);
         if let Some((broken, history)) = broke {
             let history = (self.failed.len() < KEPT).then_some(history);
-            self.failed.push(Failed { plan: plan(), broken, history });
+            self.failed.push(FailedRun { plan: plan(), broken, history });
         }
     }
 
     fn add_stuck(&mut self, plan: Plan, patience: Duration) {
         self.runs += 1;
-        self.failed.push(Failed { plan, broken: vec![stuck(patience)], history: None });
+        self.failed.push(FailedRun { plan, broken: vec![stuck(patience)], history: None });
     }
 
     /// What the runs come to; `breaks` is the property that a canary must break.
-    pub fn verdict(&self, breaks: Option<&str>) -> Verdict {
-        let tame = self.unmet.first().map(|unmet| Verdict::TooTame(unmet.clone().into()));
+    pub fn verdict(&self, breaks: Option<&str>) -> ScenarioVerdict {
+        let tame = self.unmet.first().map(|unmet| ScenarioVerdict::TooTame(unmet.clone().into()));
         match breaks {
             Some(property) if self.broke(property) => {
-                return tame.unwrap_or_else(|| Verdict::BrokeAsItShould(property.to_owned()));
+                return tame
+                    .unwrap_or_else(|| ScenarioVerdict::BrokeAsItShould(property.to_owned()));
             }
-            Some(property) => return Verdict::DidNotBreak(property.to_owned()),
+            Some(property) => return ScenarioVerdict::DidNotBreak(property.to_owned()),
             None => {}
         }
         if !self.failed.is_empty() {
-            let mut properties: Vec<_> = self.failed.iter().flat_map(|it| &it.broken).map(|it| it.property.to_owned()).collect();
+            let mut properties: Vec<_> = self
+                .failed
+                .iter()
+                .flat_map(|it| &it.broken)
+                .map(|it| it.property.to_owned())
+                .collect();
             properties.sort_unstable();
             properties.dedup();
-            return Verdict::Broke { properties, runs: self.failed.len() as u64 };
+            return ScenarioVerdict::Broke { properties, runs: self.failed.len() as u64 };
         }
-        tame.unwrap_or(Verdict::Held)
+        tame.unwrap_or(ScenarioVerdict::Held)
     }
 
     /// What is not as it should be, in short. `breaks` is what a canary must break.
     pub fn main<'t>(&'t self, breaks: Option<&'t str>) -> Main<'t> {
-        let main = self.failed.first().filter(|_| breaks.is_none()).and_then(|failed| main_thing(&failed.broken));
+        let main = self
+            .failed
+            .first()
+            .filter(|_| breaks.is_none())
+            .and_then(|failed| main_thing(&failed.broken));
         match (main, breaks.filter(|property| !self.broke(property))) {
             (_, Some(property)) => Main::DidNotBreak(property),
             (Some(main), None) => Main::Broke(main),
@@ -179,20 +199,23 @@ impl Tally {
 
     /// Whether a property broke in any run.
     pub fn broke(&self, property: &str) -> bool {
-        self.failed.iter().any(|failed| failed.broken.iter().any(|broken| broken.property == property))
+        self.failed
+            .iter()
+            .any(|failed| failed.broken.iter().any(|broken| broken.property == property))
     }
 
     /// The milestones and points that a good subject reaches, and that no run of these reached.
-    pub fn unreached(&self, subject: &Arc<dyn Erased>) -> Vec<&'static str> {
-        let milestones = subject.milestones().iter().filter(|it| it.only.is_none()).map(|it| it.name);
+    pub fn unreached(&self, subject: &Arc<dyn DynSubject>) -> Vec<&'static str> {
+        let milestones =
+            subject.milestones().iter().filter(|it| it.only.is_none()).map(|it| it.name);
         let points = subject.points().iter().filter(|it| it.defect.is_none()).map(|it| it.name);
         let milestones = milestones.filter(|name| !self.milestones.contains_key(name));
         milestones.chain(points.filter(|name| !self.points.contains_key(name))).collect()
     }
 
     /// What a person is told of all runs, with what none of them reached; it has no real time yet.
-    pub fn totals(&self, unreached: &[&'static str]) -> Totals {
-        Totals {
+    pub fn totals(&self, unreached: &[&'static str]) -> RunTotals {
+        RunTotals {
             schedules: self.runs,
             virtual_time: self.virtual_time,
             wall: Duration::ZERO,
@@ -203,12 +226,15 @@ impl Tally {
     }
 
     /// Adds what the runs of another scenario reached and how much they exercised; not what broke in them, nor their digest.
-    pub fn absorb(&mut self, other: &Tally) {
+    pub fn absorb(&mut self, other: &ScenarioTally) {
         self.runs += other.runs;
         self.virtual_time += other.virtual_time;
         self.repeated += other.repeated;
         self.grey += other.grey;
-        other.milestones.iter().for_each(|(name, runs)| *self.milestones.entry(name).or_default() += runs);
+        other
+            .milestones
+            .iter()
+            .for_each(|(name, runs)| *self.milestones.entry(name).or_default() += runs);
         other.points.iter().for_each(|(name, runs)| *self.points.entry(name).or_default() += runs);
     }
 }
@@ -224,44 +250,58 @@ mod tests {
         said("expect", About::Run, Time::ZERO, "step 2 did nothing")
     }
 
-    fn failed(property: &'static str) -> Failed {
+    fn failed(property: &'static str) -> FailedRun {
         let broken = said(property, About::Run, Time(1), "it broke");
-        Failed { plan: Plan::new("x"), broken: vec![broken], history: None }
+        FailedRun { plan: Plan::new("x"), broken: vec![broken], history: None }
     }
 
     #[test]
     fn a_verdict_names_each_property_once() {
-        let tally = Tally { failed: vec![failed("one_ending"), failed("gap_free"), failed("gap_free")], ..Tally::default() };
+        let tally = ScenarioTally {
+            failed: vec![failed("one_ending"), failed("gap_free"), failed("gap_free")],
+            ..ScenarioTally::default()
+        };
         let properties = vec!["gap_free".to_owned(), "one_ending".to_owned()];
-        assert_eq!(tally.verdict(None), Verdict::Broke { properties, runs: 3 });
+        assert_eq!(tally.verdict(None), ScenarioVerdict::Broke { properties, runs: 3 });
     }
 
     #[test]
     fn a_canary_that_breaks_nothing_is_no_canary() {
-        let tally = Tally { failed: vec![failed("one_ending")], ..Tally::default() };
-        assert_eq!(tally.verdict(Some("one_ending")), Verdict::BrokeAsItShould("one_ending".into()));
+        let tally =
+            ScenarioTally { failed: vec![failed("one_ending")], ..ScenarioTally::default() };
+        assert_eq!(
+            tally.verdict(Some("one_ending")),
+            ScenarioVerdict::BrokeAsItShould("one_ending".into())
+        );
         assert!(!tally.verdict(Some("gap_free")).is_good());
-        assert!(!Tally::default().verdict(Some("gap_free")).is_good());
+        assert!(!ScenarioTally::default().verdict(Some("gap_free")).is_good());
     }
 
     #[test]
     fn a_canary_with_a_step_that_does_nothing_is_too_tame() {
-        let tally = Tally { failed: vec![failed("gap_free")], unmet: vec![unmet()], ..Tally::default() };
-        assert_eq!(tally.verdict(Some("gap_free")), Verdict::TooTame(unmet().into()));
+        let tally = ScenarioTally {
+            failed: vec![failed("gap_free")],
+            unmet: vec![unmet()],
+            ..ScenarioTally::default()
+        };
+        assert_eq!(tally.verdict(Some("gap_free")), ScenarioVerdict::TooTame(unmet().into()));
     }
 
     #[test]
     fn what_a_swarm_never_showed_makes_it_too_tame() {
-        let tally = Tally { unmet: vec![unmet()], ..Tally::default() };
-        assert_eq!(tally.verdict(None), Verdict::TooTame(unmet().into()));
-        assert!(Tally::default().verdict(None).is_good());
+        let tally = ScenarioTally { unmet: vec![unmet()], ..ScenarioTally::default() };
+        assert_eq!(tally.verdict(None), ScenarioVerdict::TooTame(unmet().into()));
+        assert!(ScenarioTally::default().verdict(None).is_good());
     }
 
     #[test]
     fn a_stuck_run_is_a_verdict() {
-        let mut tally = Tally::default();
+        let mut tally = ScenarioTally::default();
         tally.add_stuck(Plan::new("x"), Duration::from_secs(10));
-        assert_eq!(tally.verdict(None), Verdict::Broke { properties: vec!["no_livelock".into()], runs: 1 });
+        assert_eq!(
+            tally.verdict(None),
+            ScenarioVerdict::Broke { properties: vec!["no_livelock".into()], runs: 1 }
+        );
         assert_eq!(tally.failed[0].broken, [stuck(Duration::from_secs(10))]);
     }
 }

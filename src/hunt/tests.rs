@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::history::Class;
-use crate::property::{Guarantees, Work};
+use crate::property::{Guarantees, WorkBounds};
 use crate::report::sentence;
-use crate::scenario::{Expect, Scenario};
+use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::{Action, Limits, Operation, Plan, When};
-use crate::subject::{Erased, HostContext, MilestoneDoc, Operated, Operations, Subject};
+use crate::subject::{DynSubject, HostContext, MilestoneDoc, Operated, Operations, Subject};
 
 use crate::world::{Engine, Options, RunError, Tick};
 
-use super::verdict::Verdict;
-use super::{Case, Check, Checks, Examined, Fresh, Pool, Trouble, examine, fresh, judge, tally};
+use super::verdict::ScenarioVerdict;
+use super::{
+    Check, Checks, Examined, Fresh, HuntError, JudgedRun, Pool, examine, fresh, judge, tally,
+};
 
 mod uploads;
 
@@ -61,7 +63,12 @@ impl Subject for Oracle {
     }
 
     fn milestones(&self) -> &'static [MilestoneDoc] {
-        &[MilestoneDoc { name: "oracle.client.asked", fields: &[], doc: "It was asked.", only: None }]
+        &[MilestoneDoc {
+            name: "oracle.client.asked",
+            fields: &[],
+            doc: "It was asked.",
+            only: None,
+        }]
     }
 
     async fn serve(&self, _: HostContext) {
@@ -82,16 +89,20 @@ impl Subject for Oracle {
     }
 
     fn guarantees(&self, _: &Limits) -> Guarantees {
-        Guarantees { work: Work { attempts: 10, frames: 10, polls: 1000 }, ..Guarantees::default() }
+        Guarantees {
+            work: WorkBounds { attempts: 10, frames: 10, polls: 1000 },
+            ..Guarantees::default()
+        }
     }
 }
 
-fn oracle() -> Arc<dyn Erased> {
+fn oracle() -> Arc<dyn DynSubject> {
     Arc::new(Oracle)
 }
 
 fn asking(verb: &str) -> Plan {
-    let ask = Operation { verb: verb.into(), client: "client".into(), fields: serde_json::Map::new() };
+    let ask =
+        Operation { verb: verb.into(), client: "client".into(), fields: serde_json::Map::new() };
     Plan::new("oracle").step(When::At(Duration::from_secs(1)), Action::Operation(ask))
 }
 
@@ -100,7 +111,7 @@ fn all() -> Checks {
 }
 
 fn examined(plan: &Plan, checks: &Checks) -> Result<Examined, RunError> {
-    examine(Case { subject: &oracle(), plan, expect: &Expect::default() }, checks)
+    examine(JudgedRun { subject: &oracle(), plan, expect: &Expect::default() }, checks)
 }
 
 #[test]
@@ -131,9 +142,16 @@ fn which_runs_are_repeated_depends_on_the_run_alone_and_is_about_a_thirty_second
     assert!((2..=25).contains(&some), "{some} of 320");
 }
 
-fn runs(plans: Vec<Plan>, pool: Pool) -> Result<super::Tally, Trouble> {
-    let scenario = Scenario::of_plan(Plan::new("oracle"), "Asked");
-    tally(&oracle(), &scenario, plans, &Checks { check: Check::None, ..Checks::default() }, &pool, |_| {})
+fn runs(plans: Vec<Plan>, pool: Pool) -> Result<super::ScenarioTally, HuntError> {
+    let scenario = ScenarioFile::of_plan(Plan::new("oracle"), "Asked");
+    tally(
+        &oracle(),
+        &scenario,
+        plans,
+        &Checks { check: Check::None, ..Checks::default() },
+        &pool,
+        |_| {},
+    )
 }
 
 #[test]
@@ -145,14 +163,17 @@ fn runs_are_summed_up_the_same_way_on_any_number_of_threads() {
     };
     let alone = summed(1);
     assert_eq!(alone, summed(4));
-    assert_eq!((alone.0, &alone.3), (20, &Verdict::Held));
+    assert_eq!((alone.0, &alone.3), (20, &ScenarioVerdict::Held));
     assert_eq!(alone.2.get("oracle.client.asked"), Some(&20));
 }
 
 #[test]
 fn a_run_that_blocks_its_thread_is_reported_with_its_seed_and_the_others_are_done() {
-    let plans =
-        vec![Plan { seed: 1, ..asking("known") }, Plan { seed: 2, ..asking("spin") }, Plan { seed: 3, ..asking("known") }];
+    let plans = vec![
+        Plan { seed: 1, ..asking("known") },
+        Plan { seed: 2, ..asking("spin") },
+        Plan { seed: 3, ..asking("known") },
+    ];
     let tally = runs(plans, Pool { jobs: 1, patience: Duration::from_millis(400) }).unwrap();
     let [stuck] = &tally.failed[..] else { panic!("{:?}", tally.failed) };
     assert_eq!((tally.runs, stuck.plan.seed, stuck.broken[0].property), (3, 2, "no_livelock"));
@@ -161,14 +182,18 @@ fn a_run_that_blocks_its_thread_is_reported_with_its_seed_and_the_others_are_don
 #[test]
 fn a_plan_that_the_subject_cannot_run_is_trouble_and_no_verdict() {
     let trouble = runs(vec![asking("sing")], Pool::default()).unwrap_err();
-    assert!(matches!(trouble, Trouble::Run(_)), "{trouble}");
+    assert!(matches!(trouble, HuntError::Run(_)), "{trouble}");
     assert!(!trouble.to_string().contains('\n'));
 }
 
 /// A run with a bug that no property sees without a twin, but only what the file expects.
-fn half_open() -> (Arc<dyn Erased>, Plan, Expect) {
+fn half_open() -> (Arc<dyn DynSubject>, Plan, Expect) {
     let subjects = crate::subjects::built_in();
-    let scenario = Scenario::load("scenarios/counter/half-open-toward-the-client.toml".as_ref(), &subjects).unwrap();
+    let scenario = ScenarioFile::load(
+        "scenarios/counter/half-open-toward-the-client.toml".as_ref(),
+        &subjects,
+    )
+    .unwrap();
     let mut plan = scenario.plans().remove(0);
     plan.defects.push("stale-close-disconnects".into());
     (crate::subjects::counter(), plan, scenario.expect)
@@ -183,8 +208,10 @@ fn here_and_there(twin: bool, expect: Expect) -> (Vec<&'static str>, String, Str
 fn on_an_engine(engine: Engine, twin: bool, expect: Expect) -> (Vec<&'static str>, String, String) {
     let (subject, plan, _) = half_open();
     let options = Options { engine, ..Options::default() };
-    let here = judge(Case { subject: &subject, plan: &plan, expect: &expect }, &options, |_| twin).unwrap();
-    let file = Scenario { expect, ..Scenario::of_plan(plan, "asked") }.to_toml();
+    let here =
+        judge(JudgedRun { subject: &subject, plan: &plan, expect: &expect }, &options, |_| twin)
+            .unwrap();
+    let file = ScenarioFile { expect, ..ScenarioFile::of_plan(plan, "asked") }.to_toml();
     let how = fresh::how(engine, twin);
     let how: Vec<_> = how.iter().map(String::as_str).collect();
     let mut broken: Vec<_> = here.broken.iter().map(|broken| broken.property).collect();
@@ -194,8 +221,9 @@ fn on_an_engine(engine: Engine, twin: bool, expect: Expect) -> (Vec<&'static str
 
 #[test]
 fn a_fresh_process_has_the_same_ticks() {
-    let [fine, coarse] = [Engine::TURMOIL, Engine::Turmoil(Tick::of(Duration::from_millis(50)).unwrap())]
-        .map(|engine| on_an_engine(engine, false, Expect::default()));
+    let [fine, coarse] =
+        [Engine::TURMOIL, Engine::Turmoil(Tick::of(Duration::from_millis(50)).unwrap())]
+            .map(|engine| on_an_engine(engine, false, Expect::default()));
     assert_eq!((&fine.1, &coarse.1), (&fine.2, &coarse.2));
     assert_ne!(fine.1, coarse.1);
 }
@@ -216,8 +244,11 @@ fn a_fresh_process_sees_what_only_the_file_expects() {
 #[test]
 fn what_only_the_file_expects_is_asked_of_a_fresh_process_too() {
     let (subject, plan, expect) = half_open();
-    let checks = Checks { check: Check::None, fresh: Some(Fresh::of("false")), ..Checks::default() };
-    let broken = examine(Case { subject: &subject, plan: &plan, expect: &expect }, &checks).unwrap().broken;
+    let checks =
+        Checks { check: Check::None, fresh: Some(Fresh::of("false")), ..Checks::default() };
+    let broken = examine(JudgedRun { subject: &subject, plan: &plan, expect: &expect }, &checks)
+        .unwrap()
+        .broken;
     let [expected, .., unlike] = &broken[..] else { panic!("{broken:?}") };
     assert_eq!((expected.property, unlike.property), ("expect", "same_digest"));
     let start = "the run could not be verified: a fresh process ";

@@ -6,7 +6,7 @@ use crate::property::Violation;
 
 /// What the runs of one scenario come to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Verdict {
+pub enum ScenarioVerdict {
     /// All held.
     #[default]
     Held,
@@ -27,15 +27,20 @@ pub enum Verdict {
     NotRun(String),
 }
 
-impl Verdict {
+impl ScenarioVerdict {
     /// Whether it is as it should be.
     pub fn is_good(&self) -> bool {
-        matches!(self, Verdict::Held | Verdict::BrokeAsItShould(_))
+        matches!(self, ScenarioVerdict::Held | ScenarioVerdict::BrokeAsItShould(_))
     }
 
     /// Whether it is not as it should be. What could not be run is neither good nor bad.
     pub fn is_bad(&self) -> bool {
-        matches!(self, Verdict::Broke { .. } | Verdict::TooTame(_) | Verdict::DidNotBreak(_))
+        matches!(
+            self,
+            ScenarioVerdict::Broke { .. }
+                | ScenarioVerdict::TooTame(_)
+                | ScenarioVerdict::DidNotBreak(_)
+        )
     }
 }
 
@@ -54,7 +59,7 @@ pub enum Main<'t> {
 
 /// What all runs come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct RunTotals {
     /// How many schedules were run.
     pub schedules: u64,
     /// Virtual time of all of them.
@@ -69,7 +74,7 @@ pub struct Totals {
     pub unreached: Vec<String>,
 }
 
-impl Totals {
+impl RunTotals {
     /// How many times faster than a clock on the wall.
     pub fn speed(&self) -> u64 {
         (self.virtual_time.as_secs_f64() / self.wall.as_secs_f64().max(1e-6)) as u64

@@ -43,7 +43,12 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         first.insert(effect.call, effect.at);
         let newest = newest.entry((call.host, call.life, effect.target)).or_insert(call);
         if newest.call > call.call {
-            broken.push(call, effect.at, &OUT_OF_ORDER, fields! { target: effect.target, newer: newest.name() });
+            broken.push(
+                call,
+                effect.at,
+                &OUT_OF_ORDER,
+                fields! { target: effect.target, newer: newest.name() },
+            );
         } else {
             *newest = call;
         }
@@ -57,11 +62,14 @@ fn twice(call: &CallFacts<'_>, effect: &Effect<'_>, before: Time, broken: &mut F
 
 /// What was acknowledged and never took effect.
 fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Findings) {
-    let mutating: BTreeSet<&str> =
-        took_effect.keys().filter_map(|call| facts.call(*call)).map(|call| &*call.operation.verb).collect();
-    for call in
-        facts.calls.iter().filter(|call| mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call))
-    {
+    let mutating: BTreeSet<&str> = took_effect
+        .keys()
+        .filter_map(|call| facts.call(*call))
+        .map(|call| &*call.operation.verb)
+        .collect();
+    for call in facts.calls.iter().filter(|call| {
+        mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call)
+    }) {
         match call.endings.first() {
             Some((_, at, CallEnding::Answered(answer))) if answer.acknowledges() => {
                 broken.push(call, *at, &LOST, fields! { answer: *answer });
@@ -71,8 +79,12 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
     }
     let mut told = BTreeSet::new();
     for view in &facts.views {
-        let Some((call, at)) = view.opened.and_then(|(_, at, call)| Some((facts.call(call)?, at))) else { continue };
-        let is_lost = mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call);
+        let Some((call, at)) = view.opened.and_then(|(_, at, call)| Some((facts.call(call)?, at)))
+        else {
+            continue;
+        };
+        let is_lost =
+            mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call);
         if is_lost && told.insert(call.call) {
             broken.push(call, at, &OPENED_AND_LOST, fields! { stream: view.stream });
         }
@@ -81,17 +93,21 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{Told, history};
+    use super::super::told::{ScriptedRun, history};
     use crate::history::Answer;
 
     /// Calls 1 and 2 add to c1; the first took effect.
-    fn adds() -> Told {
+    fn adds() -> ScriptedRun {
         history().asked(1, 0).asked(2, 10).effect(1, 100, "c1")
     }
 
     #[test]
     fn once_each_in_the_order_of_issue_is_fine() {
-        adds().effect(2, 110, "c1").answered(1, 120, "1").answered(2, 130, "2").holds("at_most_once");
+        adds()
+            .effect(2, 110, "c1")
+            .answered(1, 120, "1")
+            .answered(2, 130, "2")
+            .holds("at_most_once");
     }
 
     #[test]
@@ -110,14 +126,22 @@ mod tests {
     #[test]
     fn an_older_call_must_not_take_effect_after_a_newer_one() {
         let told = adds().asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
-        assert_eq!(told.breaks("at_most_once"), ["call 2 (add): it took effect on c1 after call 3 (add) (at 0.160 s)"]);
+        assert_eq!(
+            told.breaks("at_most_once"),
+            ["call 2 (add): it took effect on c1 after call 3 (add) (at 0.160 s)"]
+        );
         adds().asked(3, 20).effect(3, 150, "c2").effect(2, 160, "c1").holds("at_most_once");
-        adds().by("client2").asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1").holds("at_most_once");
+        adds()
+            .by("client2")
+            .asked(3, 20)
+            .effect(3, 150, "c1")
+            .effect(2, 160, "c1")
+            .holds("at_most_once");
     }
 
     #[test]
     fn what_an_earlier_life_of_a_client_had_sent_may_take_effect_after_what_the_next_one_asked() {
-        let told = |died: Told| died.asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
+        let told = |died: ScriptedRun| died.asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
         told(adds().died("client", 15)).holds("at_most_once");
         assert_eq!(told(adds().died("server", 15)).breaks("at_most_once").len(), 1);
     }
@@ -139,13 +163,19 @@ mod tests {
     #[test]
     fn what_opened_a_stream_took_effect() {
         let told = history().opened("s1", 1, 0).effect(1, 5, "s1").opened("s2", 2, 10);
-        assert_eq!(told.breaks("at_most_once"), ["call 2 (watch): it opened s2, but never took effect (at 0.010 s)"]);
+        assert_eq!(
+            told.breaks("at_most_once"),
+            ["call 2 (watch): it opened s2, but never took effect (at 0.010 s)"]
+        );
         told.effect(2, 15, "s2").holds("at_most_once");
     }
 
     #[test]
     fn a_verb_that_mutates_nothing_is_acknowledged_without_effect() {
-        adds().asked_as(3, 20, crate::history::Class::InFlight, "peek", "{}").answered(3, 40, "1").holds("at_most_once");
+        adds()
+            .asked_as(3, 20, crate::history::Class::InFlight, "peek", "{}")
+            .answered(3, 40, "1")
+            .holds("at_most_once");
     }
 
     #[test]

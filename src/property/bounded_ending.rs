@@ -26,7 +26,7 @@ use super::findings::Findings;
 use super::path::{NEVER, Path};
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Phrase};
+use super::{CheckContext, Phrase, ViolationFields};
 
 kinds! {
     pub(super) KINDS;
@@ -86,7 +86,9 @@ impl Why {
     /// Since when it was due, for a user who looked from `looked` on.
     fn since(self, looked: Time) -> Time {
         match self {
-            Why::Ended(at) | Why::Died(at) | Why::Owed(at) | Why::Asked(at) | Why::Over(at) => at.max(looked),
+            Why::Ended(at) | Why::Died(at) | Why::Owed(at) | Why::Asked(at) | Why::Over(at) => {
+                at.max(looked)
+            }
             Why::Severed => looked,
         }
     }
@@ -99,7 +101,7 @@ impl From<Why> for Phrase {
             Why::Ended(at) => since(&ENDED, at),
             Why::Died(at) => since(&DIED, at),
             Why::Owed(at) => since(&OWED, at),
-            Why::Severed => Phrase::new(&SEVERED, Fields::default()),
+            Why::Severed => Phrase::new(&SEVERED, ViolationFields::default()),
             Why::Asked(at) => since(&ASKED, at),
             Why::Over(at) => since(&OVER, at),
         }
@@ -110,7 +112,8 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((_, opened, _)) = view.opened else { return };
     let Some(due) = view_due(facts, view, opened) else { return };
     let ending = view.ending().map(|(index, at, _)| (index, at));
-    if let Some((at, how)) = late(facts, due, ending.map(|(_, at)| at), |at| view.is_abandoned(at)) {
+    if let Some((at, how)) = late(facts, due, ending.map(|(_, at)| at), |at| view.is_abandoned(at))
+    {
         let index = ending.map_or(usize::MAX, |(index, _)| index);
         let kind = if how == Late::Ended { &STREAM_LATE } else { &STREAM_OPEN };
         let data = fields! { items: view.fit.items, why: Phrase::from(due.why), bound: due.bound };
@@ -140,7 +143,12 @@ enum Late {
 }
 
 /// When and how something is late, if it is.
-fn late(facts: &Facts<'_>, due: Due, ended: Option<Time>, is_abandoned: impl Fn(Time) -> bool) -> Option<(Time, Late)> {
+fn late(
+    facts: &Facts<'_>,
+    due: Due,
+    ended: Option<Time>,
+    is_abandoned: impl Fn(Time) -> bool,
+) -> Option<(Time, Late)> {
     let Due { bound, .. } = due;
     let ended = ended.filter(|at| *at <= facts.horizon);
     let seen = ended.unwrap_or(facts.judged_until());
@@ -158,20 +166,29 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let ended = facts.over(view).map(|at| Due { bound: bound(at) + unheard, why: Why::Ended(at) });
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
     let died = died.map(|at| Due { bound: bound(at) + unheard, why: Why::Died(at) });
-    let severed = path.severed_bound(facts.guarantees(), looked).map(|bound| Due { bound, why: Why::Severed });
-    let owed = next_item(facts, view).map(|at| Due { bound: bound(at) + unheard, why: Why::Owed(at) });
-    let lost = facts.bound(view).map(|call| bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) }));
-    let dues = [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
-    let dues = dues.map(|due| Due { bound: due.bound + facts.paused(view, due.why.since(looked)), ..due });
+    let severed = path
+        .severed_bound(facts.guarantees(), looked)
+        .map(|bound| Due { bound, why: Why::Severed });
+    let owed =
+        next_item(facts, view).map(|at| Due { bound: bound(at) + unheard, why: Why::Owed(at) });
+    let lost = facts.bound(view).map(|call| {
+        bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) })
+    });
+    let dues =
+        [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
+    let dues =
+        dues.map(|due| Due { bound: due.bound + facts.paused(view, due.why.since(looked)), ..due });
     dues.min_by_key(|due| due.bound)
 }
 
 /// How long nobody may hear of the end of a stream whose producer is the outside world: nothing is promised of the way between a
 /// server and that, and where it was faulty, who waits has the patience of its user alone.
 fn unheard(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Duration {
-    let Evidence { plan, history, guarantees, .. } = facts.evidence;
+    let CheckContext { plan, history, guarantees, .. } = facts.evidence;
     let is_outside = |host: &&str| guarantees.outside.contains(host);
-    let Some(outside) = facts.sources[view.source].host.filter(is_outside) else { return Duration::ZERO };
+    let Some(outside) = facts.sources[view.source].host.filter(is_outside) else {
+        return Duration::ZERO;
+    };
     let servers = facts.path(view.path).servers.clone();
     let way = Path::new(outside, servers, plan, history, &facts.faults, &facts.downs);
     if way.is_touched(opened, facts.judged_until()) { guarantees.call_wait } else { Duration::ZERO }
@@ -181,7 +198,10 @@ fn unheard(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Duration {
 fn next_item(facts: &Facts<'_>, view: &View<'_>) -> Option<Time> {
     let is_open = view.ending().is_none_or(|(_, at, _)| at > facts.horizon);
     let is_judged = is_open && view.fit.difference.is_none() && !facts.path(view.path).puppet;
-    let item = facts.sources[view.source].items.get(view.fit.start + view.fit.items).filter(|_| is_judged)?;
+    let item = facts.sources[view.source]
+        .items
+        .get(view.fit.start + view.fit.items)
+        .filter(|_| is_judged)?;
     (!item.bytes.is_empty()).then_some(item.at)
 }
 
@@ -198,8 +218,11 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
     let wait = patience(facts, call);
-    let asked = Due { bound: path.bound(facts.guarantees(), call.at, wait), why: Why::Asked(call.at) };
-    let severed = path.severed_bound(facts.guarantees(), call.at).map(|bound| Due { bound: bound + wait, why: Why::Severed });
+    let asked =
+        Due { bound: path.bound(facts.guarantees(), call.at, wait), why: Why::Asked(call.at) };
+    let severed = path
+        .severed_bound(facts.guarantees(), call.at)
+        .map(|bound| Due { bound: bound + wait, why: Why::Severed });
     match call.class {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,
@@ -217,13 +240,17 @@ pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
 /// belongs to a later generation; nobody outside knows to which.
 fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Due) -> Due {
     let conns = facts.evidence.history.conns.iter().zip(&facts.installed);
-    let own =
-        conns.filter_map(|(conn, installed)| Some((conn, (*installed)?))).filter(|(conn, _)| conn.client.as_str() == call.host);
+    let own = conns
+        .filter_map(|(conn, installed)| Some((conn, (*installed)?)))
+        .filter(|(conn, _)| conn.client.as_str() == call.host);
     let is_over = |conn: &Connection| conn.over.0.is_some_and(|over| over <= seen);
     let mut open = own.filter(|(conn, _)| !is_over(conn));
     let never = Due { bound: NEVER, ..asked };
     match open.clone().rfind(|(_, installed)| *installed <= seen) {
-        Some((conn, _)) => conn.over.0.map_or(never, |over| Due { bound: at_once(facts, call.host, over), why: Why::Over(over) }),
+        Some((conn, _)) => conn.over.0.map_or(never, |over| Due {
+            bound: at_once(facts, call.host, over),
+            why: Why::Over(over),
+        }),
         None if open.next().is_some() => never,
         None => asked,
     }
@@ -233,17 +260,23 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
 /// effect anywhere else.
 pub(super) fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
     let is_outside = |host: &str| facts.guarantees().outside.contains(&host);
-    let had_effect_inside =
-        || facts.effects.iter().any(|effect| effect.call == call.call && !effect.host.is_some_and(is_outside));
+    let had_effect_inside = || {
+        facts
+            .effects
+            .iter()
+            .any(|effect| effect.call == call.call && !effect.host.is_some_and(is_outside))
+    };
     facts.path(call.path).servers.iter().any(|host| is_outside(host)) && !had_effect_inside()
 }
 
 /// By when a host has noticed what happened there: at once, but not while a task of it is held.
 fn at_once(facts: &Facts<'_>, host: &str, happened: Time) -> Time {
-    facts.holds_on(host).fold(happened + AT_ONCE, |bound, hold| match hold.began <= bound && hold.ended >= happened {
-        true if hold.ended == NEVER => NEVER,
-        true => bound.max(hold.ended + AT_ONCE),
-        false => bound,
+    facts.holds_on(host).fold(happened + AT_ONCE, |bound, hold| {
+        match hold.began <= bound && hold.ended >= happened {
+            true if hold.ended == NEVER => NEVER,
+            true => bound.max(hold.ended + AT_ONCE),
+            false => bound,
+        }
     })
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::history::What;
+use crate::history::EventKind;
 
 use super::facts::Facts;
 use super::findings::Findings;
@@ -18,13 +18,25 @@ kinds! {
 
 /// The first time that each gauge of each host was above its bound.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    let bound = |name: &str| facts.guarantees().memory.iter().find(|(bounded, _)| *bounded == name).map(|(_, bound)| *bound);
+    let bound = |name: &str| {
+        facts
+            .guarantees()
+            .memory
+            .iter()
+            .find(|(bounded, _)| *bounded == name)
+            .map(|(_, bound)| *bound)
+    };
     let mut told = BTreeSet::new();
     for event in &facts.evidence.history.events {
-        let What::Gauge { name, value } = &event.what else { continue };
+        let EventKind::Gauge { name, value } = &event.what else { continue };
         let Some(bound) = bound(name).filter(|bound| value > bound) else { continue };
         if told.insert((&event.host, *name)) {
-            broken.push(event.host.as_ref(), event.at, &EXCEEDED, fields! { gauge: *name, value: *value, bound });
+            broken.push(
+                event.host.as_ref(),
+                event.at,
+                &EXCEEDED,
+                fields! { gauge: *name, value: *value, bound },
+            );
         }
     }
 }
@@ -35,7 +47,10 @@ mod tests {
 
     #[test]
     fn a_gauge_may_rise_to_its_bound() {
-        history().gauge("server", 100, "retained", 10).gauge("server", 200, "unbounded", 1_000_000).holds("bounded_memory");
+        history()
+            .gauge("server", 100, "retained", 10)
+            .gauge("server", 200, "unbounded", 1_000_000)
+            .holds("bounded_memory");
     }
 
     #[test]
@@ -44,6 +59,9 @@ mod tests {
             .gauge("server", 100, "retained", 10)
             .gauge("server", 200, "retained", 11)
             .gauge("server", 300, "retained", 12);
-        assert_eq!(told.breaks("bounded_memory"), ["server: `retained` rose to 11, more than 10 (at 0.200 s)"]);
+        assert_eq!(
+            told.breaks("bounded_memory"),
+            ["server: `retained` rose to 11, more than 10 (at 0.200 s)"]
+        );
     }
 }

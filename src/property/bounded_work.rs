@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::history::{ConnIndex, Event, Fate, Packet, Side, Time, What};
+use crate::history::{ConnIndex, Event, EventKind, Fate, Packet, Side, Time};
 use crate::schedule::{Fault, SlowBy};
 
 use super::About;
@@ -38,7 +38,7 @@ const HANDSHAKE: u64 = 8;
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.evidence.history;
     check_attempts(facts, broken);
-    let detailed = history.events.iter().any(|event| matches!(event.what, What::Packet(_)));
+    let detailed = history.events.iter().any(|event| matches!(event.what, EventKind::Packet(_)));
     match () {
         () if makes_small_segments(facts) => {}
         () if detailed => check_frames(facts, broken),
@@ -68,7 +68,7 @@ fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
     let most = facts.guarantees().work.attempts;
     let mut windows: BTreeMap<&str, Window> = BTreeMap::new();
     for event in &facts.evidence.history.events {
-        let What::ConnOpened { conn } = event.what else { continue };
+        let EventKind::ConnOpened { conn } = event.what else { continue };
         let host = facts.evidence.history.conn(conn).client.as_str();
         let (at, window) = (event.at, windows.entry(host).or_default());
         window.moments.push_back(at);
@@ -101,21 +101,25 @@ struct Payload {
 impl Payload {
     fn read(&mut self, event: &Event) {
         match &event.what {
-            What::Produced { bytes, .. } => {
+            EventKind::Produced { bytes, .. } => {
                 self.granted += 2 + bytes.len() as u64 / SEGMENT;
                 self.items += 1;
                 self.bytes += bytes.len() as u64;
             }
-            What::Delivered { bytes, .. } => {
+            EventKind::Delivered { bytes, .. } => {
                 self.items = self.items.saturating_sub(1);
                 self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
             }
-            What::Asked { .. } => {
+            EventKind::Asked { .. } => {
                 self.granted += 4;
                 self.calls += 1;
             }
-            What::Answered { .. } | What::Failed { .. } => self.calls = self.calls.saturating_sub(1),
-            What::ConnOpened { .. } => self.granted += HANDSHAKE + 2 * self.items + self.bytes / SEGMENT + 4 * self.calls,
+            EventKind::Answered { .. } | EventKind::Failed { .. } => {
+                self.calls = self.calls.saturating_sub(1)
+            }
+            EventKind::ConnOpened { .. } => {
+                self.granted += HANDSHAKE + 2 * self.items + self.bytes / SEGMENT + 4 * self.calls
+            }
             _ => {}
         }
     }
@@ -130,7 +134,7 @@ fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
     let mut sent: BTreeMap<(ConnIndex, Side), u64> = BTreeMap::new();
     for event in &history.events {
         payload.read(event);
-        let What::Packet(packet) = &event.what else { continue };
+        let EventKind::Packet(packet) = &event.what else { continue };
         if !is_new(packet, &mut sent) {
             continue;
         }
@@ -164,9 +168,12 @@ fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
     let hosts = facts.evidence.servers.len() as u64 + u64::from(facts.evidence.plan.clients);
     let mut payload = Payload::default();
     history.events.iter().for_each(|event| payload.read(event));
-    let frames = facts.guarantees().work.frames.saturating_mul(hosts).saturating_mul(seconds(facts));
-    let most =
-        frames.saturating_add(payload.granted * hosts).saturating_add(HANDSHAKE * history.conns.len() as u64).saturating_mul(2);
+    let frames =
+        facts.guarantees().work.frames.saturating_mul(hosts).saturating_mul(seconds(facts));
+    let most = frames
+        .saturating_add(payload.granted * hosts)
+        .saturating_add(HANDSHAKE * history.conns.len() as u64)
+        .saturating_mul(2);
     if history.packets > most {
         broken.push(About::Run, history.end, &SEGMENTS, fields! { packets: history.packets, most });
     }
@@ -175,7 +182,8 @@ fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
 fn check_polls(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.evidence.history;
     let items = facts.sources.iter().map(|source| source.items.len() as u64).sum::<u64>();
-    let most = facts.guarantees().work.polls.saturating_mul(history.packets + items + seconds(facts));
+    let most =
+        facts.guarantees().work.polls.saturating_mul(history.packets + items + seconds(facts));
     if history.polls > most {
         broken.push(About::Run, history.end, &POLLS, fields! { polls: history.polls, most });
     }
@@ -188,14 +196,14 @@ fn seconds(facts: &Facts<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{Told, history};
+    use super::super::told::{ScriptedRun, history};
 
     /// The bounds of the guarantees in tests: 5 attempts, 10 frames, 20 polls.
-    fn attempts(every: u64, n: u64) -> Told {
+    fn attempts(every: u64, n: u64) -> ScriptedRun {
         (1..=n).fold(history(), |told, i| told.attempt(i as u32, 1_000 + i * every))
     }
 
-    fn frames(told: Told, n: u64) -> Told {
+    fn frames(told: ScriptedRun, n: u64) -> ScriptedRun {
         (0..n).fold(told.conn(1, 0, None), |told, i| told.frame(1, 2_000 + i * 10, i * 100, 100))
     }
 
@@ -211,7 +219,9 @@ mod tests {
     #[test]
     fn two_hosts_have_a_bound_each() {
         let told = attempts(200, 5).by("client2");
-        (6..=10).fold(told, |told, i| told.attempt(i, 1_000 + u64::from(i - 5) * 200)).holds("bounded_work");
+        (6..=10)
+            .fold(told, |told, i| told.attempt(i, 1_000 + u64::from(i - 5) * 200))
+            .holds("bounded_work");
     }
 
     #[test]
@@ -219,7 +229,9 @@ mod tests {
         frames(history(), 10).holds("bounded_work");
         assert_eq!(
             frames(history(), 11).breaks("bounded_work"),
-            ["client: more than 10 frames were sent within a second, besides what items take (at 2.100 s)"]
+            [
+                "client: more than 10 frames were sent within a second, besides what items take (at 2.100 s)"
+            ]
         );
     }
 
@@ -249,7 +261,10 @@ mod tests {
         // 2 hosts × 10 frames × 11 seconds, each acknowledged.
         let told = history().end(10_500);
         told.clone().packets(440).holds("bounded_work");
-        assert_eq!(told.packets(441).breaks("bounded_work"), ["441 segments were sent in the run, more than 440 (at 10.500 s)"]);
+        assert_eq!(
+            told.packets(441).breaks("bounded_work"),
+            ["441 segments were sent in the run, more than 440 (at 10.500 s)"]
+        );
     }
 
     #[test]

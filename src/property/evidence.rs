@@ -4,7 +4,7 @@ use crate::history::History;
 use crate::schedule::{MilestoneDoc, Plan};
 
 use super::guarantees::Guarantees;
-use super::violation::{Kind, Violation};
+use super::violation::{Violation, ViolationKind};
 
 /// What must hold over the history of a run.
 #[derive(Clone, Copy)]
@@ -14,9 +14,9 @@ pub struct Property {
     /// What it says, in one sentence.
     pub doc: &'static str,
     /// The ways in which it can break.
-    pub kinds: &'static [&'static Kind],
+    pub kinds: &'static [&'static ViolationKind],
     /// Everything in the evidence that breaks it.
-    pub check: fn(&Evidence<'_>) -> Vec<Violation>,
+    pub check: fn(&CheckContext<'_>) -> Vec<Violation>,
 }
 
 impl std::fmt::Debug for Property {
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Property {
 
 /// What a property is given.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
+pub struct CheckContext<'a> {
     /// The plan that was run.
     pub plan: &'a Plan,
     /// The record of the run.

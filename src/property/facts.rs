@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::history::{Call, Class, Time};
 use crate::schedule::Fault;
 
-use super::path::{Down, InForce, Path};
+use super::path::{Down, FaultSpan, Path};
 use super::view::{Fit, Item, Source, View};
-use super::{Evidence, Guarantees};
+use super::{CheckContext, Guarantees};
 
 mod calls;
 mod gather;
@@ -22,7 +22,7 @@ pub use calls::{CallEnding, CallFacts, Effect};
 #[derive(Debug)]
 pub struct Facts<'a> {
     /// The evidence itself.
-    pub evidence: Evidence<'a>,
+    pub evidence: CheckContext<'a>,
     /// The truth of each stream.
     pub sources: Vec<Source<'a>>,
     /// Each stream as a user saw it.
@@ -34,7 +34,7 @@ pub struct Facts<'a> {
     /// The effects, in order.
     pub effects: Vec<Effect<'a>>,
     /// The faults, in order.
-    pub faults: Vec<InForce<'a>>,
+    pub faults: Vec<FaultSpan<'a>>,
     /// When hosts were dead.
     pub downs: Vec<Down<'a>>,
     /// When the client of each connection installed its generation, as its first milestone with both says.
@@ -49,7 +49,7 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Gathers the facts.
-    pub fn of(evidence: &Evidence<'a>) -> Self {
+    pub fn of(evidence: &CheckContext<'a>) -> Self {
         let facts = Facts {
             evidence: *evidence,
             sources: Vec::new(),
@@ -97,7 +97,10 @@ impl<'a> Facts<'a> {
         let whole = |view: &'f View<'a>| self.guarantees().whole(view.stream);
         let opener = |view: &View<'_>| view.opened.map(|(.., call)| call);
         self.views.iter().filter(move |other| {
-            std::ptr::eq(*other, view) || other.host == view.host && whole(other) == whole(view) && opener(other) == opener(view)
+            std::ptr::eq(*other, view)
+                || other.host == view.host
+                    && whole(other) == whole(view)
+                    && opener(other) == opener(view)
         })
     }
 
@@ -117,18 +120,23 @@ impl<'a> Facts<'a> {
     /// opened. In that time the user takes nothing, whatever has come.
     pub fn paused(&self, view: &View<'a>, since: Time) -> Duration {
         let call = view.opened.and_then(|(.., call)| self.call(call));
-        let Some(pause) = call.map(|call| call.operation.pause()).filter(|pause| !pause.is_zero()) else { return Duration::ZERO };
-        let mut items: Vec<Time> = self.parts(view).flat_map(|part| part.delivered.iter().map(|item| item.at)).collect();
+        let Some(pause) = call.map(|call| call.operation.pause()).filter(|pause| !pause.is_zero())
+        else {
+            return Duration::ZERO;
+        };
+        let mut items: Vec<Time> =
+            self.parts(view).flat_map(|part| part.delivered.iter().map(|item| item.at)).collect();
         items.sort_unstable();
-        let (_, paused) = items.into_iter().fold((since, Duration::ZERO), |(until, paused), item| {
-            let goes_on = (item + pause).max(until);
-            (goes_on, paused + goes_on.since(item.max(until)))
-        });
+        let (_, paused) =
+            items.into_iter().fold((since, Duration::ZERO), |(until, paused), item| {
+                let goes_on = (item + pause).max(until);
+                (goes_on, paused + goes_on.since(item.max(until)))
+            });
         paused
     }
 
     /// The holds of tasks of a host.
-    pub fn holds_on<'s>(&'s self, host: &'s str) -> impl Iterator<Item = &'s InForce<'a>> {
+    pub fn holds_on<'s>(&'s self, host: &'s str) -> impl Iterator<Item = &'s FaultSpan<'a>> {
         let holds = self.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. }));
         holds.filter(move |fault| fault.scope.hosts.iter().any(|held| held.as_str() == host))
     }
@@ -152,19 +160,29 @@ impl<'a> Facts<'a> {
             // What was under way when a host died may come after its death: it shows that the host lived when it was produced.
             let source = &self.sources[view.source];
             let base = source.bytes_of(view.fit.start);
-            let produced =
-                |end: u64| source.items.get(source.items.partition_point(|item| item.end < base + end)).map(|item| item.at);
-            let lived = |item: &Item<'_>| (item.index, produced(item.end).map_or(item.at, |at| at.min(item.at)));
+            let produced = |end: u64| {
+                source
+                    .items
+                    .get(source.items.partition_point(|item| item.end < base + end))
+                    .map(|item| item.at)
+            };
+            let lived = |item: &Item<'_>| {
+                (item.index, produced(item.end).map_or(item.at, |at| at.min(item.at)))
+            };
             life[view.path].extend(view.delivered.iter().map(lived));
         }
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
             // What is answered in the moment of its asking did not cross the network: the client itself has answered.
-            let answers = call
-                .endings
-                .iter()
-                .filter(|(_, at, how)| *at > call.at && matches!(how, CallEnding::Answered(answer) if answer.shows_life()));
+            let answers = call.endings.iter().filter(|(_, at, how)| {
+                *at > call.at && matches!(how, CallEnding::Answered(answer) if answer.shows_life())
+            });
             // So is an answer: all that it shows is life since the asking, or since the effect.
-            let effect = self.effects.iter().rev().find(|effect| effect.call == call.call).map(|effect| effect.at);
+            let effect = self
+                .effects
+                .iter()
+                .rev()
+                .find(|effect| effect.call == call.call)
+                .map(|effect| effect.at);
             let lived = effect.map_or(call.at, |effect| effect.max(call.at));
             life[call.path].extend(answers.map(|(index, at, _)| (*index, lived.min(*at))));
         }
@@ -183,14 +201,18 @@ impl<'a> Facts<'a> {
     fn find_beginnings(&mut self) {
         for source in self.sources.iter_mut().filter(|source| source.host.is_none()) {
             let whole = self.evidence.guarantees.whole(source.stream);
-            source.host = self.effects.iter().find(|effect| effect.target == whole).and_then(|effect| effect.host);
+            source.host = self
+                .effects
+                .iter()
+                .find(|effect| effect.target == whole)
+                .and_then(|effect| effect.host);
         }
     }
 
     fn find_paths(&mut self) {
         let mut known: Vec<(&str, Option<&str>)> = Vec::new();
         let Facts {
-            evidence: Evidence { plan, history, servers, guarantees, .. },
+            evidence: CheckContext { plan, history, servers, guarantees, .. },
             sources,
             views,
             calls,
@@ -220,7 +242,8 @@ impl<'a> Facts<'a> {
             sources[source].bytes_of(items).saturating_add(around.saturating_mul(items as u64))
         };
         // What nobody opened as a stream comes in answers, who knows to whom.
-        let unopened = (0..sources.len()).filter(|source| !views.iter().any(|view| view.source == *source));
+        let unopened =
+            (0..sources.len()).filter(|source| !views.iter().any(|view| view.source == *source));
         let in_answers: u64 = unopened.map(bytes).sum();
         for path in paths.iter_mut() {
             let opened = views.iter().filter(|view| view.host == path.client);
@@ -232,11 +255,14 @@ impl<'a> Facts<'a> {
         for number in 0..self.views.len() {
             if self.views[number].resumes.is_some() {
                 let earlier = self.views[..number].iter().rev();
-                let earlier =
-                    earlier.filter(|view| view.source == self.views[number].source && view.host == self.views[number].host);
-                self.views[number].resumes = earlier.map(|view| view.fit.start + view.fit.items).next();
+                let earlier = earlier.filter(|view| {
+                    view.source == self.views[number].source && view.host == self.views[number].host
+                });
+                self.views[number].resumes =
+                    earlier.map(|view| view.fit.start + view.fit.items).next();
             }
-            self.views[number].fit = Fit::best(&self.sources[self.views[number].source], &self.views[number]);
+            self.views[number].fit =
+                Fit::best(&self.sources[self.views[number].source], &self.views[number]);
         }
     }
 }
@@ -249,16 +275,17 @@ fn servers_behind<'a>(
     history: &'a crate::history::History,
     servers: &[&'static str],
 ) -> Vec<&'a str> {
-    let opened =
-        |from: &str, to: &str| history.conns.iter().any(|conn| conn.client.as_str() == from && conn.server.as_str() == to);
+    let opened = |from: &str, to: &str| {
+        history.conns.iter().any(|conn| conn.client.as_str() == from && conn.server.as_str() == to)
+    };
     if let Some(producer) = producer.filter(|producer| opened(client, producer)) {
         return vec![producer];
     }
     let mut reached: Vec<&str> = Vec::new();
-    while let Some(next) = servers
-        .iter()
-        .find(|server| !reached.contains(*server) && (opened(client, server) || reached.iter().any(|from| opened(from, server))))
-    {
+    while let Some(next) = servers.iter().find(|server| {
+        !reached.contains(*server)
+            && (opened(client, server) || reached.iter().any(|from| opened(from, server)))
+    }) {
         reached.push(next);
     }
     if reached.is_empty() { servers.to_vec() } else { reached }

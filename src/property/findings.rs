@@ -2,7 +2,7 @@
 
 use crate::history::Time;
 
-use super::violation::{About, Fields, Kind, Violation};
+use super::violation::{About, Violation, ViolationFields, ViolationKind};
 
 /// What breaks one property: a handful at most, so that one mistake that shows a thousand times stays readable.
 pub(super) struct Findings {
@@ -18,7 +18,13 @@ impl Findings {
         Self { property, list: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, subject: impl Into<About>, at: Time, kind: &'static Kind, data: Fields) {
+    pub(super) fn push(
+        &mut self,
+        subject: impl Into<About>,
+        at: Time,
+        kind: &'static ViolationKind,
+        data: ViolationFields,
+    ) {
         if self.list.len() < HANDFUL {
             self.list.push(Violation::new(self.property, subject, at, kind, data));
         }

@@ -12,7 +12,7 @@ use super::facts::Facts;
 use super::findings::Findings;
 use super::view::{Difference, Item, Source, View};
 use super::violation::{fields, kinds};
-use super::{Fields, Kind, Phrase};
+use super::{Phrase, ViolationFields, ViolationKind};
 
 kinds! {
     pub(super) KINDS;
@@ -53,7 +53,11 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 /// What went wrong at the first difference, with items counted from the one with which the view begins.
-fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> (&'static Kind, Fields) {
+fn tell(
+    facts: &Facts<'_>,
+    view: &View<'_>,
+    difference: Difference,
+) -> (&'static ViolationKind, ViolationFields) {
     let source = &facts.sources[view.source];
     let chunk = &view.delivered[difference.delivered];
     let number = |item: usize| item + 1 - view.fit.start;
@@ -71,7 +75,9 @@ fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> (&'static
     if let Some(later) = (wanted + 1..known).find(|item| is(&source.items[*item])) {
         return skipped(view, source, difference, later);
     }
-    if let Some(earlier) = (view.fit.start..wanted.min(known)).rev().find(|item| is(&source.items[*item])) {
+    if let Some(earlier) =
+        (view.fit.start..wanted.min(known)).rev().find(|item| is(&source.items[*item]))
+    {
         return (&AGAIN, fields! { item: number(earlier), place });
     }
     if let Some((stream, item)) = foreign(facts, view.stream, is) {
@@ -88,11 +94,20 @@ fn tell(facts: &Facts<'_>, view: &View<'_>, difference: Difference) -> (&'static
 
 /// Behind how many items something was delivered.
 fn place(after: usize) -> Phrase {
-    if after == 0 { Phrase::new(&FIRST, Fields::default()) } else { Phrase::new(&AFTER, fields! { item: after }) }
+    if after == 0 {
+        Phrase::new(&FIRST, ViolationFields::default())
+    } else {
+        Phrase::new(&AFTER, fields! { item: after })
+    }
 }
 
 /// One or more items are missing before a later one.
-fn skipped(view: &View<'_>, source: &Source<'_>, difference: Difference, later: usize) -> (&'static Kind, Fields) {
+fn skipped(
+    view: &View<'_>,
+    source: &Source<'_>,
+    difference: Difference,
+    later: usize,
+) -> (&'static ViolationKind, ViolationFields) {
     let number = |item: usize| item + 1 - view.fit.start;
     let wanted = difference.produced;
     let chunk = &view.delivered[difference.delivered];
@@ -111,8 +126,16 @@ fn skipped(view: &View<'_>, source: &Source<'_>, difference: Difference, later: 
 }
 
 /// An item of which a part had been delivered goes on wrongly.
-fn split(source: &Source<'_>, chunk: &Item<'_>, difference: Difference, known: usize, number: usize) -> (&'static Kind, Fields) {
-    let is = |item: &Item<'_>| !item.bytes.is_empty() && chunk.bytes.reading().starts_with(item.bytes.reading());
+fn split(
+    source: &Source<'_>,
+    chunk: &Item<'_>,
+    difference: Difference,
+    known: usize,
+    number: usize,
+) -> (&'static ViolationKind, ViolationFields) {
+    let is = |item: &Item<'_>| {
+        !item.bytes.is_empty() && chunk.bytes.reading().starts_with(item.bytes.reading())
+    };
     let next = (difference.produced + 1..known).find(|item| is(&source.items[*item]));
     match next {
         Some(later) => {
@@ -124,24 +147,35 @@ fn split(source: &Source<'_>, chunk: &Item<'_>, difference: Difference, known: u
 }
 
 /// The item of another stream that was found, counted from 1.
-fn foreign<'a>(facts: &Facts<'a>, own: &Stream, is: impl Fn(&Item<'_>) -> bool) -> Option<(&'a Stream, usize)> {
+fn foreign<'a>(
+    facts: &Facts<'a>,
+    own: &Stream,
+    is: impl Fn(&Item<'_>) -> bool,
+) -> Option<(&'a Stream, usize)> {
     let others = facts.sources.iter().filter(|source| source.stream != own);
-    others.into_iter().find_map(|source| Some((source.stream, source.items.iter().position(&is)? + 1)))
+    others
+        .into_iter()
+        .find_map(|source| Some((source.stream, source.items.iter().position(&is)? + 1)))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::told::{Told, history};
+    use super::super::told::{ScriptedRun, history};
 
     /// `s1`, opened, with these items produced at 100 ms, 200 ms, …
-    fn produced(items: &[&str]) -> Told {
-        items.iter().zip(1..).fold(history().opened("s1", 1, 0), |told, (item, n)| told.produced("s1", n * 100, item))
+    fn produced(items: &[&str]) -> ScriptedRun {
+        items.iter().zip(1..).fold(history().opened("s1", 1, 0), |told, (item, n)| {
+            told.produced("s1", n * 100, item)
+        })
     }
 
-    fn delivered(told: Told, items: &[&str]) -> Told {
-        items.iter().zip(0..).fold(told, |told, (item, n)| told.delivered_in(2, "s1", 4_231 + n, item))
+    fn delivered(told: ScriptedRun, items: &[&str]) -> ScriptedRun {
+        items
+            .iter()
+            .zip(0..)
+            .fold(told, |told, (item, n)| told.delivered_in(2, "s1", 4_231 + n, item))
     }
 
     fn breaks(made: &[&str], came: &[&str]) -> Vec<String> {
@@ -199,7 +233,9 @@ mod tests {
     fn an_item_that_stops_in_the_middle_is_named() {
         assert_eq!(
             breaks(&["40", "hello", "42"], &["40", "hel", "42"]),
-            ["s1: item 3 was delivered after 3 bytes of item 2; the rest of that never was (generation 2, at 4.233 s)"]
+            [
+                "s1: item 3 was delivered after 3 bytes of item 2; the rest of that never was (generation 2, at 4.233 s)"
+            ]
         );
     }
 
@@ -207,13 +243,18 @@ mod tests {
     fn bytes_from_nowhere_are_named() {
         assert_eq!(
             breaks(&["40"], &["40", "xyz"]),
-            ["s1: 3 bytes that nobody had produced were delivered after item 1 (generation 2, at 4.232 s)"]
+            [
+                "s1: 3 bytes that nobody had produced were delivered after item 1 (generation 2, at 4.232 s)"
+            ]
         );
     }
 
     #[test]
     fn an_item_of_another_stream_is_named() {
-        let told = produced(&["40", "41"]).opened("s2", 2, 0).produced("s2", 1, "x").produced("s2", 2, "other");
+        let told = produced(&["40", "41"])
+            .opened("s2", 2, 0)
+            .produced("s2", 1, "x")
+            .produced("s2", 2, "other");
         assert_eq!(
             delivered(told, &["40", "other"]).breaks("gap_free"),
             ["s1: item 2 of s2 was delivered after item 1 (generation 2, at 4.232 s)"]
@@ -223,7 +264,10 @@ mod tests {
     #[test]
     fn nobody_sees_the_future() {
         let told = history().opened("s1", 1, 0).delivered("s1", 50, "a").produced("s1", 100, "a");
-        assert_eq!(told.breaks("gap_free"), ["s1: item 1 was delivered before it was produced (generation 1, at 0.050 s)"]);
+        assert_eq!(
+            told.breaks("gap_free"),
+            ["s1: item 1 was delivered before it was produced (generation 1, at 0.050 s)"]
+        );
     }
 
     #[test]
@@ -231,14 +275,20 @@ mod tests {
         let told = produced(&["a"]).by("client2").delivered("s1", 500, "a");
         assert_eq!(
             told.breaks("gap_free"),
-            ["s1: an item was delivered to client2, which had not opened it (generation 1, at 0.500 s)"]
+            [
+                "s1: an item was delivered to client2, which had not opened it (generation 1, at 0.500 s)"
+            ]
         );
     }
 
     #[test]
     fn two_users_each_get_the_whole_stream() {
         let told = produced(&["a", "b"]).delivered("s1", 500, "a").delivered("s1", 510, "b");
-        let told = told.by("client2").opened("s1", 2, 0).delivered("s1", 500, "a").delivered("s1", 520, "b");
+        let told = told
+            .by("client2")
+            .opened("s1", 2, 0)
+            .delivered("s1", 500, "a")
+            .delivered("s1", 520, "b");
         told.holds("gap_free");
     }
 
@@ -256,7 +306,10 @@ mod tests {
 
     #[test]
     fn a_stream_that_is_opened_again_goes_on_or_begins_anew() {
-        let told = produced(&["a", "b", "c"]).delivered("s1", 500, "a").gave_up(2, Some("s1"), 600).broke("s1", 600, "closed");
+        let told = produced(&["a", "b", "c"])
+            .delivered("s1", 500, "a")
+            .gave_up(2, Some("s1"), 600)
+            .broke("s1", 600, "closed");
         let told = told.opened("s1", 3, 700).produced("s1", 800, "d");
         for came in [["b", "c", "d"].as_slice(), &["a", "b"], &["d"]] {
             delivered(told.clone(), came).holds("gap_free");
@@ -275,7 +328,8 @@ mod tests {
     }
 
     fn come(made: &[String], came: &[String]) -> Vec<String> {
-        let (made, came): (Vec<_>, Vec<_>) = (made.iter().map(|s| &**s).collect(), came.iter().map(|s| &**s).collect());
+        let (made, came): (Vec<_>, Vec<_>) =
+            (made.iter().map(|s| &**s).collect(), came.iter().map(|s| &**s).collect());
         breaks(&made, &came)
     }
 

@@ -1,12 +1,12 @@
 //! The generic properties: their table, and the check of all of them.
 
-use super::evidence::{Evidence, Property};
+use super::evidence::{CheckContext, Property};
 use super::facts::Facts;
 use super::findings::Findings;
 use super::violation::Violation;
 use super::{
-    at_most_once, bounded_ending, bounded_memory, bounded_work, gap_free, isolation, justified_failure, no_panic, no_residue,
-    one_ending, stale_generation_inert,
+    at_most_once, bounded_ending, bounded_memory, bounded_work, gap_free, isolation,
+    justified_failure, no_panic, no_residue, one_ending, stale_generation_inert,
 };
 
 /// Draws the table of generic properties and the function that checks them all from the same rows.
@@ -25,7 +25,7 @@ macro_rules! generic {
         }),*];
 
         /// All that breaks a generic property. The facts are gathered once.
-        pub fn check(evidence: &Evidence<'_>) -> Vec<Violation> {
+        pub fn check(evidence: &CheckContext<'_>) -> Vec<Violation> {
             let facts = Facts::of(evidence);
             let mut all = Vec::new();
             $({
@@ -54,7 +54,8 @@ generic! {
 }
 
 /// Name and doc of the property that no single history shows: whoever repeats a run checks it.
-pub const SAME_DIGEST: (&str, &str) = ("same_digest", "the same run again has the same digest and the same verdict");
+pub const SAME_DIGEST: (&str, &str) =
+    ("same_digest", "the same run again has the same digest and the same verdict");
 
 /// Name and doc of every property that a subject with these own ones has, in the order in which they are reported.
 pub fn list(own: &'static [Property]) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -89,11 +90,20 @@ mod tests {
 
     #[test]
     fn all_are_checked_at_once_and_each_alone_says_the_same() {
-        let told = history().opened("s1", 1, 0).produced("s1", 1_000, "a").delivered("s1", 1_010, "b").panicked(2_000, "oh");
+        let told = history()
+            .opened("s1", 1, 0)
+            .produced("s1", 1_000, "a")
+            .delivered("s1", 1_010, "b")
+            .panicked(2_000, "oh");
         let together: Vec<_> = told.with(check);
-        let alone: Vec<_> = told.with(|evidence| GENERIC.iter().flat_map(|property| (property.check)(evidence)).collect());
+        let alone: Vec<_> = told.with(|evidence| {
+            GENERIC.iter().flat_map(|property| (property.check)(evidence)).collect()
+        });
         assert_eq!(together, alone);
-        assert_eq!(together.iter().map(|broken| broken.property).collect::<Vec<_>>(), ["no_panic", "gap_free"]);
+        assert_eq!(
+            together.iter().map(|broken| broken.property).collect::<Vec<_>>(),
+            ["no_panic", "gap_free"]
+        );
     }
 
     #[test]

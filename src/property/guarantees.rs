@@ -75,7 +75,7 @@ pub struct Guarantees {
     /// How much work a host may do. Default: 10 attempts and 100 frames a second, 60 polls for each unit of work.
     ///
     /// Read by `bounded_work`.
-    pub work: Work,
+    pub work: WorkBounds,
     /// The gauges of the census that have a bound at all times, each with its bound. Default: none.
     ///
     /// Read by `bounded_memory`.
@@ -117,7 +117,7 @@ impl Guarantees {
             around: 0,
             parts: &[],
             closed_retention: Self::FOREVER,
-            work: Work { attempts: 10, frames: 100, polls: 60 },
+            work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
             memory: Vec::new(),
             settle: Duration::from_secs(60),
             outside: &[],
@@ -164,7 +164,7 @@ impl Retention {
 
 /// How much work a protocol may do, whatever the network does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Work {
+pub struct WorkBounds {
     /// Connections opened by one host in any virtual second.
     pub attempts: u64,
     /// Segments with payload sent by one host in any virtual second, besides two for each item produced in it.

@@ -15,11 +15,11 @@ use crate::history::{Class, Nature, Time};
 use super::bounded_ending::patience;
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
-use super::justified_failure::{Failed, Failure, Standing, failures};
+use super::justified_failure::{FailedItem, FailureSite, Standing, failures};
 use super::path::NEVER;
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Fields, Phrase};
+use super::{Phrase, ViolationFields};
 
 kinds! {
     pub(super) KINDS;
@@ -40,10 +40,12 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// Who was harmed by what happened to somebody else.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    for failure in failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified) {
+    for failure in
+        failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified)
+    {
         if is_calm(facts, failure.path) {
             if trouble_elsewhere(facts, failure.index, failure.at) {
-                tell(&failure, Phrase::new(&OTHERS, Fields::default()), broken);
+                tell(&failure, Phrase::new(&OTHERS, ViolationFields::default()), broken);
             }
         } else if let Some(other) = dragged_by(facts, &failure) {
             tell(&failure, Phrase::new(&DRAGGED, fields! { other: other.stream }), broken);
@@ -57,14 +59,19 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-fn tell(failure: &Failure<'_>, when: Phrase, broken: &mut Findings) {
-    let Failure { at, reason, index, .. } = *failure;
+fn tell(failure: &FailureSite<'_>, when: Phrase, broken: &mut Findings) {
+    let FailureSite { at, reason, index, .. } = *failure;
     match failure.what {
-        Failed::View(view) => {
+        FailedItem::View(view) => {
             let data = fields! { reason, items: view.fit.items, when };
-            broken.push(view.stream, at, &STREAM_FAILED, data.with("generation", view.generation_before(index)));
+            broken.push(
+                view.stream,
+                at,
+                &STREAM_FAILED,
+                data.with("generation", view.generation_before(index)),
+            );
         }
-        Failed::Call(call) => broken.push(call, at, &CALL_FAILED, fields! { reason, when }),
+        FailedItem::Call(call) => broken.push(call, at, &CALL_FAILED, fields! { reason, when }),
     }
 }
 
@@ -76,24 +83,27 @@ fn is_calm(facts: &Facts<'_>, path: usize) -> bool {
 
 /// Whether something had happened to others when an entry came. The path that asks is calm: every fault is one of others.
 fn trouble_elsewhere(facts: &Facts<'_>, index: usize, at: Time) -> bool {
-    let faults = facts.faults.iter().any(|fault| fault.nature != Nature::Harmless && fault.began <= at);
+    let faults =
+        facts.faults.iter().any(|fault| fault.nature != Nature::Harmless && fault.began <= at);
     let deaths = facts.downs.iter().any(|down| down.from <= at);
     let failed = || failures(facts).any(|other| other.index < index);
-    let given_up = || facts.views.iter().any(|view| view.gave_up.is_some_and(|gave_up| gave_up <= at));
+    let given_up =
+        || facts.views.iter().any(|view| view.gave_up.is_some_and(|gave_up| gave_up <= at));
     faults || deaths || !facts.evidence.plan.puppets.is_empty() || failed() || given_up()
 }
 
 /// Another stream of the same path that was over a moment before, for a reason that was its own: one of the path would have
 /// justified both.
-fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &Failure<'_>) -> Option<&'f View<'f>> {
+fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &FailureSite<'_>) -> Option<&'f View<'f>> {
     let just_before = |at: Time| at <= failure.at && failure.at.since(at) <= SOON;
-    let Failed::View(harmed) = failure.what else { return None };
+    let FailedItem::View(harmed) = failure.what else { return None };
     let is_other = |view: &View<'_>| !facts.parts(harmed).any(|part| std::ptr::eq(part, view));
-    let failed = failures(facts).filter(|other| other.path == failure.path && just_before(other.at));
+    let failed =
+        failures(facts).filter(|other| other.path == failure.path && just_before(other.at));
     let mut failed = failed.filter(|other| other.standing(facts) == Standing::Justified);
     let failed = failed.find_map(|other| match other.what {
-        Failed::View(view) => Some(view).filter(|view| is_other(view)),
-        Failed::Call(_) => None,
+        FailedItem::View(view) => Some(view).filter(|view| is_other(view)),
+        FailedItem::Call(_) => None,
     });
     let others = || facts.views.iter().filter(|view| view.path == failure.path && is_other(view));
     failed.or_else(|| others().find(|view| view.gave_up.is_some_and(just_before)))
@@ -102,7 +112,9 @@ fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &Failure<'_>) -> Option<&'f Vie
 /// By when what was due has ended where nothing is to be detected or recovered.
 fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
     let guarantees = facts.guarantees();
-    due + guarantees.attempt + facts.path(path).chance(guarantees, Time::ZERO, NEVER) + Duration::from_secs(1)
+    due + guarantees.attempt
+        + facts.path(path).chance(guarantees, Time::ZERO, NEVER)
+        + Duration::from_secs(1)
 }
 
 fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
@@ -113,7 +125,12 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     if is_late(facts, bound, ending) && !view.is_abandoned(bound) {
         let (index, at) = ending.unwrap_or((usize::MAX, bound));
         let data = fields! { items: view.fit.items, bound };
-        broken.push(view.stream, at, &STREAM_LATE, data.with("generation", view.generation_before(index)));
+        broken.push(
+            view.stream,
+            at,
+            &STREAM_LATE,
+            data.with("generation", view.generation_before(index)),
+        );
     }
 }
 
@@ -128,22 +145,26 @@ fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Finding
 }
 
 fn is_late(facts: &Facts<'_>, bound: Time, ending: Option<(usize, Time)>) -> bool {
-    let seen = ending.map(|(_, at)| at).filter(|at| *at <= facts.horizon).unwrap_or(facts.judged_until());
+    let seen =
+        ending.map(|(_, at)| at).filter(|at| *at <= facts.horizon).unwrap_or(facts.judged_until());
     seen > bound && trouble_elsewhere(facts, ending.map_or(usize::MAX, |(index, _)| index), bound)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{Told, history};
+    use super::super::told::{ScriptedRun, history};
     use crate::history::Class;
 
     /// When a calm stream that is due at 0 must have ended: an attempt, A, 1 s.
     const CALM: u64 = 5_000 + 1_120 + 1_000;
 
     /// `client` has a calm stream that ended at 10 s, while `client2` had trouble.
-    fn calm() -> Told {
+    fn calm() -> ScriptedRun {
         let told = history().by("client2").kills(2_000, 4_000).by("client");
-        told.opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").ended("s1", 10_000, "total 1")
+        told.opened("s1", 1, 0)
+            .produced("s1", 500, "a")
+            .delivered("s1", 520, "a")
+            .ended("s1", 10_000, "total 1")
     }
 
     #[test]
@@ -151,15 +172,18 @@ mod tests {
         calm().completed("s1", 10_000 + CALM, "total 1").holds("isolation");
         assert_eq!(
             calm().completed("s1", 10_001 + CALM, "total 1").breaks("isolation"),
-            ["s1: after item 1, it did not end until 17.120 s, though only others had trouble (generation 1, at 17.121 s)"]
+            [
+                "s1: after item 1, it did not end until 17.120 s, though only others had trouble (generation 1, at 17.121 s)"
+            ]
         );
         assert_eq!(calm().end(600_000).breaks("isolation").len(), 1);
     }
 
     /// As [`calm`], with a user who pauses for 10 s after each item.
-    fn calm_and_pausing() -> Told {
+    fn calm_and_pausing() -> ScriptedRun {
         let told = history().by("client2").kills(2_000, 4_000).by("client");
-        let told = told.asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
+        let told =
+            told.asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
         told.produced("s1", 500, "a").produced("s1", 600, "b").ended("s1", 10_000, "total 2")
     }
 
@@ -167,12 +191,24 @@ mod tests {
     fn a_calm_stream_is_due_when_its_user_looks_at_it() {
         let looks = |after: &str| {
             let told = history().by("client2").kills(2_000, 4_000).by("client");
-            let told = told.asked_as(1, 0, Class::Durable, "watch", &format!(r#"{{"looks-after":"{after}"}}"#));
+            let told = told.asked_as(
+                1,
+                0,
+                Class::Durable,
+                "watch",
+                &format!(r#"{{"looks-after":"{after}"}}"#),
+            );
             told.opens("s1", 1, 1_000).ended("s1", 10_000, "total 0")
         };
         looks("20s").completed("s1", 21_000 + CALM, "total 0").holds("isolation");
-        assert_eq!(looks("20s").completed("s1", 21_001 + CALM, "total 0").breaks("isolation").len(), 1);
-        assert_eq!(looks("5s").completed("s1", 10_001 + CALM, "total 0").breaks("isolation").len(), 1);
+        assert_eq!(
+            looks("20s").completed("s1", 21_001 + CALM, "total 0").breaks("isolation").len(),
+            1
+        );
+        assert_eq!(
+            looks("5s").completed("s1", 10_001 + CALM, "total 0").breaks("isolation").len(),
+            1
+        );
     }
 
     #[test]
@@ -186,7 +222,8 @@ mod tests {
     #[test]
     fn what_comes_too_late_for_a_calm_user_is_late_whatever_pause_follows_it() {
         // The second item came when its user had waited for too long already.
-        let late = || calm_and_pausing().delivered("s1", 520, "a").delivered("s1", 10_521 + CALM, "b");
+        let late =
+            || calm_and_pausing().delivered("s1", 520, "a").delivered("s1", 10_521 + CALM, "b");
         assert_eq!(late().completed("s1", 20_521 + CALM, "total 2").breaks("isolation").len(), 1);
     }
 
@@ -194,7 +231,9 @@ mod tests {
     fn a_calm_stream_does_not_fail() {
         assert_eq!(
             calm().broke("s1", 3_000, "lost").breaks("isolation"),
-            ["s1: it failed (lost) after item 1, though only others had trouble (generation 1, at 3.000 s)"]
+            [
+                "s1: it failed (lost) after item 1, though only others had trouble (generation 1, at 3.000 s)"
+            ]
         );
     }
 
@@ -204,7 +243,9 @@ mod tests {
         told.clone().answered(7, 20_000 + CALM, "5").holds("isolation");
         assert_eq!(
             told.clone().answered(7, 20_001 + CALM, "5").breaks("isolation"),
-            ["call 7 (add): it did not end until 27.120 s, though only others had trouble (at 27.121 s)"]
+            [
+                "call 7 (add): it did not end until 27.120 s, though only others had trouble (at 27.121 s)"
+            ]
         );
         assert_eq!(
             told.failed(7, 20_010, "lost").breaks("isolation"),
@@ -214,11 +255,13 @@ mod tests {
 
     #[test]
     fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
-        let late = || calm().completed("s1", 10_100, "total 1").asked(7, 20_000).answered(7, 100_000, "5");
+        let late =
+            || calm().completed("s1", 10_100, "total 1").asked(7, 20_000).answered(7, 100_000, "5");
         assert_eq!(late().breaks("isolation").len(), 1);
-        let outside = |told: Told| {
+        let outside = |told: ScriptedRun| {
             told.guarantees(|guarantees| {
-                (guarantees.outside, guarantees.call_wait) = (&["server"], std::time::Duration::from_mins(10))
+                (guarantees.outside, guarantees.call_wait) =
+                    (&["server"], std::time::Duration::from_mins(10))
             })
         };
         outside(late()).holds("isolation");
@@ -244,7 +287,11 @@ mod tests {
 
     #[test]
     fn closing_one_stream_does_not_fail_its_neighbour() {
-        let told = history().opened("s1", 1, 0).opened("s2", 2, 0).gave_up(3, Some("s1"), 5_000).broke("s1", 5_000, "closed");
+        let told = history()
+            .opened("s1", 1, 0)
+            .opened("s2", 2, 0)
+            .gave_up(3, Some("s1"), 5_000)
+            .broke("s1", 5_000, "closed");
         told.clone().broke("s1", 5_000, "closed").holds("isolation");
         assert_eq!(
             told.broke("s2", 5_010, "closed").breaks("isolation"),
@@ -253,8 +300,9 @@ mod tests {
     }
 
     /// A cut, in which more is produced of `s1` than is retained (10 items), and only a little of `s2`.
-    fn gap_of_one() -> Told {
-        let told = history().opened("s1", 1, 0).opened("s2", 2, 0).answered(9, 10, "").kills(5_000, 7_000);
+    fn gap_of_one() -> ScriptedRun {
+        let told =
+            history().opened("s1", 1, 0).opened("s2", 2, 0).answered(9, 10, "").kills(5_000, 7_000);
         let told = (0..11).fold(told, |told, n| told.produced("s1", 5_100 + n, "a"));
         told.asked(9, 1).produced("s2", 5_200, "b").broke("s1", 8_000, "gap")
     }
@@ -264,13 +312,19 @@ mod tests {
         gap_of_one().holds("isolation");
         assert_eq!(
             gap_of_one().broke("s2", 8_000, "gap").breaks("isolation"),
-            ["s2: it failed (gap) after item 0, when s1 did, which had its own reason (at 8.000 s)"]
+            [
+                "s2: it failed (gap) after item 0, when s1 did, which had its own reason (at 8.000 s)"
+            ]
         );
     }
 
     #[test]
     fn the_parts_of_a_whole_are_no_neighbours() {
-        let told = history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).opened("p2", 2, 0).answered(9, 10, "").asked(9, 1);
+        let told = history()
+            .opened_with_parts(&["p1", "p1/stdout"], 1, 0)
+            .opened("p2", 2, 0)
+            .answered(9, 10, "")
+            .asked(9, 1);
         let told = told.kills(5_000, 7_000).produced("p1/stdout", 5_100, &"x".repeat(101));
         let told = told.broke("p1", 8_000, "gap").broke("p1/stdout", 8_000, "gap");
         told.holds("isolation");
@@ -279,9 +333,14 @@ mod tests {
 
     #[test]
     fn a_whole_is_due_when_its_last_part_has_ended() {
-        let told = history().by("client2").kills(2_000, 4_000).by("client").opened_with_parts(&["p1", "p1/stdout"], 1, 0);
+        let told = history().by("client2").kills(2_000, 4_000).by("client").opened_with_parts(
+            &["p1", "p1/stdout"],
+            1,
+            0,
+        );
         let told = told.ended("p1", 10_000, "exit 0").ended("p1/stdout", 30_000, "closed");
-        let completed = |ms| told.clone().completed("p1", ms, "exit 0").completed("p1/stdout", ms, "closed");
+        let completed =
+            |ms| told.clone().completed("p1", ms, "exit 0").completed("p1/stdout", ms, "closed");
         completed(30_000 + CALM).holds("isolation");
         assert_eq!(completed(30_001 + CALM).breaks("isolation").len(), 2);
         history()

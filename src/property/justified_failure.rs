@@ -32,7 +32,7 @@ use super::findings::Findings;
 use super::path::Path;
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Phrase};
+use super::{CheckContext, Phrase, ViolationFields};
 
 kinds! {
     pub(super) KINDS;
@@ -57,16 +57,23 @@ pub(super) enum Standing {
 
 /// The failures that nothing justified.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    for failure in failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified) {
-        let Failure { at, reason, .. } = failure;
+    for failure in
+        failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified)
+    {
+        let FailureSite { at, reason, .. } = failure;
         let path = facts.path(failure.path);
         let why = failure.why_not(facts, path);
         match failure.what {
-            Failed::View(view) => {
+            FailedItem::View(view) => {
                 let data = fields! { reason, items: view.fit.items, why };
-                broken.push(view.stream, at, &STREAM_FAILED, data.with("generation", view.generation_before(failure.index)));
+                broken.push(
+                    view.stream,
+                    at,
+                    &STREAM_FAILED,
+                    data.with("generation", view.generation_before(failure.index)),
+                );
             }
-            Failed::Call(call) => {
+            FailedItem::Call(call) => {
                 broken.push(call, at, &CALL_FAILED, fields! { reason, why });
             }
         }
@@ -74,7 +81,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 /// Whether a run had a failure that may as well not have been one: such runs prove less, and are counted.
-pub fn grey(evidence: &Evidence<'_>) -> bool {
+pub fn grey(evidence: &CheckContext<'_>) -> bool {
     is_grey(&Facts::of(evidence))
 }
 
@@ -83,8 +90,8 @@ pub(super) fn is_grey(facts: &Facts<'_>) -> bool {
 }
 
 /// A failure of a stream or call.
-pub(super) struct Failure<'f> {
-    pub what: Failed<'f>,
+pub(super) struct FailureSite<'f> {
+    pub what: FailedItem<'f>,
     pub path: usize,
     pub index: usize,
     pub at: Time,
@@ -92,30 +99,36 @@ pub(super) struct Failure<'f> {
 }
 
 /// What failed.
-pub(super) enum Failed<'f> {
+pub(super) enum FailedItem<'f> {
     View(&'f View<'f>),
     Call(&'f CallFacts<'f>),
 }
 
 /// The failures of a run, streams first.
-pub(super) fn failures<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = Failure<'f>> {
+pub(super) fn failures<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = FailureSite<'f>> {
     let views = facts.views.iter().filter_map(|view| match view.ending() {
         Some((index, at, Ending::Failed { reason })) => {
-            Some(Failure { what: Failed::View(view), path: view.path, index, at, reason })
+            Some(FailureSite { what: FailedItem::View(view), path: view.path, index, at, reason })
         }
         _ => None,
     });
     let calls = facts.calls.iter().filter_map(|call| match *call.endings.first()? {
-        (index, at, CallEnding::Failed(reason)) => Some(Failure { what: Failed::Call(call), path: call.path, index, at, reason }),
+        (index, at, CallEnding::Failed(reason)) => {
+            Some(FailureSite { what: FailedItem::Call(call), path: call.path, index, at, reason })
+        }
         _ => None,
     });
     views.chain(calls)
 }
 
-impl Failure<'_> {
+impl FailureSite<'_> {
     pub(super) fn standing(&self, facts: &Facts<'_>) -> Standing {
         let path = facts.path(self.path);
-        if self.at >= facts.horizon || self.is_given_up() || path.puppet || self.lost_its_connection(facts, path) {
+        if self.at >= facts.horizon
+            || self.is_given_up()
+            || path.puppet
+            || self.lost_its_connection(facts, path)
+        {
             return Standing::Justified;
         }
         if self.waited_for_the_outside(facts) {
@@ -127,8 +140,10 @@ impl Failure<'_> {
             return Standing::Justified;
         }
         let of_stream = match self.what {
-            Failed::View(view) => self.retention(facts, path, view).max(self.forgotten(facts, path, view)),
-            Failed::Call(_) => Standing::Unjustified,
+            FailedItem::View(view) => {
+                self.retention(facts, path, view).max(self.forgotten(facts, path, view))
+            }
+            FailedItem::Call(_) => Standing::Unjustified,
         };
         of_stream.max(self.no_chance(facts, path, life)).max(self.session(facts, path, since))
     }
@@ -138,14 +153,15 @@ impl Failure<'_> {
         let path = facts.path(self.path);
         let life = facts.last_life(self.path, self.index);
         let since = self.asked().min(life.unwrap_or(Time::ZERO));
-        self.no_chance(facts, path, life).max(self.session(facts, path, since)) > Standing::Unjustified
+        self.no_chance(facts, path, life).max(self.session(facts, path, since))
+            > Standing::Unjustified
     }
 
     /// (e)
     fn is_given_up(&self) -> bool {
         match self.what {
-            Failed::View(view) => view.is_abandoned(self.at),
-            Failed::Call(call) => call.is_abandoned(self.at),
+            FailedItem::View(view) => view.is_abandoned(self.at),
+            FailedItem::Call(call) => call.is_abandoned(self.at),
         }
     }
 
@@ -153,36 +169,41 @@ impl Failure<'_> {
     fn waited_for_the_outside(&self, facts: &Facts<'_>) -> bool {
         let wait = facts.guarantees().call_wait;
         match self.what {
-            Failed::Call(call) => !wait.is_zero() && self.at.since(call.at) >= wait && may_wait_for_the_outside(facts, call),
-            Failed::View(_) => false,
+            FailedItem::Call(call) => {
+                !wait.is_zero()
+                    && self.at.since(call.at) >= wait
+                    && may_wait_for_the_outside(facts, call)
+            }
+            FailedItem::View(_) => false,
         }
     }
 
     fn asked(&self) -> Time {
         match self.what {
-            Failed::View(view) => view.opened.map_or(Time::ZERO, |(_, at, _)| at),
-            Failed::Call(call) => call.at,
+            FailedItem::View(view) => view.opened.map_or(Time::ZERO, |(_, at, _)| at),
+            FailedItem::Call(call) => call.at,
         }
     }
 
     /// Whether it may fail with its connection, and did.
     fn lost_its_connection(&self, facts: &Facts<'_>, path: &Path<'_>) -> bool {
         let call = match self.what {
-            Failed::Call(call) => call,
-            Failed::View(view) => match facts.bound(view) {
+            FailedItem::Call(call) => call,
+            FailedItem::View(view) => match facts.bound(view) {
                 Some(call) => call,
                 None => return false,
             },
         };
-        let before = facts.guarantees().detection + path.chance(facts.guarantees(), Time::ZERO, self.at);
+        let before =
+            facts.guarantees().detection + path.chance(facts.guarantees(), Time::ZERO, self.at);
         call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
     }
 
     /// When its user began to look.
     fn looked(&self, facts: &Facts<'_>) -> Time {
         match self.what {
-            Failed::View(view) => facts.looked(view).unwrap_or(Time::ZERO),
-            Failed::Call(_) => self.asked(),
+            FailedItem::View(view) => facts.looked(view).unwrap_or(Time::ZERO),
+            FailedItem::Call(_) => self.asked(),
         }
     }
 
@@ -191,21 +212,29 @@ impl Failure<'_> {
         let looked = self.looked(facts);
         let asked = if self.at <= looked { looked } else { self.asked() };
         let outages = path.faulty().iter().map(|(_, ended)| *ended).filter(|ended| *ended < asked);
-        let ends = outages.flat_map(|ended| [ended, (ended + path.chance(facts.guarantees(), Time::ZERO, ended)).min(asked)]);
+        let ends = outages.flat_map(|ended| {
+            [ended, (ended + path.chance(facts.guarantees(), Time::ZERO, ended)).min(asked)]
+        });
         let ends = ends.filter(|end| life.is_none_or(|life| life <= *end));
-        ends.chain([self.at]).map(|end| no_chance_until(facts, path, end, life)).max().unwrap_or(Standing::Unjustified)
+        ends.chain([self.at])
+            .map(|end| no_chance_until(facts, path, end, life))
+            .max()
+            .unwrap_or(Standing::Unjustified)
     }
 
     /// (b), while the producer lives.
     fn retention(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
-        let exceeds = |(items, bytes): (usize, u64)| facts.guarantees().retention.is_exceeded(items as u64, bytes);
+        let exceeds = |(items, bytes): (usize, u64)| {
+            facts.guarantees().retention.is_exceeded(items as u64, bytes)
+        };
         let sum = |of: fn(&Self, &Facts<'_>, &View<'_>) -> (usize, u64)| {
             let parts = facts.parts(view).map(|part| of(self, facts, part));
             parts.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
         };
         let away = facts.guarantees().detection + facts.guarantees().recovery;
         let justified = exceeds(sum(Self::missed))
-            && (path.is_touched(self.asked().before(away), self.at) || exceeds(sum(Self::made_before)));
+            && (path.is_touched(self.asked().before(away), self.at)
+                || exceeds(sum(Self::made_before)));
         if justified { Standing::Justified } else { Standing::Unjustified }
     }
 
@@ -214,7 +243,8 @@ impl Failure<'_> {
         let source = &facts.sources[view.source];
         let produced = source.produced_before(self.index);
         let (start, had) = (view.fit.start, view.fit.start + view.fit.items);
-        let beyond = source.bytes_of(produced).saturating_sub(source.bytes_of(start) + view.fit.bytes);
+        let beyond =
+            source.bytes_of(produced).saturating_sub(source.bytes_of(start) + view.fit.bytes);
         (produced.saturating_sub(had), beyond)
     }
 
@@ -222,7 +252,8 @@ impl Failure<'_> {
     fn made_before(&self, facts: &Facts<'_>, view: &View<'_>) -> (usize, u64) {
         let source = &facts.sources[view.source];
         let start = view.fit.start;
-        let at_opening = view.opened.map_or(0, |(index, ..)| source.produced_before(index)).max(start);
+        let at_opening =
+            view.opened.map_or(0, |(index, ..)| source.produced_before(index)).max(start);
         (at_opening - start, source.bytes_of(at_opening) - source.bytes_of(start))
     }
 
@@ -243,7 +274,8 @@ impl Failure<'_> {
         let chance = path.chance(facts.guarantees(), Time::ZERO, self.at);
         let outages = path.outages(chance);
         let lengths = outages.iter().filter(|(began, ended)| *began <= self.at && *ended >= since);
-        let Some(longest) = lengths.map(|(began, ended)| (*ended).min(self.at).since(*began)).max() else {
+        let Some(longest) = lengths.map(|(began, ended)| (*ended).min(self.at).since(*began)).max()
+        else {
             return Standing::Unjustified;
         };
         match facts.guarantees().session {
@@ -257,7 +289,7 @@ impl Failure<'_> {
     fn why_not(&self, facts: &Facts<'_>, path: &Path<'_>) -> Phrase {
         let from = self.at.before(facts.guarantees().recovery);
         if !path.is_touched(Time::ZERO, self.at) {
-            return Phrase::new(&NO_FAULT, Fields::default());
+            return Phrase::new(&NO_FAULT, ViolationFields::default());
         }
         let (calm, until) = path.longest_calm(from, self.at);
         let enough = Time::from(path.chance(facts.guarantees(), from, self.at));
@@ -269,7 +301,8 @@ impl Failure<'_> {
 /// life: then it may give up its first attempt.
 fn no_chance_until(facts: &Facts<'_>, path: &Path<'_>, end: Time, life: Option<Time>) -> Standing {
     let recovery = facts.guarantees().recovery;
-    let before_the_world = life.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
+    let before_the_world =
+        life.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
     compare(facts, path, end.before(recovery), end, before_the_world)
 }
 
@@ -280,7 +313,8 @@ fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Durat
     }
     let chance = path.chance(facts.guarantees(), from, to);
     let (calm, until) = path.longest_calm(from, to);
-    let leading = path.faulty().iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
+    let leading =
+        path.faulty().iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
     match until.since(calm).max(leading.since(from) + more) {
         longest if longest < chance => Standing::Justified,
         longest if longest <= chance * 2 => Standing::Grey,

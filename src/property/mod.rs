@@ -1,6 +1,6 @@
 //! What must hold over a history.
 //!
-//! A [`Property`] is a name, a sentence, and a function from the [`Evidence`] of a run to the [`Violation`]s in it. The generic ones
+//! A [`Property`] is a name, a sentence, and a function from the [`CheckContext`] of a run to the [`Violation`]s in it. The generic ones
 //! stand in [`GENERIC`]; subjects add their own. All figures come from the subject's [`Guarantees`] under the limits of the run,
 //! the schedule, and the ground truth; never from the protocol's own word.
 //!
@@ -32,9 +32,9 @@ pub(crate) mod told;
 pub mod view;
 pub mod violation;
 
-pub use evidence::{Evidence, Property};
+pub use evidence::{CheckContext, Property};
 pub use generic::{GENERIC, SAME_DIGEST, check, list};
-pub use guarantees::{Guarantees, Retention, Work};
+pub use guarantees::{Guarantees, Retention, WorkBounds};
 pub use justified_failure::grey;
 pub use no_panic::stuck;
-pub use violation::{About, Fields, Kind, Phrase, Value, Violation};
+pub use violation::{About, Phrase, Violation, ViolationFields, ViolationKind, ViolationValue};

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::What;
+use crate::history::EventKind;
 use crate::schedule::Host;
 
 use super::facts::Facts;
@@ -40,21 +40,29 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         if let (None, Some(what)) = (&event.host, of_nobody(&event.what)) {
             broken.push(About::Run, event.at, &OF_NO_HOST, fields! { what });
         }
-        let is_foreign =
-            |host: &Host| facts.evidence.plan.puppets.contains_key(host) || facts.guarantees().outside.contains(&host.as_str());
+        let is_foreign = |host: &Host| {
+            facts.evidence.plan.puppets.contains_key(host)
+                || facts.guarantees().outside.contains(&host.as_str())
+        };
         let Some(host) = event.host.as_ref().filter(|host| !is_foreign(host)) else { continue };
         match &event.what {
-            What::Census { baseline: true, counts } => {
+            EventKind::Census { baseline: true, counts } => {
                 before.insert(host.as_str(), counts);
             }
-            What::Census { baseline: false, counts } if !is_held(facts, host.as_str()) => {
-                let earlier = |name: &str| before.get(host.as_str()).and_then(|counts| counts.get(name)).copied().unwrap_or(0);
+            EventKind::Census { baseline: false, counts } if !is_held(facts, host.as_str()) => {
+                let earlier = |name: &str| {
+                    before
+                        .get(host.as_str())
+                        .and_then(|counts| counts.get(name))
+                        .copied()
+                        .unwrap_or(0)
+                };
                 for (name, left) in counts.iter().filter(|(name, left)| **left > earlier(name)) {
                     let data = fields! { left: *left, counter: name, earlier: earlier(name) };
                     broken.push(Some(host), event.at, &LEFT, data);
                 }
             }
-            What::Outlived { tasks } if *tasks > 0 => {
+            EventKind::Outlived { tasks } if *tasks > 0 => {
                 broken.push(Some(host), event.at, &OUTLIVED, fields! { tasks: *tasks });
             }
             _ => {}
@@ -63,11 +71,11 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 /// What an entry without a host tells of that should have one.
-fn of_nobody(what: &What) -> Option<Phrase> {
+fn of_nobody(what: &EventKind) -> Option<Phrase> {
     match what {
-        What::Stray { what } => Some(Phrase::new(&STRAY, fields! { what })),
-        What::Milestone { name, .. } => Some(Phrase::new(&MILESTONE, fields! { name: *name })),
-        What::Point { name, .. } => Some(Phrase::new(&POINT, fields! { name: *name })),
+        EventKind::Stray { what } => Some(Phrase::new(&STRAY, fields! { what })),
+        EventKind::Milestone { name, .. } => Some(Phrase::new(&MILESTONE, fields! { name: *name })),
+        EventKind::Point { name, .. } => Some(Phrase::new(&POINT, fields! { name: *name })),
         _ => None,
     }
 }
@@ -79,9 +87,9 @@ fn is_held(facts: &Facts<'_>, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{Told, history};
+    use super::super::told::{ScriptedRun, history};
 
-    fn run(at_first: &[(&str, u64)], left: &[(&str, u64)]) -> Told {
+    fn run(at_first: &[(&str, u64)], left: &[(&str, u64)]) -> ScriptedRun {
         history().census("server", 0, true, at_first).census("server", 90_000, false, left)
     }
 
@@ -94,7 +102,8 @@ mod tests {
     #[test]
     fn what_is_left_is_counted() {
         assert_eq!(
-            run(&[("tasks", 2), ("sessions", 0)], &[("tasks", 3), ("sessions", 1)]).breaks("no_residue"),
+            run(&[("tasks", 2), ("sessions", 0)], &[("tasks", 3), ("sessions", 1)])
+                .breaks("no_residue"),
             [
                 "server: 1 `sessions` were left, and 0 were there at first (at 90.000 s)",
                 "server: 3 `tasks` were left, and 2 were there at first (at 90.000 s)",
@@ -112,8 +121,12 @@ mod tests {
 
     #[test]
     fn each_host_has_its_own_count() {
-        let told =
-            run(&[("tasks", 2)], &[("tasks", 2)]).census("client", 0, true, &[]).census("client", 90_000, false, &[("tasks", 1)]);
+        let told = run(&[("tasks", 2)], &[("tasks", 2)]).census("client", 0, true, &[]).census(
+            "client",
+            90_000,
+            false,
+            &[("tasks", 1)],
+        );
         assert_eq!(told.breaks("no_residue").len(), 1);
         told.clone().puppet("client").holds("no_residue");
         told.guarantees(|guarantees| guarantees.outside = &["client"]).holds("no_residue");
@@ -122,7 +135,10 @@ mod tests {
     #[test]
     fn what_belongs_to_no_host_is_a_residue_from_its_beginning() {
         assert_eq!(
-            history().stray(1_000, "a socket that listens at 0.0.0.0:80").said_by_nobody(2_000, "t.ready").breaks("no_residue"),
+            history()
+                .stray(1_000, "a socket that listens at 0.0.0.0:80")
+                .said_by_nobody(2_000, "t.ready")
+                .breaks("no_residue"),
             [
                 "a socket that listens at 0.0.0.0:80 belongs to no host (at 1.000 s)",
                 "the milestone t.ready belongs to no host (at 2.000 s)",

@@ -9,7 +9,7 @@ use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
 use super::view::View;
 use super::violation::{fields, kinds};
-use super::{Fields, Phrase};
+use super::{Phrase, ViolationFields};
 
 kinds! {
     pub(super) KINDS;
@@ -38,7 +38,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         check_call(call, broken);
     }
     for (call, at) in &facts.unasked {
-        broken.push(*call, *at, &UNASKED, Fields::default());
+        broken.push(*call, *at, &UNASKED, ViolationFields::default());
     }
 }
 
@@ -54,19 +54,29 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     } else if let Ending::Completed { outcome } = ending
         && let Some(wrong) = completed_wrongly(facts, view, index, outcome)
     {
-        broken.push(view.stream, at, &UNTRUE, fields! { ending: tell(ending), wrong }.with("generation", generation));
+        broken.push(
+            view.stream,
+            at,
+            &UNTRUE,
+            fields! { ending: tell(ending), wrong }.with("generation", generation),
+        );
     }
 }
 
 /// What is not true of a completion.
-fn completed_wrongly(facts: &Facts<'_>, view: &View<'_>, index: usize, outcome: &Data) -> Option<Phrase> {
+fn completed_wrongly(
+    facts: &Facts<'_>,
+    view: &View<'_>,
+    index: usize,
+    outcome: &Data,
+) -> Option<Phrase> {
     if facts.path(view.path).puppet {
         return None;
     }
     let source = &facts.sources[view.source];
     let mut ends = source.ends.iter().filter(|(ended, ..)| *ended < index);
     let Some((_, _, last)) = ends.clone().next_back() else {
-        return Some(Phrase::new(&NOT_ENDED, Fields::default()));
+        return Some(Phrase::new(&NOT_ENDED, ViolationFields::default()));
     };
     if !ends.any(|(.., real)| *real == outcome) {
         return Some(Phrase::new(&OTHER_OUTCOME, fields! { outcome: *last }));
@@ -79,7 +89,12 @@ fn completed_wrongly(facts: &Facts<'_>, view: &View<'_>, index: usize, outcome: 
 
 fn check_call(call: &CallFacts<'_>, broken: &mut Findings) {
     if let [(_, _, first), (_, at, second), ..] = call.endings[..] {
-        broken.push(call, at, &TWICE, fields! { first: tell_call(first), second: tell_call(second) });
+        broken.push(
+            call,
+            at,
+            &TWICE,
+            fields! { first: tell_call(first), second: tell_call(second) },
+        );
     }
 }
 
@@ -101,11 +116,15 @@ pub(super) fn tell_call(ending: CallEnding<'_>) -> Phrase {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{Told, history};
+    use super::super::told::{ScriptedRun, history};
 
     /// `s1` with one item, which was delivered, and a real end at 1 s.
-    fn ended() -> Told {
-        history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").ended("s1", 1_000, "total 1")
+    fn ended() -> ScriptedRun {
+        history()
+            .opened("s1", 1, 0)
+            .produced("s1", 500, "a")
+            .delivered("s1", 520, "a")
+            .ended("s1", 1_000, "total 1")
     }
 
     #[test]
@@ -129,22 +148,33 @@ mod tests {
     #[test]
     fn nothing_comes_after_the_ending() {
         assert_eq!(
-            ended().broke("s1", 1_020, "lost").delivered_in(2, "s1", 1_500, "bc").breaks("one_ending"),
+            ended()
+                .broke("s1", 1_020, "lost")
+                .delivered_in(2, "s1", 1_500, "bc")
+                .breaks("one_ending"),
             ["s1: 2 bytes were delivered after it failed (lost) (generation 2, at 1.500 s)"]
         );
     }
 
     #[test]
     fn a_completion_before_the_end_is_a_lie() {
-        let told = history().opened("s1", 1, 0).completed("s1", 999, "total 0").ended("s1", 1_000, "total 0");
-        assert_eq!(told.breaks("one_ending"), ["s1: it completed (total 0), but its producer had not ended (at 0.999 s)"]);
+        let told = history()
+            .opened("s1", 1, 0)
+            .completed("s1", 999, "total 0")
+            .ended("s1", 1_000, "total 0");
+        assert_eq!(
+            told.breaks("one_ending"),
+            ["s1: it completed (total 0), but its producer had not ended (at 0.999 s)"]
+        );
     }
 
     #[test]
     fn a_completion_with_another_outcome_is_a_lie() {
         assert_eq!(
             ended().completed("s1", 1_020, "total 2").breaks("one_ending"),
-            ["s1: it completed (total 2), but the true outcome is total 1 (generation 1, at 1.020 s)"]
+            [
+                "s1: it completed (total 2), but the true outcome is total 1 (generation 1, at 1.020 s)"
+            ]
         );
     }
 
@@ -153,7 +183,9 @@ mod tests {
         let told = ended().produced("s1", 900, "b").completed("s1", 1_020, "total 1");
         assert_eq!(
             told.breaks("one_ending"),
-            ["s1: it completed (total 1), but of 2 items only 1 had been delivered (generation 1, at 1.020 s)"]
+            [
+                "s1: it completed (total 1), but of 2 items only 1 had been delivered (generation 1, at 1.020 s)"
+            ]
         );
     }
 

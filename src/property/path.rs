@@ -16,7 +16,7 @@ use super::Guarantees;
 
 mod spell;
 
-use spell::Spell;
+use spell::FaultInterval;
 pub use spell::conns_of;
 
 /// A moment after every run: the end of what never ended.
@@ -33,7 +33,7 @@ pub fn through(bytes: u64, latency: Duration) -> Duration {
 
 /// A fault that was in force, as its entries tell.
 #[derive(Clone, Copy, Debug)]
-pub struct InForce<'a> {
+pub struct FaultSpan<'a> {
     /// The number of the fault in the history.
     pub number: usize,
     /// From when.
@@ -74,7 +74,7 @@ pub struct Path<'a> {
     /// When a server of it died.
     pub deaths: Vec<Time>,
     /// The faults, by their begin.
-    spells: Vec<Spell>,
+    spells: Vec<FaultInterval>,
     /// When it was faulty: apart, in order.
     faulty: Vec<(Time, Time)>,
     /// When nothing at all could pass: apart, in order.
@@ -90,15 +90,16 @@ impl<'a> Path<'a> {
         servers: Vec<&'a str>,
         plan: &Plan,
         history: &History,
-        faults: &[InForce<'_>],
+        faults: &[FaultSpan<'_>],
         downs: &[Down<'_>],
     ) -> Self {
         let puppet = plan.has_puppet(&servers);
         let latency = plan.latency.1;
         let (deaths, spells, faulty, severed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut path = Path { client, servers, puppet, load: 0, deaths, spells, faulty, severed, latency };
+        let mut path =
+            Path { client, servers, puppet, load: 0, deaths, spells, faulty, severed, latency };
         for fault in faults {
-            if let Some(spell) = Spell::of(fault, history, |host| path.has(host)) {
+            if let Some(spell) = FaultInterval::of(fault, history, |host| path.has(host)) {
                 path.spells.push(spell);
                 path.add_severing(fault, plan);
             }
@@ -109,7 +110,10 @@ impl<'a> Path<'a> {
             }
         }
         path.spells.sort_by_key(|spell| spell.began);
-        path.faulty = merged(path.spells.iter().map(|spell| (spell.began, spell.ended)).collect(), Duration::ZERO);
+        path.faulty = merged(
+            path.spells.iter().map(|spell| (spell.began, spell.ended)).collect(),
+            Duration::ZERO,
+        );
         path.severed = merged(std::mem::take(&mut path.severed), Duration::ZERO);
         path
     }
@@ -118,20 +122,30 @@ impl<'a> Path<'a> {
         self.client == host || self.servers.contains(&host)
     }
 
-    fn add_severing(&mut self, fault: &InForce<'_>, plan: &Plan) {
+    fn add_severing(&mut self, fault: &FaultSpan<'_>, plan: &Plan) {
         // How long it really severs: it is over only when what it held has arrived, but new connections pass before.
         if let Fault::Partition { toward: None, lasts, .. } = fault.what
             && self.servers.len() == 1
         {
             let lasted = lasts.map_or(NEVER, |lasts| fault.began + lasts);
-            let healed = if plan.heal.is_zero() { NEVER } else { plan.horizon.saturating_sub(plan.heal).into() };
+            let healed = if plan.heal.is_zero() {
+                NEVER
+            } else {
+                plan.horizon.saturating_sub(plan.heal).into()
+            };
             self.severed.push((fault.began, fault.ended.min(lasted).min(healed)));
         }
     }
 
     fn add_down(&mut self, down: &Down<'_>) {
         let (began, ended) = (down.from, down.until);
-        self.spells.push(Spell { began, ended, kills: true, latency: Duration::ZERO, cause: began });
+        self.spells.push(FaultInterval {
+            began,
+            ended,
+            kills: true,
+            latency: Duration::ZERO,
+            cause: began,
+        });
         if down.host != self.client {
             self.severed.push((began, ended));
             self.deaths.push(began);
@@ -147,7 +161,9 @@ impl<'a> Path<'a> {
     pub fn longest_calm(&self, from: Time, to: Time) -> (Time, Time) {
         let mut longest = (from, from);
         let mut calm_since = from;
-        for &(began, ended) in self.faulty.iter().filter(|(began, ended)| *ended >= from && *began <= to) {
+        for &(began, ended) in
+            self.faulty.iter().filter(|(began, ended)| *ended >= from && *began <= to)
+        {
             longest = longer(longest, (calm_since, began));
             calm_since = calm_since.max(ended);
         }
@@ -166,9 +182,18 @@ impl<'a> Path<'a> {
 
     /// The longest that a packet may take one way at some moment from `from` to `to`: the plan's, and what faults add.
     pub fn worst_latency(&self, from: Time, to: Time) -> Duration {
-        let slow = || self.spells.iter().filter(|spell| !spell.latency.is_zero() && spell.began <= to && spell.ended >= from);
+        let slow = || {
+            self.spells.iter().filter(|spell| {
+                !spell.latency.is_zero() && spell.began <= to && spell.ended >= from
+            })
+        };
         // The sum of what is in force rises only where a fault begins.
-        let at = |moment: Time| slow().filter(|s| s.began <= moment && s.ended >= moment).map(|s| s.latency).sum::<Duration>();
+        let at = |moment: Time| {
+            slow()
+                .filter(|s| s.began <= moment && s.ended >= moment)
+                .map(|s| s.latency)
+                .sum::<Duration>()
+        };
         self.latency + slow().map(|spell| at(spell.began.max(from))).max().unwrap_or_default()
     }
 
@@ -204,7 +229,8 @@ impl<'a> Path<'a> {
             if spell.began > bound {
                 return bound;
             }
-            let cause = if guarantees.gives_up { spell.cause } else { spell.cause.max(spell.ended) };
+            let cause =
+                if guarantees.gives_up { spell.cause } else { spell.cause.max(spell.ended) };
             bound.max(cause + allowance)
         })
     }
@@ -216,7 +242,10 @@ impl<'a> Path<'a> {
             return None;
         }
         self.severed.iter().filter(|(_, until)| *until > due).find_map(|&(from, until)| {
-            let held = self.spells.iter().filter(|spell| !spell.kills && spell.began <= until && spell.ended >= from);
+            let held = self
+                .spells
+                .iter()
+                .filter(|spell| !spell.kills && spell.began <= until && spell.ended >= from);
             let cause = held.map(|spell| spell.ended).fold(from.max(due), Time::max);
             let bound = cause + self.allowance(guarantees);
             (bound <= until && bound < NEVER).then_some(bound)
@@ -248,7 +277,8 @@ mod tests {
     #[test]
     fn what_stands_around_many_items_takes_time_to_pass() {
         // 512 items of 1 byte are a window with 63 bytes around each of them: 40 ms there and back.
-        let items = (0..512).fold(history().opened("s1", 1, 0), |told, _| told.produced("s1", 1_000, "x"));
+        let items =
+            (0..512).fold(history().opened("s1", 1, 0), |told, _| told.produced("s1", 1_000, "x"));
         let ended = items.ended("s1", 2_000, "total 512");
         let late = |ms: u64, around: u64| {
             let told = ended.clone().completed("s1", 2_000 + BOUND + ms, "total 512");
@@ -262,7 +292,10 @@ mod tests {
 
     #[test]
     fn who_never_gives_up_may_take_as_long_as_it_is_kept_away() {
-        let told = history().opened("s1", 1, 0).ended("s1", 2_000, "total 0").partition(1_000, Some(200_000));
+        let told = history()
+            .opened("s1", 1, 0)
+            .ended("s1", 2_000, "total 0")
+            .partition(1_000, Some(200_000));
         let done = |ms| told.clone().completed("s1", ms, "total 0");
         assert_eq!(done(190_000).breaks("bounded_ending").len(), 1);
         let patient = |ms: u64| done(ms).guarantees(|guarantees| guarantees.gives_up = false);

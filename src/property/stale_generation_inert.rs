@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bytes::Buf;
 
-use crate::history::{Answer, Call, Class, Data, Ending, Stream, Time, What};
+use crate::history::{Answer, Call, Class, Data, Ending, EventKind, Stream, Time};
 use crate::schedule::Fault;
 
 use super::facts::{CallEnding, CallFacts, Facts};
@@ -31,7 +31,7 @@ use super::justified_failure::{failures, is_grey};
 use super::path::NEVER;
 use super::view::{Item, View};
 use super::violation::{fields, kinds};
-use super::{Evidence, Fields, Phrase, one_ending};
+use super::{CheckContext, Phrase, ViolationFields, one_ending};
 
 mod lingering;
 
@@ -49,13 +49,14 @@ kinds! {
 /// The views and calls that came out differently.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let Some(history) = facts.evidence.twin else { return };
-    let twin = Facts::of(&Evidence { history, twin: None, ..facts.evidence });
+    let twin = Facts::of(&CheckContext { history, twin: None, ..facts.evidence });
     if steps(facts) != steps(&twin) || is_grey(facts) || is_grey(&twin) {
         return;
     }
     let mut others: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
     twin.views.iter().for_each(|view| others.entry(key(&twin, view)).or_default().push_back(view));
-    let calls: Vec<_> = facts.calls.iter().filter_map(|call| Some((call, same_call(&twin, call)?))).collect();
+    let calls: Vec<_> =
+        facts.calls.iter().filter_map(|call| Some((call, same_call(&twin, call)?))).collect();
     let parted = parted((facts, &twin), &calls);
     for view in &facts.views {
         // A stream that its user opened again is another view: the first one stands for the first one.
@@ -77,7 +78,10 @@ fn same_call<'t, 'a>(twin: &'t Facts<'a>, call: &CallFacts<'_>) -> Option<&'t Ca
 }
 
 /// What a view is known by in both runs: its stream, its host, and the step that opened it.
-fn key<'v>(facts: &Facts<'_>, view: &'v View<'_>) -> (&'v Stream, &'v str, Option<(Option<usize>, Call)>) {
+fn key<'v>(
+    facts: &Facts<'_>,
+    view: &'v View<'_>,
+) -> (&'v Stream, &'v str, Option<(Option<usize>, Call)>) {
     let opener = view.opened.map(|(.., call)| match facts.call(call).and_then(|call| call.step) {
         Some(step) => (Some(step), Call(0)),
         None => (None, call),
@@ -86,13 +90,21 @@ fn key<'v>(facts: &Facts<'_>, view: &'v View<'_>) -> (&'v Stream, &'v str, Optio
 }
 
 /// When the users of both runs, or their faults, parted.
-fn parted((facts, twin): (&Facts<'_>, &Facts<'_>), calls: &[(&CallFacts<'_>, &CallFacts<'_>)]) -> Time {
+fn parted(
+    (facts, twin): (&Facts<'_>, &Facts<'_>),
+    calls: &[(&CallFacts<'_>, &CallFacts<'_>)],
+) -> Time {
     let parts = |(here, there): &&(&CallFacts<'_>, &CallFacts<'_>)| {
         here.at != there.at || differs(here, there) && is_ahead((facts, here), (twin, there))
     };
     let asked = calls.iter().filter(parts).map(|(here, there)| here.at.min(there.at));
     let unsure = facts.calls.iter().chain(&twin.calls).filter_map(unsure_since);
-    asked.chain(unsure).chain(faults_parted(facts, twin)).chain(lingering::since(facts, twin)).min().unwrap_or(NEVER)
+    asked
+        .chain(unsure)
+        .chain(faults_parted(facts, twin))
+        .chain(lingering::since(facts, twin))
+        .min()
+        .unwrap_or(NEVER)
 }
 
 /// The moments from which on the runs have different faults: a step was carried out, or a hold ended, in one, and later in the other.
@@ -109,7 +121,7 @@ fn faults_parted<'f>(facts: &'f Facts<'_>, twin: &'f Facts<'_>) -> impl Iterator
 fn first_carried_out(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
     let mut first = BTreeMap::new();
     for event in &facts.evidence.history.events {
-        if let What::Stepped { step, .. } = event.what {
+        if let EventKind::Stepped { step, .. } = event.what {
             first.entry(step).or_insert(event.at);
         }
     }
@@ -124,16 +136,30 @@ fn hold_ends(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
 
 /// Since when its user does not know whether a call in flight took effect.
 fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
-    let failed = call.endings.first().filter(|(.., how)| matches!(how, CallEnding::Failed(_))).map(|(_, at, _)| *at);
-    let abandoned = if call.endings.is_empty() { call.gave_up.into_iter().chain(call.orphaned).min() } else { None };
+    let failed = call
+        .endings
+        .first()
+        .filter(|(.., how)| matches!(how, CallEnding::Failed(_)))
+        .map(|(_, at, _)| *at);
+    let abandoned = if call.endings.is_empty() {
+        call.gave_up.into_iter().chain(call.orphaned).min()
+    } else {
+        None
+    };
     // Others can see it in the next moment at the earliest.
-    failed.or(abandoned).filter(|_| call.class == Class::InFlight).map(|at| at + Duration::from_millis(1))
+    failed
+        .or(abandoned)
+        .filter(|_| call.class == Class::InFlight)
+        .map(|at| at + Duration::from_millis(1))
 }
 
 /// Whether users were only ahead of each other when they asked for the same: what one had seen of a stream begins with what the
 /// other had, for every stream. Of at least one stream, one had seen more; of each such stream, the other saw something later, or its
 /// client answered by itself.
-fn is_ahead((facts, call): (&Facts<'_>, &CallFacts<'_>), (others, twin): (&Facts<'_>, &CallFacts<'_>)) -> bool {
+fn is_ahead(
+    (facts, call): (&Facts<'_>, &CallFacts<'_>),
+    (others, twin): (&Facts<'_>, &CallFacts<'_>),
+) -> bool {
     let (here, there) = (Sight::at(facts, call), Sight::at(others, twin));
     let streams: BTreeSet<_> = here.before.keys().chain(there.before.keys()).copied().collect();
     let mut some_ahead = false;
@@ -142,7 +168,9 @@ fn is_ahead((facts, call): (&Facts<'_>, &CallFacts<'_>), (others, twin): (&Facts
         let (behind, ahead) = if is_less { (&here, &there) } else { (&there, &here) };
         let (less, more) = (behind.of(stream), ahead.of(stream));
         let is_ahead = less.len() < more.len();
-        if !more.starts_with(less) || is_ahead && !behind.later.contains(stream) && !behind.answers_alone {
+        if !more.starts_with(less)
+            || is_ahead && !behind.later.contains(stream) && !behind.answers_alone
+        {
             return false;
         }
         some_ahead |= is_ahead;
@@ -174,13 +202,19 @@ impl<'a> Sight<'a> {
     }
 
     fn at(facts: &Facts<'a>, call: &CallFacts<'_>) -> Self {
-        let mut sight = Self { before: BTreeMap::new(), later: BTreeSet::new(), answers_alone: call.is_answered_alone() };
+        let mut sight = Self {
+            before: BTreeMap::new(),
+            later: BTreeSet::new(),
+            answers_alone: call.is_answered_alone(),
+        };
         let events = facts.evidence.history.events.iter().enumerate();
-        for (index, event) in events.filter(|(_, event)| event.host.as_ref().is_some_and(|host| host.as_str() == call.host)) {
+        for (index, event) in events
+            .filter(|(_, event)| event.host.as_ref().is_some_and(|host| host.as_str() == call.host))
+        {
             let (stream, seen) = match &event.what {
-                What::Opened { stream, .. } => (stream, Seen::Opened),
-                What::StreamEnded { stream, ending } => (stream, Seen::Ended(ending)),
-                What::Saw { stream, saw } => (stream, Seen::Saw(saw)),
+                EventKind::Opened { stream, .. } => (stream, Seen::Opened),
+                EventKind::StreamEnded { stream, ending } => (stream, Seen::Ended(ending)),
+                EventKind::Saw { stream, saw } => (stream, Seen::Saw(saw)),
                 _ => continue,
             };
             if index < call.index {
@@ -196,7 +230,7 @@ impl<'a> Sight<'a> {
 /// The steps that were carried out, and what came of them.
 fn steps<'a>(facts: &Facts<'a>) -> Vec<(usize, Option<&'a str>)> {
     let stepped = facts.evidence.history.events.iter().filter_map(|event| match &event.what {
-        What::Stepped { step, note } => Some((*step, note.as_deref())),
+        EventKind::Stepped { step, note } => Some((*step, note.as_deref())),
         _ => None,
     });
     let mut steps: Vec<_> = stepped.collect();
@@ -206,7 +240,9 @@ fn steps<'a>(facts: &Facts<'a>) -> Vec<(usize, Option<&'a str>)> {
 
 /// Whether the failure at this entry was luck.
 fn is_luck(facts: &Facts<'_>, index: Option<usize>) -> bool {
-    index.is_some_and(|index| failures(facts).any(|failure| failure.index == index && failure.is_chance(facts)))
+    index.is_some_and(|index| {
+        failures(facts).any(|failure| failure.index == index && failure.is_chance(facts))
+    })
 }
 
 fn compare_views(
@@ -219,12 +255,19 @@ fn compare_views(
         if at >= parted {
             return;
         }
-        let data = fields! { delivery: item + 1 }.with("generation", view.delivered[item].generation);
+        let data =
+            fields! { delivery: item + 1 }.with("generation", view.delivered[item].generation);
         return broken.push(view.stream, at, &OTHER_DELIVERY, data);
     }
-    let seen = |view: &View<'_>| view.ending().map(|(_, at, ending)| (at, ending.clone())).filter(|(at, _)| *at < facts.horizon);
+    let seen = |view: &View<'_>| {
+        view.ending()
+            .map(|(_, at, ending)| (at, ending.clone()))
+            .filter(|(at, _)| *at < facts.horizon)
+    };
     let (here, there) = (seen(view), seen(twin));
-    let may_come = |at: Time| facts.path(view.path).bound(facts.guarantees(), at, Duration::ZERO) >= facts.judged_until();
+    let may_come = |at: Time| {
+        facts.path(view.path).bound(facts.guarantees(), at, Duration::ZERO) >= facts.judged_until()
+    };
     let differs = match (&here, &there) {
         (Some((_, here)), Some((_, there))) => here != there,
         (Some((at, _)), None) | (None, Some((at, _))) => !may_come(*at),
@@ -235,7 +278,8 @@ fn compare_views(
     let differs = differs && [&here, &there].into_iter().flatten().all(|(at, _)| *at < parted);
     if differs && !view.is_abandoned(facts.judged_until()) && !is_luck() {
         let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
-        let generation = view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index));
+        let generation =
+            view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index));
         let data = fields! { here: tell(here.map(|(_, ending)| ending)), there: tell(there.map(|(_, ending)| ending)) };
         broken.push(view.stream, at, &OTHER_ENDING, data.with("generation", generation));
     }
@@ -260,7 +304,8 @@ fn first_difference(here: &[Item<'_>], there: &[Item<'_>]) -> Option<(usize, Tim
 }
 
 fn tell(ending: Option<Ending>) -> Phrase {
-    ending.map_or(Phrase::new(&OPEN, Fields::default()), |ending| one_ending::tell(&ending))
+    ending
+        .map_or(Phrase::new(&OPEN, ViolationFields::default()), |ending| one_ending::tell(&ending))
 }
 
 /// Whether a call came back differently in two runs.
@@ -269,7 +314,9 @@ fn differs(call: &CallFacts<'_>, twin: &CallFacts<'_>) -> bool {
         (Some((.., CallEnding::Answered(here))), Some((.., CallEnding::Answered(there)))) => {
             call.class == Class::Durable && here != there
         }
-        (Some((.., CallEnding::Failed(_))), Some((.., CallEnding::Failed(_)))) | (None, _) | (_, None) => false,
+        (Some((.., CallEnding::Failed(_))), Some((.., CallEnding::Failed(_))))
+        | (None, _)
+        | (_, None) => false,
         _ => true,
     }
 }
@@ -280,32 +327,47 @@ fn compare_calls(
     parted: Time,
     broken: &mut Findings,
 ) {
-    let (Some((index, at, here)), Some((other, then, there))) = (call.endings.first(), twin.endings.first()) else { return };
-    let given_up = [here, there].iter().any(|how| matches!(how, CallEnding::Answered(Answer::GivenUp)));
+    let (Some((index, at, here)), Some((other, then, there))) =
+        (call.endings.first(), twin.endings.first())
+    else {
+        return;
+    };
+    let given_up =
+        [here, there].iter().any(|how| matches!(how, CallEnding::Answered(Answer::GivenUp)));
     if *at.max(then) >= parted || given_up {
         return;
     }
-    let is_luck = || call.class == Class::Durable && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)));
+    let is_luck = || {
+        call.class == Class::Durable
+            && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)))
+    };
     if differs(call, twin) && call.gave_up.is_none() && !is_luck() {
-        let data = fields! { here: one_ending::tell_call(*here), there: one_ending::tell_call(*there) };
+        let data =
+            fields! { here: one_ending::tell_call(*here), there: one_ending::tell_call(*there) };
         broken.push(call, *at, &OTHER_ENDING, data);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::history::{Class, What};
+    use crate::history::{Class, EventKind};
 
-    use super::super::told::{Told, history};
+    use super::super::told::{ScriptedRun, history};
     use crate::history::Answer;
 
     /// `s1` across a cut, with one item in each generation.
-    fn cut() -> Told {
-        let told = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").kills(1_000, 1_500);
-        told.produced("s1", 2_000, "b").delivered_in(2, "s1", 2_020, "b").ended("s1", 3_000, "total 2")
+    fn cut() -> ScriptedRun {
+        let told = history()
+            .opened("s1", 1, 0)
+            .produced("s1", 500, "a")
+            .delivered("s1", 520, "a")
+            .kills(1_000, 1_500);
+        told.produced("s1", 2_000, "b")
+            .delivered_in(2, "s1", 2_020, "b")
+            .ended("s1", 3_000, "total 2")
     }
 
-    fn completed() -> Told {
+    fn completed() -> ScriptedRun {
         cut().completed("s1", 3_020, "total 2")
     }
 
@@ -342,7 +404,13 @@ mod tests {
 
     #[test]
     fn to_fail_where_there_was_hardly_a_chance_is_luck() {
-        let told = || history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").ended("s1", 600, "total 1");
+        let told = || {
+            history()
+                .opened("s1", 1, 0)
+                .produced("s1", 500, "a")
+                .delivered("s1", 520, "a")
+                .ended("s1", 600, "total 1")
+        };
         let told = || told().kills(700, 20_000).kills(20_500, 45_000);
         let lucky = || told().completed("s1", 20_400, "total 1");
         lucky().twin(told().broke("s1", 30_000, "deadline")).holds("stale_generation_inert");
@@ -351,32 +419,52 @@ mod tests {
 
     #[test]
     fn another_item_is_told() {
-        let told = history().opened("s1", 1, 0).delivered("s1", 520, "a").delivered_in(2, "s1", 2_020, "x");
+        let told = history()
+            .opened("s1", 1, 0)
+            .delivered("s1", 520, "a")
+            .delivered_in(2, "s1", 2_020, "x");
         assert_eq!(
             told.twin(cut()).breaks("stale_generation_inert"),
-            ["s1: delivery 2 was another one when packets of older generations were dropped (generation 2, at 2.020 s)"]
+            [
+                "s1: delivery 2 was another one when packets of older generations were dropped (generation 2, at 2.020 s)"
+            ]
         );
     }
 
     #[test]
     fn what_streams_say_after_a_call_that_was_asked_for_at_another_moment_is_another_thing() {
         let opened = || history().opened("s1", 1, 0);
-        let told = |asked, item| opened().asked_as(7, asked, Class::Durable, "write", "{}").delivered("s1", 2_020, item);
+        let told = |asked, item| {
+            opened().asked_as(7, asked, Class::Durable, "write", "{}").delivered("s1", 2_020, item)
+        };
         told(900, "x").twin(told(1_900, "y")).holds("stale_generation_inert");
-        let told = |asked, item| opened().delivered("s1", 2_020, item).asked_as(7, asked, Class::Durable, "write", "{}");
-        assert_eq!(told(2_500, "x").twin(told(2_900, "y")).breaks("stale_generation_inert").len(), 1);
+        let told = |asked, item| {
+            opened().delivered("s1", 2_020, item).asked_as(7, asked, Class::Durable, "write", "{}")
+        };
+        assert_eq!(
+            told(2_500, "x").twin(told(2_900, "y")).breaks("stale_generation_inert").len(),
+            1
+        );
     }
 
     #[test]
     fn fewer_items_of_an_open_stream_and_other_borders_are_times() {
-        let told = history().opened("s1", 1, 0).produced("s1", 500, "a").produced("s1", 2_000, "b").horizon(4_000);
-        told.clone().delivered("s1", 2_020, "ab").twin(told.delivered("s1", 520, "a")).holds("stale_generation_inert");
+        let told = history()
+            .opened("s1", 1, 0)
+            .produced("s1", 500, "a")
+            .produced("s1", 2_000, "b")
+            .horizon(4_000);
+        told.clone()
+            .delivered("s1", 2_020, "ab")
+            .twin(told.delivered("s1", 520, "a"))
+            .holds("stale_generation_inert");
     }
 
     #[test]
     fn the_outcome_of_a_call_is_compared() {
         let told = |class| history().kills(1_000, 1_500).asked_as(7, 900, class, "add", "{}");
-        let differ = |class| told(class).answered(7, 2_000, "5").twin(told(class).answered(7, 2_000, "6"));
+        let differ =
+            |class| told(class).answered(7, 2_000, "5").twin(told(class).answered(7, 2_000, "6"));
         assert_eq!(
             differ(Class::Durable).breaks("stale_generation_inert"),
             [
@@ -384,38 +472,56 @@ mod tests {
             ]
         );
         differ(Class::InFlight).holds("stale_generation_inert");
-        let told = told(Class::InFlight).answered(7, 2_000, "5").twin(told(Class::InFlight).failed(7, 2_000, "lost"));
+        let told = told(Class::InFlight)
+            .answered(7, 2_000, "5")
+            .twin(told(Class::InFlight).failed(7, 2_000, "lost"));
         assert_eq!(told.breaks("stale_generation_inert").len(), 1);
     }
 
     #[test]
     fn a_call_that_its_user_gave_up_may_have_been_answered_a_moment_before() {
-        let told =
-            |result| history().kills(1_000, 1_500).asked_as(7, 900, Class::Durable, "read", "{}").answered(7, 2_000, result);
+        let told = |result| {
+            history()
+                .kills(1_000, 1_500)
+                .asked_as(7, 900, Class::Durable, "read", "{}")
+                .answered(7, 2_000, result)
+        };
         told(Answer::GivenUp).twin(told("5".into())).holds("stale_generation_inert");
     }
 
     #[test]
     fn a_call_that_was_asked_for_at_another_moment_asks_for_another_thing() {
-        let told = |asked| history().kills(1_000, 1_500).asked_as(7, asked, Class::Durable, "read", "{}");
-        let differ = |asked| told(900).answered(7, 2_000, "5").twin(told(asked).answered(7, 2_000, "6"));
+        let told =
+            |asked| history().kills(1_000, 1_500).asked_as(7, asked, Class::Durable, "read", "{}");
+        let differ =
+            |asked| told(900).answered(7, 2_000, "5").twin(told(asked).answered(7, 2_000, "6"));
         assert_eq!(differ(900).breaks("stale_generation_inert").len(), 1);
         differ(1_900).holds("stale_generation_inert");
     }
 
     /// Call 1 is asked for by step 1, and call 2 by step 2, in this order or in the other.
-    fn numbered(first: usize) -> Told {
+    fn numbered(first: usize) -> ScriptedRun {
         let (one, other) = if first == 1 { (1, 2) } else { (2, 1) };
-        let told = history().kills(1_000, 1_500).stepped(one, 900).asked_as(1, 900, Class::Durable, "read", "{}");
+        let told = history().kills(1_000, 1_500).stepped(one, 900).asked_as(
+            1,
+            900,
+            Class::Durable,
+            "read",
+            "{}",
+        );
         told.stepped(other, 900).asked_as(2, 900, Class::Durable, "read", "{}")
     }
 
     #[test]
     fn a_call_is_known_by_its_step_whatever_its_number_is() {
         let told = numbered(1).answered(1, 2_000, "5").answered(2, 2_000, "6");
-        told.clone().twin(numbered(2).answered(2, 2_000, "5").answered(1, 2_000, "6")).holds("stale_generation_inert");
+        told.clone()
+            .twin(numbered(2).answered(2, 2_000, "5").answered(1, 2_000, "6"))
+            .holds("stale_generation_inert");
         assert_eq!(
-            told.twin(numbered(2).answered(1, 2_000, "5").answered(2, 2_000, "6")).breaks("stale_generation_inert").len(),
+            told.twin(numbered(2).answered(1, 2_000, "5").answered(2, 2_000, "6"))
+                .breaks("stale_generation_inert")
+                .len(),
             2
         );
     }
@@ -423,44 +529,74 @@ mod tests {
     #[test]
     fn a_call_may_be_answered_differently_after_the_users_parted() {
         let told = |asked: u64, then: u64, result: &'static str| {
-            let told = history().kills(1_000, 1_500).asked_as(7, asked, Class::Durable, "write", "{}").answered(7, 3_000, "done");
+            let told = history()
+                .kills(1_000, 1_500)
+                .asked_as(7, asked, Class::Durable, "write", "{}")
+                .answered(7, 3_000, "done");
             told.asked_as(8, 900, Class::Durable, "read", "{}").answered(8, then, result)
         };
         told(2_000, 2_500, "5").twin(told(2_100, 2_500, "6")).holds("stale_generation_inert");
-        assert_eq!(told(2_000, 1_900, "5").twin(told(2_100, 1_900, "6")).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(
+            told(2_000, 1_900, "5")
+                .twin(told(2_100, 1_900, "6"))
+                .breaks("stale_generation_inert")
+                .len(),
+            1
+        );
     }
 
     #[test]
     fn a_request_in_flight_may_have_taken_effect_in_one_run_only() {
         let told = |class, result| {
-            let told = history().kills(1_000, 1_500).asked_as(7, 900, class, "remove", "{}").failed(7, 2_000, "lost");
+            let told = history()
+                .kills(1_000, 1_500)
+                .asked_as(7, 900, class, "remove", "{}")
+                .failed(7, 2_000, "lost");
             told.asked_as(8, 950, Class::Durable, "read", "{}").answered(8, 2_500, result)
         };
-        told(Class::InFlight, "5").twin(told(Class::InFlight, "gone")).holds("stale_generation_inert");
-        assert_eq!(told(Class::Durable, "5").twin(told(Class::Durable, "gone")).breaks("stale_generation_inert").len(), 1);
+        told(Class::InFlight, "5")
+            .twin(told(Class::InFlight, "gone"))
+            .holds("stale_generation_inert");
+        assert_eq!(
+            told(Class::Durable, "5")
+                .twin(told(Class::Durable, "gone"))
+                .breaks("stale_generation_inert")
+                .len(),
+            1
+        );
     }
 
     #[test]
     fn a_user_that_is_ahead_of_the_other_may_be_answered_differently() {
-        let saw = |told: Told, stream: &str, ms| told.user(ms, What::Saw { stream: stream.into(), saw: "known".into() });
-        let read =
-            |told: Told, result: &'static str| told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_010, result);
+        let saw = |told: ScriptedRun, stream: &str, ms| {
+            told.user(ms, EventKind::Saw { stream: stream.into(), saw: "known".into() })
+        };
+        let read = |told: ScriptedRun, result: &'static str| {
+            told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_010, result)
+        };
         let early = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is one");
-        let late = |told: Told| saw(read(told.kills(1_000, 1_500), "there is none"), "c1", 2_100);
+        let late =
+            |told: ScriptedRun| saw(read(told.kills(1_000, 1_500), "there is none"), "c1", 2_100);
         early().twin(late(history())).holds("stale_generation_inert");
         late(history()).twin(early()).holds("stale_generation_inert");
         let never = || read(history().kills(1_000, 1_500), "there is none");
         assert_eq!(early().twin(never()).breaks("stale_generation_inert").len(), 1);
         let astray = || late(saw(history(), "c2", 1_900));
         assert_eq!(early().twin(astray()).breaks("stale_generation_inert").len(), 1);
-        let alone = |told: Told| told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_000, "there is none");
+        let alone = |told: ScriptedRun| {
+            told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(
+                7,
+                2_000,
+                "there is none",
+            )
+        };
         early().twin(alone(history().kills(1_000, 1_500))).holds("stale_generation_inert");
         let same = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is none");
         assert_eq!(early().twin(same()).breaks("stale_generation_inert").len(), 1);
     }
 
     /// A stream fails in one run and completes in the other, at 3.02 s, and so does a call. `other` is told to both, with a moment.
-    fn differ(other: impl Fn(Told, u64) -> Told, here: u64, there: u64) -> usize {
+    fn differ(other: impl Fn(ScriptedRun, u64) -> ScriptedRun, here: u64, there: u64) -> usize {
         let told = |moment| other(cut(), moment).asked_as(7, 900, Class::Durable, "read", "{}");
         let told = told(here)
             .broke("s1", 3_020, "gap")
@@ -471,7 +607,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_a_step_that_was_carried_out_at_another_moment_is_another_thing() {
-        let stepped = |told: Told, ms| told.stepped(3, ms);
+        let stepped = |told: ScriptedRun, ms| told.stepped(3, ms);
         assert_eq!(differ(stepped, 2_500, 2_900), 0);
         assert_eq!(differ(stepped, 2_900, 2_500), 0);
         assert_eq!(differ(stepped, 2_500, 2_500), 2);
@@ -480,7 +616,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_the_end_of_a_hold_at_another_moment_is_another_thing() {
-        let held = |told: Told, ms| told.slows(2_000, ms);
+        let held = |told: ScriptedRun, ms| told.slows(2_000, ms);
         assert_eq!(differ(held, 2_100, 2_200), 0);
         assert_eq!(differ(held, 2_100, 2_100), 2);
         assert_eq!(differ(held, 3_021, 3_500), 2, "it came before both");
@@ -488,26 +624,53 @@ mod tests {
 
     #[test]
     fn a_fault_that_came_at_another_moment_makes_another_run() {
-        let told = |stepped, ms, total: &'static str| history().opened("s1", 1, 0).stepped(0, stepped).completed("s1", ms, total);
+        let told = |stepped, ms, total: &'static str| {
+            history().opened("s1", 1, 0).stepped(0, stepped).completed("s1", ms, total)
+        };
         told(1_000, 2_000, "1").twin(told(1_500, 2_000, "2")).holds("stale_generation_inert");
-        assert_eq!(told(1_000, 2_000, "1").twin(told(1_000, 2_000, "2")).breaks("stale_generation_inert").len(), 1);
-        assert_eq!(told(1_000, 999, "1").twin(told(1_500, 999, "2")).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(
+            told(1_000, 2_000, "1")
+                .twin(told(1_000, 2_000, "2"))
+                .breaks("stale_generation_inert")
+                .len(),
+            1
+        );
+        assert_eq!(
+            told(1_000, 999, "1")
+                .twin(told(1_500, 999, "2"))
+                .breaks("stale_generation_inert")
+                .len(),
+            1
+        );
     }
 
     /// The server hears at these times that the first and the second connection of a window are over; the window is loaded again
     /// then, and a stream fails or does not.
-    fn loaded_again(first: u64, second: u64) -> Told {
-        let told = history().opened("s1", 1, 0).conn_closed(1, 10, first, Some(1_000)).conn_closed(2, 1_000, second, Some(2_000));
+    fn loaded_again(first: u64, second: u64) -> ScriptedRun {
+        let told = history().opened("s1", 1, 0).conn_closed(1, 10, first, Some(1_000)).conn_closed(
+            2,
+            1_000,
+            second,
+            Some(2_000),
+        );
         told.conn(1, 2_000, None)
     }
 
     #[test]
     fn a_server_may_take_a_client_for_connected_that_has_only_an_older_connection() {
-        let told = |first, second, ms| loaded_again(first, second).broke("s1", ms, "nobody is there");
-        let completed = |first, second, ms| loaded_again(first, second).completed("s1", ms, "total 2");
-        told(2_500, 2_010, 3_000).twin(completed(6_000, 2_010, 3_000)).holds("stale_generation_inert");
-        completed(6_000, 2_010, 3_000).twin(told(2_500, 2_010, 3_000)).holds("stale_generation_inert");
-        let breaks = |here: Told, there: Told| assert_eq!(here.twin(there).breaks("stale_generation_inert").len(), 1);
+        let told =
+            |first, second, ms| loaded_again(first, second).broke("s1", ms, "nobody is there");
+        let completed =
+            |first, second, ms| loaded_again(first, second).completed("s1", ms, "total 2");
+        told(2_500, 2_010, 3_000)
+            .twin(completed(6_000, 2_010, 3_000))
+            .holds("stale_generation_inert");
+        completed(6_000, 2_010, 3_000)
+            .twin(told(2_500, 2_010, 3_000))
+            .holds("stale_generation_inert");
+        let breaks = |here: ScriptedRun, there: ScriptedRun| {
+            assert_eq!(here.twin(there).breaks("stale_generation_inert").len(), 1)
+        };
         // Both have heard of it at the same time, or not yet; or the newer one is still there, or outlives both.
         breaks(told(2_500, 2_010, 3_000), completed(2_500, 2_010, 3_000));
         breaks(told(2_500, 2_010, 2_499), completed(6_000, 2_010, 2_499));
@@ -520,7 +683,11 @@ mod tests {
     #[test]
     fn a_server_may_have_only_an_older_connection_between_two_newer_ones() {
         let told = |heard, next| {
-            let told = history().opened("s1", 1, 0).conn_closed(1, 10, heard, Some(1_000)).conn(2, 1_000, Some(50_000));
+            let told = history().opened("s1", 1, 0).conn_closed(1, 10, heard, Some(1_000)).conn(
+                2,
+                1_000,
+                Some(50_000),
+            );
             told.conn(3, next, None).completed("s1", 51_000, if heard < 50_000 { "1" } else { "2" })
         };
         told(1_500, 50_500).twin(told(60_000, 50_500)).holds("stale_generation_inert");
@@ -531,22 +698,46 @@ mod tests {
     #[test]
     fn a_server_may_take_an_older_connection_for_one_that_wants_what_was_given_up() {
         let told = |heard, gave_up, ms| {
-            let told =
-                history().opened("s1", 1, 0).opened("s2", 2, 0).conn_closed(1, 10, heard, Some(1_000)).conn(2, 1_000, None);
-            told.gave_up(7, Some("s2"), gave_up).completed("s1", ms, if heard < 2_000 { "1" } else { "2" })
+            let told = history()
+                .opened("s1", 1, 0)
+                .opened("s2", 2, 0)
+                .conn_closed(1, 10, heard, Some(1_000))
+                .conn(2, 1_000, None);
+            told.gave_up(7, Some("s2"), gave_up).completed(
+                "s1",
+                ms,
+                if heard < 2_000 { "1" } else { "2" },
+            )
         };
         let differ = |gave_up, ms| told(1_500, gave_up, ms).twin(told(6_000, gave_up, ms));
         differ(2_000, 3_000).holds("stale_generation_inert");
-        assert_eq!(differ(2_000, 1_999).breaks("stale_generation_inert").len(), 1, "it was not given up yet");
-        assert_eq!(differ(1_200, 1_499).breaks("stale_generation_inert").len(), 1, "neither server has heard");
-        assert_eq!(differ(6_000, 7_000).breaks("stale_generation_inert").len(), 1, "both servers have heard");
-        assert_eq!(differ(500, 3_000).breaks("stale_generation_inert").len(), 1, "it was given up over the older one");
+        assert_eq!(
+            differ(2_000, 1_999).breaks("stale_generation_inert").len(),
+            1,
+            "it was not given up yet"
+        );
+        assert_eq!(
+            differ(1_200, 1_499).breaks("stale_generation_inert").len(),
+            1,
+            "neither server has heard"
+        );
+        assert_eq!(
+            differ(6_000, 7_000).breaks("stale_generation_inert").len(),
+            1,
+            "both servers have heard"
+        );
+        assert_eq!(
+            differ(500, 3_000).breaks("stale_generation_inert").len(),
+            1,
+            "it was given up over the older one"
+        );
     }
 
     #[test]
     fn a_stream_that_is_opened_again_is_compared_with_the_one_opened_again() {
         let told = |again: &'static str| {
-            let told = history().opened("s1", 1, 0).broke("s1", 1_000, "lost").opened("s1", 1, 2_000);
+            let told =
+                history().opened("s1", 1, 0).broke("s1", 1_000, "lost").opened("s1", 1, 2_000);
             told.completed("s1", 3_000, again)
         };
         told("total 2").twin(told("total 2")).holds("stale_generation_inert");

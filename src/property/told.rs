@@ -2,18 +2,18 @@
 //!
 //! `history().opened("s1", 1, 0).produced("s1", 100, "a").kills(200, 300)…`: times are milliseconds; entries may be told in any
 //! order of time, and those of one moment keep the order in which they are told. What users and faults do is about the host
-//! named [`by`](Told::by), `client` at first.
+//! named [`by`](ScriptedRun::by), `client` at first.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{
-    Answer, Call, Class, ConnIndex, Connection, Data, Ending, Event, Fate, Flags, History, Nature, Packet, Scope, Side, Stream,
-    Time, What,
+    Answer, Call, Class, ConnIndex, Connection, Data, Ending, Event, EventKind, Fate, Flags,
+    History, Nature, Packet, Scope, Side, Stream, Time,
 };
-use crate::schedule::{Fault, FieldValue, HoldEnd, Host, Operation, Place, Plan, Puppet};
+use crate::schedule::{Fault, HoldEnd, Host, LinkPlace, MilestoneValue, Operation, Plan, Puppet};
 
-use super::{Evidence, GENERIC, Guarantees, Retention, Work};
+use super::{CheckContext, GENERIC, Guarantees, Retention, WorkBounds};
 use crate::report::sentence;
 
 /// `A` under the guarantees of these tests: 1 s of back-off, 3 round trips at 2 × 20 ms.
@@ -23,7 +23,7 @@ pub const BOUND: u64 = 16_000 + 25_000 + 5_000 + 1_000 + A;
 
 /// A run, told by hand.
 #[derive(Clone)]
-pub struct Told {
+pub struct ScriptedRun {
     pub plan: Plan,
     pub guarantees: Guarantees,
     history: History,
@@ -33,10 +33,17 @@ pub struct Told {
 }
 
 /// A run in which nothing has happened yet, over in time only when told so: its horizon is far.
-pub fn history() -> Told {
+pub fn history() -> ScriptedRun {
     let mut plan = Plan::new("told");
     plan.horizon = Duration::from_secs(1_000);
-    Told { plan, guarantees: guarantees(), history: History::default(), twin: None, by: "client".into(), faults: 0 }
+    ScriptedRun {
+        plan,
+        guarantees: guarantees(),
+        history: History::default(),
+        twin: None,
+        by: "client".into(),
+        faults: 0,
+    }
 }
 
 fn guarantees() -> Guarantees {
@@ -53,7 +60,7 @@ fn guarantees() -> Guarantees {
         around: 0,
         parts: &["/stdout", "/stderr"],
         closed_retention: Duration::from_secs(30),
-        work: Work { attempts: 5, frames: 10, polls: 20 },
+        work: WorkBounds { attempts: 5, frames: 10, polls: 20 },
         memory: vec![("retained", 10)],
         settle: Duration::from_secs(60),
         outside: &[],
@@ -61,7 +68,7 @@ fn guarantees() -> Guarantees {
 }
 
 /// Telling.
-impl Told {
+impl ScriptedRun {
     /// Goes on with the user and the connections of another client.
     pub fn by(mut self, host: &str) -> Self {
         self.by = host.into();
@@ -105,28 +112,28 @@ impl Told {
         self
     }
 
-    pub fn twin(mut self, twin: Told) -> Self {
+    pub fn twin(mut self, twin: ScriptedRun) -> Self {
         self.twin = Some(twin.sorted());
         self
     }
 
-    pub fn entry(mut self, ms: u64, host: Option<&str>, what: What) -> Self {
+    pub fn entry(mut self, ms: u64, host: Option<&str>, what: EventKind) -> Self {
         self.history.events.push(Event { at: Time(ms), host: host.map(Host::from), what });
         self.end(ms)
     }
 
-    pub fn user(self, ms: u64, what: What) -> Self {
+    pub fn user(self, ms: u64, what: EventKind) -> Self {
         let by = self.by.clone();
         self.entry(ms, Some(by.as_str()), what)
     }
 
-    fn server(self, ms: u64, what: What) -> Self {
+    fn server(self, ms: u64, what: EventKind) -> Self {
         self.entry(ms, Some("server"), what)
     }
 }
 
 /// Streams and calls.
-impl Told {
+impl ScriptedRun {
     /// A stream is asked for and opened in the same moment, by a call that it stands for.
     pub fn opened(self, stream: &str, call: u64, ms: u64) -> Self {
         self.asked_as(call, ms, Class::Durable, "watch", "{}").opens(stream, call, ms)
@@ -134,7 +141,7 @@ impl Told {
 
     /// A stream, opened by a call that was asked for before.
     pub fn opens(self, stream: &str, call: u64, ms: u64) -> Self {
-        self.user(ms, What::Opened { stream: stream.into(), call: Call(call) })
+        self.user(ms, EventKind::Opened { stream: stream.into(), call: Call(call) })
     }
 
     /// The same, by a call that is bound to its connection.
@@ -156,27 +163,30 @@ impl Told {
     pub fn asked_as(self, call: u64, ms: u64, class: Class, verb: &str, fields: &str) -> Self {
         let fields = serde_json::from_str(fields).unwrap();
         let operation = Operation { verb: verb.to_owned(), client: self.by.clone(), fields };
-        self.user(ms, What::Asked { call: Call(call), operation: operation.into(), class })
+        self.user(ms, EventKind::Asked { call: Call(call), operation: operation.into(), class })
     }
 
     pub fn answered(self, call: u64, ms: u64, answer: impl Into<Answer>) -> Self {
-        self.user(ms, What::Answered { call: Call(call), answer: answer.into() })
+        self.user(ms, EventKind::Answered { call: Call(call), answer: answer.into() })
     }
 
     pub fn failed(self, call: u64, ms: u64, reason: impl Into<Data>) -> Self {
-        self.user(ms, What::Failed { call: Call(call), reason: reason.into() })
+        self.user(ms, EventKind::Failed { call: Call(call), reason: reason.into() })
     }
 
     pub fn effect(self, call: u64, ms: u64, target: &str) -> Self {
-        self.server(ms, What::Effect { call: Call(call), target: target.to_owned() })
+        self.server(ms, EventKind::Effect { call: Call(call), target: target.to_owned() })
     }
 
     pub fn produced(self, stream: &str, ms: u64, bytes: &str) -> Self {
-        self.server(ms, What::Produced { stream: stream.into(), bytes: bytes.to_owned().into() })
+        self.server(
+            ms,
+            EventKind::Produced { stream: stream.into(), bytes: bytes.to_owned().into() },
+        )
     }
 
     pub fn ended(self, stream: &str, ms: u64, outcome: impl Into<Data>) -> Self {
-        self.server(ms, What::Ended { stream: stream.into(), outcome: outcome.into() })
+        self.server(ms, EventKind::Ended { stream: stream.into(), outcome: outcome.into() })
     }
 
     /// Over generation 1.
@@ -186,26 +196,29 @@ impl Told {
 
     pub fn delivered_in(self, generation: u64, stream: &str, ms: u64, bytes: &str) -> Self {
         let bytes = bytes.to_owned().into();
-        self.user(ms, What::Delivered { stream: stream.into(), bytes, generation: Some(generation) })
+        self.user(
+            ms,
+            EventKind::Delivered { stream: stream.into(), bytes, generation: Some(generation) },
+        )
     }
 
     pub fn completed(self, stream: &str, ms: u64, outcome: impl Into<Data>) -> Self {
         let ending = Ending::Completed { outcome: outcome.into() };
-        self.user(ms, What::StreamEnded { stream: stream.into(), ending })
+        self.user(ms, EventKind::StreamEnded { stream: stream.into(), ending })
     }
 
     pub fn broke(self, stream: &str, ms: u64, reason: impl Into<Data>) -> Self {
         let ending = Ending::Failed { reason: reason.into() };
-        self.user(ms, What::StreamEnded { stream: stream.into(), ending })
+        self.user(ms, EventKind::StreamEnded { stream: stream.into(), ending })
     }
 
     pub fn gave_up(self, call: u64, stream: Option<&str>, ms: u64) -> Self {
-        self.user(ms, What::GaveUp { stream: stream.map(Stream::from), call: Call(call) })
+        self.user(ms, EventKind::GaveUp { stream: stream.map(Stream::from), call: Call(call) })
     }
 }
 
 /// The network and its faults.
-impl Told {
+impl ScriptedRun {
     fn link(&self) -> (Host, Host) {
         (self.by.clone(), "server".into())
     }
@@ -216,13 +229,24 @@ impl Told {
         self.fault_in(ms, until, nature, what, Scope { links, ..Scope::default() })
     }
 
-    pub fn fault_in(mut self, ms: u64, until: Option<u64>, nature: Nature, what: Fault, scope: Scope) -> Self {
+    pub fn fault_in(
+        mut self,
+        ms: u64,
+        until: Option<u64>,
+        nature: Nature,
+        what: Fault,
+        scope: Scope,
+    ) -> Self {
         let fault = self.faults;
         self.faults += 1;
         let (what, scope) = (what.into(), scope.into());
-        let told = self.entry(ms, None, What::FaultBegan { fault, step: fault, what, scope, nature, in_flight: 0 });
+        let told = self.entry(
+            ms,
+            None,
+            EventKind::FaultBegan { fault, step: fault, what, scope, nature, in_flight: 0 },
+        );
         match until {
-            Some(until) => told.entry(until, None, What::FaultEnded { fault }),
+            Some(until) => told.entry(until, None, EventKind::FaultEnded { fault }),
             None => told,
         }
     }
@@ -230,7 +254,8 @@ impl Told {
     /// A partition one way: it kills connections and keeps new ones from coming up.
     pub fn kills(self, ms: u64, until: u64) -> Self {
         let (client, server) = self.link();
-        let what = Fault::Partition { hosts: (client, server.clone()), toward: Some(server), lasts: None };
+        let what =
+            Fault::Partition { hosts: (client, server.clone()), toward: Some(server), lasts: None };
         self.fault(ms, Some(until), Nature::Kills, what)
     }
 
@@ -250,26 +275,37 @@ impl Told {
     /// A task of the server is held, and never goes on.
     pub fn holds_for_ever(self, ms: u64) -> Self {
         let scope = Scope { hosts: vec!["server".into()], ..Scope::default() };
-        self.fault_in(ms, None, Nature::Slows, Fault::Hold { end: HoldEnd::After(Duration::MAX) }, scope)
+        self.fault_in(
+            ms,
+            None,
+            Nature::Slows,
+            Fault::Hold { end: HoldEnd::After(Duration::MAX) },
+            scope,
+        )
     }
 
     /// Packets on the client's link take longer.
     pub fn delayed(self, ms: u64, until: Option<u64>, by: u64) -> Self {
         let (client, server) = self.link();
-        let what = Fault::Delay { place: Place::Link(client, server), toward: None, by: Duration::from_millis(by), lasts: None };
+        let what = Fault::Delay {
+            place: LinkPlace::Link(client, server),
+            toward: None,
+            by: Duration::from_millis(by),
+            lasts: None,
+        };
         self.fault(ms, until, Nature::Slows, what)
     }
 
     pub fn died(self, host: &str, ms: u64) -> Self {
-        self.entry(ms, Some(host), What::Died { kernel: false })
+        self.entry(ms, Some(host), EventKind::Died { kernel: false })
     }
 
     pub fn started(self, host: &str, ms: u64) -> Self {
-        self.entry(ms, Some(host), What::Started)
+        self.entry(ms, Some(host), EventKind::Started)
     }
 
     pub fn stepped(self, step: usize, ms: u64) -> Self {
-        self.entry(ms, None, What::Stepped { step, note: None })
+        self.entry(ms, None, EventKind::Stepped { step, note: None })
     }
 
     /// A connection of the client to the server, which carries the generation of this number, installed when it was opened.
@@ -278,16 +314,36 @@ impl Told {
         let name = format!("{}#{n}", self.by);
         let (client, server) = self.link();
         let (opened, over) = (Time(opened), over.map(Time));
-        self.history.conns.push(Connection { name, client, server, generation: Some(n.into()), opened, over: (over, over) });
-        let fields = [("generation", FieldValue::Number(n.into())), ("conn", FieldValue::Number(id))];
-        self.user(opened.0, What::Milestone { name: "told.client.connected", fields: fields.into() })
+        self.history.conns.push(Connection {
+            name,
+            client,
+            server,
+            generation: Some(n.into()),
+            opened,
+            over: (over, over),
+        });
+        let fields = [
+            ("generation", MilestoneValue::Number(n.into())),
+            ("conn", MilestoneValue::Number(id)),
+        ];
+        self.user(
+            opened.0,
+            EventKind::Milestone { name: "told.client.connected", fields: fields.into() },
+        )
     }
 
     /// A connection of the client to the server that is for something else, the n-th of this label.
     pub fn conn_labelled(mut self, label: &str, n: u32, opened: u64, over: Option<u64>) -> Self {
         let ((client, server), over) = (self.link(), over.map(Time));
         let name = format!("{client}/{label}#{n}");
-        let conn = Connection { name, client, server, generation: None, opened: Time(opened), over: (over, over) };
+        let conn = Connection {
+            name,
+            client,
+            server,
+            generation: None,
+            opened: Time(opened),
+            over: (over, over),
+        };
         self.history.conns.push(conn);
         self
     }
@@ -296,19 +352,26 @@ impl Told {
     pub fn upstream(mut self, opened: u64, over: Option<u64>) -> Self {
         let (client, over) = (self.by.clone(), over.map(Time));
         let name = format!("{client}#1");
-        let conn = Connection { name, client, server: "web".into(), generation: None, opened: Time(opened), over: (over, over) };
+        let conn = Connection {
+            name,
+            client,
+            server: "web".into(),
+            generation: None,
+            opened: Time(opened),
+            over: (over, over),
+        };
         self.history.conns.push(conn);
         self
     }
 
-    /// As [`conn`](Told::conn), and only the client knows that it is over.
+    /// As [`conn`](ScriptedRun::conn), and only the client knows that it is over.
     pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
         let mut told = self.conn(n, opened, None);
         told.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));
         told
     }
 
-    /// As [`conn`](Told::conn), and its server closed it at `closed`, before its client knew.
+    /// As [`conn`](ScriptedRun::conn), and its server closed it at `closed`, before its client knew.
     pub fn conn_closed(self, n: u32, opened: u64, closed: u64, over: Option<u64>) -> Self {
         let mut told = self.conn(n, opened, over);
         told.history.conns.last_mut().expect("it was told").over.1 = Some(Time(closed));
@@ -318,68 +381,82 @@ impl Told {
     /// A connection that the client tries to open.
     pub fn attempt(self, n: u32, ms: u64) -> Self {
         let conn = ConnIndex(self.history.conns.len());
-        self.conn(n, ms, None).user(ms, What::ConnOpened { conn })
+        self.conn(n, ms, None).user(ms, EventKind::ConnOpened { conn })
     }
 
     /// A segment with payload from the client, on the connection told last.
     pub fn frame(self, _n: u32, ms: u64, offset: u64, len: u32) -> Self {
         let conn = ConnIndex(self.history.conns.len() - 1);
         let (flags, fate) = (Flags::default(), Fate::Arrives(Time(ms + 10)));
-        self.user(ms, What::Packet(Packet { conn, from: Side::Client, flags, offset, len, fate }))
+        self.user(
+            ms,
+            EventKind::Packet(Packet { conn, from: Side::Client, flags, offset, len, fate }),
+        )
     }
 }
 
 /// What the world notices.
-impl Told {
+impl ScriptedRun {
     pub fn panicked(self, ms: u64, message: &str) -> Self {
-        self.server(ms, What::Panicked { message: message.to_owned() })
+        self.server(ms, EventKind::Panicked { message: message.to_owned() })
     }
 
     pub fn livelock(self, ms: u64, what: &str) -> Self {
-        self.entry(ms, None, What::Livelock { what: what.to_owned() })
+        self.entry(ms, None, EventKind::Livelock { what: what.to_owned() })
     }
 
     pub fn gauge(self, host: &str, ms: u64, name: &'static str, value: u64) -> Self {
-        self.entry(ms, Some(host), What::Gauge { name, value })
+        self.entry(ms, Some(host), EventKind::Gauge { name, value })
     }
 
     pub fn census(self, host: &str, ms: u64, baseline: bool, counts: &[(&str, u64)]) -> Self {
-        let counts: BTreeMap<_, _> = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        self.entry(ms, Some(host), What::Census { baseline, counts })
+        let counts: BTreeMap<_, _> =
+            counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        self.entry(ms, Some(host), EventKind::Census { baseline, counts })
     }
 
     pub fn outlived(self, host: &str, ms: u64, tasks: u64) -> Self {
-        self.entry(ms, Some(host), What::Outlived { tasks })
+        self.entry(ms, Some(host), EventKind::Outlived { tasks })
     }
 
     pub fn stray(self, ms: u64, what: &str) -> Self {
-        self.entry(ms, None, What::Stray { what: what.into() })
+        self.entry(ms, None, EventKind::Stray { what: what.into() })
     }
 
     pub fn said_by_nobody(self, ms: u64, name: &'static str) -> Self {
-        self.entry(ms, None, What::Milestone { name, fields: Default::default() })
+        self.entry(ms, None, EventKind::Milestone { name, fields: Default::default() })
     }
 }
 
 /// Judging.
-impl Told {
+impl ScriptedRun {
     fn sorted(mut self) -> History {
         self.history.events.sort_by_key(|event| event.at);
         self.history
     }
 
     /// Hands the evidence on.
-    pub fn with<T>(&self, judge: impl FnOnce(&Evidence<'_>) -> T) -> T {
+    pub fn with<T>(&self, judge: impl FnOnce(&CheckContext<'_>) -> T) -> T {
         let history = self.clone().sorted();
         let (plan, guarantees, twin) = (&self.plan, &self.guarantees, self.twin.as_ref());
-        judge(&Evidence { plan, history: &history, guarantees, milestones: &[], servers: &["server"], twin })
+        judge(&CheckContext {
+            plan,
+            history: &history,
+            guarantees,
+            milestones: &[],
+            servers: &["server"],
+            twin,
+        })
     }
 
     /// The sentences of what breaks one generic property.
     pub fn breaks(&self, property: &str) -> Vec<String> {
-        let property = GENERIC.iter().find(|known| known.name == property).expect("a generic property");
+        let property =
+            GENERIC.iter().find(|known| known.name == property).expect("a generic property");
         let broken = self.with(|evidence| (property.check)(evidence));
-        assert!(broken.iter().all(|broken| broken.property == property.name && property.kinds.contains(&broken.kind)));
+        assert!(broken.iter().all(
+            |broken| broken.property == property.name && property.kinds.contains(&broken.kind)
+        ));
         broken.iter().map(sentence).collect()
     }
 

@@ -141,7 +141,10 @@ impl Fit {
     /// The best fit over everything with which the view may begin: a life of the producer, and if its user had opened the stream
     /// before, the place where that stopped, or what was new at the opening. Of those that fit, the one that reaches furthest.
     pub fn best(source: &Source<'_>, view: &View<'_>) -> Fit {
-        let opened = view.opened.map(|(index, ..)| source.produced_before(index)).filter(|_| view.resumes.is_some());
+        let opened = view
+            .opened
+            .map(|(index, ..)| source.produced_before(index))
+            .filter(|_| view.resumes.is_some());
         let first = source.lives.first().copied().unwrap_or(0);
         let others = source.lives.iter().copied().skip(1).chain(view.resumes).chain(opened);
         others.map(|start| Fit::from(start, &source.items, &view.delivered)).fold(
@@ -165,13 +168,22 @@ impl Fit {
                 if byte == 0 {
                     began_in = Some((number, chunk.bytes.len() - rest.remaining()));
                 }
-                let wanted =
-                    produced.get(next).filter(|item| item.index < chunk.index).map(|item| item.bytes.reading().skip(byte));
+                let wanted = produced
+                    .get(next)
+                    .filter(|item| item.index < chunk.index)
+                    .map(|item| item.bytes.reading().skip(byte));
                 let same = wanted.map_or(0, |wanted| wanted.same_start(rest));
                 fit.bytes += same as u64;
-                let Some(wanted) = wanted.filter(|wanted| same == wanted.remaining().min(rest.remaining())) else {
+                let Some(wanted) =
+                    wanted.filter(|wanted| same == wanted.remaining().min(rest.remaining()))
+                else {
                     let begins = began_in.filter(|(chunk, _)| *chunk == number).map(|(_, at)| at);
-                    fit.difference = Some(Difference { delivered: number, begins, produced: next, byte: byte + same });
+                    fit.difference = Some(Difference {
+                        delivered: number,
+                        begins,
+                        produced: next,
+                        byte: byte + same,
+                    });
                     return fit;
                 };
                 (rest, byte) = (rest.skip(same), byte + same);
@@ -185,7 +197,8 @@ impl Fit {
 
     /// Whether all that was produced before an entry was delivered.
     pub fn is_all_before(&self, source: &Source<'_>, index: usize) -> bool {
-        let produced = source.bytes_of(source.produced_before(index).max(self.start)) - source.bytes_of(self.start);
+        let produced = source.bytes_of(source.produced_before(index).max(self.start))
+            - source.bytes_of(self.start);
         self.difference.is_none() && self.bytes == produced
     }
 }

@@ -1,6 +1,6 @@
 //! How a property broke, as data.
 //!
-//! A [`Violation`] says which property broke, what it is about, when, and in which [`Kind`] of way, with the values of that kind. Its
+//! A [`Violation`] says which property broke, what it is about, when, and in which [`ViolationKind`] of way, with the values of that kind. Its
 //! sentence is made in [`report`](mod@crate::report::sentence).
 
 use std::fmt;
@@ -35,20 +35,28 @@ pub struct Violation {
     /// When.
     pub at: Time,
     /// In which way it broke.
-    pub kind: &'static Kind,
+    pub kind: &'static ViolationKind,
     /// The values of that kind.
-    pub data: Fields,
+    pub data: ViolationFields,
 }
 
 impl Violation {
     /// A violation of this kind.
-    pub fn new(property: &'static str, subject: impl Into<About>, at: Time, kind: &'static Kind, data: Fields) -> Self {
+    pub fn new(
+        property: &'static str,
+        subject: impl Into<About>,
+        at: Time,
+        kind: &'static ViolationKind,
+        data: ViolationFields,
+    ) -> Self {
         Self { property, subject: subject.into(), at, kind, data }
     }
 
     /// Whether another one is about the same thing, and broke in the same way, whatever the values are.
     pub fn is_like(&self, other: &Self) -> bool {
-        let is_same = self.property == other.property && self.subject == other.subject && self.kind == other.kind;
+        let is_same = self.property == other.property
+            && self.subject == other.subject
+            && self.kind == other.kind;
         is_same && self.data.phrases() == other.data.phrases()
     }
 
@@ -63,7 +71,12 @@ impl Violation {
 
 /// A violation of tests: its subject, and a text.
 #[cfg(test)]
-pub(crate) fn said(property: &'static str, subject: impl Into<About>, at: Time, text: &str) -> Violation {
+pub(crate) fn said(
+    property: &'static str,
+    subject: impl Into<About>,
+    at: Time,
+    text: &str,
+) -> Violation {
     kinds! {
         SAID = "said": "{subject:}{text}";
     }
@@ -78,7 +91,7 @@ pub(crate) fn said(property: &'static str, subject: impl Into<About>, at: Time, 
 /// - `{at}`: the time of the violation;
 /// - `{moment}`: the same in parentheses, with the value `generation` before it where there is one: `(generation 2, at 4.231 s)`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct ViolationKind {
     /// Its name, which no other kind of the same property has.
     pub name: &'static str,
     /// Its sentence.
@@ -92,21 +105,21 @@ macro_rules! kinds {
         $crate::property::violation::kinds!($vis $($rest)*);
     };
     (@list $vis:vis $list:ident [$($name:ident = $text:literal: $sentence:literal;)*]) => {
-        $vis static $list: &[&$crate::property::Kind] = &[$(&$name),*];
+        $vis static $list: &[&$crate::property::ViolationKind] = &[$(&$name),*];
     };
     ($vis:vis $($name:ident = $text:literal: $sentence:literal;)*) => {
-        $($vis static $name: $crate::property::Kind = $crate::property::Kind { name: $text, sentence: $sentence };)*
+        $($vis static $name: $crate::property::ViolationKind = $crate::property::ViolationKind { name: $text, sentence: $sentence };)*
     };
 }
 pub(crate) use kinds;
 
-/// Makes [`Fields`]: `fields! { item: n + 1, reason }`.
+/// Makes [`ViolationFields`]: `fields! { item: n + 1, reason }`.
 macro_rules! fields {
     ($($name:ident $(: $value:expr)?),* $(,)?) => {
-        $crate::property::Fields::from([$((stringify!($name), $crate::property::violation::fields!(@ $name $($value)?))),*])
+        $crate::property::ViolationFields::from([$((stringify!($name), $crate::property::violation::fields!(@ $name $($value)?))),*])
     };
-    (@ $name:ident) => { $crate::property::Value::from($name) };
-    (@ $name:ident $value:expr) => { $crate::property::Value::from($value) };
+    (@ $name:ident) => { $crate::property::ViolationValue::from($name) };
+    (@ $name:ident $value:expr) => { $crate::property::ViolationValue::from($value) };
 }
 pub(crate) use fields;
 
@@ -195,45 +208,45 @@ impl From<&str> for About {
 
 /// The values of a violation, by name, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fields(Vec<(&'static str, Value)>);
+pub struct ViolationFields(Vec<(&'static str, ViolationValue)>);
 
-impl<const N: usize> From<[(&'static str, Value); N]> for Fields {
-    fn from(fields: [(&'static str, Value); N]) -> Self {
+impl<const N: usize> From<[(&'static str, ViolationValue); N]> for ViolationFields {
+    fn from(fields: [(&'static str, ViolationValue); N]) -> Self {
         Self(fields.into())
     }
 }
 
-impl Fields {
+impl ViolationFields {
     /// The same with one more value, if there is one.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+    pub fn with(mut self, name: &'static str, value: Option<impl Into<ViolationValue>>) -> Self {
         self.0.extend(value.map(|value| (name, value.into())));
         self
     }
 
     /// The value of this name.
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&ViolationValue> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     /// The kinds of all phrases in them, in order.
-    fn phrases(&self) -> Vec<&'static Kind> {
+    fn phrases(&self) -> Vec<&'static ViolationKind> {
         let phrases = self.0.iter().filter_map(|(_, value)| match value {
-            Value::Phrase(phrase) => Some(&**phrase),
+            ViolationValue::Phrase(phrase) => Some(&**phrase),
             _ => None,
         });
         phrases.flat_map(|phrase| [vec![phrase.kind], phrase.data.phrases()].concat()).collect()
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &ViolationValue)> {
         self.0.iter().map(|(name, value)| (*name, value))
     }
 }
 
 /// One value of a violation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum ViolationValue {
     /// A number.
     Number(u64),
     /// A text: a name, or a fact as its user has it.
@@ -245,28 +258,28 @@ pub enum Value {
     /// Something that is said in one of several ways.
     Phrase(Box<Phrase>),
     /// An entry of a history.
-    Entry(Box<Entry>),
+    Entry(Box<ViolationEntry>),
 }
 
 /// A part of a sentence that has kinds of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phrase {
     /// The kind.
-    pub kind: &'static Kind,
+    pub kind: &'static ViolationKind,
     /// Its values.
-    pub data: Fields,
+    pub data: ViolationFields,
 }
 
 impl Phrase {
     /// A phrase of this kind.
-    pub fn new(kind: &'static Kind, data: Fields) -> Self {
+    pub fn new(kind: &'static ViolationKind, data: ViolationFields) -> Self {
         Self { kind, data }
     }
 }
 
 /// An entry, with what it takes to say what it means.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct ViolationEntry {
     /// The plan of its run.
     pub plan: Plan,
     /// The connections of its run.
@@ -275,19 +288,21 @@ pub struct Entry {
     pub event: Event,
 }
 
-impl PartialEq for Entry {
+impl PartialEq for ViolationEntry {
     fn eq(&self, other: &Self) -> bool {
         format!("{:?}", self.event) == format!("{:?}", other.event)
     }
 }
 
 /// The values by name; that of a time or a length of time is in milliseconds, and `_ms` ends its name.
-impl Serialize for Fields {
+impl Serialize for ViolationFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in &self.0 {
             match value {
-                Value::Time(_) | Value::Duration(_) => map.serialize_entry(&format!("{name}_ms"), value)?,
+                ViolationValue::Time(_) | ViolationValue::Duration(_) => {
+                    map.serialize_entry(&format!("{name}_ms"), value)?
+                }
                 _ => map.serialize_entry(name, value)?,
             }
         }
@@ -295,29 +310,31 @@ impl Serialize for Fields {
     }
 }
 
-impl Serialize for Value {
+impl Serialize for ViolationValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Number(n) => serializer.serialize_u64(*n),
             Self::Text(text) => serializer.serialize_str(text),
             Self::Time(at) => serializer.serialize_u64(at.0),
-            Self::Duration(span) => serializer.serialize_u64(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+            Self::Duration(span) => {
+                serializer.serialize_u64(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+            }
             Self::Phrase(phrase) => phrase.serialize(serializer),
             Self::Entry(entry) => serializer.collect_str(&format_args!("{:?}", entry.event)),
         }
     }
 }
 
-impl Serialize for Kind {
+impl Serialize for ViolationKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name)
     }
 }
 
-/// Draws the conversions into [`Value`].
+/// Draws the conversions into [`ViolationValue`].
 macro_rules! values {
     ($($type:ty: |$value:ident| $into:expr;)*) => {
-        $(impl From<$type> for Value {
+        $(impl From<$type> for ViolationValue {
             fn from($value: $type) -> Self {
                 $into
             }
@@ -342,5 +359,5 @@ values! {
     &Host: |host| Self::Text(host.to_string());
     Call: |call| Self::Text(call.to_string());
     Phrase: |phrase| Self::Phrase(phrase.into());
-    Entry: |entry| Self::Entry(entry.into());
+    ViolationEntry: |entry| Self::Entry(entry.into());
 }

@@ -4,15 +4,15 @@
 
 use std::time::Duration;
 
-use crate::hunt::{Main, Tally};
-use crate::property::{About, Value, Violation};
+use crate::hunt::{Main, ScenarioTally};
+use crate::property::{About, Violation, ViolationValue};
 use crate::scenario::expect::{EXPECT, TABLE};
 
 use super::sentence;
 
 /// All that was run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct CiReport {
     /// What ran: `reknit hunt exec`.
     pub title: String,
     /// The cases, by subject or by file.
@@ -29,12 +29,12 @@ pub struct Group {
     /// A subject, or what was swept.
     pub name: String,
     /// What was run of it.
-    pub cases: Vec<Case>,
+    pub cases: Vec<CiCase>,
 }
 
 /// Something that holds or breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Case {
+pub struct CiCase {
     /// A scenario file, a seed, a test.
     pub name: String,
     /// How much was run: `20 runs, 20 min of virtual time`.
@@ -66,26 +66,26 @@ pub struct Break {
     /// The command that shows it again; empty where there is none.
     pub replay: String,
     /// The file to look at, and the line in it.
-    pub place: Option<Place>,
+    pub place: Option<SourceLine>,
 }
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// The file.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
 }
 
-impl Account {
+impl CiReport {
     /// All cases, in order.
-    pub fn cases(&self) -> impl Iterator<Item = &Case> {
+    pub fn cases(&self) -> impl Iterator<Item = &CiCase> {
         self.groups.iter().flat_map(|group| &group.cases)
     }
 
     /// What broke, each with its case.
-    pub fn breaks(&self) -> impl Iterator<Item = (&Case, &Break)> {
+    pub fn breaks(&self) -> impl Iterator<Item = (&CiCase, &Break)> {
         self.cases().filter_map(|case| match &case.came {
             Came::Broke(it) => Some((case, &**it)),
             Came::Good | Came::NotRun(_) => None,
@@ -107,11 +107,15 @@ impl Break {
     pub fn body(&self) -> String {
         let Self { story, replay, .. } = self;
         let told = replay.is_empty() || story.contains(replay.as_str());
-        if told { story.clone() } else { format!("{story}{}  replay   {replay}\n", if story.is_empty() { "" } else { "\n" }) }
+        if told {
+            story.clone()
+        } else {
+            format!("{story}{}  replay   {replay}\n", if story.is_empty() { "" } else { "\n" })
+        }
     }
 }
 
-impl Place {
+impl SourceLine {
     /// Where a scenario file expected what did not come: the table of the stream, the call or the process that the violation is
     /// about, the line of a step or milestone, or else `[expect]`. Of any other property, and of what cannot be found, it is the first
     /// line.
@@ -129,9 +133,12 @@ fn line(text: &str, broken: Option<&Violation>) -> Option<usize> {
         Some((About::Step(_, line), _)) => *line,
         Some((About::Mark(name, _), _)) => {
             let quoted = format!("\"{name}\"");
-            lines().skip(expect.unwrap_or(0)).find(|(_, line)| line.contains(&quoted)).map(|(n, _)| n)
+            lines()
+                .skip(expect.unwrap_or(0))
+                .find(|(_, line)| line.contains(&quoted))
+                .map(|(n, _)| n)
         }
-        Some((_, Some(Value::Text(table)))) => first(&|line| {
+        Some((_, Some(ViolationValue::Text(table)))) => first(&|line| {
             let head = line.strip_prefix("[expect.").and_then(|line| line.split(']').next());
             head.is_some_and(|head| head.replace('"', "") == *table)
         }),
@@ -141,9 +148,11 @@ fn line(text: &str, broken: Option<&Violation>) -> Option<usize> {
 }
 
 /// What is not as it should be in the runs of a scenario, in short: the property and a sentence. `breaks` is what a canary must break.
-pub fn main_sentence(tally: &Tally, breaks: Option<&str>) -> (String, String) {
+pub fn main_sentence(tally: &ScenarioTally, breaks: Option<&str>) -> (String, String) {
     match tally.main(breaks) {
-        Main::DidNotBreak(property) => (property.to_owned(), format!("{property} held in all runs, and must break")),
+        Main::DidNotBreak(property) => {
+            (property.to_owned(), format!("{property} held in all runs, and must break"))
+        }
         Main::Broke(main) => (main.property.to_owned(), sentence(main)),
         Main::Unmet(unmet) => (EXPECT.to_owned(), sentence(unmet)),
         Main::Nothing => (EXPECT.to_owned(), String::new()),
@@ -157,14 +166,18 @@ pub(crate) mod tests {
     use crate::property::violation::said;
 
     /// What came of two files, of which one broke, and a third that could not be run.
-    pub(crate) fn some_account() -> Account {
-        let case = |name: &str, came| Case { name: name.into(), about: "20 runs, 20 min of virtual time".into(), came };
+    pub(crate) fn some_ci_report() -> CiReport {
+        let case = |name: &str, came| CiCase {
+            name: name.into(),
+            about: "20 runs, 20 min of virtual time".into(),
+            came,
+        };
         let it = Break {
             property: "gap_free".into(),
             sentence: "s1: item 20 was delivered after item 18; 19 < 20 never was".into(),
             story: "FAIL  counter  gap_free\n\n  replay   reknit replay scenarios/counter/cut.toml --seed 1\n".into(),
             replay: "reknit replay scenarios/counter/cut.toml --seed 1".into(),
-            place: Some(Place { file: "scenarios/counter/cut.toml".into(), line: 12 }),
+            place: Some(SourceLine { file: "scenarios/counter/cut.toml".into(), line: 12 }),
         };
         let cases = vec![
             case("scenarios/counter/cut.toml", Came::Broke(Box::new(it))),
@@ -173,7 +186,7 @@ pub(crate) mod tests {
         ];
         let groups = vec![Group { name: "counter".into(), cases }];
         let totals = "40 schedules, 40 min of virtual time\n".into();
-        Account { title: "reknit run".into(), groups, totals, wall: Duration::from_millis(1500) }
+        CiReport { title: "reknit run".into(), groups, totals, wall: Duration::from_millis(1500) }
     }
 
     const FILE: &str = "format = 1\n[[step]]\nwatch = { stream = \"s1\" }\n[expect]\nreaches = [\"a.gap\"]\n\n[expect.stream.s1]\n\
@@ -182,7 +195,7 @@ pub(crate) mod tests {
     fn line_of(property: &'static str, subject: About, table: Option<&str>) -> usize {
         let broken = said(property, subject, Time(1), "it did not come");
         let broken = Violation { data: broken.data.with(TABLE, table), ..broken };
-        Place::of("a.toml", FILE, Some(&broken)).line
+        SourceLine::of("a.toml", FILE, Some(&broken)).line
     }
 
     fn mark(name: &str) -> About {
@@ -192,7 +205,10 @@ pub(crate) mod tests {
     #[test]
     fn what_a_file_expects_has_the_line_of_the_expectation() {
         assert_eq!(line_of("expect", About::Stream("s1".into()), Some("stream.s1")), 7);
-        assert_eq!(line_of("expect", About::Stream("client2/s1".into()), Some("stream.client2/s1")), 9);
+        assert_eq!(
+            line_of("expect", About::Stream("client2/s1".into()), Some("stream.client2/s1")),
+            9
+        );
         assert_eq!(line_of("expect", Call(2).into(), Some("call.2")), 10);
         assert_eq!(line_of("expect", mark("a.gap"), None), 5);
         assert_eq!(line_of("expect", mark("a.other"), None), 4);
@@ -202,7 +218,7 @@ pub(crate) mod tests {
     #[test]
     fn what_no_run_showed_has_its_line_too() {
         assert_eq!(line_of("expect", About::Step(0, Some(2)), None), 2);
-        assert_eq!(Place::of("a.toml", FILE, None).line, 4);
-        assert_eq!(Place::of("a.toml", "", None).line, 1);
+        assert_eq!(SourceLine::of("a.toml", FILE, None).line, 4);
+        assert_eq!(SourceLine::of("a.toml", "", None).line, 1);
     }
 }

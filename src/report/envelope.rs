@@ -16,7 +16,9 @@ pub fn seal(text: &str) -> String {
 /// What a log put before each line (a time, a column) is taken off as far as it stands before the first marker, too.
 pub fn open(text: &str) -> String {
     let mut lines = text.lines();
-    let Some(first) = lines.by_ref().find(|line| line.contains(BEGIN)) else { return text.to_owned() };
+    let Some(first) = lines.by_ref().find(|line| line.contains(BEGIN)) else {
+        return text.to_owned();
+    };
     let prefix = &first[..first.find(BEGIN).unwrap_or(0)];
     let inner = lines.take_while(|line| !line.contains(END));
     inner.map(|line| format!("{}\n", without(line, prefix))).collect()

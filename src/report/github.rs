@@ -1,6 +1,6 @@
 //! An account as GitHub Actions shows it: a mark at a line of a file for each failure, and a page for the job.
 
-use super::account::{Account, Break, Came, Case};
+use super::account::{Break, Came, CiCase, CiReport};
 use super::say;
 
 /// The most failures that are told with their stories; the page of a step has room for a megabyte.
@@ -13,11 +13,20 @@ const LISTED: usize = 40;
 const LONG: usize = 20_000;
 
 /// The workflow command that marks the line of a failure. `file` is its file as the repository knows it.
-pub fn annotation(it: &Break, case: &Case, file: Option<&str>) -> String {
-    let place = it.place.as_ref().zip(file).map(|(place, file)| format!("file={},line={},", property(file), place.line));
+pub fn annotation(it: &Break, case: &CiCase, file: Option<&str>) -> String {
+    let place = it
+        .place
+        .as_ref()
+        .zip(file)
+        .map(|(place, file)| format!("file={},line={},", property(file), place.line));
     let title = property(&format!("{} breaks {}", case.name, it.property));
-    let again = if it.replay.is_empty() { String::new() } else { format!("\nagain: {}", it.replay) };
-    format!("::error {}title={title}::{}\n", place.unwrap_or_default(), data(&format!("{}{again}", it.sentence)))
+    let again =
+        if it.replay.is_empty() { String::new() } else { format!("\nagain: {}", it.replay) };
+    format!(
+        "::error {}title={title}::{}\n",
+        place.unwrap_or_default(),
+        data(&format!("{}{again}", it.sentence))
+    )
 }
 
 /// The message of a workflow command: one line.
@@ -31,17 +40,27 @@ fn property(text: &str) -> String {
 }
 
 /// The page of a job, in Markdown: what ran, the totals, and each failure with its story.
-pub fn summary(account: &Account) -> String {
+pub fn summary(account: &CiReport) -> String {
     let broke = account.breaks().count();
     let of = say::count(account.cases().count() as u64, "case");
-    let (mark, verdict) =
-        if broke == 0 { ("✅", format!("all held ({of})")) } else { ("❌", format!("{broke} of {of} broke")) };
+    let (mark, verdict) = if broke == 0 {
+        ("✅", format!("all held ({of})"))
+    } else {
+        ("❌", format!("{broke} of {of} broke"))
+    };
     let mut page = format!("### {mark} {}: {verdict}\n\n", inline(&account.title));
     page += &match account.cases().count() <= LISTED {
         true => table(account.cases()),
         false => {
-            let broken = if broke == 0 { String::new() } else { table(account.breaks().map(|(case, _)| case)) + "\n" };
-            format!("{broken}<details><summary>All {of}</summary>\n\n{}\n</details>\n", table(account.cases()))
+            let broken = if broke == 0 {
+                String::new()
+            } else {
+                table(account.breaks().map(|(case, _)| case)) + "\n"
+            };
+            format!(
+                "{broken}<details><summary>All {of}</summary>\n\n{}\n</details>\n",
+                table(account.cases())
+            )
         }
     };
     page += &format!("\n{}\n", fenced(&account.totals));
@@ -52,12 +71,12 @@ pub fn summary(account: &Account) -> String {
     page + "\n"
 }
 
-fn table<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
+fn table<'a>(cases: impl Iterator<Item = &'a CiCase>) -> String {
     let rows: String = cases.map(row).collect();
     format!("| | case | what ran | what came of it |\n|---|---|---|---|\n{rows}")
 }
 
-fn row(case: &Case) -> String {
+fn row(case: &CiCase) -> String {
     let (mark, came) = match &case.came {
         Came::Good => ("✅", "held".to_owned()),
         Came::NotRun(why) => ("➖", inline(why)),
@@ -66,8 +85,13 @@ fn row(case: &Case) -> String {
     format!("| {mark} | {} | {} | {came} |\n", code(&case.name), inline(&case.about))
 }
 
-fn failure(case: &Case, it: &Break) -> String {
-    let mut told = format!("\n#### ❌ {}: {}\n\n{}\n", inline(&it.property), code(&case.name), inline(&it.sentence));
+fn failure(case: &CiCase, it: &Break) -> String {
+    let mut told = format!(
+        "\n#### ❌ {}: {}\n\n{}\n",
+        inline(&it.property),
+        code(&case.name),
+        inline(&it.sentence)
+    );
     if !it.replay.is_empty() {
         told += &format!("\n{}\n", fenced(&it.replay));
     }
@@ -78,7 +102,10 @@ fn failure(case: &Case, it: &Break) -> String {
         Some((at, _)) => format!("{}\n… the log has the rest", &it.story[..at]),
         None => it.story.clone(),
     };
-    told + &format!("\n<details><summary>How it came to that</summary>\n\n{}\n</details>\n", fenced(&story))
+    told + &format!(
+        "\n<details><summary>How it came to that</summary>\n\n{}\n</details>\n",
+        fenced(&story)
+    )
 }
 
 /// Text within a line of Markdown, where nothing in it means anything.
@@ -111,21 +138,26 @@ fn fenced(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::account::tests::some_account;
+    use super::super::account::tests::some_ci_report;
     use super::*;
 
     #[test]
     fn a_failure_is_marked_at_its_line_as_the_rules_have_it() {
-        let account = some_account();
+        let account = some_ci_report();
         let (case, it) = account.breaks().next().unwrap();
         insta::assert_snapshot!(annotation(it, case, Some("a,b:c/cut.toml")), @"::error file=a%2Cb%3Ac/cut.toml,line=12,title=scenarios/counter/cut.toml breaks gap_free::s1: item 20 was delivered after item 18; 19 < 20 never was%0Aagain: reknit replay scenarios/counter/cut.toml --seed 1");
-        let it = Break { sentence: "100 %\r\nlost".into(), place: None, replay: String::new(), ..it.clone() };
+        let it = Break {
+            sentence: "100 %\r\nlost".into(),
+            place: None,
+            replay: String::new(),
+            ..it.clone()
+        };
         insta::assert_snapshot!(annotation(&it, case, Some("x")), @"::error title=scenarios/counter/cut.toml breaks gap_free::100 %25%0D%0Alost");
     }
 
     #[test]
     fn a_job_has_a_page_with_a_table_the_totals_and_each_story() {
-        insta::assert_snapshot!(summary(&some_account()), @r"
+        insta::assert_snapshot!(summary(&some_ci_report()), @r"
         ### ❌ reknit run: 1 of 3 cases broke
 
         | | case | what ran | what came of it |
@@ -168,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_page_stays_small_however_much_broke() {
-        let mut account = some_account();
+        let mut account = some_ci_report();
         let mut case = account.groups[0].cases[0].clone();
         if let Came::Broke(it) = &mut case.came {
             it.story = "ä".repeat(100_000);

@@ -67,8 +67,12 @@ const RUNS: usize = 4;
 
 impl fmt::Display for Items {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let runs: Vec<_> =
-            self.runs.iter().take(RUNS).map(|(a, b)| if a == b { a.to_string() } else { format!("{a} to {b}") }).collect();
+        let runs: Vec<_> = self
+            .runs
+            .iter()
+            .take(RUNS)
+            .map(|(a, b)| if a == b { a.to_string() } else { format!("{a} to {b}") })
+            .collect();
         if !runs.is_empty() {
             let several = self.runs.len() > 1 || self.runs[0].0 != self.runs[0].1;
             write!(f, "{} {}", if several { "items" } else { "item" }, runs.join(", then "))?;
@@ -78,7 +82,11 @@ impl fmt::Display for Items {
         }
         if self.unnumbered > 0 {
             let also = if runs.is_empty() { "" } else { ", and " };
-            write!(f, "{also}{} that no producer wrote as such", super::say::count(self.unnumbered, "piece"))?;
+            write!(
+                f,
+                "{also}{} that no producer wrote as such",
+                super::say::count(self.unnumbered, "piece")
+            )?;
         }
         if self.count > 1 { write!(f, ", until {}", self.last) } else { Ok(()) }
     }
@@ -109,8 +117,14 @@ mod tests {
     #[test]
     fn a_gap_a_duplicate_and_a_foreign_item_are_seen() {
         assert_eq!(told(&["a", "b", "c"], &["a", "c"]), "items 1, then 3, until 0.001 s");
-        assert_eq!(told(&["a", "b", "c"], &["a", "b", "b", "c"]), "items 1 to 2, then 2 to 3, until 0.003 s");
-        assert_eq!(told(&["a"], &["a", "x"]), "item 1, and 1 piece that no producer wrote as such, until 0.001 s");
+        assert_eq!(
+            told(&["a", "b", "c"], &["a", "b", "b", "c"]),
+            "items 1 to 2, then 2 to 3, until 0.003 s"
+        );
+        assert_eq!(
+            told(&["a"], &["a", "x"]),
+            "item 1, and 1 piece that no producer wrote as such, until 0.001 s"
+        );
     }
 
     #[test]

@@ -28,7 +28,9 @@ impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match u64::deserialize(deserializer)? {
             Self::NUMBER => Ok(Version),
-            other => Err(serde::de::Error::custom(format!("{other} is another version of the format"))),
+            other => {
+                Err(serde::de::Error::custom(format!("{other} is another version of the format")))
+            }
         }
     }
 }
@@ -49,40 +51,40 @@ impl JsonSchema for Version {
 
 /// A line that reknit prints with `--format json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Line {
+pub struct Record {
     /// The version of the format.
     pub reknit: Version,
     /// What it tells.
     #[serde(flatten)]
-    pub what: What,
+    pub what: RecordKind,
 }
 
 /// What a line tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum What {
+pub enum RecordKind {
     /// `run`: a scenario file, when its runs are done.
-    Scenario(Scenario),
+    Scenario(ScenarioRecord),
     /// `hunt`, `sweep`: a schedule that breaks something, as it is kept.
-    Find(Find),
+    Find(FindingRecord),
     /// `hunt`: what it did.
-    Hunt(Hunt),
+    Hunt(HuntRecord),
     /// `sweep --positions`: a position, with what came of the faults there.
-    Position(Position),
+    Position(PositionRecord),
     /// `sweep`: what it did.
-    Sweep(Sweep),
+    Sweep(SweepRecord),
     /// `defects`: a defect, and what it took to find it.
-    Kill(Kill),
+    Kill(KillRecord),
     /// `defects`: all of them.
-    Matrix(Matrix),
+    Matrix(MatrixRecord),
     /// `run`, `hunt`, `sweep`: the last line.
-    Totals(Totals),
+    Totals(TotalsRecord),
 }
 
 /// A scenario file that was run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Scenario {
+pub struct ScenarioRecord {
     /// The file.
     pub scenario: String,
     /// The protocol under test.
@@ -96,13 +98,13 @@ pub struct Scenario {
     /// The subject's milestones.
     pub milestones: Milestones,
     /// What it comes to.
-    pub verdict: Verdict,
+    pub verdict: VerdictRecord,
     /// Whether it is as it should be.
     pub held: bool,
     /// What a verdict says beyond the failures.
     pub why: Option<String>,
     /// The runs in which something broke.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailureRecord>,
 }
 
 /// How many milestones were reached.
@@ -118,7 +120,7 @@ pub struct Milestones {
 /// What the runs of a scenario come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum VerdictRecord {
     /// All held.
     Held,
     /// A canary broke what it was to break.
@@ -134,7 +136,7 @@ pub enum Verdict {
 /// A run in which something broke.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub struct FailureRecord {
     /// The seed of the run.
     pub seed: u64,
     /// What broke.
@@ -150,7 +152,7 @@ pub struct Breach {
     /// In which way it broke: a name.
     pub kind: String,
     /// What it is about; nothing where that is the whole run.
-    pub subject: Option<About>,
+    pub subject: Option<AboutRecord>,
     /// When, in virtual time.
     pub at_ms: u64,
     /// The stream it is about, if it is about one.
@@ -164,7 +166,7 @@ pub struct Breach {
 /// What a property broke of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct About {
+pub struct AboutRecord {
     /// What sort of thing it is: `stream`, `call`, `host`, `mark`, `step`, `name`.
     pub sort: String,
     /// Its name.
@@ -174,7 +176,7 @@ pub struct About {
 /// A schedule that breaks something.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Find {
+pub struct FindingRecord {
     /// The protocol under test.
     pub subject: String,
     /// What broke; the first is what it was made small for.
@@ -198,7 +200,7 @@ pub struct Find {
 /// A hunt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Hunt {
+pub struct HuntRecord {
     /// The protocol under test.
     pub subject: String,
     /// How many schedules were run.
@@ -214,13 +216,13 @@ pub struct Hunt {
     /// The digests of all runs, chained in order.
     pub digest: String,
     /// What faults hit, by their words.
-    pub faults: BTreeMap<String, Hit>,
+    pub faults: BTreeMap<String, FaultCoverageRecord>,
 }
 
 /// What the faults of one kind hit. One fault can hit several of these at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Hit {
+pub struct FaultCoverageRecord {
     /// How many were drawn.
     pub drawn: u64,
     /// How many of them came.
@@ -240,7 +242,7 @@ pub struct Hit {
 /// A position of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Position {
+pub struct PositionRecord {
     /// When, in virtual time.
     pub at_ms: u64,
     /// The host that it is on; of a packet or a message, its sender.
@@ -250,13 +252,13 @@ pub struct Position {
     /// What it is, in words.
     pub name: String,
     /// What was tried there.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<TrialRecord>,
 }
 
 /// A fault at a position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Trial {
+pub struct TrialRecord {
     /// The fault.
     pub fault: String,
     /// What came of it: `untouched`, `recovered`, `failed` or `broken`; nothing where it was not run any more.
@@ -270,7 +272,7 @@ pub struct Trial {
 /// A sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Sweep {
+pub struct SweepRecord {
     /// The protocol under test.
     pub subject: String,
     /// The file that was swept.
@@ -298,7 +300,7 @@ pub struct Sweep {
 /// What it took to find a defect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Kill {
+pub struct KillRecord {
     /// The protocol under test.
     pub subject: String,
     /// The defect.
@@ -306,15 +308,15 @@ pub struct Kill {
     /// How many random schedules were run, the one that broke among them.
     pub schedules: u64,
     /// What broke; nothing where nothing did.
-    pub found: Option<Found>,
+    pub found: Option<FoundRecord>,
     /// What sweeps came to; nothing where there was nothing to sweep.
-    pub swept: Option<Swept>,
+    pub swept: Option<SweptRecord>,
 }
 
 /// What broke first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Found {
+pub struct FoundRecord {
     /// The property.
     pub property: String,
     /// The seed.
@@ -328,7 +330,7 @@ pub struct Found {
 /// What sweeps came to that looked for a defect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Swept {
+pub struct SweptRecord {
     /// How many positions were there.
     pub positions: u64,
     /// How many runs were made, the one that broke among them.
@@ -340,7 +342,7 @@ pub struct Swept {
 /// A kill matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Matrix {
+pub struct MatrixRecord {
     /// The protocol under test.
     pub subject: String,
     /// How many defects were looked for.
@@ -356,7 +358,7 @@ pub struct Matrix {
 /// What all runs come to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Totals {
+pub struct TotalsRecord {
     /// How many schedules were run.
     pub schedules: u64,
     /// Virtual time of all of them.
@@ -371,13 +373,13 @@ pub struct Totals {
     pub unreached: Vec<String>,
 }
 
-impl From<What> for Line {
-    fn from(what: What) -> Self {
-        Line { reknit: Version, what }
+impl From<RecordKind> for Record {
+    fn from(what: RecordKind) -> Self {
+        Record { reknit: Version, what }
     }
 }
 
-impl Line {
+impl Record {
     /// The line, with its end.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("these types have a form in JSON") + "\n"
@@ -385,7 +387,7 @@ impl Line {
 
     /// The schema of a line.
     pub fn schema() -> schemars::Schema {
-        let mut schema = schemars::schema_for!(Line);
+        let mut schema = schemars::schema_for!(Record);
         schema.insert("title".into(), "A line of reknit with --format json".into());
         schema
     }

@@ -2,10 +2,10 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::account::{Account, Break, Came, Case, Group};
+use super::account::{Break, Came, CiCase, CiReport, Group};
 
 /// The document. What XML cannot hold is left out of it.
-pub fn xml(account: &Account) -> String {
+pub fn xml(account: &CiReport) -> String {
     let mut report = Report::new(account.title.as_str());
     report.set_time(account.wall);
     let totals = (account.groups.len() == 1).then_some(account.totals.as_str());
@@ -23,7 +23,7 @@ fn suite(group: &Group, totals: Option<&str>) -> TestSuite {
     suite
 }
 
-fn case(case: &Case, group: &str) -> TestCase {
+fn case(case: &CiCase, group: &str) -> TestCase {
     let mut told = TestCase::new(case.name.as_str(), status(&case.came));
     told.set_classname(group).set_system_out(case.about.as_str());
     told
@@ -43,37 +43,59 @@ fn status(came: &Came) -> TestCaseStatus {
 
 fn failure(it: &Break) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-    status.set_message(it.sentence.as_str()).set_type(it.property.as_str()).set_description(it.body());
+    status
+        .set_message(it.sentence.as_str())
+        .set_type(it.property.as_str())
+        .set_description(it.body());
     status
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::account::tests::some_account;
+    use super::super::account::tests::some_ci_report;
     use super::*;
 
     #[test]
     fn another_hand_reads_what_broke_and_what_did_not() {
-        let account = some_account();
+        let account = some_ci_report();
         let read = junit_parser::from_reader(xml(&account).as_bytes()).unwrap();
         assert_eq!((read.tests, read.failures, read.skipped, read.errors), (3, 1, 1, 0));
         let [suite] = &read.suites[..] else { panic!("a suite a subject: {read:?}") };
-        assert_eq!((suite.name.as_str(), suite.system_out.as_deref()), ("counter", Some(account.totals.as_str())));
+        assert_eq!(
+            (suite.name.as_str(), suite.system_out.as_deref()),
+            ("counter", Some(account.totals.as_str()))
+        );
         let names: Vec<_> = suite.cases.iter().map(|case| case.original_name.as_str()).collect();
-        assert_eq!(names, ["scenarios/counter/cut.toml", "scenarios/counter/plain.toml", "scenarios/counter/slow.toml"]);
+        assert_eq!(
+            names,
+            [
+                "scenarios/counter/cut.toml",
+                "scenarios/counter/plain.toml",
+                "scenarios/counter/slow.toml"
+            ]
+        );
         let failure = suite.cases[0].status.failure_as_ref();
         assert_eq!(failure.message, "s1: item 20 was delivered after item 18; 19 < 20 never was");
         assert_eq!(failure.failure_type, "gap_free");
-        assert!(failure.text.contains("replay   reknit replay scenarios/counter/cut.toml --seed 1"), "{}", failure.text);
+        assert!(
+            failure.text.contains("replay   reknit replay scenarios/counter/cut.toml --seed 1"),
+            "{}",
+            failure.text
+        );
         assert!(suite.cases[1].status.is_success() && suite.cases[2].status.is_skipped());
     }
 
     #[test]
     fn what_xml_cannot_hold_does_not_break_it() {
-        let mut account = some_account();
-        let Came::Broke(it) = &mut account.groups[0].cases[0].came else { panic!("the first case broke") };
+        let mut account = some_ci_report();
+        let Came::Broke(it) = &mut account.groups[0].cases[0].came else {
+            panic!("the first case broke")
+        };
         it.sentence = "a \u{1b}[31mred\u{1b}[0m word, a \u{0} and \"&\" <".into();
         let read = junit_parser::from_reader(xml(&account).as_bytes()).unwrap();
-        assert_eq!(read.suites[0].cases[0].status.failure_as_ref().message, "a red word, a  and \"&\" <");
+        assert_eq!(
+            read.suites[0].cases[0].status.failure_as_ref().message,
+            "a red word, a  and \"&\" <"
+        );
     }
 }

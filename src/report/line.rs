@@ -6,7 +6,7 @@ use crate::history::Time;
 
 /// One line of a story.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct StoryLine {
     /// When.
     pub at: Time,
     /// Where: a host, `network`, or `broken`.
@@ -64,23 +64,37 @@ const PLACES: usize = 14;
 const TEXT: usize = 24;
 
 /// Sets lines in columns on a page of this width. Text that is too long goes on below itself.
-pub fn set(lines: &[Line], width: usize) -> String {
+pub fn set(lines: &[StoryLine], width: usize) -> String {
     let places = lines.iter().map(|line| chars(&line.place)).max().unwrap_or(0).min(PLACES);
     let left = TIMES + 2 + places + 2;
     let room = width.saturating_sub(left).max(TEXT);
-    let causes = lines.iter().filter_map(|line| line.after.as_deref()).map(chars).max().unwrap_or(0);
-    let texts = lines.iter().filter(|line| line.after.is_some()).map(|line| chars(&line.text)).max().unwrap_or(0);
+    let causes =
+        lines.iter().filter_map(|line| line.after.as_deref()).map(chars).max().unwrap_or(0);
+    let texts = lines
+        .iter()
+        .filter(|line| line.after.is_some())
+        .map(|line| chars(&line.text))
+        .max()
+        .unwrap_or(0);
     let beside = (texts + 4 + causes <= room).then_some(texts + 4);
     lines.iter().map(|line| set_one(line, places, left, room, beside)).collect()
 }
 
-fn set_one(line: &Line, places: usize, left: usize, room: usize, beside: Option<usize>) -> String {
+fn set_one(
+    line: &StoryLine,
+    places: usize,
+    left: usize,
+    room: usize,
+    beside: Option<usize>,
+) -> String {
     let style = line.tone.style();
     let mut text = wrap(&line.text, room).into_iter();
     let mut first = text.next().unwrap_or_default();
     let after = line.after.as_deref();
     // Where the column of causes has no room, a cause that has stands behind its text, and the others below.
-    let alone = after.filter(|after| chars(&line.text) + 4 + chars(after) <= room).map(|_| chars(&first) + 4);
+    let alone = after
+        .filter(|after| chars(&line.text) + 4 + chars(after) <= room)
+        .map(|_| chars(&first) + 4);
     let beside = beside.or(alone);
     if let (Some(column), Some(after)) = (beside, after) {
         let gap = column.saturating_sub(chars(&first));
@@ -132,16 +146,21 @@ fn chars(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn line(at: u64, place: &str, text: &str, after: Option<&str>) -> Line {
+    fn line(at: u64, place: &str, text: &str, after: Option<&str>) -> StoryLine {
         let (place, text, after) = (place.to_owned(), text.to_owned(), after.map(str::to_owned));
-        Line { at: Time(at), place, text, after, tone: Tone::Plain }
+        StoryLine { at: Time(at), place, text, after, tone: Tone::Plain }
     }
 
     #[test]
     fn columns_are_aligned() {
         let lines = [
             line(1000, "client", "watch stream s1", None),
-            line(3412, "network", "stall client#2 toward client, 800 ms", Some("after counter.client.connected")),
+            line(
+                3412,
+                "network",
+                "stall client#2 toward client, 800 ms",
+                Some("after counter.client.connected"),
+            ),
             line(104_231, "network", "cut client#2", Some("after counter.client.gap")),
         ];
         insta::assert_snapshot!(set(&lines, 120), @r"
@@ -153,7 +172,12 @@ mod tests {
 
     #[test]
     fn on_a_narrow_page_text_goes_on_below_itself() {
-        let lines = [line(3412, "network", "stall client#2 toward client, 800 ms", Some("after counter.client.connected"))];
+        let lines = [line(
+            3412,
+            "network",
+            "stall client#2 toward client, 800 ms",
+            Some("after counter.client.connected"),
+        )];
         insta::assert_snapshot!(set(&lines, 50), @r"
         3.412 s  network  stall client#2 toward
                             client, 800 ms

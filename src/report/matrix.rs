@@ -1,6 +1,6 @@
 //! A kill matrix as a page to look at: a row a defect, those that were found soonest first. One self-contained HTML file, without scripts.
 
-use crate::hunt::matrix::{BySweep, Found, Kill};
+use crate::hunt::matrix::{BySweep, DefectKill, FirstViolation};
 
 use super::picture::markup::escaped;
 use super::picture::page;
@@ -11,7 +11,7 @@ const STYLE: &str = include_str!("matrix/matrix.css");
 
 /// A matrix that is to be drawn.
 #[derive(Clone, Copy, Debug)]
-pub struct Matrix<'a> {
+pub struct MatrixView<'a> {
     /// The protocol under test.
     pub subject: &'a str,
     /// The command that makes it again.
@@ -19,21 +19,21 @@ pub struct Matrix<'a> {
     /// The most schedules for each defect.
     pub most: u64,
     /// The defects, in any order.
-    pub rows: &'a [Row<'a>],
+    pub rows: &'a [MatrixRow<'a>],
 }
 
 /// A defect, and what it took to find it.
 #[derive(Clone, Debug)]
-pub struct Row<'a> {
+pub struct MatrixRow<'a> {
     /// What it is.
     pub doc: &'a str,
     /// What random schedules came to.
-    pub kill: Kill,
+    pub kill: DefectKill,
     /// What sweeps came to, where there was something to sweep.
     pub swept: Option<BySweep>,
 }
 
-impl Row<'_> {
+impl MatrixRow<'_> {
     /// Whether a sweep found it.
     pub fn is_swept(&self) -> bool {
         self.swept.is_some_and(|swept| swept.found.is_some())
@@ -59,8 +59,8 @@ impl Row<'_> {
 }
 
 /// The page.
-pub fn html(matrix: &Matrix<'_>) -> String {
-    let Matrix { subject, rows, most, .. } = *matrix;
+pub fn html(matrix: &MatrixView<'_>) -> String {
+    let MatrixView { subject, rows, most, .. } = *matrix;
     let missed = rows.iter().filter(|row| !row.is_found()).count();
     let title = match missed {
         0 => format!("{subject}: all defects are found"),
@@ -70,7 +70,8 @@ pub fn html(matrix: &Matrix<'_>) -> String {
     sorted.sort_by_key(|row| row.rank());
     let swept = rows.iter().any(|row| row.swept.is_some());
     let scale = Scale { most };
-    let ticks: String = scale.ticks().map(|n| format!("<i style=\"left:{:.1}%\">{n}</i>", scale.part(n))).collect();
+    let ticks: String =
+        scale.ticks().map(|n| format!("<i style=\"left:{:.1}%\">{n}</i>", scale.part(n))).collect();
     let by_sweep = if swept { "<th>by a sweep</th>" } else { "" };
     let mut body = head(matrix, missed);
     body += &format!(
@@ -83,13 +84,19 @@ pub fn html(matrix: &Matrix<'_>) -> String {
 }
 
 /// What stands above the rows.
-fn head(matrix: &Matrix<'_>, missed: usize) -> String {
-    let Matrix { subject, again, most, rows } = *matrix;
+fn head(matrix: &MatrixView<'_>, missed: usize) -> String {
+    let MatrixView { subject, again, most, rows } = *matrix;
     let verdict = match missed {
-        0 => format!("<b class=\"held\">all found: {}</b>", say::count(rows.len() as u64, "defect")),
-        missed => format!("<b class=\"fail\">{missed} of {} not found</b>", say::count(rows.len() as u64, "defect")),
+        0 => {
+            format!("<b class=\"held\">all found: {}</b>", say::count(rows.len() as u64, "defect"))
+        }
+        missed => format!(
+            "<b class=\"fail\">{missed} of {} not found</b>",
+            say::count(rows.len() as u64, "defect")
+        ),
     };
-    let found: Vec<&Kill> = rows.iter().map(|row| &row.kill).filter(|kill| kill.found.is_some()).collect();
+    let found: Vec<&DefectKill> =
+        rows.iter().map(|row| &row.kill).filter(|kill| kill.found.is_some()).collect();
     let within = |most: u64| found.iter().filter(|kill| kill.schedules <= most).count();
     let only_swept = rows.iter().filter(|row| row.kill.found.is_none() && row.is_swept()).count();
     let mut steps: Vec<_> = found.iter().filter_map(|kill| kill.found.as_ref()?.steps).collect();
@@ -103,7 +110,10 @@ fn head(matrix: &Matrix<'_>, missed: usize) -> String {
         ("missed", missed.to_string(), "by neither"),
         ("steps", median, "steps, made small (median)"),
     ];
-    let counts: String = counts.iter().map(|(class, n, what)| format!("<li class=\"{class}\"><b>{n}</b>{what}</li>")).collect();
+    let counts: String = counts
+        .iter()
+        .map(|(class, n, what)| format!("<li class=\"{class}\"><b>{n}</b>{what}</li>"))
+        .collect();
     format!(
         "<header>\n<h1>{verdict} <small>{}</small></h1>\n<p class=\"lead\">A harness that finds nothing proves nothing. So \
          <b>each row is a bug that was switched on</b>, and then looked for as a stranger would: by random schedules of operations and \
@@ -116,21 +126,30 @@ fn head(matrix: &Matrix<'_>, missed: usize) -> String {
     )
 }
 
-fn line(row: &Row<'_>, scale: Scale, swept: bool) -> String {
-    let Kill { defect, schedules, found } = &row.kill;
+fn line(row: &MatrixRow<'_>, scale: Scale, swept: bool) -> String {
+    let DefectKill { defect, schedules, found } = &row.kill;
     let (bar, number) = match found {
-        Some(_) => (format!("<i style=\"width:{:.1}%\"></i>", scale.part(*schedules).max(0.6)), schedules.to_string()),
-        None => (format!("<i style=\"width:{:.1}%\"></i>", scale.part(*schedules)), format!("not in {schedules}")),
+        Some(_) => (
+            format!("<i style=\"width:{:.1}%\"></i>", scale.part(*schedules).max(0.6)),
+            schedules.to_string(),
+        ),
+        None => (
+            format!("<i style=\"width:{:.1}%\"></i>", scale.part(*schedules)),
+            format!("not in {schedules}"),
+        ),
     };
-    let (property, steps) =
-        found.as_ref().map_or((String::new(), String::new()), |found| (escaped(found.property), steps(found)));
+    let (property, steps) = found
+        .as_ref()
+        .map_or((String::new(), String::new()), |found| (escaped(found.property), steps(found)));
     let by_sweep = match row.swept {
         _ if !swept => String::new(),
         None => "<td></td>".to_owned(),
         Some(BySweep { runs, found: Some(property), .. }) => {
             format!("<td>{} <small>in run {runs}</small></td>", escaped(property))
         }
-        Some(BySweep { runs, found: None, .. }) => format!("<td><small>not in {}</small></td>", say::count(runs, "run")),
+        Some(BySweep { runs, found: None, .. }) => {
+            format!("<td><small>not in {}</small></td>", say::count(runs, "run"))
+        }
     };
     format!(
         "<tr class=\"{}\"><th scope=\"row\">{}<small>{}</small></th><td class=\"until\">{bar}</td><td class=\"n\">{number}</td>\
@@ -142,9 +161,11 @@ fn line(row: &Row<'_>, scale: Scale, swept: bool) -> String {
 }
 
 /// The steps of a find: a square each, and how many there had been.
-fn steps(found: &Found) -> String {
+fn steps(found: &FirstViolation) -> String {
     match found.steps {
-        Some(steps) => format!("{} {steps} <small>of {}</small>", "<i></i>".repeat(steps.min(12)), found.drawn),
+        Some(steps) => {
+            format!("{} {steps} <small>of {}</small>", "<i></i>".repeat(steps.min(12)), found.drawn)
+        }
         None => format!("<small>{} drawn, not made small</small>", found.drawn),
     }
 }
@@ -177,14 +198,20 @@ mod tests {
         schedules: u64,
         found: Option<&'static str>,
         swept: Option<Option<&'static str>>,
-    ) -> Row<'static> {
-        let found = found.map(|property| Found { property, seed: 1, drawn: 11, steps: Some(2) });
+    ) -> MatrixRow<'static> {
+        let found =
+            found.map(|property| FirstViolation { property, seed: 1, drawn: 11, steps: Some(2) });
         let swept = swept.map(|found| BySweep { positions: 10, runs: 30, found });
-        Row { doc: "It <forgets>.", kill: Kill { defect, schedules, found }, swept }
+        MatrixRow { doc: "It <forgets>.", kill: DefectKill { defect, schedules, found }, swept }
     }
 
-    fn page_of(rows: &[Row<'_>]) -> String {
-        html(&Matrix { subject: "counter", again: "reknit defects counter --runs 1000", most: 1000, rows })
+    fn page_of(rows: &[MatrixRow<'_>]) -> String {
+        html(&MatrixView {
+            subject: "counter",
+            again: "reknit defects counter --runs 1000",
+            most: 1000,
+            rows,
+        })
     }
 
     #[test]
@@ -219,7 +246,10 @@ mod tests {
     #[test]
     fn where_nothing_was_swept_there_is_no_such_column() {
         let page = page_of(&[row("soon", 1, Some("gap_free"), None)]);
-        assert!(page.contains("all found: 1 defect<") && !page.contains("by a sweep</th>"), "{page}");
+        assert!(
+            page.contains("all found: 1 defect<") && !page.contains("by a sweep</th>"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -34,9 +34,9 @@ pub mod telling;
 pub use picture::Picture;
 pub use position::position;
 pub use sentence::sentence;
-pub use story::Failure;
-pub use table::Row;
-pub use telling::Telling;
+pub use story::StoryFailure;
+pub use table::TableRow;
+pub use telling::RenderOptions;
 
 /// How wide a page is where nothing says it.
 pub const WIDTH: usize = 120;

@@ -3,12 +3,12 @@
 use crate::history::History;
 use crate::schedule::Plan;
 
-use super::line::{Line, Tone, paint, set};
+use super::line::{StoryLine, Tone, paint, set};
 use super::telling::entry;
 
 /// A run, to be compared.
 #[derive(Clone, Copy, Debug)]
-pub struct Side<'a> {
+pub struct ComparedRun<'a> {
     /// What a person calls it.
     pub name: &'a str,
     /// Its plan.
@@ -26,7 +26,7 @@ pub fn are_same(a: &History, b: &History) -> bool {
 const NEIGHBOURS: usize = 5;
 
 /// Where two runs part, on a page of this width.
-pub fn tell(a: Side<'_>, b: Side<'_>, width: usize) -> String {
+pub fn tell(a: ComparedRun<'_>, b: ComparedRun<'_>, width: usize) -> String {
     let Some(at) = a.history.parts_from(b.history) else {
         let (entries, digests) = (a.history.events.len(), (a.history.digest, b.history.digest));
         return if digests.0 == digests.1 {
@@ -35,7 +35,12 @@ pub fn tell(a: Side<'_>, b: Side<'_>, width: usize) -> String {
             format!("the same {entries} entries, but digests {} and {}\n", digests.0, digests.1)
         };
     };
-    let mut told = format!("they part at entry {} of {} and {}\n\n", at + 1, a.history.events.len(), b.history.events.len());
+    let mut told = format!(
+        "they part at entry {} of {} and {}\n\n",
+        at + 1,
+        a.history.events.len(),
+        b.history.events.len()
+    );
     told += &set(&lines(a, at.saturating_sub(NEIGHBOURS), at), width);
     for side in [a, b] {
         told += &format!("\n{}\n", paint(Tone::Schedule.style(), side.name));
@@ -46,7 +51,7 @@ pub fn tell(a: Side<'_>, b: Side<'_>, width: usize) -> String {
     told
 }
 
-fn lines(side: Side<'_>, from: usize, to: usize) -> Vec<Line> {
+fn lines(side: ComparedRun<'_>, from: usize, to: usize) -> Vec<StoryLine> {
     let events = side.history.events.iter().take(to).skip(from);
     events.map(|event| entry(side.plan, side.history, event)).collect()
 }
@@ -55,13 +60,13 @@ fn lines(side: Side<'_>, from: usize, to: usize) -> Vec<Line> {
 mod tests {
     use super::super::story::tests::{a_gap, plain};
     use super::*;
-    use crate::history::{Event, Time, What};
+    use crate::history::{Event, EventKind, Time};
 
     #[test]
     fn the_same_run_does_not_part() {
         let (plan, history, _) = a_gap();
         assert_eq!(history.parts_from(&history.clone()), None);
-        let side = Side { name: "a", plan: &plan, history: &history };
+        let side = ComparedRun { name: "a", plan: &plan, history: &history };
         assert!(tell(side, side, 100).starts_with("the same: "));
         assert!(are_same(&history, &history));
     }
@@ -71,8 +76,11 @@ mod tests {
         let (plan, history, _) = a_gap();
         let mut other = history.clone();
         other.digest.number(1);
-        let told =
-            tell(Side { name: "a", plan: &plan, history: &history }, Side { name: "b", plan: &plan, history: &other }, 100);
+        let told = tell(
+            ComparedRun { name: "a", plan: &plan, history: &history },
+            ComparedRun { name: "b", plan: &plan, history: &other },
+            100,
+        );
         assert!(told.starts_with("the same 116 entries, but digests "), "{told}");
         assert!(!are_same(&history, &other));
     }
@@ -82,11 +90,12 @@ mod tests {
         let (plan, history, _) = a_gap();
         let mut other = history.clone();
         let Event { at, host, .. } = history.events[3].clone();
-        other.events[3] = Event { at: at + std::time::Duration::from_millis(1), host, what: What::Started };
+        other.events[3] =
+            Event { at: at + std::time::Duration::from_millis(1), host, what: EventKind::Started };
         other.events.truncate(5);
         let told = tell(
-            Side { name: "first run", plan: &plan, history: &history },
-            Side { name: "second run", plan: &plan, history: &other },
+            ComparedRun { name: "first run", plan: &plan, history: &history },
+            ComparedRun { name: "second run", plan: &plan, history: &other },
             100,
         );
         assert_eq!(other.events[3].at, Time(1051));

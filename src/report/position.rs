@@ -1,8 +1,8 @@
 //! A position of a sweep, in words.
 
 use crate::history::Flags;
-use crate::hunt::sweep::positions::{Position, Spot};
-use crate::hunt::sweep::{Swept, Trial};
+use crate::hunt::sweep::positions::{Position, PositionSite};
+use crate::hunt::sweep::{SweepProgress, SweepTrial};
 
 use super::say;
 
@@ -10,23 +10,28 @@ use super::say;
 pub fn position(position: &Position) -> String {
     let place = position.place();
     match &position.spot {
-        Spot::Packet { toward, n, flags, len } => {
+        PositionSite::Packet { toward, n, flags, len } => {
             format!("packet {n} of {place} toward {toward} ({})", carries(*flags, *len))
         }
-        Spot::Message { toward, n, label, .. } => format!("message {n} of {place} toward {toward} ({label})"),
-        Spot::Milestone { name, nth } => format!("{} {name} on {place}", say::nth(*nth)),
-        Spot::Point { name, nth, .. } => format!("{} point {name} on {place}", say::nth(*nth)),
+        PositionSite::Message { toward, n, label, .. } => {
+            format!("message {n} of {place} toward {toward} ({label})")
+        }
+        PositionSite::Milestone { name, nth } => format!("{} {name} on {place}", say::nth(*nth)),
+        PositionSite::Point { name, nth, .. } => {
+            format!("{} point {name} on {place}", say::nth(*nth))
+        }
     }
 }
 
 /// What a trial is: `cut, client first, at packet 5 of client#1 toward server (312 bytes)`.
-pub fn trial(swept: &Swept, trial: &Trial) -> String {
+pub fn trial(swept: &SweepProgress, trial: &SweepTrial) -> String {
     format!("{}, at {}", trial.fault.name, position(&swept.positions[trial.position]))
 }
 
 fn carries(flags: Flags, len: u32) -> String {
     let named = [(flags.syn, "SYN"), (flags.fin, "FIN"), (flags.rst, "RST")];
-    let mut parts: Vec<_> = named.iter().filter(|(is, _)| *is).map(|(_, name)| (*name).to_owned()).collect();
+    let mut parts: Vec<_> =
+        named.iter().filter(|(is, _)| *is).map(|(_, name)| (*name).to_owned()).collect();
     if len > 0 {
         parts.push(say::count(len.into(), "byte"));
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::history::{ConnEnd, ConnIndex, Ending, History};
 use crate::hunt::Shrunk;
 use crate::schedule::{
-    Action, Count, Fault, FieldValue, HoldEnd, Host, Learns, Operation, Orphans, Place, SlowBy, Step, Trigger, When,
+    Action, Fault, HoldEnd, Host, Learns, LinkPlace, MilestoneValue, Operation, Orphans, SlowBy,
+    Step, TrafficCount, Trigger, When,
 };
 
 /// A duration as a person says it: `400 ms`, `3 s`, `1.250 s`, `2 min 5 s`, `15 h 21 min`.
@@ -81,7 +82,8 @@ pub fn trigger(trigger: &Trigger) -> String {
         said += &format!(" of {conn}");
     }
     if !trigger.fields.is_empty() {
-        let fields: Vec<_> = trigger.fields.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let fields: Vec<_> =
+            trigger.fields.iter().map(|(name, value)| format!("{name} {value}")).collect();
         said += &format!(" ({})", fields.join(", "));
     }
     if !trigger.delay.is_zero() {
@@ -91,14 +93,19 @@ pub fn trigger(trigger: &Trigger) -> String {
 }
 
 /// The fields of a milestone or point, but for the connection it is about: ` (generation 2)`, or nothing.
-pub fn fields(fields: &[(&'static str, FieldValue)]) -> String {
-    let said: Vec<_> = fields.iter().filter(|(name, _)| *name != "conn").map(|(name, value)| format!("{name} {value}")).collect();
+pub fn fields(fields: &[(&'static str, MilestoneValue)]) -> String {
+    let said: Vec<_> = fields
+        .iter()
+        .filter(|(name, _)| *name != "conn")
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
     if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
 }
 
 /// The name of the connection that a milestone or point is about: ` on client#2`, or nothing.
-pub fn about_conn(history: &History, fields: &[(&'static str, FieldValue)]) -> String {
-    let conn = FieldValue::number(fields, "conn").and_then(|n| history.conns.get((n as usize).checked_sub(1)?));
+pub fn about_conn(history: &History, fields: &[(&'static str, MilestoneValue)]) -> String {
+    let conn = MilestoneValue::number(fields, "conn")
+        .and_then(|n| history.conns.get((n as usize).checked_sub(1)?));
     conn.map_or(String::new(), |conn| format!(" on {}", conn.name))
 }
 
@@ -148,25 +155,46 @@ pub fn fault(fault: &Fault) -> String {
         Fault::CutAfter { conn, toward, count, learns } => {
             format!("cut {conn} after {} toward {toward}: {}", amount(*count), learn(learns))
         }
-        Fault::Partition { hosts: (a, b), toward, lasts } => format!("partition {a} and {b}{}", bounds(toward, *lasts)),
-        Fault::Stall { conn, toward, lasts } => format!("stall {conn} toward {toward}{}", length(*lasts)),
+        Fault::Partition { hosts: (a, b), toward, lasts } => {
+            format!("partition {a} and {b}{}", bounds(toward, *lasts))
+        }
+        Fault::Stall { conn, toward, lasts } => {
+            format!("stall {conn} toward {toward}{}", length(*lasts))
+        }
         Fault::Blackhole { conn, lasts } => format!("blackhole {conn}{}", length(*lasts)),
-        Fault::Delay { place, toward, by, lasts } => format!("delay {} by {}{}", at(place), span(*by), bounds(toward, *lasts)),
-        Fault::DelayClose { conn, toward, by } => format!("delay the close of {conn} toward {toward} by {}", span(*by)),
+        Fault::Delay { place, toward, by, lasts } => {
+            format!("delay {} by {}{}", at(place), span(*by), bounds(toward, *lasts))
+        }
+        Fault::DelayClose { conn, toward, by } => {
+            format!("delay the close of {conn} toward {toward} by {}", span(*by))
+        }
         Fault::Reset { conn, toward: Some(toward) } => format!("reset {conn} toward {toward}"),
         Fault::Reset { conn, toward: None } => format!("reset {conn}"),
-        Fault::Slow { place, toward, by, lasts } => format!("slow {}: {}{}", at(place), slowness(by), bounds(toward, *lasts)),
+        Fault::Slow { place, toward, by, lasts } => {
+            format!("slow {}: {}{}", at(place), slowness(by), bounds(toward, *lasts))
+        }
         Fault::Refuse { host, lasts } => format!("refuse connections to {host}{}", length(*lasts)),
-        Fault::Hang { host, lasts } => format!("leave connections to {host} unanswered{}", length(*lasts)),
-        Fault::AcceptThenClose { host, lasts } => format!("accept connections to {host} and close them{}", length(*lasts)),
+        Fault::Hang { host, lasts } => {
+            format!("leave connections to {host} unanswered{}", length(*lasts))
+        }
+        Fault::AcceptThenClose { host, lasts } => {
+            format!("accept connections to {host} and close them{}", length(*lasts))
+        }
         Fault::Hold { end } => format!("hold the task {}", hold(end)),
-        Fault::Crash { host, lasts, processes: Orphans::Die } => format!("crash {host}{}", down(*lasts)),
-        Fault::Crash { host, lasts, processes: Orphans::Live } => format!("crash {host}{}, its processes live on", down(*lasts)),
+        Fault::Crash { host, lasts, processes: Orphans::Die } => {
+            format!("crash {host}{}", down(*lasts))
+        }
+        Fault::Crash { host, lasts, processes: Orphans::Live } => {
+            format!("crash {host}{}, its processes live on", down(*lasts))
+        }
         Fault::PowerLoss { host, lasts } => format!("power loss of {host}{}", down(*lasts)),
         Fault::Restart { host } => format!("restart {host}"),
         Fault::ClockJump { host, by_ms } => {
             let way = if *by_ms < 0 { "back" } else { "forward" };
-            format!("wall clock of {host} jumps {way} by {}", span(Duration::from_millis(by_ms.unsigned_abs())))
+            format!(
+                "wall clock of {host} jumps {way} by {}",
+                span(Duration::from_millis(by_ms.unsigned_abs()))
+            )
         }
     }
 }
@@ -187,17 +215,17 @@ fn learn(learns: &std::collections::BTreeMap<Host, Learns>) -> String {
     if learns.len() == 1 { said + ", the other end at once" } else { said }
 }
 
-fn amount(of: Count) -> String {
+fn amount(of: TrafficCount) -> String {
     match of {
-        Count::Bytes(n) => count(n, "byte"),
-        Count::Messages(n) => count(n, "message"),
+        TrafficCount::Bytes(n) => count(n, "byte"),
+        TrafficCount::Messages(n) => count(n, "message"),
     }
 }
 
-fn at(place: &Place) -> String {
+fn at(place: &LinkPlace) -> String {
     match place {
-        Place::Conn(conn) => conn.to_string(),
-        Place::Link(a, b) => format!("{a} and {b}"),
+        LinkPlace::Conn(conn) => conn.to_string(),
+        LinkPlace::Link(a, b) => format!("{a} and {b}"),
     }
 }
 
@@ -217,7 +245,9 @@ fn down(lasts: Option<Duration>) -> String {
 fn hold(end: &HoldEnd) -> String {
     match end {
         HoldEnd::After(after) => format!("for {}", span(*after)),
-        HoldEnd::Until { trigger: what, at_most } => format!("until {}, at most {}", trigger(what), span(*at_most)),
+        HoldEnd::Until { trigger: what, at_most } => {
+            format!("until {}, at most {}", trigger(what), span(*at_most))
+        }
     }
 }
 
@@ -238,14 +268,22 @@ mod tests {
 
     #[test]
     fn durations_are_said_in_the_unit_that_a_person_would_take() {
-        let said: Vec<_> =
-            [0, 400, 1000, 1250, 119_000, 120_000, 125_000, 55_262_000].map(Duration::from_millis).map(span).into();
-        assert_eq!(said, ["0 ms", "400 ms", "1 s", "1.250 s", "119 s", "2 min", "2 min 5 s", "15 h 21 min"]);
+        let said: Vec<_> = [0, 400, 1000, 1250, 119_000, 120_000, 125_000, 55_262_000]
+            .map(Duration::from_millis)
+            .map(span)
+            .into();
+        assert_eq!(
+            said,
+            ["0 ms", "400 ms", "1 s", "1.250 s", "119 s", "2 min", "2 min 5 s", "15 h 21 min"]
+        );
     }
 
     #[test]
     fn places_in_a_row() {
-        assert_eq!([1, 2, 3, 4, 11, 12, 13, 21, 102, 113].map(nth).join(" "), "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 113th");
+        assert_eq!(
+            [1, 2, 3, 4, 11, 12, 13, 21, 102, 113].map(nth).join(" "),
+            "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 113th"
+        );
     }
 
     #[test]
@@ -265,8 +303,11 @@ mod tests {
 
     #[test]
     fn a_trigger_says_all_that_it_asks_for() {
-        let trigger_ =
-            Trigger::milestone("a.connected").nth(2).on("client").field("generation", 2).delay(Duration::from_millis(200));
+        let trigger_ = Trigger::milestone("a.connected")
+            .nth(2)
+            .on("client")
+            .field("generation", 2)
+            .delay(Duration::from_millis(200));
         assert_eq!(trigger(&trigger_), "2nd a.connected on client (generation 2), 200 ms later");
         assert_eq!(trigger(&Trigger::point("a.unlocked")), "point a.unlocked");
     }
@@ -274,10 +315,14 @@ mod tests {
     #[test]
     fn faults_read_as_sentences() {
         let second = Some(Duration::from_secs(1));
-        let link = Place::Link("client".into(), "server".into());
+        let link = LinkPlace::Link("client".into(), "server".into());
         let by = SlowBy { bandwidth: Some(1000), window: Some(512), ..SlowBy::default() };
         let said = [
-            Fault::Partition { hosts: ("client".into(), "server".into()), toward: Some("server".into()), lasts: second },
+            Fault::Partition {
+                hosts: ("client".into(), "server".into()),
+                toward: Some("server".into()),
+                lasts: second,
+            },
             Fault::Slow { place: link, toward: None, by, lasts: None },
             Fault::ClockJump { host: "server".into(), by_ms: -3000 },
             Fault::PowerLoss { host: "server".into(), lasts: second },

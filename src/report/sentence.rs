@@ -1,8 +1,8 @@
 //! The sentence of a violation, made of its kind and its values.
 
 use crate::history::History;
-use crate::property::violation::Entry;
-use crate::property::{About, Fields, Kind, Value, Violation};
+use crate::property::violation::ViolationEntry;
+use crate::property::{About, Violation, ViolationFields, ViolationKind, ViolationValue};
 use crate::schedule::units;
 
 use super::telling;
@@ -16,7 +16,9 @@ pub fn sentence(violation: &Violation) -> String {
     let Violation { subject, at, kind, data, .. } = violation;
     fill(kind, &|name| match name {
         "subject" => Some(subject.to_string()),
-        "subject:" => Some(if *subject == About::Run { String::new() } else { format!("{subject}: ") }),
+        "subject:" => {
+            Some(if *subject == About::Run { String::new() } else { format!("{subject}: ") })
+        }
         "at" => Some(at.to_string()),
         "moment" => Some(match data.get("generation") {
             Some(generation) => format!("(generation {}, at {at})", value(generation)),
@@ -32,29 +34,29 @@ pub fn title(violation: &Violation) -> String {
 }
 
 /// A value, as a sentence has it.
-pub fn value(value: &Value) -> String {
+pub fn value(value: &ViolationValue) -> String {
     match value {
-        Value::Number(n) => n.to_string(),
-        Value::Text(text) => text.clone(),
-        Value::Time(at) => at.to_string(),
-        Value::Duration(span) => units::duration(*span),
-        Value::Phrase(phrase) => phrase_of(phrase.kind, &phrase.data),
-        Value::Entry(entry) => line(entry),
+        ViolationValue::Number(n) => n.to_string(),
+        ViolationValue::Text(text) => text.clone(),
+        ViolationValue::Time(at) => at.to_string(),
+        ViolationValue::Duration(span) => units::duration(*span),
+        ViolationValue::Phrase(phrase) => phrase_of(phrase.kind, &phrase.data),
+        ViolationValue::Entry(entry) => line(entry),
     }
 }
 
-fn phrase_of(kind: &Kind, data: &Fields) -> String {
+fn phrase_of(kind: &ViolationKind, data: &ViolationFields) -> String {
     fill(kind, &|name| data.get(name).map(value))
 }
 
-fn line(entry: &Entry) -> String {
+fn line(entry: &ViolationEntry) -> String {
     let history = History { conns: entry.conns.clone(), ..History::default() };
     let line = telling::entry(&entry.plan, &history, &entry.event);
     format!("`{} {}: {}`", line.at, line.place, line.text)
 }
 
 /// Puts the values where their names stand.
-fn fill(kind: &Kind, value: &dyn Fn(&str) -> Option<String>) -> String {
+fn fill(kind: &ViolationKind, value: &dyn Fn(&str) -> Option<String>) -> String {
     let mut filled = String::new();
     let mut rest = kind.sentence;
     while let Some((before, name, behind)) = next_name(rest) {
@@ -87,7 +89,11 @@ mod tests {
         ALONE = "alone": "{subject} is left, {left} {at}";
     }
 
-    fn told(subject: impl Into<About>, kind: &'static Kind, data: Fields) -> String {
+    fn told(
+        subject: impl Into<About>,
+        kind: &'static ViolationKind,
+        data: ViolationFields,
+    ) -> String {
         sentence(&Violation::new("gap_free", subject, Time(4_231), kind, data))
     }
 
@@ -95,9 +101,15 @@ mod tests {
     fn a_sentence_has_its_values_where_their_names_stand() {
         let after = Phrase::new(&AFTER, fields! { item: 18_u64 });
         let data = fields! { item: 20_u64, place: after };
-        assert_eq!(told("s1", &MISSING, data.clone()), "s1: item 20 was delivered after item 18 (at 4.231 s)");
+        assert_eq!(
+            told("s1", &MISSING, data.clone()),
+            "s1: item 20 was delivered after item 18 (at 4.231 s)"
+        );
         let data = data.with("generation", Some(2_u64));
-        assert_eq!(told(About::Run, &MISSING, data), "item 20 was delivered after item 18 (generation 2, at 4.231 s)");
+        assert_eq!(
+            told(About::Run, &MISSING, data),
+            "item 20 was delivered after item 18 (generation 2, at 4.231 s)"
+        );
         assert_eq!(told("p1", &ALONE, fields! { left: "so" }), "p1 is left, so 4.231 s");
     }
 
@@ -105,6 +117,6 @@ mod tests {
     #[should_panic(expected = "`alone` has no value for `left`")]
     #[cfg(debug_assertions)]
     fn a_sentence_without_a_value_is_a_mistake() {
-        told("p1", &ALONE, Fields::default());
+        told("p1", &ALONE, ViolationFields::default());
     }
 }

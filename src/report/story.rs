@@ -5,12 +5,12 @@ use crate::property::Violation;
 use crate::schedule::Plan;
 
 use super::line::{Tone, paint, set, wrap};
-use super::telling::{Telling, short, whole};
+use super::telling::{RenderOptions, short, whole};
 use super::{line, say, sentence};
 
 /// A run in which a property broke.
 #[derive(Clone, Copy, Debug)]
-pub struct Failure<'a> {
+pub struct StoryFailure<'a> {
     /// The plan that was run.
     pub plan: &'a Plan,
     /// The record of the run.
@@ -29,12 +29,14 @@ pub struct Failure<'a> {
 const SENTENCES: usize = 3;
 
 /// What broke and how it came to that, on a page of this width.
-pub fn failure(failure: &Failure<'_>, width: usize) -> String {
-    let Failure { plan, history, broken, origin, replay, picture } = *failure;
+pub fn failure(failure: &StoryFailure<'_>, width: usize) -> String {
+    let StoryFailure { plan, history, broken, origin, replay, picture } = *failure;
     let mut told = head(&plan.subject, broken, width);
     let origin = origin.map_or(String::new(), |origin| format!(", {origin}"));
     let about = about(plan) + &origin;
-    wrap(&about, width.saturating_sub(2)).into_iter().for_each(|line| told += &format!("  {line}\n"));
+    wrap(&about, width.saturating_sub(2))
+        .into_iter()
+        .for_each(|line| told += &format!("  {line}\n"));
     told += "\n";
     told += &set(&short(plan, history, broken), width);
     told += &format!("\n  replay   {replay}\n");
@@ -42,10 +44,21 @@ pub fn failure(failure: &Failure<'_>, width: usize) -> String {
 }
 
 /// All that happened in a run, and whether it held.
-pub fn run(plan: &Plan, history: &History, broken: &[Violation], telling: Telling, width: usize) -> String {
+pub fn run(
+    plan: &Plan,
+    history: &History,
+    broken: &[Violation],
+    telling: RenderOptions,
+    width: usize,
+) -> String {
     let mut told = format!("{}, {}\n\n", plan.subject, about(plan));
     told += &set(&whole(plan, history, broken, telling), width);
-    told += &format!("\n  {}, {}, digest {}\n", history.end, say::count(history.packets, "segment"), history.digest);
+    told += &format!(
+        "\n  {}, {}, digest {}\n",
+        history.end,
+        say::count(history.packets, "segment"),
+        history.digest
+    );
     if broken.is_empty() {
         told + &format!("  {}\n", paint(Tone::Good.style(), "all held"))
     } else {
@@ -57,7 +70,8 @@ pub fn run(plan: &Plan, history: &History, broken: &[Violation], telling: Tellin
 fn head(subject: &str, broken: &[Violation], width: usize) -> String {
     let mut names: Vec<_> = broken.iter().map(|broken| broken.property).collect();
     names.dedup();
-    let mut told = format!("{}  {subject}  {}\n", paint(Tone::Broken.style(), "FAIL"), names.join(", "));
+    let mut told =
+        format!("{}  {subject}  {}\n", paint(Tone::Broken.style(), "FAIL"), names.join(", "));
     for name in names {
         let of_name: Vec<_> = broken.iter().filter(|broken| broken.property == name).collect();
         for broken in of_name.iter().take(SENTENCES) {
@@ -103,7 +117,10 @@ mod known;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::history::{Call, Class, ConnEnd, ConnIndex, Connection, Content, Ending, Event, Nature, Side, Stream, Time, What};
+    use crate::history::{
+        Call, Class, ConnEnd, ConnIndex, Connection, Content, Ending, Event, EventKind, Nature,
+        Side, Stream, Time,
+    };
     use crate::property::violation::said;
     use crate::schedule::{Action, Conn, Fault, Learns, Operation, Trigger, When};
     use std::time::Duration;
@@ -112,57 +129,97 @@ pub(crate) mod tests {
     pub(crate) fn a_gap() -> (Plan, History, Vec<Violation>) {
         let fields = serde_json::json!({ "stream": "s1" }).as_object().cloned().unwrap();
         let watch = Operation { verb: "watch".into(), client: "client".into(), fields };
-        let learns =
-            [("client".into(), Learns::After(Duration::ZERO)), ("server".into(), Learns::After(Duration::from_millis(400)))];
+        let learns = [
+            ("client".into(), Learns::After(Duration::ZERO)),
+            ("server".into(), Learns::After(Duration::from_millis(400))),
+        ];
         let cut = Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() };
-        let stall =
-            Fault::Stall { conn: Conn::number("client", 2), toward: "client".into(), lasts: Some(Duration::from_millis(800)) };
+        let stall = Fault::Stall {
+            conn: Conn::number("client", 2),
+            toward: "client".into(),
+            lasts: Some(Duration::from_millis(800)),
+        };
         let plan = Plan::new("counter")
             .step(When::At(Duration::from_secs(1)), Action::Operation(watch.clone()))
             .step(When::At(Duration::from_secs(3)), Action::Fault(cut.clone()))
-            .step(When::After(Trigger::milestone("counter.client.connected").nth(2)), Action::Fault(stall.clone()));
+            .step(
+                When::After(Trigger::milestone("counter.client.connected").nth(2)),
+                Action::Fault(stall.clone()),
+            );
         let mut record = Record::default();
         let s1 = Stream::from("s1");
         let (client, item) = (Some("client"), |n: u64| Content::from(n.to_string()));
         record.conn("client#1", Some(1));
         record.conn("client#2", Some(2));
         record.at(0, client, connected(1, 1));
-        record.at(1000, client, What::Stepped { step: 0, note: None });
-        record.at(1000, client, What::Asked { call: Call(1), operation: watch.into(), class: Class::Durable });
+        record.at(1000, client, EventKind::Stepped { step: 0, note: None });
+        record.at(
+            1000,
+            client,
+            EventKind::Asked { call: Call(1), operation: watch.into(), class: Class::Durable },
+        );
         for n in 1..=40 {
-            record.at(1000 + n * 50, Some("server"), What::Produced { stream: s1.clone(), bytes: item(n) });
-            record.at(1002 + n * 49, client, What::Delivered { stream: s1.clone(), bytes: item(n), generation: Some(1) });
+            record.at(
+                1000 + n * 50,
+                Some("server"),
+                EventKind::Produced { stream: s1.clone(), bytes: item(n) },
+            );
+            record.at(
+                1002 + n * 49,
+                client,
+                EventKind::Delivered { stream: s1.clone(), bytes: item(n), generation: Some(1) },
+            );
         }
-        record.at(3000, None, What::Stepped { step: 1, note: None });
+        record.at(3000, None, EventKind::Stepped { step: 1, note: None });
         record.fault(3000, 0, 1, cut);
         let how = ConnEnd::Error(std::io::ErrorKind::ConnectionReset);
-        record.at(3000, client, What::ConnOver { conn: ConnIndex(0), side: Side::Client, how });
+        record.at(
+            3000,
+            client,
+            EventKind::ConnOver { conn: ConnIndex(0), side: Side::Client, how },
+        );
         for n in 41..=60 {
-            record.at(3000 + n, Some("server"), What::Produced { stream: s1.clone(), bytes: item(n) });
+            record.at(
+                3000 + n,
+                Some("server"),
+                EventKind::Produced { stream: s1.clone(), bytes: item(n) },
+            );
         }
         for n in 0..3 {
             let how = ConnEnd::NotOpened(std::io::ErrorKind::ConnectionRefused);
-            record.at(3100 + n, client, What::ConnOver { conn: ConnIndex(1), side: Side::Client, how });
+            record.at(
+                3100 + n,
+                client,
+                EventKind::ConnOver { conn: ConnIndex(1), side: Side::Client, how },
+            );
         }
-        record.at(3400, None, What::FaultEnded { fault: 0 });
+        record.at(3400, None, EventKind::FaultEnded { fault: 0 });
         record.at(3412, client, connected(2, 2));
-        record.at(3412, None, What::Stepped { step: 2, note: None });
+        record.at(3412, None, EventKind::Stepped { step: 2, note: None });
         record.fault(3412, 1, 2, stall);
-        record.at(4212, None, What::FaultEnded { fault: 1 });
-        record.at(4231, client, What::Delivered { stream: s1.clone(), bytes: item(42), generation: Some(2) });
+        record.at(4212, None, EventKind::FaultEnded { fault: 1 });
         record.at(
             4231,
             client,
-            What::StreamEnded { stream: s1.clone(), ending: Ending::Completed { outcome: "total 60".into() } },
+            EventKind::Delivered { stream: s1.clone(), bytes: item(42), generation: Some(2) },
+        );
+        record.at(
+            4231,
+            client,
+            EventKind::StreamEnded {
+                stream: s1.clone(),
+                ending: Ending::Completed { outcome: "total 60".into() },
+            },
         );
         let text = "item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)";
         let broken = said("gap_free", &s1, Time(4231), text);
         (plan, record.0, vec![broken])
     }
 
-    fn connected(generation: u64, conn: u64) -> What {
-        let fields = [("generation", generation), ("conn", conn)].map(|(name, n)| (name, crate::schedule::FieldValue::Number(n)));
-        What::Milestone { name: "counter.client.connected", fields: fields.into() }
+    fn connected(generation: u64, conn: u64) -> EventKind {
+        let fields = [("generation", generation), ("conn", conn)]
+            .map(|(name, n)| (name, crate::schedule::MilestoneValue::Number(n)));
+        EventKind::Milestone { name: "counter.client.connected", fields: fields.into() }
     }
 
     /// Writes a history by hand.
@@ -170,7 +227,7 @@ pub(crate) mod tests {
     struct Record(History);
 
     impl Record {
-        fn at(&mut self, at: u64, host: Option<&str>, what: What) {
+        fn at(&mut self, at: u64, host: Option<&str>, what: EventKind) {
             self.0.end = Time(at);
             self.0.events.push(Event { at: Time(at), host: host.map(Into::into), what });
         }
@@ -179,14 +236,28 @@ pub(crate) mod tests {
             self.at(
                 at,
                 None,
-                What::FaultBegan { fault, step, what: what.into(), scope: Box::default(), nature: Nature::Kills, in_flight: 0 },
+                EventKind::FaultBegan {
+                    fault,
+                    step,
+                    what: what.into(),
+                    scope: Box::default(),
+                    nature: Nature::Kills,
+                    in_flight: 0,
+                },
             );
         }
 
         fn conn(&mut self, name: &str, generation: Option<u64>) {
             let (client, server) = ("client".into(), "server".into());
             let (opened, over) = (Time(0), (None, None));
-            self.0.conns.push(Connection { name: name.into(), client, server, generation, opened, over });
+            self.0.conns.push(Connection {
+                name: name.into(),
+                client,
+                server,
+                generation,
+                opened,
+                over,
+            });
         }
     }
 
@@ -199,7 +270,7 @@ pub(crate) mod tests {
     fn a_failure_tells_the_sentence_the_steps_and_where_it_broke() {
         let (plan, history, broken) = a_gap();
         let replay = "reknit replay scenarios/counter/cut.toml --seed 1";
-        let story = Failure {
+        let story = StoryFailure {
             plan: &plan,
             history: &history,
             broken: &broken,
@@ -234,7 +305,7 @@ pub(crate) mod tests {
     #[test]
     fn the_whole_story_ends_with_the_verdict() {
         let (plan, history, _) = a_gap();
-        let telling = Telling { until: Some(Time(1000)), packets: false };
+        let telling = RenderOptions { until: Some(Time(1000)), packets: false };
         insta::assert_snapshot!(plain(&run(&plan, &history, &[], telling, 110)), @r"
         counter, 3 steps, seed 1
 
@@ -250,9 +321,13 @@ pub(crate) mod tests {
     fn a_long_short_story_leaves_its_middle_out() {
         let (mut plan, mut history, broken) = a_gap();
         plan.steps.extend((0..100).map(|_| plan.steps[0].clone()).collect::<Vec<_>>());
-        let steps =
-            (0..100).map(|n| Event { at: Time(1500 + n), host: None, what: What::Stepped { step: 3 + n as usize, note: None } });
-        let (before, after): (Vec<_>, Vec<_>) = history.events.drain(..).partition(|event| event.at <= Time(1500));
+        let steps = (0..100).map(|n| Event {
+            at: Time(1500 + n),
+            host: None,
+            what: EventKind::Stepped { step: 3 + n as usize, note: None },
+        });
+        let (before, after): (Vec<_>, Vec<_>) =
+            history.events.drain(..).partition(|event| event.at <= Time(1500));
         history.events = before.into_iter().chain(steps).chain(after).collect();
         let lines = short(&plan, &history, &broken);
         assert!(lines.len() < 50, "{} lines", lines.len());

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use crate::history::Digest;
-use crate::hunt::{Totals, Verdict};
+use crate::hunt::{RunTotals, ScenarioVerdict};
 
 use super::line::{Tone, paint};
 use super::{say, sentence};
 
 /// What came of the runs of one scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row {
+pub struct TableRow {
     /// The scenario's file.
     pub scenario: String,
     /// How many schedules were run.
@@ -24,37 +24,42 @@ pub struct Row {
     /// How many the subject has.
     pub milestones: usize,
     /// What it comes to.
-    pub verdict: Verdict,
+    pub verdict: ScenarioVerdict,
 }
 
-fn verdict_cell(verdict: &Verdict) -> (Tone, String) {
+fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
     match verdict {
-        Verdict::Held => (Tone::Good, "held".into()),
-        Verdict::BrokeAsItShould(property) => (Tone::Good, format!("broke {property}, as it should")),
-        Verdict::Broke { properties, runs } => {
-            (Tone::Broken, format!("BROKE {} in {}", properties.join(", "), say::count(*runs, "run")))
+        ScenarioVerdict::Held => (Tone::Good, "held".into()),
+        ScenarioVerdict::BrokeAsItShould(property) => {
+            (Tone::Good, format!("broke {property}, as it should"))
         }
-        Verdict::TooTame(_) | Verdict::DidNotBreak(_) => {
+        ScenarioVerdict::Broke { properties, runs } => (
+            Tone::Broken,
+            format!("BROKE {} in {}", properties.join(", "), say::count(*runs, "run")),
+        ),
+        ScenarioVerdict::TooTame(_) | ScenarioVerdict::DidNotBreak(_) => {
             (Tone::Broken, format!("TOO TAME: {}", why(verdict).unwrap_or_default()))
         }
-        Verdict::NotRun(why) => (Tone::Quiet, why.clone()),
+        ScenarioVerdict::NotRun(why) => (Tone::Quiet, why.clone()),
     }
 }
 
 /// What a verdict says beyond the failures.
-pub fn why(verdict: &Verdict) -> Option<String> {
+pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
     match verdict {
-        Verdict::TooTame(unmet) => Some(sentence(unmet)),
-        Verdict::DidNotBreak(property) => Some(format!("{property} held, and must break")),
-        Verdict::NotRun(why) => Some(why.clone()),
-        Verdict::Held | Verdict::BrokeAsItShould(_) | Verdict::Broke { .. } => None,
+        ScenarioVerdict::TooTame(unmet) => Some(sentence(unmet)),
+        ScenarioVerdict::DidNotBreak(property) => Some(format!("{property} held, and must break")),
+        ScenarioVerdict::NotRun(why) => Some(why.clone()),
+        ScenarioVerdict::Held
+        | ScenarioVerdict::BrokeAsItShould(_)
+        | ScenarioVerdict::Broke { .. } => None,
     }
 }
 
 const HEAD: [&str; 5] = ["scenario", "runs", "virtual time", "milestones", "verdict"];
 
 /// The table, a line a scenario.
-pub fn rows(rows: &[Row]) -> String {
+pub fn rows(rows: &[TableRow]) -> String {
     let cells: Vec<[String; 4]> = rows.iter().map(cells).collect();
     let wide = |column: usize| {
         let cells = cells.iter().map(|cells| cells[column].chars().count());
@@ -62,7 +67,10 @@ pub fn rows(rows: &[Row]) -> String {
     };
     let (a, b, c, d) = (wide(0), wide(1), wide(2), wide(3));
     let set = |cells: [&str; 4], verdict: &str| {
-        format!("{:<a$}  {:>b$}  {:>c$}  {:>d$}  {verdict}\n", cells[0], cells[1], cells[2], cells[3])
+        format!(
+            "{:<a$}  {:>b$}  {:>c$}  {:>d$}  {verdict}\n",
+            cells[0], cells[1], cells[2], cells[3]
+        )
     };
     let mut table = set([HEAD[0], HEAD[1], HEAD[2], HEAD[3]], HEAD[4]);
     for (row, cells) in rows.iter().zip(&cells) {
@@ -72,9 +80,14 @@ pub fn rows(rows: &[Row]) -> String {
     table
 }
 
-fn cells(row: &Row) -> [String; 4] {
+fn cells(row: &TableRow) -> [String; 4] {
     let time = say::span(whole_seconds(row.virtual_time));
-    [row.scenario.clone(), row.runs.to_string(), time, format!("{}/{}", row.reached, row.milestones)]
+    [
+        row.scenario.clone(),
+        row.runs.to_string(),
+        time,
+        format!("{}/{}", row.reached, row.milestones),
+    ]
 }
 
 /// Sums of times are said without their milliseconds.
@@ -83,8 +96,8 @@ fn whole_seconds(time: Duration) -> Duration {
 }
 
 /// The lines under the table.
-pub fn totals(totals: &Totals) -> String {
-    let Totals { schedules, virtual_time, wall, repeated, grey, unreached } = totals;
+pub fn totals(totals: &RunTotals) -> String {
+    let RunTotals { schedules, virtual_time, wall, repeated, grey, unreached } = totals;
     let mut said = format!(
         "{}, {} of virtual time in {:.2} s: {} times real time\n",
         say::count(*schedules, "schedule"),
@@ -106,7 +119,13 @@ pub fn totals(totals: &Totals) -> String {
 
 /// Rows of cells, the first of which stands at the left of its column, and all others at the right.
 pub fn columns(rows: &[Vec<String>]) -> String {
-    let wide = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let wide = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let line = |row: &Vec<String>| {
         let cells = row.iter().enumerate().map(|(column, cell)| match column {
             0 => format!("{cell:<wide$}", wide = wide(0)),
@@ -137,27 +156,53 @@ mod tests {
     use crate::property::About;
     use crate::property::violation::said;
 
-    pub(crate) fn some_rows() -> Vec<Row> {
-        let row = |scenario: &str, runs, secs, reached, verdict| Row {
+    pub(crate) fn some_rows() -> Vec<TableRow> {
+        let row = |scenario: &str, runs, secs, reached, verdict| TableRow {
             scenario: scenario.into(),
             runs,
             virtual_time: Duration::from_secs(secs),
             reached,
             milestones: 14,
             verdict,
-            ..Row::default()
+            ..TableRow::default()
         };
         vec![
-            row("scenarios/counter/short-cut.toml", 20, 1200, 9, Verdict::Held),
-            row("scenarios/counter/canary.toml", 1, 60, 3, Verdict::BrokeAsItShould("gap_free".into())),
-            row("late.toml", 2, 2, 12, Verdict::Broke { properties: vec!["gap_free".into(), "one_ending".into()], runs: 1 }),
-            row("turmoil.toml", 0, 0, 0, Verdict::NotRun("not on turmoil: slow: stock turmoil has no byte windows".into())),
+            row("scenarios/counter/short-cut.toml", 20, 1200, 9, ScenarioVerdict::Held),
+            row(
+                "scenarios/counter/canary.toml",
+                1,
+                60,
+                3,
+                ScenarioVerdict::BrokeAsItShould("gap_free".into()),
+            ),
+            row(
+                "late.toml",
+                2,
+                2,
+                12,
+                ScenarioVerdict::Broke {
+                    properties: vec!["gap_free".into(), "one_ending".into()],
+                    runs: 1,
+                },
+            ),
+            row(
+                "turmoil.toml",
+                0,
+                0,
+                0,
+                ScenarioVerdict::NotRun(
+                    "not on turmoil: slow: stock turmoil has no byte windows".into(),
+                ),
+            ),
             row(
                 "swarm.toml",
                 300,
                 54_000,
                 12,
-                Verdict::TooTame(said("expect", About::Run, Time::ZERO, "counter.client.gap was never reached").into()),
+                ScenarioVerdict::TooTame(
+                    said("expect", About::Run, Time::ZERO, "counter.client.gap was never reached")
+                        .into(),
+                ),
             ),
         ]
     }
@@ -176,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_totals_say_what_was_exercised_and_what_was_not() {
-        let all = Totals {
+        let all = RunTotals {
             schedules: 323,
             virtual_time: Duration::from_secs(55_262),
             wall: Duration::from_millis(1500),
@@ -194,6 +239,6 @@ mod tests {
 
     #[test]
     fn no_wall_time_is_no_division_by_zero() {
-        assert_eq!(Totals::default().speed(), 0);
+        assert_eq!(RunTotals::default().speed(), 0);
     }
 }

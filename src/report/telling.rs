@@ -6,17 +6,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnEnd, ConnIndex, Content, Ending, Event, Fate, History, Packet, Side, Time, What};
+use crate::history::{
+    ConnEnd, ConnIndex, Content, Ending, Event, EventKind, Fate, History, Packet, Side, Time,
+};
 use crate::property::Violation;
 use crate::schedule::{Action, Plan};
 
 use super::items::{Items, Numbering};
-use super::line::{Line, Tone};
+use super::line::{StoryLine, Tone};
 use super::say;
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Telling {
+pub struct RenderOptions {
     /// What happened later is left out.
     pub until: Option<Time>,
     /// Every segment is told, too, where the history has it.
@@ -27,13 +29,14 @@ pub struct Telling {
 const SHORT: (usize, usize, usize) = (48, 12, 34);
 
 /// What happened, for somebody who sees it for the first time.
-pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<Line> {
+pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<StoryLine> {
     let (most, head, tail) = SHORT;
     let last = broken.iter().map(|broken| broken.at).max().unwrap_or(history.end);
-    let mut lines = Teller::new(plan, history, true).tell(broken, Telling { until: Some(last), packets: false });
+    let mut lines = StoryRenderer::new(plan, history, true)
+        .tell(broken, RenderOptions { until: Some(last), packets: false });
     if lines.len() > most {
         let left_out = lines.len() - head - tail;
-        let gap = Line {
+        let gap = StoryLine {
             at: lines[head].at,
             place: "…".into(),
             text: format!("{left_out} more lines; the replay tells them"),
@@ -46,32 +49,43 @@ pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<Line> 
 }
 
 /// All that happened.
-pub fn whole(plan: &Plan, history: &History, broken: &[Violation], telling: Telling) -> Vec<Line> {
-    Teller::new(plan, history, false).tell(broken, telling)
+pub fn whole(
+    plan: &Plan,
+    history: &History,
+    broken: &[Violation],
+    telling: RenderOptions,
+) -> Vec<StoryLine> {
+    StoryRenderer::new(plan, history, false).tell(broken, telling)
 }
 
 /// What one entry says, by itself.
-pub fn entry(plan: &Plan, history: &History, event: &Event) -> Line {
-    let (tone, text) = Teller::new(plan, history, false).say(&event.what);
-    Line { at: event.at, place: place(plan, event), text, after: None, tone }
+pub fn entry(plan: &Plan, history: &History, event: &Event) -> StoryLine {
+    let (tone, text) = StoryRenderer::new(plan, history, false).say(&event.what);
+    StoryLine { at: event.at, place: place(plan, event), text, after: None, tone }
 }
 
 /// The line that marks where a property broke. Its sentence stands at the head of the story.
-pub fn mark(broken: &Violation) -> Line {
+pub fn mark(broken: &Violation) -> StoryLine {
     let about = broken.stream().map_or(String::new(), |stream| format!(" of {stream}"));
     let text = format!("{}{about} breaks here", broken.property);
-    Line { at: broken.at, place: "BROKEN".into(), text, after: None, tone: Tone::Broken }
+    StoryLine { at: broken.at, place: "BROKEN".into(), text, after: None, tone: Tone::Broken }
 }
 
 /// Where a line says that an entry happened: an operation where its user is, a fault in the network.
 fn place(plan: &Plan, event: &Event) -> String {
-    if let What::Stepped { step, .. } = &event.what
+    if let EventKind::Stepped { step, .. } = &event.what
         && let Some(Action::Operation(operation)) = plan.steps.get(*step).map(|step| &step.action)
     {
         return operation.client.to_string();
     }
     match (&event.what, &event.host) {
-        (What::FaultBegan { .. } | What::FaultEnded { .. } | What::Packet(_) | What::Message { .. }, _) => "network".into(),
+        (
+            EventKind::FaultBegan { .. }
+            | EventKind::FaultEnded { .. }
+            | EventKind::Packet(_)
+            | EventKind::Message { .. },
+            _,
+        ) => "network".into(),
         (_, Some(host)) => host.to_string(),
         (_, None) => "network".into(),
     }
@@ -85,11 +99,11 @@ struct Fold {
     folded: String,
 }
 
-struct Teller<'a> {
+struct StoryRenderer<'a> {
     plan: &'a Plan,
     history: &'a History,
     short: bool,
-    lines: Vec<Line>,
+    lines: Vec<StoryLine>,
     folds: BTreeMap<String, Fold>,
     items: BTreeMap<String, (usize, Items)>,
     numbering: Numbering<'a>,
@@ -98,14 +112,14 @@ struct Teller<'a> {
     endings: BTreeMap<String, String>,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> StoryRenderer<'a> {
     fn new(plan: &'a Plan, history: &'a History, short: bool) -> Self {
         let numbering = Numbering::default();
         let (lines, folds, items, faults, endings) = Default::default();
         Self { plan, history, short, lines, folds, items, numbering, faults, endings }
     }
 
-    fn tell(mut self, broken: &[Violation], telling: Telling) -> Vec<Line> {
+    fn tell(mut self, broken: &[Violation], telling: RenderOptions) -> Vec<StoryLine> {
         let mut marks: Vec<_> = broken.iter().collect();
         marks.sort_by_key(|broken| broken.at);
         let mut marks = marks.into_iter().peekable();
@@ -114,7 +128,7 @@ impl<'a> Teller<'a> {
             while let Some(broken) = marks.next_if(|broken| broken.at < event.at) {
                 self.push(mark(broken));
             }
-            if !matches!(event.what, What::Packet(_)) || telling.packets {
+            if !matches!(event.what, EventKind::Packet(_)) || telling.packets {
                 self.event(event);
             }
         }
@@ -127,31 +141,41 @@ impl<'a> Teller<'a> {
     /// Tells an entry, as a line of its own, as a part of one that stands already, or not at all.
     fn event(&mut self, event: &'a Event) {
         match &event.what {
-            What::Produced { stream, bytes } => {
+            EventKind::Produced { stream, bytes } => {
                 self.numbering.produced(stream, bytes);
                 if self.short {
                     return;
                 }
             }
-            What::Delivered { stream, bytes, .. } => {
+            EventKind::Delivered { stream, bytes, .. } => {
                 let item = self.numbering.delivered(stream, bytes);
                 return self.delivered(event, &stream.to_string(), item);
             }
-            What::Asked { call, operation, .. } if self.said_as_step(event, operation, &call.to_string()) => return,
-            What::FaultBegan { fault, step, what, .. } => {
+            EventKind::Asked { call, operation, .. }
+                if self.said_as_step(event, operation, &call.to_string()) =>
+            {
+                return;
+            }
+            EventKind::FaultBegan { fault, step, what, .. } => {
                 self.faults.insert(*fault, (event.at, say::fault(what)));
                 if self.stepped_now(event.at, *step) {
                     return;
                 }
             }
-            What::Stepped { step, note: Some(note) } if self.noted(event.at, *step, note) => return,
-            What::StreamEnded { stream, ending } if self.short => {
+            EventKind::Stepped { step, note: Some(note) } if self.noted(event.at, *step, note) => {
+                return;
+            }
+            EventKind::StreamEnded { stream, ending } if self.short => {
                 let said = say::ending(ending);
                 if self.endings.insert(stream.to_string(), said.clone()) == Some(said) {
                     return;
                 }
             }
-            What::FaultEnded { fault } if self.faults.get(fault).is_some_and(|(began, _)| *began == event.at) => return,
+            EventKind::FaultEnded { fault }
+                if self.faults.get(fault).is_some_and(|(began, _)| *began == event.at) =>
+            {
+                return;
+            }
             what if self.short && !matters(what) => return,
             _ => {}
         }
@@ -160,23 +184,35 @@ impl<'a> Teller<'a> {
         }
         let (tone, text) = self.say(&event.what);
         let after = match &event.what {
-            What::Stepped { step, .. } => self.plan.steps.get(*step).and_then(|step| say::cause(&step.when)),
+            EventKind::Stepped { step, .. } => {
+                self.plan.steps.get(*step).and_then(|step| say::cause(&step.when))
+            }
             _ => None,
         };
-        self.push(Line { at: event.at, place: place(self.plan, event), text, after, tone });
+        self.push(StoryLine { at: event.at, place: place(self.plan, event), text, after, tone });
     }
 
     /// A line that nothing is folded across.
-    fn push(&mut self, line: Line) {
+    fn push(&mut self, line: StoryLine) {
         self.folds.clear();
         self.items.clear();
         self.lines.push(line);
     }
 
     /// Whether the entry repeats what the line of a step said in the same instant; then the number of the call is added there.
-    fn said_as_step(&mut self, event: &Event, operation: &crate::schedule::Operation, call: &str) -> bool {
+    fn said_as_step(
+        &mut self,
+        event: &Event,
+        operation: &crate::schedule::Operation,
+        call: &str,
+    ) -> bool {
         let said = say::operation(operation);
-        let line = self.lines.iter_mut().rev().take_while(|line| line.at == event.at).find(|line| line.text == said);
+        let line = self
+            .lines
+            .iter_mut()
+            .rev()
+            .take_while(|line| line.at == event.at)
+            .find(|line| line.text == said);
         line.map(|line| line.text = format!("{said} ({call})")).is_some()
     }
 
@@ -184,19 +220,28 @@ impl<'a> Teller<'a> {
     fn noted(&mut self, at: Time, step: usize, note: &str) -> bool {
         let Some(step) = self.plan.steps.get(step) else { return false };
         let said = say::step(step);
-        let line = self.lines.iter_mut().rev().take_while(|line| line.at == at).find(|line| line.text == said);
+        let line = self
+            .lines
+            .iter_mut()
+            .rev()
+            .take_while(|line| line.at == at)
+            .find(|line| line.text == said);
         line.map(|line| line.text = format!("{said}: {note}")).is_some()
     }
 
     fn stepped_now(&self, at: Time, step: usize) -> bool {
         let Some(step) = self.plan.steps.get(step) else { return false };
         let said = say::step(step);
-        self.lines.iter().rev().take_while(|line| line.at == at).any(|line| line.text.starts_with(&said))
+        self.lines
+            .iter()
+            .rev()
+            .take_while(|line| line.at == at)
+            .any(|line| line.text.starts_with(&said))
     }
 
     fn delivered(&mut self, event: &Event, stream: &str, item: Option<u64>) {
         let (line, items) = self.items.entry(stream.to_owned()).or_insert_with(|| {
-            self.lines.push(Line {
+            self.lines.push(StoryLine {
                 at: event.at,
                 place: place(self.plan, event),
                 text: String::new(),
@@ -215,10 +260,12 @@ impl<'a> Teller<'a> {
             return None;
         }
         let kind = match &event.what {
-            What::Milestone { name, fields } => format!("{name}{}", say::fields(fields)),
-            What::Point { name, held: false, .. } => (*name).to_owned(),
-            What::ConnOver { how: how @ ConnEnd::NotOpened(_), .. } => say::conn_end(*how),
-            What::ConnOver { conn, how, .. } if !self.carries_generation(*conn) => say::conn_end(*how),
+            EventKind::Milestone { name, fields } => format!("{name}{}", say::fields(fields)),
+            EventKind::Point { name, held: false, .. } => (*name).to_owned(),
+            EventKind::ConnOver { how: how @ ConnEnd::NotOpened(_), .. } => say::conn_end(*how),
+            EventKind::ConnOver { conn, how, .. } if !self.carries_generation(*conn) => {
+                say::conn_end(*how)
+            }
             _ => return None,
         };
         Some(format!("{} {kind} {}", place(self.plan, event), self.client_of(&event.what)))
@@ -229,8 +276,10 @@ impl<'a> Teller<'a> {
     }
 
     /// Whose connection an entry is about: what happens to one client is not folded into what happens to another.
-    fn client_of(&self, what: &What) -> String {
-        let (What::Milestone { fields, .. } | What::Point { fields, .. }) = what else { return String::new() };
+    fn client_of(&self, what: &EventKind) -> String {
+        let (EventKind::Milestone { fields, .. } | EventKind::Point { fields, .. }) = what else {
+            return String::new();
+        };
         let conn = say::about_conn(self.history, fields);
         conn.split('#').next().unwrap_or_default().to_owned()
     }
@@ -238,87 +287,152 @@ impl<'a> Teller<'a> {
     fn fold(&mut self, event: &Event, key: String) {
         if let Some(fold) = self.folds.get_mut(&key) {
             fold.times += 1;
-            self.lines[fold.line].text = format!("{}, {} times until {}", fold.folded, fold.times, event.at);
+            self.lines[fold.line].text =
+                format!("{}, {} times until {}", fold.folded, fold.times, event.at);
             return;
         }
         let (tone, text) = self.say(&event.what);
         let folded = match &event.what {
-            What::Milestone { name, fields } => format!("{name}{}", say::fields(fields)),
-            What::ConnOver { how, .. } => format!("connections are over: {}", say::conn_end(*how)),
+            EventKind::Milestone { name, fields } => format!("{name}{}", say::fields(fields)),
+            EventKind::ConnOver { how, .. } => {
+                format!("connections are over: {}", say::conn_end(*how))
+            }
             _ => text.clone(),
         };
         self.items.clear();
-        self.lines.push(Line { at: event.at, place: place(self.plan, event), text, after: None, tone });
+        self.lines.push(StoryLine {
+            at: event.at,
+            place: place(self.plan, event),
+            text,
+            after: None,
+            tone,
+        });
         self.folds.insert(key, Fold { line: self.lines.len() - 1, times: 1, folded });
     }
 
-    fn say(&self, what: &What) -> (Tone, String) {
+    fn say(&self, what: &EventKind) -> (Tone, String) {
         let history = self.history;
         match what {
-            What::Produced { stream, bytes } => (Tone::Quiet, format!("{stream}: produced {}", shown(bytes))),
-            What::Ended { stream, outcome } => (Tone::Quiet, format!("{stream}: its producer ended, {outcome}")),
-            What::Effect { call, target } => (Tone::Plain, format!("{call} took effect on {target}")),
-            What::Asked { call, operation, .. } => (Tone::Schedule, format!("{} ({call})", say::operation(operation))),
-            What::Answered { call, answer } => (Tone::Good, format!("{call} answered: {answer}")),
-            What::Failed { call, reason } => (Tone::Bad, format!("{call} failed: {reason}")),
-            What::Opened { stream, call } => (Tone::Plain, format!("{stream}: opened by {call}")),
-            What::Delivered { stream, bytes, generation } => {
-                let over = generation.map_or(String::new(), |generation| format!(" (generation {generation})"));
+            EventKind::Produced { stream, bytes } => {
+                (Tone::Quiet, format!("{stream}: produced {}", shown(bytes)))
+            }
+            EventKind::Ended { stream, outcome } => {
+                (Tone::Quiet, format!("{stream}: its producer ended, {outcome}"))
+            }
+            EventKind::Effect { call, target } => {
+                (Tone::Plain, format!("{call} took effect on {target}"))
+            }
+            EventKind::Asked { call, operation, .. } => {
+                (Tone::Schedule, format!("{} ({call})", say::operation(operation)))
+            }
+            EventKind::Answered { call, answer } => {
+                (Tone::Good, format!("{call} answered: {answer}"))
+            }
+            EventKind::Failed { call, reason } => (Tone::Bad, format!("{call} failed: {reason}")),
+            EventKind::Opened { stream, call } => {
+                (Tone::Plain, format!("{stream}: opened by {call}"))
+            }
+            EventKind::Delivered { stream, bytes, generation } => {
+                let over = generation
+                    .map_or(String::new(), |generation| format!(" (generation {generation})"));
                 (Tone::Plain, format!("{stream}: delivered {}{over}", shown(bytes)))
             }
-            What::StreamEnded { stream, ending } => {
-                let tone = if matches!(ending, Ending::Completed { .. }) { Tone::Good } else { Tone::Bad };
+            EventKind::StreamEnded { stream, ending } => {
+                let tone =
+                    if matches!(ending, Ending::Completed { .. }) { Tone::Good } else { Tone::Bad };
                 (tone, format!("{stream}: {}", say::ending(ending)))
             }
-            What::Saw { stream, saw } => (Tone::Plain, format!("{stream}: {saw}")),
-            What::GaveUp { stream: Some(stream), call } => (Tone::Plain, format!("{stream}: closed by its user ({call})")),
-            What::GaveUp { stream: None, call } => (Tone::Plain, format!("closed by its user ({call})")),
-            What::Started => (Tone::Quiet, "started".into()),
-            What::Died { kernel: true } => (Tone::Schedule, "lost its power".into()),
-            What::Died { kernel: false } => (Tone::Schedule, "died".into()),
-            What::Stepped { step, note } => {
-                let said = self.plan.steps.get(*step).map_or_else(|| format!("step {}", step + 1), say::step);
-                (Tone::Schedule, note.as_ref().map_or(said.clone(), |note| format!("{said}: {note}")))
+            EventKind::Saw { stream, saw } => (Tone::Plain, format!("{stream}: {saw}")),
+            EventKind::GaveUp { stream: Some(stream), call } => {
+                (Tone::Plain, format!("{stream}: closed by its user ({call})"))
             }
-            What::FaultBegan { what, .. } => (Tone::Schedule, format!("in force: {}", say::fault(what))),
-            What::FaultEnded { fault } => {
-                let said = self.faults.get(fault).map_or_else(|| format!("fault {fault}"), |(_, said)| said.clone());
+            EventKind::GaveUp { stream: None, call } => {
+                (Tone::Plain, format!("closed by its user ({call})"))
+            }
+            EventKind::Started => (Tone::Quiet, "started".into()),
+            EventKind::Died { kernel: true } => (Tone::Schedule, "lost its power".into()),
+            EventKind::Died { kernel: false } => (Tone::Schedule, "died".into()),
+            EventKind::Stepped { step, note } => {
+                let said = self
+                    .plan
+                    .steps
+                    .get(*step)
+                    .map_or_else(|| format!("step {}", step + 1), say::step);
+                (
+                    Tone::Schedule,
+                    note.as_ref().map_or(said.clone(), |note| format!("{said}: {note}")),
+                )
+            }
+            EventKind::FaultBegan { what, .. } => {
+                (Tone::Schedule, format!("in force: {}", say::fault(what)))
+            }
+            EventKind::FaultEnded { fault } => {
+                let said = self
+                    .faults
+                    .get(fault)
+                    .map_or_else(|| format!("fault {fault}"), |(_, said)| said.clone());
                 (Tone::Schedule, format!("over: {}", brief(&said)))
             }
-            What::ConnOpened { conn } => (Tone::Quiet, format!("opens {}", say::conn(history, *conn))),
-            What::ConnUp { conn, side } => (Tone::Quiet, format!("{} is up{}", say::conn(history, *conn), end(*side))),
-            What::ConnOver { conn, side, how } => {
+            EventKind::ConnOpened { conn } => {
+                (Tone::Quiet, format!("opens {}", say::conn(history, *conn)))
+            }
+            EventKind::ConnUp { conn, side } => {
+                (Tone::Quiet, format!("{} is up{}", say::conn(history, *conn), end(*side)))
+            }
+            EventKind::ConnOver { conn, side, how } => {
                 let tone = if *how == ConnEnd::Closed { Tone::Quiet } else { Tone::Bad };
-                (tone, format!("{} is over{}: {}", say::conn(history, *conn), end(*side), say::conn_end(*how)))
+                (
+                    tone,
+                    format!(
+                        "{} is over{}: {}",
+                        say::conn(history, *conn),
+                        end(*side),
+                        say::conn_end(*how)
+                    ),
+                )
             }
-            What::Packet(packet) => (Tone::Quiet, self.packet(packet)),
-            What::Message { conn, from, label, delivered, .. } => {
-                let fate = delivered.map_or("not delivered yet".into(), |at| format!("delivered at {at}"));
-                (Tone::Quiet, format!("{} {}: {label} ({fate})", say::conn(history, *conn), arrow(*from)))
+            EventKind::Packet(packet) => (Tone::Quiet, self.packet(packet)),
+            EventKind::Message { conn, from, label, delivered, .. } => {
+                let fate =
+                    delivered.map_or("not delivered yet".into(), |at| format!("delivered at {at}"));
+                (
+                    Tone::Quiet,
+                    format!("{} {}: {label} ({fate})", say::conn(history, *conn), arrow(*from)),
+                )
             }
-            What::Milestone { name, fields } => {
-                (Tone::Plain, format!("{name}{}{}", say::fields(fields), say::about_conn(history, fields)))
-            }
-            What::Point { name, fields, held } => {
+            EventKind::Milestone { name, fields } => (
+                Tone::Plain,
+                format!("{name}{}{}", say::fields(fields), say::about_conn(history, fields)),
+            ),
+            EventKind::Point { name, fields, held } => {
                 let verb = if *held { "is held at" } else { "passes" };
                 (Tone::Quiet, format!("{verb} point {name}{}", say::fields(fields)))
             }
-            What::Released { name } => (Tone::Quiet, format!("goes on at point {name}")),
-            What::Gauge { name, value } => (Tone::Quiet, format!("{name} rose to {value}")),
-            What::Census { baseline, counts } => {
-                let when = if *baseline { "before the first connection" } else { "when all is over" };
-                let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            EventKind::Released { name } => (Tone::Quiet, format!("goes on at point {name}")),
+            EventKind::Gauge { name, value } => (Tone::Quiet, format!("{name} rose to {value}")),
+            EventKind::Census { baseline, counts } => {
+                let when =
+                    if *baseline { "before the first connection" } else { "when all is over" };
+                let counts: Vec<_> =
+                    counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
                 (Tone::Quiet, format!("counted {when}: {}", counts.join(", ")))
             }
-            What::Outlived { tasks } => (Tone::Bad, format!("{} outlived it", say::count(*tasks, "task"))),
-            What::Stray { what } => (Tone::Bad, format!("{what} belongs to no host")),
-            What::Panicked { message } => (Tone::Bad, format!("a task panicked: {message}")),
-            What::Livelock { what } => (Tone::Bad, format!("time stood still: {what}")),
+            EventKind::Outlived { tasks } => {
+                (Tone::Bad, format!("{} outlived it", say::count(*tasks, "task")))
+            }
+            EventKind::Stray { what } => (Tone::Bad, format!("{what} belongs to no host")),
+            EventKind::Panicked { message } => (Tone::Bad, format!("a task panicked: {message}")),
+            EventKind::Livelock { what } => (Tone::Bad, format!("time stood still: {what}")),
         }
     }
 
     fn packet(&self, packet: &Packet) -> String {
-        let flags = [(packet.flags.syn, "SYN"), (packet.flags.ack, "ACK"), (packet.flags.fin, "FIN"), (packet.flags.rst, "RST")];
+        let flags = [
+            (packet.flags.syn, "SYN"),
+            (packet.flags.ack, "ACK"),
+            (packet.flags.fin, "FIN"),
+            (packet.flags.rst, "RST"),
+        ];
         let flags: Vec<_> = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
         let bytes = match packet.len {
             0 => String::new(),
@@ -329,26 +443,31 @@ impl<'a> Teller<'a> {
             Fate::Held => "held".into(),
             Fate::Lost => "lost".into(),
         };
-        format!("{} {}: {}{bytes}, {fate}", say::conn(self.history, packet.conn), arrow(packet.from), flags.join(" "))
+        format!(
+            "{} {}: {}{bytes}, {fate}",
+            say::conn(self.history, packet.conn),
+            arrow(packet.from),
+            flags.join(" ")
+        )
     }
 }
 
 /// Whether an entry belongs into a short story. Deliveries are folded, and steps always belong there.
-fn matters(what: &What) -> bool {
+fn matters(what: &EventKind) -> bool {
     match what {
-        What::ConnOver { how, .. } => *how != ConnEnd::Closed,
-        What::Point { held, .. } => *held,
-        What::Ended { .. }
-        | What::Effect { .. }
-        | What::Opened { .. }
-        | What::Started
-        | What::ConnOpened { .. }
-        | What::ConnUp { .. }
-        | What::Packet(_)
-        | What::Message { .. }
-        | What::Released { .. }
-        | What::Gauge { .. }
-        | What::Census { .. } => false,
+        EventKind::ConnOver { how, .. } => *how != ConnEnd::Closed,
+        EventKind::Point { held, .. } => *held,
+        EventKind::Ended { .. }
+        | EventKind::Effect { .. }
+        | EventKind::Opened { .. }
+        | EventKind::Started
+        | EventKind::ConnOpened { .. }
+        | EventKind::ConnUp { .. }
+        | EventKind::Packet(_)
+        | EventKind::Message { .. }
+        | EventKind::Released { .. }
+        | EventKind::Gauge { .. }
+        | EventKind::Census { .. } => false,
         _ => true,
     }
 }
@@ -378,5 +497,9 @@ fn shown(bytes: &Content) -> String {
     let bytes = bytes.whole();
     let text = String::from_utf8_lossy(&bytes);
     let start: String = text.chars().take(MOST).collect();
-    if start.len() < text.len() { format!("{start:?}… ({} bytes)", bytes.len()) } else { format!("{start:?}") }
+    if start.len() < text.len() {
+        format!("{start:?}… ({} bytes)", bytes.len())
+    } else {
+        format!("{start:?}")
+    }
 }

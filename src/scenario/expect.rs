@@ -1,7 +1,7 @@
 //! What must come out of a scenario, besides the properties.
 //!
 //! Of a schedule it must come out of every run ([`Expect::unmet`]), but that each step does something ([`Idle`]): one of its seeds
-//! is enough for that. Of a swarm it must come out of all its runs together ([`Tally`]). Everything is read from the history: what
+//! is enough for that. Of a swarm it must come out of all its runs together ([`SwarmTally`]). Everything is read from the history: what
 //! was really so, and what the user saw. Which property a canary must break ([`Expect::breaks`]) is for whoever has the verdict
 //! to ask.
 
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::history::{Call, History, Stream, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Evidence, Fields, Kind, Violation};
-use crate::schedule::{Mark, Trigger};
+use crate::property::{About, CheckContext, Violation, ViolationFields, ViolationKind};
+use crate::schedule::{Trigger, TriggerMark};
 use sight::{Sight, times};
 
 mod ends;
@@ -31,7 +31,7 @@ pub struct Expect {
     /// The property that a canary must break in at least one seed.
     pub breaks: Option<String>,
     /// Milestones and points that a share of a swarm's runs must reach.
-    pub at_least: Vec<(Mark, f64)>,
+    pub at_least: Vec<(TriggerMark, f64)>,
     /// The numbers, from 0, of steps of a schedule that may do nothing in any of its runs.
     pub may_miss: BTreeSet<usize>,
     /// What must come out of streams, by name.
@@ -52,7 +52,7 @@ pub struct ExpectStream {
     /// A text that the reason of its failure contains.
     pub reason: Option<String>,
     /// How much was delivered.
-    pub output: Option<Output>,
+    pub output: Option<ExpectedOutput>,
     /// It ended for its user so long after its real end, at most.
     pub within: Option<Duration>,
     /// Something that was produced after this generation was connected was delivered over it or a later one.
@@ -72,7 +72,7 @@ pub enum StreamEnds {
 
 /// How much of what was really produced was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum ExpectedOutput {
     /// All of it.
     All,
     /// A part of it, from the beginning.
@@ -92,7 +92,7 @@ pub struct ExpectProcess {
     /// A text that the reason of its failure contains.
     pub reason: Option<String>,
     /// How much of each part was delivered.
-    pub output: Option<Output>,
+    pub output: Option<ExpectedOutput>,
     /// All of it ended for its user so long after the real end of the process and of its pipes, at most.
     pub within: Option<Duration>,
     /// Something of some part that was produced after this generation was connected was delivered over it or a later one.
@@ -131,8 +131,11 @@ pub enum CallEnds {
 }
 
 /// The endings of streams by their names in files.
-pub(super) const STREAM_ENDS: [(&str, StreamEnds); 3] =
-    [("completed", StreamEnds::Completed), ("failed", StreamEnds::Failed), ("open", StreamEnds::Open)];
+pub(super) const STREAM_ENDS: [(&str, StreamEnds); 3] = [
+    ("completed", StreamEnds::Completed),
+    ("failed", StreamEnds::Failed),
+    ("open", StreamEnds::Open),
+];
 
 /// The endings of processes by their names in files.
 pub(super) const PROCESS_ENDS: [(&str, StreamEnds); 3] =
@@ -142,7 +145,11 @@ pub(super) const PROCESS_ENDS: [(&str, StreamEnds); 3] =
 pub(super) const EXITS: [(&str, ProcessExit); 1] = [("signal", ProcessExit::Signal)];
 
 /// How much was delivered, by name.
-pub(super) const OUTPUTS: [(&str, Output); 3] = [("all", Output::All), ("prefix", Output::Prefix), ("none", Output::None)];
+pub(super) const OUTPUTS: [(&str, ExpectedOutput); 3] = [
+    ("all", ExpectedOutput::All),
+    ("prefix", ExpectedOutput::Prefix),
+    ("none", ExpectedOutput::None),
+];
 
 /// The endings of calls by their names in files.
 pub(super) const CALL_ENDS: [(&str, CallEnds); 3] =
@@ -165,7 +172,7 @@ kinds! {
 
 impl Expect {
     /// What did not come out of one run of a schedule.
-    pub fn unmet(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
+    pub fn unmet(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
         let history = evidence.history;
         let reaches = self.reaches.iter().filter(|sight| !sight.seen(history)).map(|sight| {
             let kind = if sight.nth == 1 { &NOT_REACHED } else { &NOT_REACHED_SO_OFTEN };
@@ -173,7 +180,7 @@ impl Expect {
         });
         let never = self.never.iter().filter_map(|sight| {
             let event = sight.sightings(history).nth(sight.nth as usize - 1)?;
-            Some(unmet(of(sight), event.at, &REACHED, Fields::default()))
+            Some(unmet(of(sight), event.at, &REACHED, ViolationFields::default()))
         });
         let streams = self.streams.iter().flat_map(|(name, expect)| {
             let unmet = expect.unmet(&Stream::from(name.as_str()), history);
@@ -193,7 +200,7 @@ impl Expect {
 
 /// What was seen in the runs of a swarm so far. It keeps no history, so runs can be thrown away as they come.
 #[derive(Clone, Debug)]
-pub struct Tally<'e> {
+pub struct SwarmTally<'e> {
     expect: &'e Expect,
     runs: u64,
     reached: Vec<u64>,
@@ -201,11 +208,12 @@ pub struct Tally<'e> {
     shares: Vec<u64>,
 }
 
-impl<'e> Tally<'e> {
+impl<'e> SwarmTally<'e> {
     /// Nothing was seen yet.
     pub fn new(expect: &'e Expect) -> Self {
         let zeros = |n| vec![0; n];
-        let (reached, never, shares) = (zeros(expect.reaches.len()), zeros(expect.never.len()), zeros(expect.at_least.len()));
+        let (reached, never, shares) =
+            (zeros(expect.reaches.len()), zeros(expect.never.len()), zeros(expect.at_least.len()));
         Self { expect, runs: 0, reached, never, shares }
     }
 
@@ -220,22 +228,34 @@ impl<'e> Tally<'e> {
     /// What did not come out of all of them together.
     pub fn unmet(&self) -> Vec<Violation> {
         let runs = self.runs;
-        let reaches = self.expect.reaches.iter().zip(&self.reached).filter(|(_, times)| **times == 0);
-        let reaches = reaches.map(|(sight, _)| over_all(of(sight), &REACHED_IN_NONE, fields! { runs }));
+        let reaches =
+            self.expect.reaches.iter().zip(&self.reached).filter(|(_, times)| **times == 0);
+        let reaches =
+            reaches.map(|(sight, _)| over_all(of(sight), &REACHED_IN_NONE, fields! { runs }));
         let never = self.expect.never.iter().zip(&self.never).filter(|(_, times)| **times > 0);
-        let never = never.map(|(sight, times)| over_all(of(sight), &REACHED_IN_SOME, fields! { times: *times, runs }));
+        let never = never.map(|(sight, times)| {
+            over_all(of(sight), &REACHED_IN_SOME, fields! { times: *times, runs })
+        });
         let shares = self.expect.at_least.iter().zip(&self.shares);
         let shares = shares.filter(|((_, share), times)| (**times as f64) < share * runs as f64);
         let shares = shares.map(|((mark, share), times)| {
             let subject = About::Mark(mark.name().to_owned(), mark.to_string());
-            over_all(subject, &TOO_SELDOM, fields! { times: *times, runs, share: share.to_string() })
+            over_all(
+                subject,
+                &TOO_SELDOM,
+                fields! { times: *times, runs, share: share.to_string() },
+            )
         });
         reaches.chain(never).chain(shares).collect()
     }
 }
 
 fn count<T>(counters: &mut [u64], what: &[T], seen: impl Fn(&T) -> bool) {
-    counters.iter_mut().zip(what).filter(|(_, what)| seen(what)).for_each(|(counter, _)| *counter += 1);
+    counters
+        .iter_mut()
+        .zip(what)
+        .filter(|(_, what)| seen(what))
+        .for_each(|(counter, _)| *counter += 1);
 }
 
 /// A milestone or point that a file names.
@@ -244,12 +264,17 @@ fn of(sight: &Trigger) -> About {
 }
 
 /// Something that is expected of one run.
-fn unmet(subject: impl Into<About>, at: Time, kind: &'static Kind, data: Fields) -> Violation {
+fn unmet(
+    subject: impl Into<About>,
+    at: Time,
+    kind: &'static ViolationKind,
+    data: ViolationFields,
+) -> Violation {
     Violation::new(EXPECT, subject, at, kind, data)
 }
 
 /// Something that is expected of all runs together.
-fn over_all(subject: About, kind: &'static Kind, data: Fields) -> Violation {
+fn over_all(subject: About, kind: &'static ViolationKind, data: ViolationFields) -> Violation {
     unmet(subject, Time::ZERO, kind, data)
 }
 

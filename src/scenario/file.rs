@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::expect::Expect;
-use crate::schedule::{Order, Plan, Profile, draw};
-use crate::subject::Erased;
+use crate::schedule::{Plan, Profile, TieOrder, draw};
+use crate::subject::DynSubject;
 use crate::world::Engine;
 
 /// A scenario file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scenario {
+pub struct ScenarioFile {
     /// Where it was read from.
     pub path: PathBuf,
     /// The line there of each step of a schedule, from 1; empty where it was not read.
@@ -51,28 +51,41 @@ pub enum Body {
     Swarm(Box<Profile>),
 }
 
-impl Scenario {
+impl ScenarioFile {
     /// Why it cannot be shown on an engine, if it says so: it names others, and why.
     pub fn not_on(&self, engine: Engine) -> Option<&str> {
-        self.engines_because.as_deref().filter(|_| !self.engines.iter().any(|known| known.is_like(engine)))
+        self.engines_because
+            .as_deref()
+            .filter(|_| !self.engines.iter().any(|known| known.is_like(engine)))
     }
 
     /// The plans of a schedule: one for each seed, or two where both orders are run. A swarm has none before they are
     /// [drawn](Self::drawn).
     pub fn plans(&self) -> Vec<Plan> {
         let Body::Schedule(plan) = &self.body else { return Vec::new() };
-        let orders = if self.both_orders { vec![Order::PacketsFirst, Order::TimersFirst] } else { vec![plan.order] };
+        let orders = if self.both_orders {
+            vec![TieOrder::PacketsFirst, TieOrder::TimersFirst]
+        } else {
+            vec![plan.order]
+        };
         let seeds = (0..self.seeds).map(|n| self.first_seed.wrapping_add(n));
-        seeds.flat_map(|seed| orders.iter().map(move |order| self.plan(plan, seed, *order))).collect()
+        seeds
+            .flat_map(|seed| orders.iter().map(move |order| self.plan(plan, seed, *order)))
+            .collect()
     }
 
     /// The plans of a swarm, one for each seed, drawn as they are asked for. A schedule has none.
-    pub fn drawn<'s>(&'s self, subject: &'s Arc<dyn Erased>) -> impl Iterator<Item = Plan> + 's {
+    pub fn drawn<'s>(
+        &'s self,
+        subject: &'s Arc<dyn DynSubject>,
+    ) -> impl Iterator<Item = Plan> + 's {
         let profile = match &self.body {
             Body::Swarm(profile) => Some(&**profile),
             Body::Schedule(_) => None,
         };
-        profile.into_iter().flat_map(move |profile| profile.seeds().map(move |seed| draw::plan(profile, &**subject, seed)))
+        profile.into_iter().flat_map(move |profile| {
+            profile.seeds().map(move |seed| draw::plan(profile, &**subject, seed))
+        })
     }
 
     /// What the schedules of a swarm are drawn from. A schedule has nothing like that.
@@ -83,7 +96,7 @@ impl Scenario {
         }
     }
 
-    fn plan(&self, plan: &Plan, seed: u64, order: Order) -> Plan {
+    fn plan(&self, plan: &Plan, seed: u64, order: TieOrder) -> Plan {
         Plan { seed, order, defects: self.defects.clone(), ..plan.clone() }
     }
 }

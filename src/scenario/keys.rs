@@ -9,8 +9,8 @@ use super::vocabulary::{ENGINES, ORDERS};
 mod swarm;
 
 pub use swarm::{
-    SWARM, SWARM_AIMED, SWARM_AT, SWARM_FAULTS, SWARM_HOSTS, SWARM_LIMITS, SWARM_OPERATIONS, SWARM_PUPPET, SWARM_SETUP,
-    SWARM_WEIGHTS, several,
+    SWARM, SWARM_AIMED, SWARM_AT, SWARM_FAULTS, SWARM_HOSTS, SWARM_LIMITS, SWARM_OPERATIONS,
+    SWARM_PUPPET, SWARM_SETUP, SWARM_WEIGHTS, several,
 };
 
 /// A table of a file.
@@ -83,7 +83,9 @@ pub enum Form {
 impl Form {
     /// What a person writes there, as Markdown.
     pub fn written(self) -> String {
-        let ticked = |names: &[&str]| names.iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
+        let ticked = |names: &[&str]| {
+            names.iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ")
+        };
         match self {
             Form::Text => "a string".into(),
             Form::Texts => "a list of strings".into(),
@@ -96,10 +98,16 @@ impl Form {
             Form::SomeOf(names) => format!("a list of {}", ticked(names)),
             Form::Mark => "a milestone's name, or a table".into(),
             Form::Marks => "a list of milestones' names, or of tables".into(),
-            Form::Shares => "names, each with a share of runs: `{ \"counter.client.gap\" = 0.25 }`".into(),
+            Form::Shares => {
+                "names, each with a share of runs: `{ \"counter.client.gap\" = 0.25 }`".into()
+            }
             Form::Table(title) | Form::Tables(title) => format!("see `{title}`"),
-            Form::Numbers(least) => format!("a choice of numbers from {least}: `3`, `\"0..6\"`, `[1, 2, \"5..9\"]`"),
-            Form::Times => "a choice of durations: `\"5s\"`, `\"0ms..5s\"`, `[\"0ms\", \"24s..26s\"]`".into(),
+            Form::Numbers(least) => {
+                format!("a choice of numbers from {least}: `3`, `\"0..6\"`, `[1, 2, \"5..9\"]`")
+            }
+            Form::Times => {
+                "a choice of durations: `\"5s\"`, `\"0ms..5s\"`, `[\"0ms\", \"24s..26s\"]`".into()
+            }
             Form::Ranges => "a range of durations, or a list of such".into(),
             Form::Share => "a number from 0 to 1".into(),
             Form::Weight => "a number from 0".into(),
@@ -110,7 +118,11 @@ impl Form {
 impl Section {
     /// Whether there is one of it for each name: `[puppet.HOST]`.
     pub fn is_named(&self) -> bool {
-        self.title.trim_end_matches(']').rsplit('.').next().is_some_and(|last| last.chars().all(char::is_uppercase))
+        self.title
+            .trim_end_matches(']')
+            .rsplit('.')
+            .next()
+            .is_some_and(|last| last.chars().all(char::is_uppercase))
     }
 
     /// The names of its keys.
@@ -119,7 +131,12 @@ impl Section {
     }
 }
 
-const fn key(name: &'static str, form: Form, without: Option<&'static str>, doc: &'static str) -> Key {
+const fn key(
+    name: &'static str,
+    form: Form,
+    without: Option<&'static str>,
+    doc: &'static str,
+) -> Key {
     Key { name, form, without, doc }
 }
 
@@ -163,12 +180,32 @@ pub const FILE: Section = Section {
     title: "The top of a file",
     doc: "What is run, and how often. The subject's own setup tables stand here, too.",
     keys: &[
-        key("format", Form::Number(1), None, "The version of this form: `1`. An unknown one is refused, never guessed."),
+        key(
+            "format",
+            Form::Number(1),
+            None,
+            "The version of this form: `1`. An unknown one is refused, never guessed.",
+        ),
         key("subject", Form::Text, None, "The protocol under test: `reknit list subjects`."),
         key("title", Form::Text, None, "What the file shows, in one line."),
-        key("source", Form::Texts, Some("it shows no rule"), "The ids of the rules that it shows: `reknit list rules SUBJECT`."),
-        key("kills", Form::Texts, Some("none"), "Defects: with each of them on, at least one seed must break."),
-        key("defects", Form::Texts, Some("none"), "Defects that are on in every run: for a canary, which must fail."),
+        key(
+            "source",
+            Form::Texts,
+            Some("it shows no rule"),
+            "The ids of the rules that it shows: `reknit list rules SUBJECT`.",
+        ),
+        key(
+            "kills",
+            Form::Texts,
+            Some("none"),
+            "Defects: with each of them on, at least one seed must break.",
+        ),
+        key(
+            "defects",
+            Form::Texts,
+            Some("none"),
+            "Defects that are on in every run: for a canary, which must fail.",
+        ),
         key(
             "seeds",
             Form::Number(1),
@@ -176,14 +213,24 @@ pub const FILE: Section = Section {
             "The same schedule with so many seeds: so many draws of latency and order. All must hold.",
         ),
         key("first-seed", Form::Number(0), Some("1"), "The first of them."),
-        key("horizon", Form::Duration, Some("60s"), "When the clients are closed, and what is left is counted."),
+        key(
+            "horizon",
+            Form::Duration,
+            Some("60s"),
+            "When the clients are closed, and what is left is counted.",
+        ),
         key(
             "heal",
             Form::Duration,
             Some("0ms"),
             "The healed tail, the last part before the horizon: no fault is in force in it.",
         ),
-        key("clients", Form::Number(1), Some("1"), "How many client hosts there are: `client`, `client2`, `client3`, …"),
+        key(
+            "clients",
+            Form::Number(1),
+            Some("1"),
+            "How many client hosts there are: `client`, `client2`, `client3`, …",
+        ),
         key(
             "latency",
             Form::Durations,
@@ -196,10 +243,30 @@ pub const FILE: Section = Section {
             Some("drawn"),
             "What comes first where a packet and a timer fall into the same millisecond; `both` runs each seed in both orders.",
         ),
-        key("engines", Form::SomeOf(&names(&ENGINES)), Some("event"), "The engines that must show it."),
-        key("engines-because", Form::Text, Some("nothing to explain"), "Why these engines, and not others."),
-        key("limits", Form::Table("[limits]"), Some("the defaults"), "Sizes, windows, deadlines and budgets of the subject."),
-        key("puppet", Form::Table("[puppet.HOST]"), Some("no puppets"), "Hosts whose part is played by a script."),
+        key(
+            "engines",
+            Form::SomeOf(&names(&ENGINES)),
+            Some("event"),
+            "The engines that must show it.",
+        ),
+        key(
+            "engines-because",
+            Form::Text,
+            Some("nothing to explain"),
+            "Why these engines, and not others.",
+        ),
+        key(
+            "limits",
+            Form::Table("[limits]"),
+            Some("the defaults"),
+            "Sizes, windows, deadlines and budgets of the subject.",
+        ),
+        key(
+            "puppet",
+            Form::Table("[puppet.HOST]"),
+            Some("no puppets"),
+            "Hosts whose part is played by a script.",
+        ),
         key("step", Form::Tables("[[step]]"), Some("nothing happens"), "What happens."),
         key(
             "swarm",
@@ -284,8 +351,18 @@ pub const SCRIPT: Section = Section {
         key("times", Form::Number(1), Some("1"), "With `send`: how many times."),
         key("every", Form::Duration, Some("0ms"), "With `send`: how long between two of them."),
         key("wait", Form::Duration, Some("another verb"), "Sends and reads nothing for so long."),
-        key("drain", Form::True, Some("another verb"), "Reads and throws away whatever comes, until the other end closes."),
-        key("close", Form::True, Some("another verb"), "Closes the connection, as the end of the script does."),
+        key(
+            "drain",
+            Form::True,
+            Some("another verb"),
+            "Reads and throws away whatever comes, until the other end closes.",
+        ),
+        key(
+            "close",
+            Form::True,
+            Some("another verb"),
+            "Closes the connection, as the end of the script does.",
+        ),
         key("reset", Form::True, Some("another verb"), "Resets the connection."),
     ],
 };
@@ -297,7 +374,12 @@ pub const STEP: Section = Section {
           or an operation of the subject (`reknit list operations SUBJECT`). An operation has one more field, `client`: the \
           host whose user asks for it; without it, `client`.",
     keys: &[
-        key("at", Form::Duration, Some("there is an `after`"), "When it happens, counted from the start of the world."),
+        key(
+            "at",
+            Form::Duration,
+            Some("there is an `after`"),
+            "When it happens, counted from the start of the world.",
+        ),
         key("after", Form::Mark, Some("there is an `at`"), "What it happens after: see `after`."),
         key(
             "may-miss",
@@ -319,7 +401,12 @@ pub const AFTER: Section = Section {
     keys: &[
         key("milestone", Form::Text, Some("there is a `point`"), "A milestone."),
         key("point", Form::Text, Some("there is a `milestone`"), "A point."),
-        key("nth", Form::Number(1), Some("1"), "Which time, among those that match. In `reaches`: so many times at least."),
+        key(
+            "nth",
+            Form::Number(1),
+            Some("1"),
+            "Which time, among those that match. In `reaches`: so many times at least.",
+        ),
         key("host", Form::Text, Some("any"), "On which host."),
         key(
             "conn",
@@ -343,11 +430,36 @@ pub const EXPECT: Section = Section {
     doc: "What must come out, besides the properties. Of a schedule it holds for every seed, of a swarm over all runs together.",
     keys: &[
         key("reaches", Form::Marks, Some("nothing"), "Milestones and points that must be reached."),
-        key("never", Form::Marks, Some("nothing"), "Milestones and points that must not be reached."),
-        key("breaks", Form::Text, Some("nothing may break"), "For a canary: the property that must break in at least one seed."),
-        key("at-least", Form::Shares, Some("nothing"), "Of a swarm: milestones and points that this share of runs must reach."),
-        key("stream", Form::Table("[expect.stream.NAME]"), Some("nothing"), "What must come out of streams."),
-        key("process", Form::Table("[expect.process.NAME]"), Some("nothing"), "What must come of processes."),
+        key(
+            "never",
+            Form::Marks,
+            Some("nothing"),
+            "Milestones and points that must not be reached.",
+        ),
+        key(
+            "breaks",
+            Form::Text,
+            Some("nothing may break"),
+            "For a canary: the property that must break in at least one seed.",
+        ),
+        key(
+            "at-least",
+            Form::Shares,
+            Some("nothing"),
+            "Of a swarm: milestones and points that this share of runs must reach.",
+        ),
+        key(
+            "stream",
+            Form::Table("[expect.stream.NAME]"),
+            Some("nothing"),
+            "What must come out of streams.",
+        ),
+        key(
+            "process",
+            Form::Table("[expect.process.NAME]"),
+            Some("nothing"),
+            "What must come of processes.",
+        ),
         key("call", Form::Table("[expect.call.N]"), Some("nothing"), "What must come of calls."),
     ],
 };
@@ -357,16 +469,31 @@ pub const EXPECT_STREAM: Section = Section {
     title: "[expect.stream.NAME]",
     doc: "What the user of a client saw of the stream of this name.",
     keys: &[
-        key("ends", Form::OneOf(&names(&expect::STREAM_ENDS)), Some("either way"), "How it ended for its user."),
+        key(
+            "ends",
+            Form::OneOf(&names(&expect::STREAM_ENDS)),
+            Some("either way"),
+            "How it ended for its user.",
+        ),
         key("outcome", Form::Text, Some("any"), "The outcome, exactly. It must be `completed`."),
-        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+        key(
+            "reason",
+            Form::Text,
+            Some("any"),
+            "A text that the reason contains. It must have `failed`.",
+        ),
         key(
             "output",
             Form::OneOf(&names(&expect::OUTPUTS)),
             Some("any"),
             "How much of what was really produced was delivered: `prefix` is a part, from the beginning, also all or nothing.",
         ),
-        key("within", Form::Duration, Some("any time"), "It ended for its user so long after its real end, at most."),
+        key(
+            "within",
+            Form::Duration,
+            Some("any time"),
+            "It ended for its user so long after its real end, at most.",
+        ),
         key(
             "live-from",
             Form::Number(1),
@@ -396,7 +523,12 @@ pub const EXPECT_PROCESS: Section = Section {
             Some("any"),
             "The code of its exit; `signal` where a signal ended it, whichever. It must be `closed`.",
         ),
-        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+        key(
+            "reason",
+            Form::Text,
+            Some("any"),
+            "A text that the reason contains. It must have `failed`.",
+        ),
         key(
             "output",
             Form::OneOf(&names(&expect::OUTPUTS)),
@@ -425,8 +557,18 @@ pub const EXPECT_CALL: Section = Section {
     title: "[expect.call.N]",
     doc: "What came of the N-th operation that was asked for, from 1.",
     keys: &[
-        key("ends", Form::OneOf(&names(&expect::CALL_ENDS)), Some("any way"), "How it ended for its user."),
+        key(
+            "ends",
+            Form::OneOf(&names(&expect::CALL_ENDS)),
+            Some("any way"),
+            "How it ended for its user.",
+        ),
         key("result", Form::Text, Some("any"), "The result, exactly. It must be `answered`."),
-        key("reason", Form::Text, Some("any"), "A text that the reason contains. It must have `failed`."),
+        key(
+            "reason",
+            Form::Text,
+            Some("any"),
+            "A text that the reason contains. It must have `failed`.",
+        ),
     ],
 };

@@ -22,7 +22,7 @@ impl Mistake {
     }
 
     /// A mistake at a byte of the file's text.
-    pub(super) fn at(file: &str, text: &str, wrong: Wrong) -> Self {
+    pub(super) fn at(file: &str, text: &str, wrong: MistakeAt) -> Self {
         let (line, column) = place(text, wrong.at);
         Self { file: file.to_owned(), line, column, message: wrong.message }
     }
@@ -50,13 +50,13 @@ impl std::error::Error for Mistake {}
 
 /// A mistake at a byte of a text, before anybody asked for its line.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct MistakeAt {
     pub at: usize,
     pub message: String,
 }
 
 /// What reading gives.
-pub(super) type Parsed<T> = Result<T, Wrong>;
+pub(super) type Parsed<T> = Result<T, MistakeAt>;
 
 /// Says that a name is unknown, with the nearest known one, or all of them where none is near.
 ///
@@ -69,7 +69,11 @@ pub fn unknown<'k>(what: &str, name: &str, known: impl IntoIterator<Item = &'k s
     match known.as_slice() {
         [] => format!("`{name}` is {what}; there are none"),
         known if known.len() <= SHOWN => format!("`{name}` is {what}; known: {}", ticked(known)),
-        known => format!("`{name}` is {what}; known: {} and {} more", ticked(&known[..SHOWN]), known.len() - SHOWN),
+        known => format!(
+            "`{name}` is {what}; known: {} and {} more",
+            ticked(&known[..SHOWN]),
+            known.len() - SHOWN
+        ),
     }
 }
 
@@ -78,8 +82,10 @@ const SHOWN: usize = 12;
 
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let plain = |name: &str| name.to_lowercase().replace('_', "-");
-    let near =
-        known.iter().map(|known| (strsim::damerau_levenshtein(&plain(name), &plain(known)), *known)).min_by_key(|near| near.0);
+    let near = known
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(&plain(name), &plain(known)), *known))
+        .min_by_key(|near| near.0);
     near.filter(|(distance, known)| *distance <= known.len().max(3) / 3).map(|(_, known)| known)
 }
 
@@ -96,7 +102,7 @@ mod tests {
     fn a_place_is_counted_in_lines_and_characters_from_1() {
         let text = "a = 1\nüü = 2\n";
         let at = |at| {
-            let mistake = Mistake::at("f.toml", text, Wrong { at, message: "no".into() });
+            let mistake = Mistake::at("f.toml", text, MistakeAt { at, message: "no".into() });
             (mistake.line, mistake.column)
         };
         assert_eq!([at(0), at(4), at(6), at(8), at(11)], [(1, 1), (1, 5), (2, 1), (2, 2), (2, 4)]);
@@ -104,17 +110,26 @@ mod tests {
 
     #[test]
     fn a_mistake_with_the_whole_file_has_no_line() {
-        assert_eq!(Mistake::whole("f.toml", "there is no such file").to_string(), "f.toml: there is no such file");
+        assert_eq!(
+            Mistake::whole("f.toml", "there is no such file").to_string(),
+            "f.toml: there is no such file"
+        );
     }
 
     #[test]
     fn the_nearest_known_name_is_offered_only_if_it_is_near() {
-        assert_eq!(unknown("no word", "partitoin", ["cut", "partition"]), "`partitoin` is no word; did you mean `partition`?");
+        assert_eq!(
+            unknown("no word", "partitoin", ["cut", "partition"]),
+            "`partitoin` is no word; did you mean `partition`?"
+        );
         assert_eq!(
             unknown("no word", "clock_jump", ["cut", "clock-jump"]),
             "`clock_jump` is no word; did you mean `clock-jump`?"
         );
-        assert_eq!(unknown("no word", "zebra", ["cut", "hold"]), "`zebra` is no word; known: `cut`, `hold`");
+        assert_eq!(
+            unknown("no word", "zebra", ["cut", "hold"]),
+            "`zebra` is no word; known: `cut`, `hold`"
+        );
         assert_eq!(unknown("no word", "zebra", []), "`zebra` is no word; there are none");
     }
 }

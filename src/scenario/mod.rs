@@ -1,10 +1,10 @@
 //! Scenario files: TOML ↔ schedule. A person adds a file, and the suite runs it; a hunt keeps what broke in the same form.
 //!
-//! - [`Scenario`]: a file as data. [`Scenario::load`] and [`Scenario::parse`] read one, [`Scenario::to_toml`] writes one.
+//! - [`ScenarioFile`]: a file as data. [`ScenarioFile::load`] and [`ScenarioFile::parse`] read one, [`ScenarioFile::to_toml`] writes one.
 //! - [`Expect`]: what must come out of it, besides the properties.
 //! - [`Mistake`]: what a person got wrong, with file, line and column.
 //! - [`keys`]: the keys of a file. With the fault table ([`crate::schedule::words`]) and a subject's own tables, they are all
-//!   that can stand in one; [`parse`](Scenario::parse), [`schema()`], [`reference()`] and [`starter()`] are drawn from them.
+//!   that can stand in one; [`parse`](ScenarioFile::parse), [`schema()`], [`reference()`] and [`starter()`] are drawn from them.
 //!
 //! Reading is strict everywhere: an unknown key, a wrong type, a wrong unit, an unknown name is a mistake, never ignored.
 //! Nothing is run here.
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::Engine;
 
 pub mod expect;
@@ -31,8 +31,11 @@ mod verbs;
 mod vocabulary;
 mod write;
 
-pub use expect::{CallEnds, Expect, ExpectCall, ExpectProcess, ExpectStream, Idle, Output, ProcessExit, StreamEnds, Tally};
-pub use file::{Body, Scenario};
+pub use expect::{
+    CallEnds, Expect, ExpectCall, ExpectProcess, ExpectStream, ExpectedOutput, Idle, ProcessExit,
+    StreamEnds, SwarmTally,
+};
+pub use file::{Body, ScenarioFile};
 pub use mistake::Mistake;
 pub use parse::limits::read_limit;
 pub use reference::reference;
@@ -40,17 +43,18 @@ pub use schema::schema;
 pub use starter::starter;
 pub use vocabulary::FORMAT;
 
-impl Scenario {
+impl ScenarioFile {
     /// Reads a file. `subjects` are those that it may be about.
     ///
     /// # Errors
     /// If it cannot be read, or not understood: one line that says where, and what to do.
-    pub fn load(path: &Path, subjects: &[Arc<dyn Erased>]) -> Result<Self, Mistake> {
+    pub fn load(path: &Path, subjects: &[Arc<dyn DynSubject>]) -> Result<Self, Mistake> {
         let file = path.display().to_string();
         if path.is_dir() {
             return Err(Mistake::whole(file, "this is a folder; name a scenario file in it"));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| Mistake::whole(file.as_str(), unreadable(&error)))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Mistake::whole(file.as_str(), unreadable(&error)))?;
         Self::parse(&text, &file, subjects)
     }
 
@@ -58,7 +62,11 @@ impl Scenario {
     ///
     /// # Errors
     /// If it is not understood: one line that says where, and what to do.
-    pub fn parse(text: &str, file: &str, subjects: &[Arc<dyn Erased>]) -> Result<Self, Mistake> {
+    pub fn parse(
+        text: &str,
+        file: &str,
+        subjects: &[Arc<dyn DynSubject>],
+    ) -> Result<Self, Mistake> {
         parse::file(text, file, subjects)
     }
 

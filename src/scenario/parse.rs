@@ -1,4 +1,4 @@
-//! Text → [`Scenario`]: the top of a file. What stands below it has rooms of its own.
+//! Text → [`ScenarioFile`]: the top of a file. What stands below it has rooms of its own.
 //!
 //! - [`names`]: the names that a file may use: hosts, milestones, points, defects, rules, properties.
 //! - [`steps`], [`trigger`], [`limits`], [`puppet`], [`expect`], [`swarm`], [`template`]: a table each.
@@ -14,16 +14,16 @@ use serde_json::{Map, Value as Json};
 use toml::de::DeTable;
 
 use super::expect::Expect;
-use super::file::{Body, Scenario};
+use super::file::{Body, ScenarioFile};
 use super::keys;
-use super::mistake::{Mistake, Parsed, Wrong, place, unknown};
+use super::mistake::{Mistake, MistakeAt, Parsed, place, unknown};
 use super::reader::{Node, Table};
 use super::vocabulary::{ENGINES, FORMAT, ORDERS};
-use crate::schedule::{Host, Limits, Order, Plan, Puppet};
-use crate::subject::Erased;
+use crate::schedule::{Host, Limits, Plan, Puppet, TieOrder};
+use crate::subject::DynSubject;
 use crate::world::Engine;
 use names::Names;
-use steps::Steps;
+use steps::ParsedSteps;
 use values::{MOST_CLIENTS, latency, number, one_of, within};
 
 mod expect;
@@ -38,22 +38,32 @@ mod trigger;
 mod values;
 
 /// Reads the text of a file.
-pub(super) fn file(text: &str, file: &str, subjects: &[Arc<dyn Erased>]) -> Result<Scenario, Mistake> {
+pub(super) fn file(
+    text: &str,
+    file: &str,
+    subjects: &[Arc<dyn DynSubject>],
+) -> Result<ScenarioFile, Mistake> {
     let wrong = |wrong| Mistake::at(file, text, wrong);
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        wrong(Wrong { at, message: format!("this is not TOML: {}", error.message().replace('\n', " ")) })
+        wrong(MistakeAt {
+            at,
+            message: format!("this is not TOML: {}", error.message().replace('\n', " ")),
+        })
     })?;
     let top = Table::open("", 0, document.get_ref());
-    scenario(&top, text, subjects).map(|scenario| Scenario { path: PathBuf::from(file), ..scenario }).map_err(wrong)
+    scenario(&top, text, subjects)
+        .map(|scenario| ScenarioFile { path: PathBuf::from(file), ..scenario })
+        .map_err(wrong)
 }
 
-fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn Erased>]) -> Parsed<Scenario> {
+fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn DynSubject>]) -> Parsed<ScenarioFile> {
     format(top)?;
     let subject = subject(top, subjects)?;
     let setup = subject.setup();
     top.only(keys::FILE.names().chain(setup.iter().map(|(key, _)| *key)))?;
-    let defects_of = |key: &str, names: &Names<'_>| names.list(top.get(key), |entry| names.defect(entry));
+    let defects_of =
+        |key: &str, names: &Names<'_>| names.list(top.get(key), |entry| names.defect(entry));
 
     let clients = match top.get("swarm") {
         Some(swarm) => swarm::most_clients(&swarm)?,
@@ -71,12 +81,13 @@ fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn Erased>]) -> Parsed
         None => {
             let order = order.flatten().unwrap_or_default();
             let plan = plan(top, &names, &setup)?;
-            let Steps { steps, at, may_miss } = steps::steps(top.get("step"), &names, plan.horizon)?;
+            let ParsedSteps { steps, at, may_miss } =
+                steps::steps(top.get("step"), &names, plan.horizon)?;
             let plan = Plan { order, seed: first_seed, defects: defects.clone(), steps, ..plan };
             (Body::Schedule(plan), at.into_iter().map(|at| place(text, at).0).collect(), may_miss)
         }
     };
-    Ok(Scenario {
+    Ok(ScenarioFile {
         path: PathBuf::new(),
         subject: subject.name().to_owned(),
         title: top.need("title", "a string: what the file shows, in one line")?.text()?.to_owned(),
@@ -86,7 +97,10 @@ fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn Erased>]) -> Parsed
         seeds: number(top, "seeds", 1, 1)?,
         first_seed,
         engines: engines(top)?,
-        engines_because: top.get("engines-because").map(|node| node.text().map(str::to_owned)).transpose()?,
+        engines_because: top
+            .get("engines-because")
+            .map(|node| node.text().map(str::to_owned))
+            .transpose()?,
         both_orders: order == Some(None),
         expect: Expect { may_miss, ..expect::expect(top.get("expect"), &body, &names)? },
         body,
@@ -97,51 +111,76 @@ fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn Erased>]) -> Parsed
 /// An unknown format is refused before anything else is looked at.
 fn format(top: &Table<'_>) -> Parsed<()> {
     let Some(node) = top.get("format") else {
-        return top.wrong(format!("a scenario file begins with its format: write `format = {FORMAT}`"));
+        return top
+            .wrong(format!("a scenario file begins with its format: write `format = {FORMAT}`"));
     };
     match node.number(0)? {
         FORMAT => Ok(()),
-        other => node.wrong(format!("format {other} is unknown here; this reknit reads format {FORMAT}")),
+        other => {
+            node.wrong(format!("format {other} is unknown here; this reknit reads format {FORMAT}"))
+        }
     }
 }
 
-fn subject<'s>(top: &Table<'_>, subjects: &'s [Arc<dyn Erased>]) -> Parsed<&'s Arc<dyn Erased>> {
+fn subject<'s>(
+    top: &Table<'_>,
+    subjects: &'s [Arc<dyn DynSubject>],
+) -> Parsed<&'s Arc<dyn DynSubject>> {
     let node = top.need("subject", "the name of the protocol under test")?;
     let name = node.text()?;
     let known = || subjects.iter().map(|subject| subject.name());
-    subjects.iter().find(|subject| subject.name() == name).map_or_else(|| node.wrong(unknown("no subject", name, known())), Ok)
+    subjects
+        .iter()
+        .find(|subject| subject.name() == name)
+        .map_or_else(|| node.wrong(unknown("no subject", name, known())), Ok)
 }
 
 fn clients(top: &Table<'_>) -> Parsed<u32> {
-    top.get("clients").map_or(Ok(1), |node| node.small_number(1)).and_then(|clients| match clients {
-        0..=MOST_CLIENTS => Ok(clients),
-        _ => top.need("clients", "")?.wrong(format!("there are at most {MOST_CLIENTS} clients, not {clients}")),
-    })
+    top.get("clients").map_or(Ok(1), |node| node.small_number(1)).and_then(
+        |clients| match clients {
+            0..=MOST_CLIENTS => Ok(clients),
+            _ => top
+                .need("clients", "")?
+                .wrong(format!("there are at most {MOST_CLIENTS} clients, not {clients}")),
+        },
+    )
 }
 
 /// The order, or `None` for both.
-fn order(node: &Node<'_>) -> Parsed<Option<Order>> {
+fn order(node: &Node<'_>) -> Parsed<Option<TieOrder>> {
     one_of(node, &ORDERS)
 }
 
 fn engines(top: &Table<'_>) -> Parsed<Vec<Engine>> {
     let Some(node) = top.get("engines") else {
         return match top.get("engines-because") {
-            Some(because) => {
-                Err(Wrong { at: because.key_at, message: "`engines-because` goes with `engines` only; add `engines`".into() })
-            }
+            Some(because) => Err(MistakeAt {
+                at: because.key_at,
+                message: "`engines-because` goes with `engines` only; add `engines`".into(),
+            }),
             None => Ok(vec![Engine::Event]),
         };
     };
-    let engines = node.texts()?.iter().map(|entry| one_of(entry, &ENGINES)).collect::<Parsed<Vec<_>>>()?;
-    if engines.is_empty() { node.wrong("`engines` names no engine; leave it out, or name one") } else { Ok(engines) }
+    let engines =
+        node.texts()?.iter().map(|entry| one_of(entry, &ENGINES)).collect::<Parsed<Vec<_>>>()?;
+    if engines.is_empty() {
+        node.wrong("`engines` names no engine; leave it out, or name one")
+    } else {
+        Ok(engines)
+    }
 }
 
 /// All of the plan but its steps, and what belongs to the scenario.
-fn plan(top: &Table<'_>, names: &Names<'_>, setup: &[(&'static str, schemars::Schema)]) -> Parsed<Plan> {
+fn plan(
+    top: &Table<'_>,
+    names: &Names<'_>,
+    setup: &[(&'static str, schemars::Schema)],
+) -> Parsed<Plan> {
     let without = Plan::new(names.subject.name());
     let horizon = match top.get("horizon") {
-        Some(node) if node.duration()?.is_zero() => return node.wrong("`horizon` must be longer than `0ms`"),
+        Some(node) if node.duration()?.is_zero() => {
+            return node.wrong("`horizon` must be longer than `0ms`");
+        }
         Some(node) => node.duration()?,
         None => without.horizon,
     };
@@ -160,7 +199,10 @@ fn plan(top: &Table<'_>, names: &Names<'_>, setup: &[(&'static str, schemars::Sc
 }
 
 /// The subject's own tables: for each key, entries by name.
-fn own_tables(top: &Table<'_>, setup: &[(&'static str, schemars::Schema)]) -> Parsed<Map<String, Json>> {
+fn own_tables(
+    top: &Table<'_>,
+    setup: &[(&'static str, schemars::Schema)],
+) -> Parsed<Map<String, Json>> {
     let mut tables = Map::new();
     for (key, schema) in setup {
         let Some(node) = top.get(key) else { continue };
@@ -175,5 +217,8 @@ fn own_tables(top: &Table<'_>, setup: &[(&'static str, schemars::Schema)]) -> Pa
 fn puppets(top: &Table<'_>, names: &Names<'_>) -> Parsed<BTreeMap<Host, Puppet>> {
     let Some(node) = top.get("puppet") else { return Ok(BTreeMap::new()) };
     let table = node.free_table()?;
-    table.entries().map(|entry| Ok((names.host_called(entry.key_at, entry.label)?, puppet::puppet(&entry)?))).collect()
+    table
+        .entries()
+        .map(|entry| Ok((names.host_called(entry.key_at, entry.label)?, puppet::puppet(&entry)?)))
+        .collect()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
-use super::mistake::{Parsed, Wrong, unknown};
+use super::mistake::{MistakeAt, Parsed, unknown};
 use crate::schedule::units;
 
 /// A value, where it stands, and what it is called.
@@ -37,7 +37,7 @@ pub(super) struct Table<'a> {
 impl<'a> Node<'a> {
     /// Something is wrong with this value.
     pub fn wrong<T>(&self, message: impl Display) -> Parsed<T> {
-        Err(Wrong { at: self.at, message: message.to_string() })
+        Err(MistakeAt { at: self.at, message: message.to_string() })
     }
 
     /// It must be something else: `expected` completes “must be …”.
@@ -78,7 +78,11 @@ impl<'a> Node<'a> {
     }
 
     /// A string that `read` understands.
-    pub fn read<T, E: Display>(&self, expected: &str, read: impl Fn(&str) -> Result<T, E>) -> Parsed<T> {
+    pub fn read<T, E: Display>(
+        &self,
+        expected: &str,
+        read: impl Fn(&str) -> Result<T, E>,
+    ) -> Parsed<T> {
         read(self.text_like(expected)?).or_else(|error| self.wrong(error))
     }
 
@@ -107,13 +111,19 @@ impl<'a> Node<'a> {
     /// A whole number, at least `least`, that fits into 32 bits.
     pub fn small_number(&self, least: u64) -> Parsed<u32> {
         let number = self.number(least)?;
-        u32::try_from(number).or_else(|_| self.wrong(format!("`{}` is at most {}, not {number}", self.label, u32::MAX)))
+        u32::try_from(number).or_else(|_| {
+            self.wrong(format!("`{}` is at most {}, not {number}", self.label, u32::MAX))
+        })
     }
 
     /// A number from 0 to 1.
     pub fn share(&self) -> Parsed<f64> {
         let share = self.weight("a number from 0 to 1")?;
-        if share > 1.0 { self.wrong(format!("`{}` must be a number from 0 to 1, not {share}", self.label)) } else { Ok(share) }
+        if share > 1.0 {
+            self.wrong(format!("`{}` must be a number from 0 to 1, not {share}", self.label))
+        } else {
+            Ok(share)
+        }
     }
 
     /// A number from 0, with or without a fraction.
@@ -172,7 +182,11 @@ impl<'a> Node<'a> {
             DeValue::Boolean(flag) => Ok(Json::from(*flag)),
             DeValue::Array(_) => self.list("a list")?.iter().map(Node::json).collect(),
             DeValue::Table(_) => {
-                let pairs = self.free_table()?.entries.into_iter().map(|entry| Ok((entry.label.to_owned(), entry.json()?)));
+                let pairs = self
+                    .free_table()?
+                    .entries
+                    .into_iter()
+                    .map(|entry| Ok((entry.label.to_owned(), entry.json()?)));
                 pairs.collect::<Parsed<serde_json::Map<_, _>>>().map(Json::Object)
             }
             DeValue::Integer(n) => {
@@ -183,7 +197,10 @@ impl<'a> Node<'a> {
             }
             DeValue::Float(n) => {
                 let number = n.as_str().parse().ok().and_then(serde_json::Number::from_f64);
-                number.map_or_else(|| self.wrong(format!("`{}` must be a finite number, not {n}", self.label)), |n| Ok(n.into()))
+                number.map_or_else(
+                    || self.wrong(format!("`{}` must be a finite number, not {n}", self.label)),
+                    |n| Ok(n.into()),
+                )
             }
             DeValue::Datetime(_) => self.wrong("a date means nothing here; write a string"),
         }
@@ -213,14 +230,14 @@ impl<'a> Table<'a> {
                 } else {
                     format!("no key of `{}`", self.label)
                 };
-                Err(Wrong { at: entry.key_at, message: unknown(&what, entry.label, known) })
+                Err(MistakeAt { at: entry.key_at, message: unknown(&what, entry.label, known) })
             }
         }
     }
 
     /// Something is wrong with the table as a whole.
     pub fn wrong<T>(&self, message: impl Display) -> Parsed<T> {
-        Err(Wrong { at: self.at, message: message.to_string() })
+        Err(MistakeAt { at: self.at, message: message.to_string() })
     }
 
     /// The value of a key, if it is there.
@@ -230,7 +247,11 @@ impl<'a> Table<'a> {
 
     /// The value of a key that must be there; `what` completes “needs `key`, …”.
     pub fn need(&self, key: &str, what: &str) -> Parsed<Node<'a>> {
-        let whose = if self.label.is_empty() { "a scenario file".into() } else { format!("`{}`", self.label) };
+        let whose = if self.label.is_empty() {
+            "a scenario file".into()
+        } else {
+            format!("`{}`", self.label)
+        };
         self.get(key).map_or_else(|| self.wrong(format!("{whose} needs `{key}`, {what}")), Ok)
     }
 

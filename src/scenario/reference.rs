@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::keys::{self, Section};
 use super::starter;
 use super::verbs::{FieldDoc, fields, verbs};
-use crate::schedule::words::{Fidelity, Field, Need, WORDS, Word};
-use crate::subject::Erased;
+use crate::schedule::words::{FaultWord, Fidelity, Field, Need, WORDS};
+use crate::subject::DynSubject;
 
 /// The reference of the files of these subjects.
-pub fn reference(subjects: &[Arc<dyn Erased>]) -> String {
+pub fn reference(subjects: &[Arc<dyn DynSubject>]) -> String {
     let mut text = String::from(HEAD);
     if let Some(subject) = subjects.first() {
         text += &format!(
@@ -72,7 +72,16 @@ fn section(text: &mut String, section: &Section) {
     *text += "\n| key | value | without it | what it says |\n|---|---|---|---|\n";
     for key in section.keys {
         let without = key.without.unwrap_or("a mistake");
-        put(text, format_args!("| `{}` | {} | {} | {} |\n", key.name, cell(&key.form.written()), cell(without), cell(key.doc)));
+        put(
+            text,
+            format_args!(
+                "| `{}` | {} | {} | {} |\n",
+                key.name,
+                cell(&key.form.written()),
+                cell(without),
+                cell(key.doc)
+            ),
+        );
     }
 }
 
@@ -85,21 +94,35 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-fn word(text: &mut String, word: &Word) {
+fn word(text: &mut String, word: &FaultWord) {
     put(text, format_args!("\n### `{}`\n\n{}\n\n", word.name, word.does));
     *text += "| field | value | without it | what it says |\n|---|---|---|---|\n";
     for field in word.fields {
         let (kind, doc) = (cell(field.kind.written()), cell(field.doc));
         put(text, format_args!("| `{}` | {kind} | {} | {doc} |\n", field.name, need(word, field)));
     }
-    put(text, format_args!("\n- The client sees: {}\n- The server sees: {}\n", word.client_sees, word.server_sees));
+    put(
+        text,
+        format_args!(
+            "\n- The client sees: {}\n- The server sees: {}\n",
+            word.client_sees, word.server_sees
+        ),
+    );
     put(text, format_args!("- Outside: {}\n", word.outside));
-    put(text, format_args!("- Engines: `event` {}; `turmoil` {}.\n", fidelity(word.event), fidelity(word.turmoil)));
+    put(
+        text,
+        format_args!(
+            "- Engines: `event` {}; `turmoil` {}.\n",
+            fidelity(word.event),
+            fidelity(word.turmoil)
+        ),
+    );
 }
 
-fn need(word: &Word, field: &Field) -> String {
+fn need(word: &FaultWord, field: &Field) -> String {
     let others = || {
-        let group = word.fields.iter().filter(|other| other.need == field.need && other.name != field.name);
+        let group =
+            word.fields.iter().filter(|other| other.need == field.need && other.name != field.name);
         group.map(|other| format!("`{}`", other.name)).collect::<Vec<_>>().join(" or ")
     };
     match field.need {
@@ -119,10 +142,15 @@ fn fidelity(fidelity: Fidelity) -> String {
     }
 }
 
-fn subject(text: &mut String, subject: &dyn Erased) {
+fn subject(text: &mut String, subject: &dyn DynSubject) {
     put(
         text,
-        format_args!("\n## The subject `{}`\n\n`{0}`: {}. Its servers: {}.\n", subject.name(), subject.about(), servers(subject)),
+        format_args!(
+            "\n## The subject `{}`\n\n`{0}`: {}. Its servers: {}.\n",
+            subject.name(),
+            subject.about(),
+            servers(subject)
+        ),
     );
     for (key, schema) in subject.setup() {
         let schema = schema.as_value();
@@ -137,15 +165,14 @@ fn subject(text: &mut String, subject: &dyn Erased) {
 }
 
 /// The subject's tables of names.
-fn tables(text: &mut String, subject: &dyn Erased) {
+fn tables(text: &mut String, subject: &dyn DynSubject) {
     names(
         text,
         "Limits",
         ["limit", "default", "least", "what it limits"],
-        subject
-            .limits()
-            .iter()
-            .map(|limit| [code(limit.name), limit.default.to_string(), limit.least.to_string(), limit.doc.into()]),
+        subject.limits().iter().map(|limit| {
+            [code(limit.name), limit.default.to_string(), limit.least.to_string(), limit.doc.into()]
+        }),
     );
     names(
         text,
@@ -160,16 +187,17 @@ fn tables(text: &mut String, subject: &dyn Erased) {
         text,
         "Points",
         ["point", "where it stands", "on the branch of"],
-        subject.points().iter().map(|point| [code(point.name), point.doc.into(), point.defect.map(code).unwrap_or_default()]),
+        subject.points().iter().map(|point| {
+            [code(point.name), point.doc.into(), point.defect.map(code).unwrap_or_default()]
+        }),
     );
     names(
         text,
         "Defects",
         ["defect", "what it does wrong", "breaks", "where it really happened"],
-        subject
-            .defects()
-            .iter()
-            .map(|defect| [code(defect.name), defect.doc.into(), defect.breaks.join(", "), defect.source.into()]),
+        subject.defects().iter().map(|defect| {
+            [code(defect.name), defect.doc.into(), defect.breaks.join(", "), defect.source.into()]
+        }),
     );
     names(
         text,
@@ -183,7 +211,7 @@ fn code(name: &str) -> String {
     format!("`{name}`")
 }
 
-fn servers(subject: &dyn Erased) -> String {
+fn servers(subject: &dyn DynSubject) -> String {
     subject.servers().iter().map(|name| code(name)).collect::<Vec<_>>().join(", ")
 }
 
@@ -194,17 +222,33 @@ fn fields_of(text: &mut String, fields: &[FieldDoc]) {
     *text += "\n| field | value | must be there | what it says |\n|---|---|---|---|\n";
     for field in fields {
         let must = if field.required { "yes" } else { "no" };
-        put(text, format_args!("| `{}` | {} | {must} | {} |\n", field.name, cell(&field.written), cell(&field.doc)));
+        put(
+            text,
+            format_args!(
+                "| `{}` | {} | {must} | {} |\n",
+                field.name,
+                cell(&field.written),
+                cell(&field.doc)
+            ),
+        );
     }
 }
 
 /// A table of names.
-fn names<const N: usize>(text: &mut String, title: &str, head: [&str; N], rows: impl Iterator<Item = [String; N]>) {
+fn names<const N: usize>(
+    text: &mut String,
+    title: &str,
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {
         return;
     }
     let row = |cells: [String; N]| format!("| {} |\n", cells.map(|text| cell(&text)).join(" | "));
-    put(text, format_args!("\n### {title}\n\n{}|{}\n", row(head.map(str::to_owned)), "---|".repeat(N)));
+    put(
+        text,
+        format_args!("\n### {title}\n\n{}|{}\n", row(head.map(str::to_owned)), "---|".repeat(N)),
+    );
     rows.for_each(|cells| *text += &row(cells));
 }

@@ -9,12 +9,12 @@ use serde_json::{Map, Value as Json, json};
 
 use super::keys::{self, Form, Key, Section};
 use super::verbs::{inlined, verbs};
-use crate::schedule::words::{Kind, Need, WORDS, Word};
+use crate::schedule::words::{FaultWord, FieldType, Need, WORDS};
 use crate::schedule::{LimitValue, Orphans, profile};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 /// The schema of the files of these subjects.
-pub fn schema(subjects: &[Arc<dyn Erased>]) -> Json {
+pub fn schema(subjects: &[Arc<dyn DynSubject>]) -> Json {
     let mut file = Drawing { subjects }.section(&keys::FILE);
     file["$schema"] = "http://json-schema.org/draft-07/schema#".into();
     file["title"] = "A scenario of reknit".into();
@@ -22,18 +22,21 @@ pub fn schema(subjects: &[Arc<dyn Erased>]) -> Json {
 }
 
 struct Drawing<'s> {
-    subjects: &'s [Arc<dyn Erased>],
+    subjects: &'s [Arc<dyn DynSubject>],
 }
 
 impl Drawing<'_> {
     /// The schema of a table of this section.
     fn section(&self, section: &Section) -> Json {
-        let mut properties: Map<_, _> = section.keys.iter().map(|key| (key.name.to_owned(), self.key(key))).collect();
+        let mut properties: Map<_, _> =
+            section.keys.iter().map(|key| (key.name.to_owned(), self.key(key))).collect();
         let more = self.besides(section.title);
         let open = more.is_none();
         properties.extend(more.unwrap_or_default());
-        let required: Vec<_> = section.keys.iter().filter(|key| key.without.is_none()).map(|key| key.name).collect();
-        let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": open });
+        let required: Vec<_> =
+            section.keys.iter().filter(|key| key.without.is_none()).map(|key| key.name).collect();
+        let mut schema =
+            json!({ "type": "object", "properties": properties, "additionalProperties": open });
         if !required.is_empty() {
             schema["required"] = json!(required);
         }
@@ -48,12 +51,16 @@ impl Drawing<'_> {
         };
         let limits = |of: &dyn Fn(Json) -> Json| {
             let limits = self.subjects.iter().flat_map(|subject| subject.limits());
-            limits.map(|limit| (limit.name.to_owned(), of(described(value(limit.default), limit.doc)))).collect()
+            limits
+                .map(|limit| {
+                    (limit.name.to_owned(), of(described(value(limit.default), limit.doc)))
+                })
+                .collect()
         };
         Some(match title {
-            title if title == keys::FILE.title => {
-                setup(&|schema| json!({ "type": "object", "additionalProperties": inlined(schema, schema) }))
-            }
+            title if title == keys::FILE.title => setup(
+                &|schema| json!({ "type": "object", "additionalProperties": inlined(schema, schema) }),
+            ),
             title if title == keys::STEP.title => self.verbs(),
             title if title == keys::LIMITS.title => limits(&|value| value),
             title if title == keys::SWARM.title => setup(&|_| json!({ "type": "object" })),
@@ -67,11 +74,20 @@ impl Drawing<'_> {
                 verbs.map(|verb| (verb.name, form(Form::Number(0)))).collect()
             }
             title if title == keys::SWARM_AT.title => {
-                let milestones = self.subjects.iter().flat_map(|subject| subject.milestones().iter().map(|doc| doc.name));
-                let points = self.subjects.iter().flat_map(|subject| subject.points().iter().map(|doc| doc.name));
-                milestones.chain(points).map(|name| (name.to_owned(), form(Form::Number(0)))).collect()
+                let milestones = self
+                    .subjects
+                    .iter()
+                    .flat_map(|subject| subject.milestones().iter().map(|doc| doc.name));
+                let points = self
+                    .subjects
+                    .iter()
+                    .flat_map(|subject| subject.points().iter().map(|doc| doc.name));
+                milestones
+                    .chain(points)
+                    .map(|name| (name.to_owned(), form(Form::Number(0))))
+                    .collect()
             }
-            title if title == keys::SWARM_WEIGHTS.title => profile::Kind::ALL
+            title if title == keys::SWARM_WEIGHTS.title => profile::DrawableFault::ALL
                 .iter()
                 .map(|(_, name, _)| ((*name).to_owned(), json!({ "type": ["integer", "object"] })))
                 .collect(),
@@ -82,10 +98,14 @@ impl Drawing<'_> {
 
     /// Words and operations.
     fn verbs(&self) -> Map<String, Json> {
-        let mut all: Map<_, _> = WORDS.iter().map(|word| (word.name.to_owned(), self.word(word))).collect();
+        let mut all: Map<_, _> =
+            WORDS.iter().map(|word| (word.name.to_owned(), self.word(word))).collect();
         for verb in self.subjects.iter().flat_map(|subject| verbs(&**subject)) {
             let mut schema = described(inlined(&verb.schema, &verb.root), &verb.doc);
-            let client = described(json!({ "type": "string" }), "The host whose user asks for it; without it, `client`.");
+            let client = described(
+                json!({ "type": "string" }),
+                "The host whose user asks for it; without it, `client`.",
+            );
             if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
                 properties.insert("client".into(), client);
             } else {
@@ -96,24 +116,36 @@ impl Drawing<'_> {
         all
     }
 
-    fn word(&self, word: &Word) -> Json {
-        let properties: Map<_, _> =
-            word.fields.iter().map(|field| (field.name.to_owned(), described(self.kind(field.kind), field.doc))).collect();
-        let required: Vec<_> = word.fields.iter().filter(|field| field.need == Need::Always).map(|field| field.name).collect();
+    fn word(&self, word: &FaultWord) -> Json {
+        let properties: Map<_, _> = word
+            .fields
+            .iter()
+            .map(|field| (field.name.to_owned(), described(self.kind(field.kind), field.doc)))
+            .collect();
+        let required: Vec<_> = word
+            .fields
+            .iter()
+            .filter(|field| field.need == Need::Always)
+            .map(|field| field.name)
+            .collect();
         let schema = json!({ "type": "object", "properties": properties, "additionalProperties": false, "required": required });
         described(schema, word.does)
     }
 
-    fn kind(&self, kind: Kind) -> Json {
+    fn kind(&self, kind: FieldType) -> Json {
         let text = json!({ "type": "string" });
         match kind {
-            Kind::Host | Kind::Conn | Kind::Jump | Kind::Size => text,
-            Kind::Hosts => json!({ "type": "array", "items": text, "minItems": 2, "maxItems": 2 }),
-            Kind::Duration => form(Form::Duration),
-            Kind::Count => form(Form::Number(0)),
-            Kind::Learns => json!({ "type": "object", "additionalProperties": text }),
-            Kind::Orphans => json!({ "enum": Orphans::NAMES.iter().map(|(name, _)| name).collect::<Vec<_>>() }),
-            Kind::Trigger => self.mark(),
+            FieldType::Host | FieldType::Conn | FieldType::Jump | FieldType::Size => text,
+            FieldType::Hosts => {
+                json!({ "type": "array", "items": text, "minItems": 2, "maxItems": 2 })
+            }
+            FieldType::Duration => form(Form::Duration),
+            FieldType::Count => form(Form::Number(0)),
+            FieldType::Learns => json!({ "type": "object", "additionalProperties": text }),
+            FieldType::Orphans => {
+                json!({ "enum": Orphans::NAMES.iter().map(|(name, _)| name).collect::<Vec<_>>() })
+            }
+            FieldType::Trigger => self.mark(),
         }
     }
 
@@ -122,11 +154,16 @@ impl Drawing<'_> {
             Form::Mark => self.mark(),
             Form::Marks => json!({ "type": "array", "items": self.mark() }),
             Form::Table(title) | Form::Tables(title) => {
-                let section = keys::SECTIONS.iter().find(|section| section.title == title).expect("every table has its section");
+                let section = keys::SECTIONS
+                    .iter()
+                    .find(|section| section.title == title)
+                    .expect("every table has its section");
                 let inner = self.section(section);
                 match key.form {
                     Form::Tables(_) => json!({ "type": "array", "items": inner }),
-                    _ if section.is_named() => json!({ "type": "object", "additionalProperties": inner }),
+                    _ if section.is_named() => {
+                        json!({ "type": "object", "additionalProperties": inner })
+                    }
                     _ => inner,
                 }
             }
@@ -137,9 +174,17 @@ impl Drawing<'_> {
 
     /// A milestone's name, or a table.
     fn mark(&self) -> Json {
-        let milestones: Vec<_> =
-            self.subjects.iter().flat_map(|subject| subject.milestones()).map(|milestone| milestone.name).collect();
-        let name = if milestones.is_empty() { json!({ "type": "string" }) } else { json!({ "enum": milestones }) };
+        let milestones: Vec<_> = self
+            .subjects
+            .iter()
+            .flat_map(|subject| subject.milestones())
+            .map(|milestone| milestone.name)
+            .collect();
+        let name = if milestones.is_empty() {
+            json!({ "type": "string" })
+        } else {
+            json!({ "enum": milestones })
+        };
         json!({ "anyOf": [name, self.section(&keys::AFTER)] })
     }
 }
@@ -179,9 +224,13 @@ fn form(form: Form) -> Json {
         Form::Durations => json!({ "type": "string", "pattern": format!(r"^{one}(\.\.{one})?$") }),
         Form::True => json!({ "const": true }),
         Form::OneOf(names) => json!({ "enum": names }),
-        Form::CodeOr(words) => json!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 255 }, { "enum": words }] }),
+        Form::CodeOr(words) => {
+            json!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 255 }, { "enum": words }] })
+        }
         Form::SomeOf(names) => texts(json!({ "enum": names })),
-        Form::Shares => json!({ "type": "object", "additionalProperties": self::form(Form::Share) }),
+        Form::Shares => {
+            json!({ "type": "object", "additionalProperties": self::form(Form::Share) })
+        }
         Form::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Form::Weight => json!({ "type": "number", "minimum": 0 }),
         Form::Numbers(_) => json!({ "type": ["integer", "string", "array"] }),

@@ -6,50 +6,59 @@ use std::time::Duration;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-use super::Scenario;
+use super::ScenarioFile;
 use super::verbs::verbs;
 use crate::schedule::keyed::keyed;
 use crate::schedule::profile::Template;
 use crate::schedule::{Action, Conn, Fault, Learns, Operation, Plan, When};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 /// A commented file to begin with: the subject's own tables with values that their schemas tell, the first of its operations,
 /// and a cut.
-pub fn starter(subject: &Arc<dyn Erased>) -> String {
+pub fn starter(subject: &Arc<dyn DynSubject>) -> String {
     let mut plan = Plan::new(subject.name());
     for (key, schema) in subject.setup() {
         let template = Template::of_schema(schema.as_value());
-        let entry = template.draw(&mut keyed(1, "starter", &[])).unwrap_or_else(|| serde_json::json!({}));
+        let entry =
+            template.draw(&mut keyed(1, "starter", &[])).unwrap_or_else(|| serde_json::json!({}));
         let name = format!("{}1", key.chars().next().unwrap_or('x'));
         plan.setup.insert(key.to_owned(), serde_json::json!({ name: entry }));
     }
     if let Some(operation) = first_operation(&**subject, &plan) {
         plan = plan.step(When::At(Duration::from_secs(1)), Action::Operation(operation));
     }
-    let servers = subject.servers().first().map(|server| ((*server).into(), Learns::After(Duration::from_millis(400))));
-    let learns = [("client".into(), Learns::After(Duration::ZERO))].into_iter().chain(servers).collect();
+    let servers = subject
+        .servers()
+        .first()
+        .map(|server| ((*server).into(), Learns::After(Duration::from_millis(400))));
+    let learns =
+        [("client".into(), Learns::After(Duration::ZERO))].into_iter().chain(servers).collect();
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns };
     plan = plan.step(When::At(Duration::from_secs(3)), Action::Fault(cut));
-    commented(&Scenario::of_plan(plan, "A short cut is survived").to_toml(), &**subject)
+    commented(&ScenarioFile::of_plan(plan, "A short cut is survived").to_toml(), &**subject)
 }
 
 /// An operation that the subject understands: of those that it draws, one with the verb that stands first in its type.
-fn first_operation(subject: &dyn Erased, plan: &Plan) -> Option<Operation> {
+fn first_operation(subject: &dyn DynSubject, plan: &Plan) -> Option<Operation> {
     let verbs = verbs(subject);
-    let position = |operation: &Operation| verbs.iter().position(|verb| verb.name == operation.verb);
+    let position =
+        |operation: &Operation| verbs.iter().position(|verb| verb.name == operation.verb);
     let mut runner = TestRunner::deterministic();
     let strategy = subject.strategy(plan);
-    let drawn = (0..64).filter_map(|_| strategy.new_tree(&mut runner).ok()).map(|tree| tree.current());
+    let drawn =
+        (0..64).filter_map(|_| strategy.new_tree(&mut runner).ok()).map(|tree| tree.current());
     drawn.filter(|operation| subject.check(operation).is_ok()).min_by_key(position)
 }
 
 /// The file with a comment before the first section of each kind.
-fn commented(file: &str, subject: &dyn Erased) -> String {
+fn commented(file: &str, subject: &dyn DynSubject) -> String {
     let name = subject.name();
     let own: Vec<_> = subject.setup().iter().map(|(key, _)| format!("[{key}.")).collect();
     let mut said = Vec::new();
-    let mut text =
-        format!("#:schema ../schema.json\n# {name}: {}.\n# scenarios/README.md says what can stand here.\n\n", subject.about());
+    let mut text = format!(
+        "#:schema ../schema.json\n# {name}: {}.\n# scenarios/README.md says what can stand here.\n\n",
+        subject.about()
+    );
     for section in file.split("\n\n") {
         let comment = if own.iter().any(|own| section.starts_with(own)) {
             "# The world outside: what is really so."
@@ -73,18 +82,24 @@ fn commented(file: &str, subject: &dyn Erased) -> String {
 }
 
 /// The subject's limits, commented out, with their defaults.
-fn limits(subject: &dyn Erased) -> String {
+fn limits(subject: &dyn DynSubject) -> String {
     if subject.limits().is_empty() {
         return String::new();
     }
     let value = |limit: &crate::schedule::Limit| super::write::limit(limit.default);
-    let lines = subject.limits().iter().map(|limit| format!("# \"{}\" = {}\n", limit.name, value(limit)));
-    format!("# Sizes, windows, deadlines and budgets, with their defaults.\n# [limits]\n{}\n", lines.collect::<String>())
+    let lines =
+        subject.limits().iter().map(|limit| format!("# \"{}\" = {}\n", limit.name, value(limit)));
+    format!(
+        "# Sizes, windows, deadlines and budgets, with their defaults.\n# [limits]\n{}\n",
+        lines.collect::<String>()
+    )
 }
 
 /// What could be expected, commented out.
-fn expectation(subject: &dyn Erased) -> String {
-    let milestone = subject.generation_milestone().or_else(|| subject.milestones().first().map(|milestone| milestone.name));
+fn expectation(subject: &dyn DynSubject) -> String {
+    let milestone = subject
+        .generation_milestone()
+        .or_else(|| subject.milestones().first().map(|milestone| milestone.name));
     let reaches = milestone.map(|name| format!("# reaches = [\"{name}\"]\n")).unwrap_or_default();
     format!("# What must come out, besides the properties.\n# [expect]\n{reaches}")
 }

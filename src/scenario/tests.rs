@@ -16,16 +16,16 @@ pub(super) mod subject;
 /// The lines with which every schedule of the test subject begins.
 const HEAD: &str = "format = 1\nsubject = \"ferry\"\ntitle = \"t\"\n";
 
-fn parse(text: &str) -> Result<Scenario, String> {
-    Scenario::parse(text, "f.toml", &[subject::ferry()]).map_err(|mistake| mistake.to_string())
+fn parse(text: &str) -> Result<ScenarioFile, String> {
+    ScenarioFile::parse(text, "f.toml", &[subject::ferry()]).map_err(|mistake| mistake.to_string())
 }
 
 /// A scenario whose file begins with [`HEAD`].
-fn after_head(text: &str) -> Scenario {
+fn after_head(text: &str) -> ScenarioFile {
     parse(&format!("{HEAD}{text}")).unwrap_or_else(|mistake| panic!("{mistake}"))
 }
 
-fn plan(scenario: &Scenario) -> &Plan {
+fn plan(scenario: &ScenarioFile) -> &Plan {
     match &scenario.body {
         Body::Schedule(plan) => plan,
         Body::Swarm(_) => panic!("this is a swarm"),
@@ -34,9 +34,12 @@ fn plan(scenario: &Scenario) -> &Plan {
 
 #[test]
 fn a_path_that_is_no_readable_file_is_a_mistake_of_one_line() {
-    let load = |path: &Path| Scenario::load(path, &[subject::ferry()]).unwrap_err().to_string();
+    let load = |path: &Path| ScenarioFile::load(path, &[subject::ferry()]).unwrap_err().to_string();
     let folder = std::env::temp_dir();
-    assert_eq!(load(&folder), format!("{}: this is a folder; name a scenario file in it", folder.display()));
+    assert_eq!(
+        load(&folder),
+        format!("{}: this is a folder; name a scenario file in it", folder.display())
+    );
     assert_eq!(
         load(Path::new("no/such.toml")),
         "no/such.toml: there is no such file; `reknit new SUBJECT` writes one to begin with"

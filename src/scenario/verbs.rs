@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 /// One operation.
 pub(super) struct Verb {
@@ -17,13 +17,22 @@ pub(super) struct Verb {
 }
 
 /// The operations of a subject, in the order of its type.
-pub(super) fn verbs(subject: &dyn Erased) -> Vec<Verb> {
+pub(super) fn verbs(subject: &dyn DynSubject) -> Vec<Verb> {
     let root = subject.operations().to_value();
     let alone = [root.clone()];
-    let variants = root.get("oneOf").or_else(|| root.get("anyOf")).and_then(Json::as_array).map_or(&alone[..], Vec::as_slice);
+    let variants = root
+        .get("oneOf")
+        .or_else(|| root.get("anyOf"))
+        .and_then(Json::as_array)
+        .map_or(&alone[..], Vec::as_slice);
     let verb = |variant: &Json| {
         let (name, schema) = variant.get("properties")?.as_object()?.iter().next()?;
-        Some(Verb { name: name.clone(), doc: doc(variant), schema: resolved(schema, &root).clone(), root: root.clone() })
+        Some(Verb {
+            name: name.clone(),
+            doc: doc(variant),
+            schema: resolved(schema, &root).clone(),
+            root: root.clone(),
+        })
     };
     variants.iter().filter_map(verb).collect()
 }
@@ -43,8 +52,12 @@ pub(super) struct FieldDoc {
 /// The fields that a schema names.
 pub(super) fn fields(schema: &Json, root: &Json) -> Vec<FieldDoc> {
     let schema = plain(schema, root);
-    let required =
-        |name: &str| schema.get("required").and_then(Json::as_array).is_some_and(|names| names.iter().any(|n| n == name));
+    let required = |name: &str| {
+        schema
+            .get("required")
+            .and_then(Json::as_array)
+            .is_some_and(|names| names.iter().any(|n| n == name))
+    };
     let properties = schema.get("properties").and_then(Json::as_object).into_iter().flatten();
     let field = |(name, of): (&String, &Json)| FieldDoc {
         name: name.clone(),
@@ -57,16 +70,29 @@ pub(super) fn fields(schema: &Json, root: &Json) -> Vec<FieldDoc> {
 
 fn written(schema: &Json, root: &Json) -> String {
     let choices = alternatives(schema, root);
-    let words: Vec<_> =
-        choices.iter().filter_map(|choice| enumerated(choice)).flatten().map(|word| format!("`{word}`")).collect();
+    let words: Vec<_> = choices
+        .iter()
+        .filter_map(|choice| enumerated(choice))
+        .flatten()
+        .map(|word| format!("`{word}`"))
+        .collect();
     let words = (!words.is_empty()).then(|| format!("one of {}", words.join(", ")));
-    let kinds = choices.iter().filter(|choice| enumerated(choice).is_none()).map(|choice| written_alone(choice, root));
+    let kinds = choices
+        .iter()
+        .filter(|choice| enumerated(choice).is_none())
+        .map(|choice| written_alone(choice, root));
     kinds.chain(words).collect::<Vec<_>>().join(" or ")
 }
 
 /// What is written where the schema allows one kind of value, and any of it.
 fn written_alone(schema: &Json, root: &Json) -> String {
-    let inner = || fields(schema, root).iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ");
+    let inner = || {
+        fields(schema, root)
+            .iter()
+            .map(|field| format!("`{}`", field.name))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     match (types(schema).first(), schema.get("format").and_then(Json::as_str)) {
         (Some(&"string"), Some("duration")) => "a duration: `\"50ms\"`".into(),
         (Some(&"string"), Some("size")) => "a size: `\"64KiB\"`".into(),
@@ -104,7 +130,10 @@ pub(super) fn told(of: &str) -> &'static str {
 
 /// A schema, or what it refers to.
 pub(super) fn resolved<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
-    let target = schema.get("$ref").and_then(Json::as_str).and_then(|path| root.pointer(path.trim_start_matches('#')));
+    let target = schema
+        .get("$ref")
+        .and_then(Json::as_str)
+        .and_then(|path| root.pointer(path.trim_start_matches('#')));
     target.map_or(schema, |target| resolved(target, root))
 }
 
@@ -112,7 +141,8 @@ pub(super) fn resolved<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
 pub(super) fn plain<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
     let schema = resolved(schema, root);
     let choices = schema.get("anyOf").and_then(Json::as_array);
-    let otherwise = choices.and_then(|choices| choices.iter().find(|choice| types(choice) != ["null"]));
+    let otherwise =
+        choices.and_then(|choices| choices.iter().find(|choice| types(choice) != ["null"]));
     otherwise.map_or(schema, |otherwise| plain(otherwise, root))
 }
 
@@ -139,8 +169,13 @@ pub(super) fn inlined(schema: &Json, root: &Json) -> Json {
         }
         match resolved(schema, root) {
             Json::Object(fields) => {
-                let kept = fields.iter().filter(|(name, _)| !["$defs", "$schema"].contains(&name.as_str()));
-                Json::Object(kept.map(|(name, value)| (name.clone(), inline(value, root, depth - 1))).collect())
+                let kept = fields
+                    .iter()
+                    .filter(|(name, _)| !["$defs", "$schema"].contains(&name.as_str()));
+                Json::Object(
+                    kept.map(|(name, value)| (name.clone(), inline(value, root, depth - 1)))
+                        .collect(),
+                )
             }
             Json::Array(items) => items.iter().map(|item| inline(item, root, depth - 1)).collect(),
             plain => plain.clone(),

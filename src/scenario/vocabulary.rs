@@ -1,22 +1,23 @@
 //! The version of the form, and the names of values in files: the reader, the writer and the keys share them.
 
 use crate::history::Side;
-use crate::schedule::Order;
+use crate::schedule::TieOrder;
 use crate::world::Engine;
 
 /// The version of the form. A file of another one is refused, never guessed.
 pub const FORMAT: u64 = 1;
 
 /// The orders of packets and timers by their names in files; `both` is none of its own.
-pub(super) const ORDERS: [(&str, Option<Order>); 4] = [
-    ("drawn", Some(Order::Drawn)),
-    ("packets-first", Some(Order::PacketsFirst)),
-    ("timers-first", Some(Order::TimersFirst)),
+pub(super) const ORDERS: [(&str, Option<TieOrder>); 4] = [
+    ("drawn", Some(TieOrder::Drawn)),
+    ("packets-first", Some(TieOrder::PacketsFirst)),
+    ("timers-first", Some(TieOrder::TimersFirst)),
     ("both", None),
 ];
 
 /// The engines by their names in files.
-pub(super) const ENGINES: [(&str, Engine); 2] = [("event", Engine::Event), ("turmoil", Engine::TURMOIL)];
+pub(super) const ENGINES: [(&str, Engine); 2] =
+    [("event", Engine::Event), ("turmoil", Engine::TURMOIL)];
 
 /// The directions that a swarm draws from, by their names in files.
 pub(super) const TOWARD: [(&str, Option<Side>); 3] =

@@ -1,4 +1,4 @@
-//! [`Scenario`] → text: what a person would have written, and what [`parse`](super::parse) reads back as the same.
+//! [`ScenarioFile`] → text: what a person would have written, and what [`parse`](super::parse) reads back as the same.
 //!
 //! Tables of the file are sections with aligned keys, everything below them is inline; what says nothing is left out.
 //! Comments are not kept: they are not part of a scenario.
@@ -6,14 +6,16 @@
 use serde_json::{Map, Value as Json};
 
 use super::expect::{
-    CALL_ENDS, EXITS, Expect, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, PROCESS_ENDS, ProcessExit, STREAM_ENDS,
+    CALL_ENDS, EXITS, Expect, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, PROCESS_ENDS,
+    ProcessExit, STREAM_ENDS,
 };
-use super::file::{Body, Scenario};
+use super::file::{Body, ScenarioFile};
 use super::vocabulary::{FORMAT, ORDERS, engine_name, name_of};
 use crate::schedule::puppet::SPEAKS;
-use crate::schedule::words::Value;
+use crate::schedule::words::FieldValue;
 use crate::schedule::{
-    Action, Fault, FieldValue, Learns, LimitValue, Mark, Operation, Plan, Puppet, PuppetStep, Speaks, Step, Trigger, When, units,
+    Action, Fault, Learns, LimitValue, MilestoneValue, Operation, Plan, Puppet, PuppetStep, Speaks,
+    Step, Trigger, TriggerMark, When, units,
 };
 use crate::world::Engine;
 use inline::{Inline, key, text};
@@ -22,7 +24,7 @@ mod inline;
 mod swarm;
 
 /// The text of a file.
-pub(super) fn file(scenario: &Scenario) -> String {
+pub(super) fn file(scenario: &ScenarioFile) -> String {
     let mut file = File::default();
     file.head(scenario);
     match &scenario.body {
@@ -60,12 +62,16 @@ impl File {
         }
     }
 
-    fn head(&mut self, scenario: &Scenario) {
+    fn head(&mut self, scenario: &ScenarioFile) {
         let mut head = Vec::new();
         put(&mut head, "format", Inline::raw(FORMAT));
         put(&mut head, "subject", text(&scenario.subject));
         put(&mut head, "title", text(&scenario.title));
-        for (key, names) in [("source", &scenario.source), ("kills", &scenario.kills), ("defects", &scenario.defects)] {
+        for (key, names) in [
+            ("source", &scenario.source),
+            ("kills", &scenario.kills),
+            ("defects", &scenario.defects),
+        ] {
             if !names.is_empty() {
                 put(&mut head, key, Inline::list(names.iter().map(|name| text(name))));
             }
@@ -74,7 +80,11 @@ impl File {
             schedule_head(&mut head, scenario, plan);
         }
         if scenario.engines != [Engine::Event] || scenario.engines_because.is_some() {
-            put(&mut head, "engines", Inline::list(scenario.engines.iter().map(|engine| text(engine_name(*engine)))));
+            put(
+                &mut head,
+                "engines",
+                Inline::list(scenario.engines.iter().map(|engine| text(engine_name(*engine)))),
+            );
         }
         put_some(&mut head, "engines-because", scenario.engines_because.as_deref().map(text));
         self.section("", head);
@@ -82,7 +92,10 @@ impl File {
 
     fn schedule(&mut self, plan: &Plan, expect: &Expect) {
         if !plan.limits.0.is_empty() {
-            self.section("[limits]", plan.limits.0.iter().map(|(name, value)| (key(name), limit(*value))).collect());
+            self.section(
+                "[limits]",
+                plan.limits.0.iter().map(|(name, value)| (key(name), limit(*value))).collect(),
+            );
         }
         plan.setup.iter().for_each(|(name, entries)| self.own_table(name, entries));
         for (host, of) in &plan.puppets {
@@ -98,7 +111,8 @@ impl File {
         let Json::Object(entries) = entries else { return };
         for (entry, fields) in entries {
             let fields = fields.as_object().cloned().unwrap_or_default();
-            let pairs = fields.iter().map(|(name, value)| (key(name), Inline::json(value))).collect();
+            let pairs =
+                fields.iter().map(|(name, value)| (key(name), Inline::json(value))).collect();
             self.section(&format!("[{}.{}]", key(name), key(entry)), pairs);
         }
     }
@@ -112,7 +126,10 @@ impl File {
         }
         put_some(&mut pairs, "breaks", expect.breaks.as_deref().map(text));
         if !expect.at_least.is_empty() {
-            let shares = expect.at_least.iter().map(|(mark, share)| (mark.name().to_owned(), Inline::number(*share)));
+            let shares = expect
+                .at_least
+                .iter()
+                .map(|(mark, share)| (mark.name().to_owned(), Inline::number(*share)));
             put(&mut pairs, "at-least", Inline::table(shares));
         }
         if !pairs.is_empty() {
@@ -139,11 +156,15 @@ fn put_some(pairs: &mut Pairs, name: &str, value: Option<Inline>) {
 }
 
 /// What of a plan stands at the top, where it differs from a plan that says nothing.
-fn schedule_head(head: &mut Pairs, scenario: &Scenario, plan: &Plan) {
+fn schedule_head(head: &mut Pairs, scenario: &ScenarioFile, plan: &Plan) {
     let without = Plan::new("");
     let differs = |differs: bool, value: Inline| differs.then_some(value);
     put_some(head, "seeds", differs(scenario.seeds != 1, Inline::raw(scenario.seeds)));
-    put_some(head, "first-seed", differs(scenario.first_seed != 1, Inline::raw(scenario.first_seed)));
+    put_some(
+        head,
+        "first-seed",
+        differs(scenario.first_seed != 1, Inline::raw(scenario.first_seed)),
+    );
     put(head, "horizon", Inline::duration(plan.horizon));
     put_some(head, "heal", differs(plan.heal != without.heal, Inline::duration(plan.heal)));
     put_some(head, "clients", differs(plan.clients != 1, Inline::raw(plan.clients)));
@@ -166,7 +187,8 @@ pub(super) fn limit(value: LimitValue) -> Inline {
 fn puppet(puppet: &Puppet) -> Pairs {
     let mut pairs = Vec::new();
     put_some(&mut pairs, "connections", puppet.connections.map(Inline::raw));
-    let speaks = SPEAKS.iter().find(|(_, speaks)| *speaks == puppet.speaks && *speaks != Speaks::default());
+    let speaks =
+        SPEAKS.iter().find(|(_, speaks)| *speaks == puppet.speaks && *speaks != Speaks::default());
     put_some(&mut pairs, "speaks", speaks.map(|(word, _)| text(word)));
     let lines = |script: &[PuppetStep]| Inline::list(script.iter().map(line)).broken();
     put(&mut pairs, "script", lines(&puppet.script));
@@ -197,7 +219,9 @@ fn step(step: &Step, may_miss: bool) -> Pairs {
         When::After(after) => put(&mut pairs, "after", trigger(after)),
     }
     match &step.action {
-        Action::Operation(operation) => put(&mut pairs, &operation.verb, self::operation(operation)),
+        Action::Operation(operation) => {
+            put(&mut pairs, &operation.verb, self::operation(operation))
+        }
         Action::Fault(fault) => put(&mut pairs, fault.word().name, self::fault(fault)),
     }
     put_some(&mut pairs, "may-miss", may_miss.then(|| Inline::raw(true)));
@@ -205,27 +229,36 @@ fn step(step: &Step, may_miss: bool) -> Pairs {
 }
 
 fn operation(operation: &Operation) -> Inline {
-    let asked = (operation.client.as_str() != "client").then(|| ("client".to_owned(), text(operation.client.as_str())));
-    Inline::table(asked.into_iter().chain(operation.fields.iter().map(|(name, value)| (name.clone(), Inline::json(value)))))
+    let asked = (operation.client.as_str() != "client")
+        .then(|| ("client".to_owned(), text(operation.client.as_str())));
+    Inline::table(
+        asked.into_iter().chain(
+            operation.fields.iter().map(|(name, value)| (name.clone(), Inline::json(value))),
+        ),
+    )
 }
 
 /// The fields of a fault.
 fn fault(fault: &Fault) -> Inline {
-    Inline::table(fault.fields().into_iter().map(|(name, value)| (name.to_owned(), self::value(&value))))
+    Inline::table(
+        fault.fields().into_iter().map(|(name, value)| (name.to_owned(), self::value(&value))),
+    )
 }
 
-fn value(value: &Value) -> Inline {
+fn value(value: &FieldValue) -> Inline {
     match value {
-        Value::Host(host) => text(host.as_str()),
-        Value::Hosts(one, other) => Inline::list([text(one.as_str()), text(other.as_str())]),
-        Value::Conn(conn) => text(&conn.to_string()),
-        Value::Duration(duration) => Inline::duration(*duration),
-        Value::Jump(ms) => text(&units::jump(*ms)),
-        Value::Size(bytes) => text(&units::size(*bytes)),
-        Value::Count(n) => Inline::raw(n),
-        Value::Learns(ends) => Inline::table(ends.iter().map(|(host, learns)| (host.as_str().to_owned(), self::learns(*learns)))),
-        Value::Orphans(orphans) => text(orphans.name()),
-        Value::Trigger(until) => trigger(until),
+        FieldValue::Host(host) => text(host.as_str()),
+        FieldValue::Hosts(one, other) => Inline::list([text(one.as_str()), text(other.as_str())]),
+        FieldValue::Conn(conn) => text(&conn.to_string()),
+        FieldValue::Duration(duration) => Inline::duration(*duration),
+        FieldValue::Jump(ms) => text(&units::jump(*ms)),
+        FieldValue::Size(bytes) => text(&units::size(*bytes)),
+        FieldValue::Count(n) => Inline::raw(n),
+        FieldValue::Learns(ends) => Inline::table(
+            ends.iter().map(|(host, learns)| (host.as_str().to_owned(), self::learns(*learns))),
+        ),
+        FieldValue::Orphans(orphans) => text(orphans.name()),
+        FieldValue::Trigger(until) => trigger(until),
     }
 }
 
@@ -239,24 +272,26 @@ fn learns(learns: Learns) -> Inline {
 /// A milestone's name where that says it all, else a table.
 fn trigger(trigger: &Trigger) -> Inline {
     let mark = match &trigger.mark {
-        Mark::Milestone(name) => ("milestone", text(name)),
-        Mark::Point(name) => ("point", text(name)),
+        TriggerMark::Milestone(name) => ("milestone", text(name)),
+        TriggerMark::Point(name) => ("point", text(name)),
     };
     let mut pairs: Pairs = vec![(mark.0.to_owned(), mark.1)];
-    let mut add = |name: &str, value: Option<Inline>| pairs.extend(value.map(|value| (name.to_owned(), value)));
+    let mut add = |name: &str, value: Option<Inline>| {
+        pairs.extend(value.map(|value| (name.to_owned(), value)))
+    };
     add("nth", (trigger.nth != 1).then(|| Inline::raw(trigger.nth)));
     add("host", trigger.host.as_ref().map(|host| text(host.as_str())));
     add("conn", trigger.conn.as_ref().map(|conn| text(&conn.to_string())));
     for (name, value) in &trigger.fields {
         let value = match value {
-            FieldValue::Number(n) => Inline::raw(n),
-            FieldValue::Text(value) => text(value),
+            MilestoneValue::Number(n) => Inline::raw(n),
+            MilestoneValue::Text(value) => text(value),
         };
         add(name, Some(value));
     }
     add("delay", (!trigger.delay.is_zero()).then(|| Inline::duration(trigger.delay)));
     match (&trigger.mark, pairs.len()) {
-        (Mark::Milestone(name), 1) => text(name),
+        (TriggerMark::Milestone(name), 1) => text(name),
         _ => Inline::table(pairs),
     }
 }

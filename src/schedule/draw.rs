@@ -42,7 +42,8 @@ pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {
     let mut plan = drawing.stage();
     let asked = drawing.operations(&plan);
     let faults = drawing.faults(&plan, &asked.iter().filter_map(Asked::at).collect::<Vec<_>>());
-    let mut steps: Vec<Step> = asked.into_iter().map(|asked| drawing.step(asked, &faults)).collect();
+    let mut steps: Vec<Step> =
+        asked.into_iter().map(|asked| drawing.step(asked, &faults)).collect();
     steps.extend(faults.into_iter().map(|(_, fault)| fault));
     // Times first, in order; what waits for something stands behind them, in order of drawing.
     steps.sort_by_key(|step| match step.when {
@@ -106,7 +107,8 @@ struct Drawing<'a> {
 impl<'a> Drawing<'a> {
     fn new(profile: &'a Profile, subject: &'a dyn Repertoire, seed: u64) -> Self {
         let horizon = profile.horizon.draw(&mut keyed(seed, "horizon", &[]));
-        let latency = pick(&profile.latencies, &mut keyed(seed, "latency", &[])).expect("a profile has a range of latency");
+        let latency = pick(&profile.latencies, &mut keyed(seed, "latency", &[]))
+            .expect("a profile has a range of latency");
         Self { profile, subject, seed, horizon, latency: *latency }
     }
 
@@ -122,7 +124,12 @@ impl<'a> Drawing<'a> {
     }
 
     /// A few of many, drawn by weight, each once.
-    fn few<T>(&self, mut left: Vec<(T, u64)>, count: &Choice<u64>, what: [&str; 2]) -> Vec<(T, u64)> {
+    fn few<T>(
+        &self,
+        mut left: Vec<(T, u64)>,
+        count: &Choice<u64>,
+        what: [&str; 2],
+    ) -> Vec<(T, u64)> {
         let mut few = Vec::new();
         for slot in 0..count.draw(&mut self.dice(what[0], &[])).min(left.len() as u64) {
             let weights: Vec<u64> = left.iter().map(|(_, weight)| *weight).collect();
@@ -147,11 +154,14 @@ impl<'a> Drawing<'a> {
             ..Plan::new(self.subject.name())
         };
         for (name, choice) in &profile.limits {
-            plan.limits.set(name.as_str(), choice.draw(&mut self.dice("limit", &[number_of(name)])));
+            plan.limits
+                .set(name.as_str(), choice.draw(&mut self.dice("limit", &[number_of(name)])));
         }
         for (n, understudy) in profile.puppets.iter().enumerate() {
             if happens(understudy.chance, &mut self.dice("puppet", &[n as u64])) {
-                plan.puppets.entry(understudy.host.clone()).or_insert_with(|| understudy.puppet.clone());
+                plan.puppets
+                    .entry(understudy.host.clone())
+                    .or_insert_with(|| understudy.puppet.clone());
             }
         }
         plan
@@ -162,7 +172,9 @@ impl<'a> Drawing<'a> {
         let mut setup = Map::new();
         for (key, entries) in &self.profile.setup {
             let table = number_of(key);
-            let count: u64 = (1..=u64::from(clients)).map(|c| entries.count.draw(&mut self.dice("entries", &[table, c]))).sum();
+            let count: u64 = (1..=u64::from(clients))
+                .map(|c| entries.count.draw(&mut self.dice("entries", &[table, c])))
+                .sum();
             let letter = key.chars().next().unwrap_or('x');
             let entry = |n| {
                 let drawn = entries.template.draw(&mut self.dice("entry", &[table, n]));
@@ -186,7 +198,8 @@ impl<'a> Drawing<'a> {
     /// What the users of all clients ask for.
     fn operations(&self, plan: &Plan) -> Vec<Asked> {
         let busy = self.busy();
-        let weights: Vec<(&str, u64)> = self.profile.operations.iter().map(|(verb, weight)| (verb.as_str(), *weight)).collect();
+        let weights: Vec<(&str, u64)> =
+            self.profile.operations.iter().map(|(verb, weight)| (verb.as_str(), *weight)).collect();
         let most = weights.iter().map(|(_, weight)| *weight).max().unwrap_or(0);
         let verbs = Verbs {
             heaviest: weights.iter().copied().filter(|(_, weight)| *weight == most).collect(),
@@ -201,10 +214,20 @@ impl<'a> Drawing<'a> {
             values.begin(mixed(self.seed, "operation", &[client]));
             let (mut before, first) = (None, self.first(busy, client));
             for n in 0..self.profile.asks.draw(&mut self.dice("asks", &[client])) {
-                let Some(operation) = self.operation(&mut values, &verbs, client, n) else { continue };
-                let when = if n == 0 { Some(When::At(first)) } else { self.asked(first..busy, before.take(), client, n) };
+                let Some(operation) = self.operation(&mut values, &verbs, client, n) else {
+                    continue;
+                };
+                let when = if n == 0 {
+                    Some(When::At(first))
+                } else {
+                    self.asked(first..busy, before.take(), client, n)
+                };
                 before.clone_from(&when);
-                all.push(Asked { when, key: [client, n], operation: Operation { client: host.clone(), ..operation } });
+                all.push(Asked {
+                    when,
+                    key: [client, n],
+                    operation: Operation { client: host.clone(), ..operation },
+                });
             }
         }
         all
@@ -213,14 +236,28 @@ impl<'a> Drawing<'a> {
     /// When a client's first operation is asked for: at once, or within a second, so that there is something to disturb.
     fn first(&self, busy: Duration, client: u64) -> Duration {
         let mut dice = self.dice("asked.first", &[client]);
-        let latest = if below(2, &mut dice) == 0 { Duration::ZERO } else { busy.min(Duration::from_secs(1)) };
+        let latest = if below(2, &mut dice) == 0 {
+            Duration::ZERO
+        } else {
+            busy.min(Duration::from_secs(1))
+        };
         ms(upto(millis(latest), &mut dice))
     }
 
     /// When a later one is asked for; `None` in the wake of a fault. What has a time of its own comes after the first.
-    fn asked(&self, busy: Range<Duration>, before: Option<When>, client: u64, n: u64) -> Option<When> {
+    fn asked(
+        &self,
+        busy: Range<Duration>,
+        before: Option<When>,
+        client: u64,
+        n: u64,
+    ) -> Option<When> {
         let mut dice = self.dice("asked", &[client, n]);
-        let some_time = When::At(ms(u64::between(&millis(busy.start.min(busy.end)), &millis(busy.end), &mut dice)));
+        let some_time = When::At(ms(u64::between(
+            &millis(busy.start.min(busy.end)),
+            &millis(busy.end),
+            &mut dice,
+        )));
         match weigh(&ASKED, &mut dice) {
             Some(0) => Some(self.milestone(&mut dice).map_or(some_time, When::After)),
             Some(1) => None,
@@ -243,7 +280,13 @@ impl<'a> Drawing<'a> {
     /// A client's n-th operation: of a verb that is drawn by weight (the first of the heaviest, so that there is something to
     /// disturb), with values from the subject's strategy. Where the strategy is reluctant to come up with that verb, one that has weight
     /// will do.
-    fn operation(&self, values: &mut Values, verbs: &Verbs<'_>, client: u64, n: u64) -> Option<Operation> {
+    fn operation(
+        &self,
+        values: &mut Values,
+        verbs: &Verbs<'_>,
+        client: u64,
+        n: u64,
+    ) -> Option<Operation> {
         let weights = &self.profile.operations;
         if weights.is_empty() {
             return values.find(|_| true);
@@ -251,17 +294,25 @@ impl<'a> Drawing<'a> {
         let of = if n == 0 { &verbs.heaviest } else { &verbs.few };
         let heavy: Vec<u64> = of.iter().map(|(_, weight)| *weight).collect();
         let (verb, _) = weigh(&heavy, &mut self.dice("verb", &[client, n])).map(|at| of[at])?;
-        let has_weight = |operation: &Operation| weights.get(&operation.verb).is_some_and(|weight| *weight > 0);
+        let has_weight =
+            |operation: &Operation| weights.get(&operation.verb).is_some_and(|weight| *weight > 0);
         values.find(|operation| operation.verb == verb).or_else(|| values.find(has_weight))
     }
 
     /// A milestone that product code can reach, some time, and then a while: by the profile's weights. Where it gives none, every
     /// other time one that every connection reaches, for most of the others are rare.
     fn milestone(&self, dice: &mut impl RngCore) -> Option<Trigger> {
-        let within_reach: Vec<_> =
-            self.subject.milestones().iter().filter(|doc| self.reachable(doc.only)).map(|doc| doc.name).collect();
+        let within_reach: Vec<_> = self
+            .subject
+            .milestones()
+            .iter()
+            .filter(|doc| self.reachable(doc.only))
+            .map(|doc| doc.name)
+            .collect();
         if !self.profile.faults.at.is_empty() {
-            return self.weighed(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(name), dice));
+            return self
+                .weighed(&within_reach, dice)
+                .map(|name| self.sometime(Trigger::milestone(name), dice));
         }
         let common = [self.subject.catch_up_milestone(), self.subject.generation_milestone()];
         let common: Vec<_> = common.into_iter().flatten().collect();
@@ -277,7 +328,8 @@ impl<'a> Drawing<'a> {
     /// along are as likely as all others together.
     fn point(&self, dice: &mut impl RngCore) -> Option<Trigger> {
         let within_reach = || self.subject.points().iter().filter(|doc| self.reachable(doc.defect));
-        let only_here: Vec<_> = within_reach().filter(|doc| doc.defect.is_some()).map(|doc| doc.name).collect();
+        let only_here: Vec<_> =
+            within_reach().filter(|doc| doc.defect.is_some()).map(|doc| doc.name).collect();
         let names: Vec<_> = within_reach().map(|doc| doc.name).collect();
         let name = if !only_here.is_empty() && below(2, dice) == 0 {
             pick(&only_here, dice).copied()
@@ -291,7 +343,10 @@ impl<'a> Drawing<'a> {
 
     /// One of these names, by the profile's weights.
     fn weighed(&self, names: &[&'static str], dice: &mut impl RngCore) -> Option<&'static str> {
-        let weights: Vec<u64> = names.iter().map(|name| self.profile.faults.at.get(*name).copied().unwrap_or(0)).collect();
+        let weights: Vec<u64> = names
+            .iter()
+            .map(|name| self.profile.faults.at.get(*name).copied().unwrap_or(0))
+            .collect();
         weigh(&weights, dice).map(|at| names[at])
     }
 
@@ -308,13 +363,16 @@ impl<'a> Drawing<'a> {
     fn in_the_wake(&self, of: &When, dice: &mut impl RngCore) -> When {
         match of {
             When::At(at) => When::At((*at + self.wake(dice)).min(self.active())),
-            When::After(trigger) => When::After(trigger.clone().delay(trigger.delay + self.wake(dice))),
+            When::After(trigger) => {
+                When::After(trigger.clone().delay(trigger.delay + self.wake(dice)))
+            }
         }
     }
 
     fn wake(&self, dice: &mut impl RngCore) -> Duration {
         let there_and_back = millis(self.latency.1 * 2);
-        let (least, most) = [(0, 0), (1, there_and_back.max(1)), (1, 100), (1, 3000)][weigh(&WAKE, dice).unwrap_or(0)];
+        let (least, most) = [(0, 0), (1, there_and_back.max(1)), (1, 100), (1, 3000)]
+            [weigh(&WAKE, dice).unwrap_or(0)];
         ms(u64::between(&least, &most, dice))
     }
 
@@ -342,9 +400,19 @@ struct Values {
 impl Values {
     fn new(strategy: proptest::strategy::BoxedStrategy<Operation>) -> Self {
         // proptest's defaults can be set from the environment; what bears on values must be the same everywhere.
-        let config =
-            Config { failure_persistence: None, max_default_size_range: 100, max_local_rejects: 65_536, ..Config::default() };
-        Self { strategy, runner: TestRunner::new_with_rng(config, rng(0)), seed: 0, asked: 0, spare: Vec::new() }
+        let config = Config {
+            failure_persistence: None,
+            max_default_size_range: 100,
+            max_local_rejects: 65_536,
+            ..Config::default()
+        };
+        Self {
+            strategy,
+            runner: TestRunner::new_with_rng(config, rng(0)),
+            seed: 0,
+            asked: 0,
+            spare: Vec::new(),
+        }
     }
 
     /// What follows is for another client.

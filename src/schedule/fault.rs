@@ -23,7 +23,7 @@ pub enum Fault {
         /// The direction in which is counted: toward this host.
         toward: Host,
         /// How much arrives, counted from the beginning of the connection.
-        count: Count,
+        count: TrafficCount,
         /// When each end learns of it; a host that is not named learns at once.
         learns: BTreeMap<Host, Learns>,
     },
@@ -55,7 +55,7 @@ pub enum Fault {
     /// Packets take longer.
     Delay {
         /// Where.
-        place: Place,
+        place: LinkPlace,
         /// Only those toward this host; where none is given, both ways.
         toward: Option<Host>,
         /// How much longer.
@@ -82,7 +82,7 @@ pub enum Fault {
     /// A bad link: more latency, little bandwidth, small segments, a small window.
     Slow {
         /// Where.
-        place: Place,
+        place: LinkPlace,
         /// Only toward this host; where none is given, both ways.
         toward: Option<Host>,
         /// What is bad about it.
@@ -177,7 +177,7 @@ impl Orphans {
 
 /// How much of one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub enum TrafficCount {
     /// This many bytes.
     Bytes(u64),
     /// This many messages, as the subject's dissector counts them, and nothing of the next.
@@ -186,7 +186,7 @@ pub enum Count {
 
 /// Where a fault of a link is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum LinkPlace {
     /// On one connection.
     Conn(Conn),
     /// On all that passes between two hosts.

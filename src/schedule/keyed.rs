@@ -31,7 +31,9 @@ mod tests {
     fn a_draw_depends_on_each_part_of_its_key_and_on_nothing_else() {
         let draw = |seed, what, which: &[u64]| below(seed, what, which, u64::MAX);
         assert_eq!(draw(1, "latency", &[2, 3]), draw(1, "latency", &[2, 3]));
-        for other in [draw(2, "latency", &[2, 3]), draw(1, "order", &[2, 3]), draw(1, "latency", &[3, 2])] {
+        for other in
+            [draw(2, "latency", &[2, 3]), draw(1, "order", &[2, 3]), draw(1, "latency", &[3, 2])]
+        {
             assert_ne!(draw(1, "latency", &[2, 3]), other);
         }
         assert!((0..100).all(|n| below(1, "x", &[n], 20) < 20));

@@ -72,13 +72,17 @@ impl Limits {
 
     /// These over the defaults of `table`, so that every limit of the table has a value.
     pub fn over(&self, table: &[Limit]) -> Limits {
-        let mut all: BTreeMap<_, _> = table.iter().map(|limit| (limit.name.to_owned(), limit.default)).collect();
+        let mut all: BTreeMap<_, _> =
+            table.iter().map(|limit| (limit.name.to_owned(), limit.default)).collect();
         all.extend(self.0.iter().map(|(name, value)| (name.clone(), *value)));
         Limits(all)
     }
 
     fn get(&self, name: &str) -> LimitValue {
-        *self.0.get(name).unwrap_or_else(|| panic!("the limit `{name}` is not in the subject's table"))
+        *self
+            .0
+            .get(name)
+            .unwrap_or_else(|| panic!("the limit `{name}` is not in the subject's table"))
     }
 
     /// The duration of this name.
@@ -114,8 +118,18 @@ mod tests {
     use super::*;
 
     const TABLE: &[Limit] = &[
-        Limit { name: "a.deadline", default: LimitValue::secs(25), least: LimitValue::millis(1), doc: "" },
-        Limit { name: "a.size", default: LimitValue::Bytes(4096), least: LimitValue::Bytes(1), doc: "" },
+        Limit {
+            name: "a.deadline",
+            default: LimitValue::secs(25),
+            least: LimitValue::millis(1),
+            doc: "",
+        },
+        Limit {
+            name: "a.size",
+            default: LimitValue::Bytes(4096),
+            least: LimitValue::Bytes(1),
+            doc: "",
+        },
     ];
 
     #[test]
@@ -128,7 +142,8 @@ mod tests {
 
     #[test]
     fn sizes_are_written_in_the_largest_unit_that_is_exact() {
-        let written: Vec<_> = [1 << 20, 4096, 1, 0, 1025].map(|n| LimitValue::Bytes(n).to_string()).into();
+        let written: Vec<_> =
+            [1 << 20, 4096, 1, 0, 1025].map(|n| LimitValue::Bytes(n).to_string()).into();
         assert_eq!(written, ["1MiB", "4KiB", "1B", "0B", "1025B"]);
     }
 }

@@ -28,13 +28,13 @@ pub mod trigger;
 pub mod units;
 pub mod words;
 
-pub use fault::{Count, Fault, HoldEnd, Learns, Orphans, Place, SlowBy};
+pub use fault::{Fault, HoldEnd, Learns, LinkPlace, Orphans, SlowBy, TrafficCount};
 pub use limits::{Limit, LimitValue, Limits};
 pub use names::{Conn, Host, Side, Which};
 pub use profile::{Choice, Profile};
 pub use puppet::{Puppet, PuppetStep, Speaks};
 pub use repertoire::{MilestoneDoc, PointDoc, Repertoire};
-pub use trigger::{FieldValue, Mark, Trigger};
+pub use trigger::{MilestoneValue, Trigger, TriggerMark};
 
 /// All that determines a run: subject + limits + schedule + seed, and the few choices that go with them.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ pub struct Plan {
     /// One-way latency of a packet: drawn from this range of whole milliseconds, both ends included.
     pub latency: (Duration, Duration),
     /// What comes first where a packet and a timer fall into the same millisecond.
-    pub order: Order,
+    pub order: TieOrder,
     /// When the clients are closed, and what is left is counted.
     pub horizon: Duration,
     /// The healed tail, the last part before the horizon: what is in force when it begins is over then, and a step that would
@@ -79,7 +79,7 @@ impl Plan {
             puppets: BTreeMap::new(),
             steps: Vec::new(),
             latency: (Duration::from_millis(1), Duration::from_millis(20)),
-            order: Order::Drawn,
+            order: TieOrder::Drawn,
             horizon: Duration::from_secs(60),
             heal: Duration::ZERO,
             seed: 1,
@@ -120,7 +120,7 @@ impl Plan {
 
 /// The order of packets and timers that fall into the same millisecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum TieOrder {
     /// Drawn for each millisecond.
     #[default]
     Drawn,
@@ -187,7 +187,9 @@ impl Operation {
 
     fn duration(&self, field: &str) -> Duration {
         match self.fields.get(field) {
-            Some(serde_json::Value::String(text)) => humantime::parse_duration(text).unwrap_or_default(),
+            Some(serde_json::Value::String(text)) => {
+                humantime::parse_duration(text).unwrap_or_default()
+            }
             Some(value) => value.as_u64().map(Duration::from_millis).unwrap_or_default(),
             None => Duration::ZERO,
         }

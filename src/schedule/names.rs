@@ -119,7 +119,9 @@ impl fmt::Display for Conn {
 
 /// What is wrong with the name of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` names no connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`")]
+#[error(
+    "`{0}` names no connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`"
+)]
 pub struct NotAConn(String);
 
 impl FromStr for Conn {
@@ -140,7 +142,9 @@ impl FromStr for Conn {
             Some(_) => return Err(wrong()),
             None => (left, None),
         };
-        if host.is_empty() || host.contains(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')) {
+        if host.is_empty()
+            || host.contains(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+        {
             return Err(wrong());
         }
         Ok(Self { host: host.into(), label, which })
@@ -153,14 +157,31 @@ mod tests {
 
     #[test]
     fn names_survive_being_written_and_read() {
-        for name in ["client#1", "client2#17", "client/status#3", "client:gen2", "client/a:gen9", "client#last"] {
+        for name in [
+            "client#1",
+            "client2#17",
+            "client/status#3",
+            "client:gen2",
+            "client/a:gen9",
+            "client#last",
+        ] {
             assert_eq!(name.parse::<Conn>().unwrap().to_string(), name);
         }
     }
 
     #[test]
     fn what_names_no_connection() {
-        for name in ["", "client", "client#", "client#0", "client#x", "#1", "client:gen", "client/#1", "a b#1"] {
+        for name in [
+            "",
+            "client",
+            "client#",
+            "client#0",
+            "client#x",
+            "#1",
+            "client:gen",
+            "client/#1",
+            "a b#1",
+        ] {
             assert!(name.parse::<Conn>().is_err(), "{name}");
         }
     }

@@ -5,7 +5,7 @@
 //!
 //! - [`Choice`]: one value, one of several, or one of a range ([`choice`]).
 //! - [`Template`]: the same for the subject's own tables, which are JSON to us ([`template`]).
-//! - [`Faults`], [`Kind`], [`Shape`]: which faults, how many, aimed at what ([`faults`]).
+//! - [`FaultProfile`], [`DrawableFault`], [`FaultShape`]: which faults, how many, aimed at what ([`faults`]).
 //!
 //! What must come out of all runs together (`[expect]` of a swarm's file) is no part of it: that is the scenario's.
 
@@ -22,7 +22,7 @@ pub mod faults;
 pub mod template;
 
 pub use choice::{Between, Choice};
-pub use faults::{Aimed, Faults, Kind, Shape};
+pub use faults::{Aimed, DrawableFault, FaultProfile, FaultShape};
 pub use template::Template;
 
 /// Weights and ranges from which plans are drawn: a swarm.
@@ -57,7 +57,7 @@ pub struct Profile {
     /// are rare among many.
     pub verbs: Choice<u64>,
     /// The faults.
-    pub faults: Faults,
+    pub faults: FaultProfile,
     /// Ranges of one-way latency, both ends included, one of which is in force in a run; never empty.
     pub latencies: Vec<(Duration, Duration)>,
     /// Puppets that may take the place of a host.
@@ -101,7 +101,7 @@ impl Profile {
             busy: Choice::Range(Duration::from_secs(1), Duration::from_secs(30)),
             operations: BTreeMap::new(),
             verbs: Choice::Range(1, 4),
-            faults: Faults::default(),
+            faults: FaultProfile::default(),
             latencies: vec![(Duration::from_millis(1), Duration::from_millis(20))],
             puppets: Vec::new(),
         }
@@ -112,7 +112,11 @@ impl Profile {
     pub fn default_for(subject: &dyn Repertoire) -> Self {
         Self {
             clients: Choice::Range(1, 2),
-            limits: subject.limits().iter().filter_map(|limit| Some((limit.name.to_owned(), tight(limit)?))).collect(),
+            limits: subject
+                .limits()
+                .iter()
+                .filter_map(|limit| Some((limit.name.to_owned(), tight(limit)?)))
+                .collect(),
             setup: (subject.setup().into_iter())
                 .map(|(key, schema)| {
                     let template = Template::of_schema(schema.as_value());
@@ -120,7 +124,7 @@ impl Profile {
                 })
                 .collect(),
             asks: Choice::Range(1, 8),
-            faults: Faults::every(),
+            faults: FaultProfile::every(),
             ..Self::new(subject.name())
         }
     }
@@ -139,7 +143,9 @@ fn tight(limit: &super::Limit) -> Option<Choice<LimitValue>> {
         LimitValue::Bytes(_) | LimitValue::Count(_) => {
             Some(Choice::one_of([limit.default, limit.default, limit.default, limit.least]))
         }
-        LimitValue::Flag(_) => Some(Choice::one_of([LimitValue::Flag(false), LimitValue::Flag(true)])),
+        LimitValue::Flag(_) => {
+            Some(Choice::one_of([LimitValue::Flag(false), LimitValue::Flag(true)]))
+        }
         LimitValue::Duration(_) => None,
     }
 }

@@ -36,7 +36,8 @@ pub enum Speaks {
 }
 
 /// The words for what a puppet speaks.
-pub const SPEAKS: [(&str, Speaks); 2] = [("bytes", Speaks::Bytes), ("websocket", Speaks::WebSocket)];
+pub const SPEAKS: [(&str, Speaks); 2] =
+    [("bytes", Speaks::Bytes), ("websocket", Speaks::WebSocket)];
 
 /// One line of a puppet's script.
 #[derive(Clone, Debug, PartialEq)]

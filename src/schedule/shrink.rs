@@ -8,7 +8,7 @@
 //! It ends, because every plan that it proposes is smaller by one [`Measure`]: fewer steps first, then fewer hosts, puppets, entries
 //! and limits, then plainer steps, then shorter and rounder times, then smaller numbers.
 //!
-//! - [`measure`]: what is smaller. [`Seen`]: when things happened in the failing run, so that times can be told in another way.
+//! - [`measure`]: what is smaller. [`RunObservations`]: when things happened in the failing run, so that times can be told in another way.
 //! - `steps`, `stage` (with `hosts`), `when`, `faults`, `values`: the passes. `plainer`: the numbers that they try.
 //!
 //! What it does not do: rename streams, or make a fault into another one.
@@ -33,7 +33,7 @@ mod values;
 mod when;
 
 use edit::Edit;
-pub use edit::Seen;
+pub use edit::RunObservations;
 pub use measure::Measure;
 
 /// One pass: what it tries, strong changes first.
@@ -43,7 +43,7 @@ pub struct Pass {
     pub name: &'static str,
     /// What it makes smaller.
     pub doc: &'static str,
-    edits: fn(&Plan, &Seen) -> Vec<Edit>,
+    edits: fn(&Plan, &RunObservations) -> Vec<Edit>,
 }
 
 impl fmt::Debug for Pass {
@@ -54,7 +54,11 @@ impl fmt::Debug for Pass {
 
 /// The passes, cheap and strong first.
 pub const PASSES: &[Pass] = &[
-    Pass { name: "steps", doc: "fewer steps: halves, quarters, …, single ones", edits: steps::fewer },
+    Pass {
+        name: "steps",
+        doc: "fewer steps: halves, quarters, …, single ones",
+        edits: steps::fewer,
+    },
     Pass {
         name: "stage",
         doc: "fewer clients, puppets, entries, limits and defects; default latency and order",
@@ -63,8 +67,16 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "pairs", doc: "two steps less, where few are left", edits: steps::pairs },
     Pass { name: "fields", doc: "optional fields of faults left out", edits: faults::fewer_fields },
     Pass { name: "when", doc: "first occurrences, no delays, round times", edits: when::plainer },
-    Pass { name: "lengths", doc: "shorter and rounder faults, healed tail and horizon", edits: faults::shorter },
-    Pass { name: "values", doc: "smaller values of operations and of the subject's own tables", edits: values::smaller },
+    Pass {
+        name: "lengths",
+        doc: "shorter and rounder faults, healed tail and horizon",
+        edits: faults::shorter,
+    },
+    Pass {
+        name: "values",
+        doc: "smaller values of operations and of the subject's own tables",
+        edits: values::smaller,
+    },
 ];
 
 /// Whether a plan is one that could stand in a file.
@@ -74,7 +86,7 @@ pub type Fits = Arc<dyn Fn(&Plan) -> bool + Send + Sync>;
 #[derive(Clone)]
 pub struct Shrinker {
     best: Plan,
-    seen: Seen,
+    seen: RunObservations,
     fits: Fits,
     proposed: Option<Plan>,
     /// Digests of all plans that were proposed: none is proposed twice.
@@ -87,13 +99,16 @@ pub struct Shrinker {
 
 impl fmt::Debug for Shrinker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shrinker").field("best", &self.best).field("proposed", &self.proposed).finish_non_exhaustive()
+        f.debug_struct("Shrinker")
+            .field("best", &self.best)
+            .field("proposed", &self.proposed)
+            .finish_non_exhaustive()
     }
 }
 
 impl Shrinker {
     /// Begins with a plan that fails. A smaller one that does not fit is never proposed.
-    pub fn new(plan: Plan, seen: Seen, fits: Fits) -> Self {
+    pub fn new(plan: Plan, seen: RunObservations, fits: Fits) -> Self {
         let tried = BTreeSet::from([digest(&plan)]);
         Self { best: plan, seen, fits, proposed: None, tried, at: (0, 0), helped: (false, false) }
     }
@@ -126,7 +141,7 @@ impl Shrinker {
     }
 
     /// What was proposed last still fails; this was seen in its run.
-    pub fn accept(&mut self, seen: Seen) {
+    pub fn accept(&mut self, seen: RunObservations) {
         let Some(plan) = self.proposed.take() else { return };
         self.best = plan;
         self.seen = seen;
@@ -139,7 +154,8 @@ impl Shrinker {
     fn with(&mut self, edit: &Edit) -> Option<Plan> {
         let mut plan = self.best.clone();
         edit(&mut plan);
-        let is_new = Measure::of(&plan) < Measure::of(&self.best) && self.tried.insert(digest(&plan));
+        let is_new =
+            Measure::of(&plan) < Measure::of(&self.best) && self.tried.insert(digest(&plan));
         (is_new && (self.fits)(&plan)).then_some(plan)
     }
 

@@ -8,68 +8,68 @@ use super::names::{Conn, Host};
 
 /// What a trigger waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
+pub enum TriggerMark {
     /// A milestone of this name.
     Milestone(String),
     /// A point of this name.
     Point(String),
 }
 
-impl Mark {
+impl TriggerMark {
     /// The name of the milestone or point.
     pub fn name(&self) -> &str {
         match self {
-            Mark::Milestone(name) | Mark::Point(name) => name,
+            TriggerMark::Milestone(name) | TriggerMark::Point(name) => name,
         }
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for TriggerMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mark::Milestone(name) => f.write_str(name),
-            Mark::Point(name) => write!(f, "point {name}"),
+            TriggerMark::Milestone(name) => f.write_str(name),
+            TriggerMark::Point(name) => write!(f, "point {name}"),
         }
     }
 }
 
 /// The value of a field of a milestone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FieldValue {
+pub enum MilestoneValue {
     /// A number (also a `true`, which is 1, and a `false`, which is 0).
     Number(u64),
     /// Any other value, as text.
     Text(String),
 }
 
-impl FieldValue {
+impl MilestoneValue {
     /// The field of this name.
-    pub fn of<'f>(fields: &'f [(&str, FieldValue)], name: &str) -> Option<&'f FieldValue> {
+    pub fn of<'f>(fields: &'f [(&str, MilestoneValue)], name: &str) -> Option<&'f MilestoneValue> {
         fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     /// The number in the field of this name, if it holds one.
-    pub fn number(fields: &[(&str, FieldValue)], name: &str) -> Option<u64> {
+    pub fn number(fields: &[(&str, MilestoneValue)], name: &str) -> Option<u64> {
         match Self::of(fields, name)? {
-            FieldValue::Number(number) => Some(*number),
-            FieldValue::Text(_) => None,
+            MilestoneValue::Number(number) => Some(*number),
+            MilestoneValue::Text(_) => None,
         }
     }
 
     /// The text in the field of this name, if it holds one.
-    pub fn text<'f>(fields: &'f [(&str, FieldValue)], name: &str) -> Option<&'f str> {
+    pub fn text<'f>(fields: &'f [(&str, MilestoneValue)], name: &str) -> Option<&'f str> {
         match Self::of(fields, name)? {
-            FieldValue::Number(_) => None,
-            FieldValue::Text(text) => Some(text),
+            MilestoneValue::Number(_) => None,
+            MilestoneValue::Text(text) => Some(text),
         }
     }
 }
 
-impl fmt::Display for FieldValue {
+impl fmt::Display for MilestoneValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FieldValue::Number(n) => n.fmt(f),
-            FieldValue::Text(text) => text.fmt(f),
+            MilestoneValue::Number(n) => n.fmt(f),
+            MilestoneValue::Text(text) => text.fmt(f),
         }
     }
 }
@@ -78,13 +78,13 @@ impl fmt::Display for FieldValue {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
     /// What is reached.
-    pub mark: Mark,
+    pub mark: TriggerMark,
     /// On which host; any where none is given.
     pub host: Option<Host>,
     /// About which connection (its field `conn`); any where none is given.
     pub conn: Option<Conn>,
     /// With which other fields, each equal.
-    pub fields: BTreeMap<String, FieldValue>,
+    pub fields: BTreeMap<String, MilestoneValue>,
     /// Which time, from 1, among those that match.
     pub nth: u64,
     /// How long after it; 0 acts at the end of the turn, before what it sent leaves its host.
@@ -94,16 +94,23 @@ pub struct Trigger {
 impl Trigger {
     /// The first time that the milestone is reached, anywhere.
     pub fn milestone(name: impl Into<String>) -> Self {
-        Self::first(Mark::Milestone(name.into()))
+        Self::first(TriggerMark::Milestone(name.into()))
     }
 
     /// The first time that the point is reached, anywhere.
     pub fn point(name: impl Into<String>) -> Self {
-        Self::first(Mark::Point(name.into()))
+        Self::first(TriggerMark::Point(name.into()))
     }
 
-    fn first(mark: Mark) -> Self {
-        Self { mark, host: None, conn: None, fields: BTreeMap::new(), nth: 1, delay: Duration::ZERO }
+    fn first(mark: TriggerMark) -> Self {
+        Self {
+            mark,
+            host: None,
+            conn: None,
+            fields: BTreeMap::new(),
+            nth: 1,
+            delay: Duration::ZERO,
+        }
     }
 
     /// The same, the n-th time.
@@ -120,7 +127,7 @@ impl Trigger {
 
     /// The same, with this field.
     pub fn field(mut self, name: impl Into<String>, value: u64) -> Self {
-        self.fields.insert(name.into(), FieldValue::Number(value));
+        self.fields.insert(name.into(), MilestoneValue::Number(value));
         self
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 mod written;
 
-pub use written::{Size, Span};
+pub use written::{Size, WrittenDuration};
 
 /// Why a text is no duration, no size or no range, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +53,12 @@ pub fn range<T: PartialEq>((low, high): (T, T), write: impl Fn(T) -> String) -> 
 /// If the text is none, with what to write instead.
 pub fn read_duration(text: &str) -> Result<Duration, NotAUnit> {
     read(text, TIME, "duration", "`25s`, `50ms`, `3m` or `1h`").and_then(|ms| {
-        let too_long = || NotAUnit(format!("`{text}` is too long: the longest duration is `{}`", write(LONGEST, TIME)));
+        let too_long = || {
+            NotAUnit(format!(
+                "`{text}` is too long: the longest duration is `{}`",
+                write(LONGEST, TIME)
+            ))
+        };
         if ms > LONGEST { Err(too_long()) } else { Ok(Duration::from_millis(ms)) }
     })
 }
@@ -91,22 +96,31 @@ where
     };
     let (low_end, high_end) = (read(low)?, read(high)?);
     if low_end > high_end {
-        return Err(NotAUnit(format!("the range `{text}` ends below its beginning; write `{high}..{low}`")));
+        return Err(NotAUnit(format!(
+            "the range `{text}` ends below its beginning; write `{high}..{low}`"
+        )));
     }
     Ok((low_end, high_end))
 }
 
 fn write(amount: u64, units: &[Unit]) -> String {
     let smallest = units.last().expect("a table of units has rows");
-    let exact = units.iter().find(|(_, worth)| amount > 0 && amount.is_multiple_of(*worth)).unwrap_or(smallest);
+    let exact = units
+        .iter()
+        .find(|(_, worth)| amount > 0 && amount.is_multiple_of(*worth))
+        .unwrap_or(smallest);
     format!("{}{}", amount / exact.1, exact.0)
 }
 
 fn read(text: &str, units: &[Unit], what: &str, like: &str) -> Result<u64, NotAUnit> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
-    if let (Ok(number), Some((_, worth))) = (number.parse::<u64>(), units.iter().find(|(name, _)| *name == unit)) {
-        return number.checked_mul(*worth).ok_or_else(|| NotAUnit(format!("`{text}` is too large")));
+    if let (Ok(number), Some((_, worth))) =
+        (number.parse::<u64>(), units.iter().find(|(name, _)| *name == unit))
+    {
+        return number
+            .checked_mul(*worth)
+            .ok_or_else(|| NotAUnit(format!("`{text}` is too large")));
     }
     Err(NotAUnit(match instead(number, unit, units) {
         Some(instead) => format!("`{text}` is no {what}; write `{instead}`"),
@@ -171,7 +185,8 @@ mod tests {
 
     #[test]
     fn the_largest_exact_unit_is_used() {
-        let times = [0, 1, 1000, 1500, 90_000, 120_000].map(|ms| duration(Duration::from_millis(ms)));
+        let times =
+            [0, 1, 1000, 1500, 90_000, 120_000].map(|ms| duration(Duration::from_millis(ms)));
         assert_eq!(times, ["0ms", "1ms", "1s", "1500ms", "90s", "2m"]);
         assert_eq!([0, 1, 4096, 1 << 20].map(size), ["0B", "1B", "4KiB", "1MiB"]);
     }
@@ -181,7 +196,10 @@ mod tests {
         let ms = Duration::from_millis;
         assert_eq!(read_range("1ms..20ms", read_duration), Ok((ms(1), ms(20))));
         assert_eq!(read_range("5ms", read_duration), Ok((ms(5), ms(5))));
-        assert_eq!((range((ms(1), ms(20)), duration), range((ms(5), ms(5)), duration)), ("1ms..20ms".into(), "5ms".into()));
+        assert_eq!(
+            (range((ms(1), ms(20)), duration), range((ms(5), ms(5)), duration)),
+            ("1ms..20ms".into(), "5ms".into())
+        );
     }
 
     #[test]
@@ -207,6 +225,9 @@ mod tests {
             "`4096` is no size; write a whole number and a unit, like `1B`, `64KiB` or `1MiB`"
         );
         let backwards = read_range("20ms..1ms", read_duration).unwrap_err();
-        assert_eq!(backwards.to_string(), "the range `20ms..1ms` ends below its beginning; write `1ms..20ms`");
+        assert_eq!(
+            backwards.to_string(),
+            "the range `20ms..1ms` ends below its beginning; write `1ms..20ms`"
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! The fault table: one row a word, from which parsing, writing, the schema, the docs and `list faults` are drawn.
 //!
-//! A [`Word`] says what a fault is called in files, which [`Field`]s it has, what each side of a connection sees of it, what
+//! A [`FaultWord`] says what a fault is called in files, which [`Field`]s it has, what each side of a connection sees of it, what
 //! causes it in the world outside, and on which engine it is faithful. The rows stand in [`WORDS`].
 //!
 //! A [`Fault`] and its row with a list of fields are two forms of one thing: [`Fault::word`] and [`Fault::fields`] lead
-//! from the first to the second, [`Word::build`] back. Nothing here knows TOML, and nothing here carries a fault out: that
+//! from the first to the second, [`FaultWord::build`] back. Nothing here knows TOML, and nothing here carries a fault out: that
 //! is the link model's work, which keeps to what the table says.
 //!
 //! - [`table`]: the rows. [`convert`]: the way there and back.
@@ -19,12 +19,12 @@ use super::trigger::Trigger;
 pub mod convert;
 pub mod table;
 
-pub use convert::{Fields, Unfit};
+pub use convert::{FaultFields, Unfit};
 pub use table::WORDS;
 
 /// One row of the fault table.
 #[derive(Clone, Copy)]
-pub struct Word {
+pub struct FaultWord {
     /// Its name in files: `cut-after`.
     pub name: &'static str,
     /// What it does, in a sentence or three.
@@ -42,10 +42,10 @@ pub struct Word {
     /// How faithful it is on stock `turmoil`.
     pub turmoil: Fidelity,
     /// Puts the fault together, from fields that were found to be complete.
-    pub(super) build: fn(&Fields) -> Fault,
+    pub(super) build: fn(&FaultFields) -> Fault,
 }
 
-impl std::fmt::Debug for Word {
+impl std::fmt::Debug for FaultWord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
@@ -68,7 +68,7 @@ pub struct Field {
     /// Its name in files.
     pub name: &'static str,
     /// What kind of value it takes.
-    pub kind: Kind,
+    pub kind: FieldType,
     /// Whether it must be there.
     pub need: Need,
     /// What it says.
@@ -94,7 +94,7 @@ pub enum Need {
 
 /// The kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldType {
     /// A host.
     Host,
     /// Two hosts.
@@ -119,7 +119,7 @@ pub enum Kind {
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum FieldValue {
     /// A host.
     Host(Host),
     /// Two hosts.
@@ -142,9 +142,9 @@ pub enum Value {
     Trigger(Trigger),
 }
 
-impl Word {
+impl FaultWord {
     /// The row of this name.
-    pub fn find(name: &str) -> Option<&'static Word> {
+    pub fn find(name: &str) -> Option<&'static FaultWord> {
         WORDS.iter().find(|word| word.name == name)
     }
 
@@ -154,38 +154,40 @@ impl Word {
     }
 }
 
-impl Kind {
+impl FieldType {
     /// What a person writes there, with an example in the syntax of files.
     pub fn written(self) -> &'static str {
         match self {
-            Kind::Host => "a host: `\"server\"`",
-            Kind::Hosts => "two hosts: `[\"client\", \"server\"]`",
-            Kind::Conn => "a connection: `\"client#1\"`",
-            Kind::Duration => "a duration: `\"800ms\"`",
-            Kind::Jump => "a duration, also below 0: `\"-3s\"`",
-            Kind::Size => "a size: `\"64KiB\"`",
-            Kind::Count => "a number: `3`",
-            Kind::Learns => "for hosts, a duration or `\"never\"`: `{ client = \"0ms\", server = \"never\" }`",
-            Kind::Orphans => "`\"die\"` or `\"live\"`",
-            Kind::Trigger => "a milestone or a point, as in `after`, without `delay`",
+            FieldType::Host => "a host: `\"server\"`",
+            FieldType::Hosts => "two hosts: `[\"client\", \"server\"]`",
+            FieldType::Conn => "a connection: `\"client#1\"`",
+            FieldType::Duration => "a duration: `\"800ms\"`",
+            FieldType::Jump => "a duration, also below 0: `\"-3s\"`",
+            FieldType::Size => "a size: `\"64KiB\"`",
+            FieldType::Count => "a number: `3`",
+            FieldType::Learns => {
+                "for hosts, a duration or `\"never\"`: `{ client = \"0ms\", server = \"never\" }`"
+            }
+            FieldType::Orphans => "`\"die\"` or `\"live\"`",
+            FieldType::Trigger => "a milestone or a point, as in `after`, without `delay`",
         }
     }
 }
 
-impl Value {
+impl FieldValue {
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FieldType {
         match self {
-            Value::Host(_) => Kind::Host,
-            Value::Hosts(..) => Kind::Hosts,
-            Value::Conn(_) => Kind::Conn,
-            Value::Duration(_) => Kind::Duration,
-            Value::Jump(_) => Kind::Jump,
-            Value::Size(_) => Kind::Size,
-            Value::Count(_) => Kind::Count,
-            Value::Learns(_) => Kind::Learns,
-            Value::Orphans(_) => Kind::Orphans,
-            Value::Trigger(_) => Kind::Trigger,
+            FieldValue::Host(_) => FieldType::Host,
+            FieldValue::Hosts(..) => FieldType::Hosts,
+            FieldValue::Conn(_) => FieldType::Conn,
+            FieldValue::Duration(_) => FieldType::Duration,
+            FieldValue::Jump(_) => FieldType::Jump,
+            FieldValue::Size(_) => FieldType::Size,
+            FieldValue::Count(_) => FieldType::Count,
+            FieldValue::Learns(_) => FieldType::Learns,
+            FieldValue::Orphans(_) => FieldType::Orphans,
+            FieldValue::Trigger(_) => FieldType::Trigger,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Dissectors: where the messages of one direction of a connection end, and what they are called.
 //!
-//! [`Lines`] ships, and `WebSocket` behind the feature `websocket`.
+//! [`LineMessages`] ships, and `WebSocket` behind the feature `websocket`.
 
 #[cfg(feature = "websocket")]
 mod websocket;
@@ -56,7 +56,7 @@ impl From<String> for Label {
 
 /// Messages that are lines of text: each is its own label, shortened.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineMessages {
     read: u64,
     line: Vec<u8>,
 }
@@ -64,7 +64,7 @@ pub struct Lines {
 /// The longest label that is made of a line, in bytes.
 const LABEL: usize = 60;
 
-impl Dissector for Lines {
+impl Dissector for LineMessages {
     fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
         let mut messages = Vec::new();
         for &byte in bytes {
@@ -90,9 +90,12 @@ mod tests {
 
     #[test]
     fn a_line_may_come_in_pieces() {
-        let mut lines = Lines::default();
+        let mut lines = LineMessages::default();
         assert!(lines.feed(b"n 1").is_empty());
-        let found = lines.feed(b" 5\r\nping\nn").into_iter().map(|message| (message.end, message.label.text()));
+        let found = lines
+            .feed(b" 5\r\nping\nn")
+            .into_iter()
+            .map(|message| (message.end, message.label.text()));
         assert_eq!(Vec::from_iter(found), [(7, "n 1 5".to_owned()), (12, "ping".to_owned())]);
     }
 }

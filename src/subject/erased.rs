@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use crate::history::{Call, Class, Side};
-use crate::property::{Evidence, Guarantees, Property, Violation};
+use crate::property::{CheckContext, Guarantees, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, MilestoneDoc, Operation, Plan, PointDoc, Repertoire};
 
-use super::{DefectDoc, Dissector, HostContext, Operated, Operations, Root, Rule, Subject, VariantDoc};
+use super::{
+    DefectDoc, Dissector, HostContext, Operated, Operations, Root, Rule, Subject, VariantDoc,
+};
 
 /// A [`Subject`] of any operation type. Implemented for every subject; see there for what the methods mean.
 #[allow(missing_docs)]
-pub trait Erased: Repertoire {
+pub trait DynSubject: Repertoire {
     fn about(&self) -> &'static str;
     fn defects(&self) -> &'static [DefectDoc];
     fn variants(&self) -> &'static [VariantDoc];
@@ -19,12 +21,16 @@ pub trait Erased: Repertoire {
     fn port(&self) -> u16;
     fn guarantees(&self, limits: &Limits) -> Guarantees;
     fn properties(&self) -> &'static [Property];
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation>;
+    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation>;
     fn dissector(&self, from: Side) -> Box<dyn Dissector>;
     /// The root of a server.
     fn serve(self: Arc<Self>, host: HostContext) -> Root;
-    /// The root of a client. The operations were [checked](Erased::check).
-    fn drive(self: Arc<Self>, host: HostContext, operations: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>) -> Root;
+    /// The root of a client. The operations were [checked](DynSubject::check).
+    fn drive(
+        self: Arc<Self>,
+        host: HostContext,
+        operations: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>,
+    ) -> Root;
     /// The JSON schema of the operation type: one property a verb.
     fn operations(&self) -> schemars::Schema;
     /// Whether the operation is one of the subject's, with fields that it can read, and what is promised of it.
@@ -99,16 +105,20 @@ impl<S: Subject> Repertoire for S {
         S::Operation::strategy(plan)
             .prop_map(move |operation| {
                 let value = serde_json::to_value(&operation).expect("an operation is plain data");
-                let serde_json::Value::Object(map) = value else { panic!("an operation is an enum of struct variants") };
+                let serde_json::Value::Object(map) = value else {
+                    panic!("an operation is an enum of struct variants")
+                };
                 let (verb, fields) = map.into_iter().next().expect("an operation has a verb");
-                let serde_json::Value::Object(fields) = fields else { panic!("an operation is an enum of struct variants") };
+                let serde_json::Value::Object(fields) = fields else {
+                    panic!("an operation is an enum of struct variants")
+                };
                 Operation { verb, client: client.clone(), fields }
             })
             .boxed()
     }
 }
 
-impl<S: Subject> Erased for S {
+impl<S: Subject> DynSubject for S {
     fn about(&self) -> &'static str {
         Subject::about(self)
     }
@@ -141,7 +151,7 @@ impl<S: Subject> Erased for S {
         Subject::properties(self)
     }
 
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
+    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
         Subject::breaks(self, evidence)
     }
 
@@ -153,8 +163,14 @@ impl<S: Subject> Erased for S {
         Box::pin(async move { Subject::serve(&*self, host).await })
     }
 
-    fn drive(self: Arc<Self>, host: HostContext, next: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>) -> Root {
-        let read = |operation: &Operation| read::<S::Operation>(operation).expect("operations are checked before a run");
+    fn drive(
+        self: Arc<Self>,
+        host: HostContext,
+        next: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>,
+    ) -> Root {
+        let read = |operation: &Operation| {
+            read::<S::Operation>(operation).expect("operations are checked before a run")
+        };
         Box::pin(async move { Subject::drive(&*self, host, Operated { next, read }).await })
     }
 

@@ -43,9 +43,9 @@ mod tests {
 
     use super::*;
     use crate::property::Guarantees;
-    use crate::scenario::{Scenario, starter};
+    use crate::scenario::{ScenarioFile, starter};
     use crate::schedule::{Action, Limits, Profile, draw};
-    use crate::subject::{Erased, HostContext, Operated, Subject};
+    use crate::subject::{DynSubject, HostContext, Operated, Subject};
 
     /// A subject whose client does all by itself.
     struct Clockwork;
@@ -72,17 +72,20 @@ mod tests {
 
     #[test]
     fn random_schedules_of_a_subject_without_operations_have_faults_alone() {
-        let clockwork: Arc<dyn Erased> = Arc::new(Clockwork);
+        let clockwork: Arc<dyn DynSubject> = Arc::new(Clockwork);
         let profile = Profile::default_for(&*clockwork);
-        let steps: Vec<_> = (1..=20).flat_map(|seed| draw::plan(&profile, &*clockwork, seed).steps).collect();
+        let steps: Vec<_> =
+            (1..=20).flat_map(|seed| draw::plan(&profile, &*clockwork, seed).steps).collect();
         assert!(!steps.is_empty());
         assert!(steps.iter().all(|step| matches!(step.action, Action::Fault(_))));
     }
 
     #[test]
     fn a_file_of_a_subject_without_operations_has_faults_alone() {
-        let clockwork: Arc<dyn Erased> = Arc::new(Clockwork);
-        let scenario = Scenario::parse(&starter(&clockwork), "f.toml", std::slice::from_ref(&clockwork)).unwrap();
+        let clockwork: Arc<dyn DynSubject> = Arc::new(Clockwork);
+        let scenario =
+            ScenarioFile::parse(&starter(&clockwork), "f.toml", std::slice::from_ref(&clockwork))
+                .unwrap();
         let plans = scenario.plans();
         assert!(matches!(plans[0].steps[..], [ref cut] if matches!(cut.action, Action::Fault(_))));
     }

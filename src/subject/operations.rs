@@ -58,7 +58,9 @@ use crate::schedule::Plan;
 /// | `patience` | the user gives the operation up after that long; it allows as much time as `wait` |
 /// | `pause` | the user pauses that long after each item of the stream that the operation opened |
 /// | `looks-after` | the user looks at what the operation opened only after that long |
-pub trait Operations: Serialize + DeserializeOwned + JsonSchema + fmt::Debug + Clone + Send + 'static {
+pub trait Operations:
+    Serialize + DeserializeOwned + JsonSchema + fmt::Debug + Clone + Send + 'static
+{
     /// What the protocol promises of this operation.
     ///
     /// | class | when the connection is lost | example |
@@ -82,6 +84,8 @@ pub trait Operations: Serialize + DeserializeOwned + JsonSchema + fmt::Debug + C
 ///
 /// # Panics
 /// If there are none: the operations of a subject without any are [`Nothing`](super::Nothing).
-pub fn any_of<T: Clone + fmt::Debug + Send + Sync + 'static>(operations: impl Into<Vec<T>>) -> BoxedStrategy<T> {
+pub fn any_of<T: Clone + fmt::Debug + Send + Sync + 'static>(
+    operations: impl Into<Vec<T>>,
+) -> BoxedStrategy<T> {
     proptest::sample::select(operations.into()).boxed()
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::history::{Answer, Call, Content, Data, Ending, Stream, What};
+use crate::history::{Answer, Call, Content, Data, Ending, EventKind, Stream};
 use crate::schedule::Host;
 
 /// Where entries go: the world of the run.
 pub trait Journal: Send + Sync {
     /// Appends an entry about `host`, at the current virtual time.
-    fn write(&self, host: &Host, what: What);
+    fn write(&self, host: &Host, what: EventKind);
 
     /// Has these counters asked at the end of every turn, and when all is over.
     fn gauges(&self, host: &Host, gauges: Gauges);
@@ -24,13 +24,13 @@ pub struct Gauges {
     /// Their names.
     pub names: Vec<&'static str>,
     /// Writes what they count now, in the same order.
-    pub count: Count,
+    pub count: ResourceCounter,
 }
 
 /// Counts, into a slot for each counter.
-pub type Count = Box<dyn Fn(&mut [u64]) + Send>;
+pub type ResourceCounter = Box<dyn Fn(&mut [u64]) + Send>;
 
-/// Writes into the history of a run, for one host. [What a driver must record](super::Subject#what-a-driver-must-record) says
+/// Writes into the history of a run, for one host. [EventKind a driver must record](super::Subject#what-a-driver-must-record) says
 /// which of these methods the outside world of a server calls, and which the driver of a client's user.
 #[derive(Clone)]
 pub struct Recorder {
@@ -45,7 +45,7 @@ impl Recorder {
     }
 
     /// Appends any entry. A driver has a method of its own for each entry that it writes.
-    pub fn write(&self, what: What) {
+    pub fn write(&self, what: EventKind) {
         self.journal.write(&self.host, what);
     }
 }
@@ -54,17 +54,17 @@ impl Recorder {
 impl Recorder {
     /// The producer of a stream wrote these bytes, as one item.
     pub fn produced(&self, stream: &Stream, bytes: impl Into<Bytes>) {
-        self.write(What::Produced { stream: stream.clone(), bytes: Content::from(bytes) });
+        self.write(EventKind::Produced { stream: stream.clone(), bytes: Content::from(bytes) });
     }
 
     /// The producer of a stream ended, with this outcome: by itself, or because the server ended it.
     pub fn ended(&self, stream: &Stream, outcome: impl Into<Data>) {
-        self.write(What::Ended { stream: stream.clone(), outcome: outcome.into() });
+        self.write(EventKind::Ended { stream: stream.clone(), outcome: outcome.into() });
     }
 
     /// A mutating call took effect on a target. [`Call::NONE`] stands for a call that the outside world cannot tell.
     pub fn effect(&self, call: Call, target: impl Into<String>) {
-        self.write(What::Effect { call, target: target.into() });
+        self.write(EventKind::Effect { call, target: target.into() });
     }
 }
 
@@ -73,12 +73,16 @@ impl Recorder {
     /// A call opened a stream: from now on its items are owed to the user of this host, and nothing else answers the call. With
     /// [`Call::NONE`], the stream is owed, and the call that led to it has an answer of its own.
     pub fn opened(&self, stream: &Stream, call: Call) {
-        self.write(What::Opened { stream: stream.clone(), call });
+        self.write(EventKind::Opened { stream: stream.clone(), call });
     }
 
     /// An item came out of a stream, over this generation if the client tells.
     pub fn delivered(&self, stream: &Stream, bytes: impl Into<Bytes>, generation: Option<u64>) {
-        self.write(What::Delivered { stream: stream.clone(), bytes: Content::from(bytes), generation });
+        self.write(EventKind::Delivered {
+            stream: stream.clone(),
+            bytes: Content::from(bytes),
+            generation,
+        });
     }
 
     /// A stream completed for its user: all was delivered, and this is its outcome, equal to that of [`ended`](Self::ended).
@@ -93,17 +97,17 @@ impl Recorder {
 
     /// A stream ended for its user: [`completed`](Self::completed) or [`broke`](Self::broke).
     pub fn stream_ended(&self, stream: &Stream, ending: Ending) {
-        self.write(What::StreamEnded { stream: stream.clone(), ending });
+        self.write(EventKind::StreamEnded { stream: stream.clone(), ending });
     }
 
     /// The user closed a stream (or, with `None`, the client) by a call of its own.
     pub fn gave_up(&self, stream: Option<&Stream>, call: Call) {
-        self.write(What::GaveUp { stream: stream.cloned(), call });
+        self.write(EventKind::GaveUp { stream: stream.cloned(), call });
     }
 
     /// The user saw something of a stream that a property of the subject's own judges.
     pub fn saw(&self, stream: &Stream, saw: impl Into<Data>) {
-        self.write(What::Saw { stream: stream.clone(), saw: saw.into() });
+        self.write(EventKind::Saw { stream: stream.clone(), saw: saw.into() });
     }
 }
 
@@ -111,7 +115,7 @@ impl Recorder {
 impl Recorder {
     /// A call came back with a result. A plain value is that of a call that was done.
     pub fn answered(&self, call: Call, answer: impl Into<Answer>) {
-        self.write(What::Answered { call, answer: answer.into() });
+        self.write(EventKind::Answered { call, answer: answer.into() });
     }
 
     /// A call came back with a refusal that the protocol owes.
@@ -126,7 +130,7 @@ impl Recorder {
 
     /// A call came back with a failure.
     pub fn failed(&self, call: Call, reason: impl Into<Data>) {
-        self.write(What::Failed { call, reason: reason.into() });
+        self.write(EventKind::Failed { call, reason: reason.into() });
     }
 }
 
@@ -142,7 +146,11 @@ impl Recorder {
 
     /// All counters of a census: a table of names and of what they read in it. `census` takes it, once for all of them; where there is
     /// nothing left to count, they are 0.
-    pub fn gauges<C: 'static>(&self, table: &'static [Gauge<C>], census: impl Fn() -> Option<C> + Send + 'static) {
+    pub fn gauges<C: 'static>(
+        &self,
+        table: &'static [Gauge<C>],
+        census: impl Fn() -> Option<C> + Send + 'static,
+    ) {
         let count = move |slots: &mut [u64]| {
             let census = census();
             for (slot, (_, count)) in slots.iter_mut().zip(table) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::history::{Call, History, Stream, What};
+use crate::history::{Call, EventKind, History, Stream};
 use crate::schedule::Host;
 
 /// The first mistake in a history, in a sentence that says what to do instead. `servers` are the subject's server hosts.
@@ -26,23 +26,35 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn read(&mut self, host: &'a Host, what: &'a What) -> Option<String> {
+    fn read(&mut self, host: &'a Host, what: &'a EventKind) -> Option<String> {
         match what {
-            What::Produced { stream, .. } | What::Ended { stream, .. } if !self.is_server(host) => {
-                self.sent.insert(stream).then(|| self.produced_by_a_client(stream, host, what)).flatten()
+            EventKind::Produced { stream, .. } | EventKind::Ended { stream, .. }
+                if !self.is_server(host) =>
+            {
+                self.sent
+                    .insert(stream)
+                    .then(|| self.produced_by_a_client(stream, host, what))
+                    .flatten()
             }
-            What::Opened { stream, .. } | What::Delivered { stream, .. } | What::StreamEnded { stream, .. }
+            EventKind::Opened { stream, .. }
+            | EventKind::Delivered { stream, .. }
+            | EventKind::StreamEnded { stream, .. }
                 if self.is_server(host) =>
             {
                 Some(self.seen_by_a_server(stream, host, what))
             }
-            What::Answered { call, .. } | What::Failed { call, .. } if self.is_server(host) => {
-                Some(format!("{call} came back on `{host}`, a server: record answers in `drive`, when the user has them"))
+            EventKind::Answered { call, .. } | EventKind::Failed { call, .. }
+                if self.is_server(host) =>
+            {
+                Some(format!(
+                    "{call} came back on `{host}`, a server: record answers in `drive`, when the user has them"
+                ))
             }
-            What::GaveUp { .. } if self.is_server(host) => {
-                Some(format!("`{host}`, a server, recorded `gave_up`: record it in `drive`, when the user gives a stream up"))
-            }
-            What::Answered { call: Call::NONE, .. } | What::Failed { call: Call::NONE, .. } => Some(format!(
+            EventKind::GaveUp { .. } if self.is_server(host) => Some(format!(
+                "`{host}`, a server, recorded `gave_up`: record it in `drive`, when the user gives a stream up"
+            )),
+            EventKind::Answered { call: Call::NONE, .. }
+            | EventKind::Failed { call: Call::NONE, .. } => Some(format!(
                 "`{host}` recorded an answer to `Call::NONE`: pass the number that `Operated::next` returned with the operation"
             )),
             _ => None,
@@ -55,12 +67,18 @@ impl<'a> Reading<'a> {
 
     /// The hosts whose users received something of a stream.
     fn receivers(&self, stream: &Stream) -> impl Iterator<Item = &'a Host> {
-        let entries = self.history.events.iter().filter(move |event| event.what.stream() == Some(stream));
+        let entries =
+            self.history.events.iter().filter(move |event| event.what.stream() == Some(stream));
         entries.filter(|event| is_received(&event.what)).filter_map(|event| event.host.as_ref())
     }
 
     /// A stream that a client sends. Other clients may receive it, through the server.
-    fn produced_by_a_client(&self, stream: &Stream, host: &Host, what: &What) -> Option<String> {
+    fn produced_by_a_client(
+        &self,
+        stream: &Stream,
+        host: &Host,
+        what: &EventKind,
+    ) -> Option<String> {
         let receivers: BTreeSet<_> = self.receivers(stream).collect();
         if let Some(server) = receivers.iter().find(|other| self.is_server(other)) {
             return Some(upward(stream, host, server));
@@ -75,10 +93,15 @@ impl<'a> Reading<'a> {
     }
 
     /// What a user sees, from a host that has none.
-    fn seen_by_a_server(&self, stream: &Stream, host: &Host, what: &What) -> String {
-        let mut entries =
-            self.history.events.iter().filter(|event| event.what.stream() == Some(stream) && is_produced(&event.what));
-        if let Some(client) = entries.find_map(|event| event.host.as_ref().filter(|other| !self.is_server(other))) {
+    fn seen_by_a_server(&self, stream: &Stream, host: &Host, what: &EventKind) -> String {
+        let mut entries = self
+            .history
+            .events
+            .iter()
+            .filter(|event| event.what.stream() == Some(stream) && is_produced(&event.what));
+        if let Some(client) =
+            entries.find_map(|event| event.host.as_ref().filter(|other| !self.is_server(other)))
+        {
             return upward(stream, client, host);
         }
         format!(
@@ -89,12 +112,15 @@ impl<'a> Reading<'a> {
     }
 }
 
-fn is_received(what: &What) -> bool {
-    matches!(what, What::Opened { .. } | What::Delivered { .. } | What::StreamEnded { .. })
+fn is_received(what: &EventKind) -> bool {
+    matches!(
+        what,
+        EventKind::Opened { .. } | EventKind::Delivered { .. } | EventKind::StreamEnded { .. }
+    )
 }
 
-fn is_produced(what: &What) -> bool {
-    matches!(what, What::Produced { .. } | What::Ended { .. })
+fn is_produced(what: &EventKind) -> bool {
+    matches!(what, EventKind::Produced { .. } | EventKind::Ended { .. })
 }
 
 /// An upload as a newcomer records it first.
@@ -106,11 +132,11 @@ fn upward(stream: &Stream, client: &Host, server: &Host) -> String {
 }
 
 /// What an entry says of a stream.
-fn verb(what: &What) -> &'static str {
+fn verb(what: &EventKind) -> &'static str {
     match what {
-        What::Produced { .. } => "was produced",
-        What::Opened { .. } => "was opened",
-        What::Delivered { .. } => "was delivered",
+        EventKind::Produced { .. } => "was produced",
+        EventKind::Opened { .. } => "was opened",
+        EventKind::Delivered { .. } => "was delivered",
         _ => "ended",
     }
 }
@@ -119,44 +145,59 @@ fn verb(what: &What) -> &'static str {
 mod tests {
     use super::*;
     use crate::history::{Answer, Content};
-    use crate::property::told::{Told, history};
+    use crate::property::told::{ScriptedRun, history};
 
-    fn said(told: &Told, servers: &[&str]) -> Option<String> {
+    fn said(told: &ScriptedRun, servers: &[&str]) -> Option<String> {
         told.with(|evidence| mistake(evidence.history, servers))
     }
 
     #[track_caller]
-    fn says(told: &Told, words: &str) {
+    fn says(told: &ScriptedRun, words: &str) {
         let said = said(told, &["server", "server2"]).expect("a mistake");
         assert!(said.contains(words), "{said}");
     }
 
-    fn opened() -> Told {
+    fn opened() -> ScriptedRun {
         history().opened("s1", 1, 0).produced("s1", 100, "a").delivered("s1", 120, "a")
     }
 
-    fn produced_on(told: Told, host: &str) -> Told {
-        told.entry(50, Some(host), What::Produced { stream: "s1".into(), bytes: Content::from("a") })
+    fn produced_on(told: ScriptedRun, host: &str) -> ScriptedRun {
+        told.entry(
+            50,
+            Some(host),
+            EventKind::Produced { stream: "s1".into(), bytes: Content::from("a") },
+        )
     }
 
-    fn answer(call: u64) -> What {
-        What::Answered { call: Call(call), answer: Answer::from("done") }
+    fn answer(call: u64) -> EventKind {
+        EventKind::Answered { call: Call(call), answer: Answer::from("done") }
     }
 
     #[test]
     fn a_good_driver_makes_none() {
         let told = opened().ended("s1", 200, "total 1").completed("s1", 220, "total 1");
-        let told = told.asked(2, 300).effect(2, 310, "c1").answered(2, 320, "1").gave_up(2, Some("s1"), 330);
+        let told = told.asked(2, 300).effect(2, 310, "c1").answered(2, 320, "1").gave_up(
+            2,
+            Some("s1"),
+            330,
+        );
         assert_eq!(said(&told, &["server"]), None);
     }
 
     #[test]
     fn an_upload_is_produced_where_it_is_stored() {
-        let delivered = What::Delivered { stream: "s1".into(), bytes: Content::from("a"), generation: None };
+        let delivered = EventKind::Delivered {
+            stream: "s1".into(),
+            bytes: Content::from("a"),
+            generation: None,
+        };
         let sentence = "`s1` was produced on `client` and delivered on `server`: for an upload, call `produced` in `serve` when the \
                         server stores a chunk, and `delivered` in `drive` when the chunk is acknowledged";
         let sent = produced_on(history(), "client");
-        let both = [sent.clone().entry(70, Some("server"), delivered.clone()), sent.entry(30, Some("server"), delivered)];
+        let both = [
+            sent.clone().entry(70, Some("server"), delivered.clone()),
+            sent.entry(30, Some("server"), delivered),
+        ];
         for (told, at) in both.iter().zip(["0.050 s", "0.030 s"]) {
             assert_eq!(said(told, &["server"]), Some(format!("{sentence} (at {at})")));
         }
@@ -166,23 +207,39 @@ mod tests {
     fn a_client_does_not_produce_what_its_own_user_receives() {
         let own = "`s1` was produced on `client`, a client: call `produced` and `ended` in `serve`";
         says(&produced_on(history().opened("s1", 1, 0).delivered("s1", 120, "a"), "client"), own);
-        let ended = What::Ended { stream: "s1".into(), outcome: "total 1".into() };
+        let ended = EventKind::Ended { stream: "s1".into(), outcome: "total 1".into() };
         says(&history().opened("s1", 1, 0).user(200, ended), "`s1` ended on `client`, a client");
     }
 
     #[test]
     fn a_client_may_produce_what_another_client_receives() {
-        let told = produced_on(history(), "client").by("client2").opened("s1", 1, 0).delivered("s1", 120, "a");
+        let told = produced_on(history(), "client")
+            .by("client2")
+            .opened("s1", 1, 0)
+            .delivered("s1", 120, "a");
         assert_eq!(said(&told, &["server"]), None);
     }
 
     #[test]
     fn a_server_has_no_user() {
-        let delivered = What::Delivered { stream: "s1".into(), bytes: Content::from("a"), generation: None };
-        says(&opened().entry(200, Some("server"), delivered), "`s1` was delivered on `server`, a server");
-        says(&opened().asked(2, 10).entry(20, Some("server"), answer(2)), "call 2 came back on `server`, a server");
-        let gave_up = What::GaveUp { call: Call(1), stream: None };
-        says(&opened().entry(20, Some("server"), gave_up), "`server`, a server, recorded `gave_up`");
+        let delivered = EventKind::Delivered {
+            stream: "s1".into(),
+            bytes: Content::from("a"),
+            generation: None,
+        };
+        says(
+            &opened().entry(200, Some("server"), delivered),
+            "`s1` was delivered on `server`, a server",
+        );
+        says(
+            &opened().asked(2, 10).entry(20, Some("server"), answer(2)),
+            "call 2 came back on `server`, a server",
+        );
+        let gave_up = EventKind::GaveUp { call: Call(1), stream: None };
+        says(
+            &opened().entry(20, Some("server"), gave_up),
+            "`server`, a server, recorded `gave_up`",
+        );
     }
 
     #[test]
@@ -192,11 +249,20 @@ mod tests {
 
     #[test]
     fn what_a_bug_could_bring_about_is_for_the_properties() {
-        let told = history().delivered("s1", 10, "a").answered(9, 20, "done").effect(9, 30, "c1").opens("s2", 7, 40);
+        let told = history()
+            .delivered("s1", 10, "a")
+            .answered(9, 20, "done")
+            .effect(9, 30, "c1")
+            .opens("s2", 7, 40);
         assert_eq!(said(&told, &["server"]), None);
         assert_eq!(said(&produced_on(opened(), "server2"), &["server", "server2"]), None);
-        let effect = What::Effect { call: Call(2), target: "c1".into() };
-        let told = opened().asked(2, 10).user(200, effect).answered(2, 200, "1").by("client2").user(210, answer(2));
+        let effect = EventKind::Effect { call: Call(2), target: "c1".into() };
+        let told = opened()
+            .asked(2, 10)
+            .user(200, effect)
+            .answered(2, 200, "1")
+            .by("client2")
+            .user(210, answer(2));
         assert_eq!(said(&told, &["server"]), None);
     }
 }

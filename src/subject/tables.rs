@@ -14,7 +14,12 @@ use super::{DefectDoc, MilestoneDoc, PointDoc, Rule, VariantDoc};
 use crate::schedule::{Limit, LimitValue};
 
 /// A limit: its name, default, least value, and what it limits.
-pub const fn limit(name: &'static str, default: LimitValue, least: LimitValue, doc: &'static str) -> Limit {
+pub const fn limit(
+    name: &'static str,
+    default: LimitValue,
+    least: LimitValue,
+    doc: &'static str,
+) -> Limit {
     Limit { name, default, least, doc }
 }
 
@@ -29,7 +34,11 @@ pub const fn millis(n: u64) -> LimitValue {
 }
 
 /// A milestone that a good subject reaches.
-pub const fn milestone(name: &'static str, fields: &'static [&'static str], doc: &'static str) -> MilestoneDoc {
+pub const fn milestone(
+    name: &'static str,
+    fields: &'static [&'static str],
+    doc: &'static str,
+) -> MilestoneDoc {
     MilestoneDoc { name, fields, doc, only: None }
 }
 
@@ -60,7 +69,11 @@ pub const fn defect(
 }
 
 /// A version: its name, the defects that make it up, and what it is like.
-pub const fn variant(name: &'static str, defects: &'static [&'static str], doc: &'static str) -> VariantDoc {
+pub const fn variant(
+    name: &'static str,
+    defects: &'static [&'static str],
+    doc: &'static str,
+) -> VariantDoc {
     VariantDoc { name, defects, doc }
 }
 

@@ -1,10 +1,10 @@
 //! What the own properties of several subjects need: which entries are judged, and of which host they are.
 
 use crate::history::{Event, Time};
-use crate::property::Evidence;
+use crate::property::CheckContext;
 
 /// The entries of a run until its clients are closed.
-pub(super) fn judged<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = &'a Event> {
+pub(super) fn judged<'a>(evidence: &CheckContext<'a>) -> impl Iterator<Item = &'a Event> {
     let until = Time::from(evidence.plan.horizon);
     evidence.history.events.iter().take_while(move |event| event.at <= until)
 }
@@ -15,6 +15,6 @@ pub(super) fn host(event: &Event) -> &str {
 }
 
 /// What a puppet answers has no truth.
-pub(super) fn has_puppet(evidence: &Evidence<'_>) -> bool {
+pub(super) fn has_puppet(evidence: &CheckContext<'_>) -> bool {
     evidence.plan.has_puppet(evidence.servers)
 }

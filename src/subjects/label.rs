@@ -1,10 +1,10 @@
 //! What a person calls a JSON-RPC message: its method or what it answers, and the fields that say what it is about.
 
 /// A field that is told, and what stands before its value.
-pub(super) type Told = (&'static str, &'static str);
+pub(super) type LabelField = (&'static str, &'static str);
 
 /// The label of a message, out of its begin.
-pub(super) fn label(head: &[u8], fields: &[Told]) -> String {
+pub(super) fn label(head: &[u8], fields: &[LabelField]) -> String {
     let text = String::from_utf8_lossy(head);
     let word = |key: &str| field(&text, key).map(|value| value.trim_matches('"').to_owned());
     let mut label = match (word("method"), word("id")) {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 #[cfg(any(test, feature = "counter"))]
 pub mod counter;
@@ -34,12 +34,12 @@ mod wire;
 
 /// The harness's own subject, for tests of the harness.
 #[cfg(test)]
-pub(crate) fn counter() -> Arc<dyn Erased> {
+pub(crate) fn counter() -> Arc<dyn DynSubject> {
     Arc::new(Counter)
 }
 
 /// The subjects that reknit ships.
-pub fn built_in() -> Vec<Arc<dyn Erased>> {
+pub fn built_in() -> Vec<Arc<dyn DynSubject>> {
     vec![
         #[cfg(any(test, feature = "counter"))]
         Arc::new(Counter),

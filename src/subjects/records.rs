@@ -32,9 +32,12 @@ mod tests {
 
     #[test]
     fn each_time_has_a_record_of_its_own_that_tells_what_was_declared() {
-        for (host, nth, record) in
-            [("client", 1, "s1"), ("client", 2, "s1.2"), ("client2", 1, "client2/s1"), ("client3", 12, "client3/s1.12")]
-        {
+        for (host, nth, record) in [
+            ("client", 1, "s1"),
+            ("client", 2, "s1.2"),
+            ("client2", 1, "client2/s1"),
+            ("client3", 12, "client3/s1.12"),
+        ] {
             assert_eq!(name(host, "s1", nth), record);
             assert_eq!(declared(record), "s1");
         }

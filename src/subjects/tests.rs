@@ -11,7 +11,8 @@ const SHARED: &[(&str, &str)] = &[("exec", "crates/jsonrpc"), ("toolcall", "crat
 pub(super) fn product(protocol: &str) -> String {
     fn read(path: &Path, all: &mut String) {
         if path.is_dir() {
-            let mut entries: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+            let mut entries: Vec<_> =
+                std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
             entries.sort();
             entries
                 .iter()
@@ -22,7 +23,10 @@ pub(super) fn product(protocol: &str) -> String {
         }
     }
     let mut all = String::new();
-    let shared = SHARED.iter().filter(|(whose, _)| *whose == protocol).map(|(_, shared)| (*shared).to_owned());
+    let shared = SHARED
+        .iter()
+        .filter(|(whose, _)| *whose == protocol)
+        .map(|(_, shared)| (*shared).to_owned());
     for package in shared.chain([format!("protocols/{protocol}")]) {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(package).join("src"), &mut all);
     }
@@ -30,7 +34,11 @@ pub(super) fn product(protocol: &str) -> String {
 }
 
 pub(super) fn named(product: &str, before: &str, end: char) -> Vec<String> {
-    let names = product.split(before).skip(1).filter_map(|rest| rest.split(end).next()).map(|name| name.trim().to_owned());
+    let names = product
+        .split(before)
+        .skip(1)
+        .filter_map(|rest| rest.split(end).next())
+        .map(|name| name.trim().to_owned());
     let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
     names.sort();
     names.dedup();
@@ -51,7 +59,10 @@ fn the_tables_and_the_product_know_the_same_names() {
         let marks = |before| named(&product, before, '"');
         assert_eq!(marks("milestone!(\""), sorted(subject.milestones().iter().map(|row| row.name)));
         assert_eq!(marks("point!(\""), sorted(subject.points().iter().map(|row| row.name)));
-        assert_eq!(named(&product, "defect!(", ')'), sorted(subject.defects().iter().map(|row| row.rust)));
+        assert_eq!(
+            named(&product, "defect!(", ')'),
+            sorted(subject.defects().iter().map(|row| row.rust))
+        );
     }
 }
 

@@ -4,16 +4,16 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::frontend::Github;
-use crate::report::account::{Account, Came, Case};
+use crate::report::account::{Came, CiCase, CiReport};
 use crate::report::say;
 
-use super::failure::Wrong;
+use super::failure::TestFailure;
 
 /// What was tested so far. Tests run on several threads.
 pub struct Diary {
     github: Github,
     started: Instant,
-    account: Mutex<Account>,
+    account: Mutex<CiReport>,
 }
 
 impl Diary {
@@ -24,13 +24,13 @@ impl Diary {
     }
 
     /// Enters what came of a test.
-    pub fn enter(&self, subject: &str, name: String, tested: &Result<String, Wrong>) {
+    pub fn enter(&self, subject: &str, name: String, tested: &Result<String, TestFailure>) {
         let (about, came) = match tested {
             Ok(about) => (about.clone(), Came::Good),
             Err(wrong) => (String::new(), Came::Broke(wrong.it.clone())),
         };
         let mut account = self.account.lock().expect("nobody panics who holds it");
-        account.group(subject).cases.push(Case { name, about, came });
+        account.group(subject).cases.push(CiCase { name, about, came });
     }
 
     /// Tells the CI server, if there is one; the lines for its log. Where each test is a process of its own (`one_each`), only those that
@@ -48,7 +48,11 @@ impl Diary {
         let names: Vec<_> = account.groups.iter().map(|group| group.name.clone()).collect();
         account.title = format!("suite of {}", names.join(", "));
         account.wall = self.started.elapsed();
-        account.totals = format!("{}, {broke} failed, in {:.1} s", say::count(all, "test"), account.wall.as_secs_f64());
+        account.totals = format!(
+            "{}, {broke} failed, in {:.1} s",
+            say::count(all, "test"),
+            account.wall.as_secs_f64()
+        );
         self.github.open()?.map_or(Ok(()), |page| page.append(&account))?;
         Ok(self.github.marks(&account))
     }
@@ -61,10 +65,15 @@ mod tests {
     #[test]
     fn a_job_is_told_of_each_test_once_all_are_done() {
         let path = std::env::temp_dir().join(format!("reknit-diary-{}.md", std::process::id()));
-        let diary = Diary::new(Github { marks: true, summary: Some(path.clone()), workspace: None });
+        let diary =
+            Diary::new(Github { marks: true, summary: Some(path.clone()), workspace: None });
         diary.enter("counter", "counter::late".into(), &Ok("3 runs".into()));
         assert_eq!(diary.tell(true), Ok(String::new()));
-        diary.enter("counter", "counter::early".into(), &Err(Wrong::from("a.toml:3:1: it is early".to_owned())));
+        diary.enter(
+            "counter",
+            "counter::early".into(),
+            &Err(TestFailure::from("a.toml:3:1: it is early".to_owned())),
+        );
         let marks = diary.tell(false).unwrap();
         let page = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();

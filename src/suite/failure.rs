@@ -4,60 +4,87 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::frontend::{Drawn, PICTURES, colours, picture_file, place, plain, quoted, width, words_for};
+use crate::frontend::{
+    Drawn, PICTURES, colours, picture_file, place, plain, quoted, width, words_for,
+};
 use crate::history::History;
-use crate::hunt::{Failed, Tally};
-use crate::report::account::{Break, Place, main_sentence};
-use crate::report::{self, Failure, envelope, say, story};
-use crate::scenario::Scenario;
-use crate::schedule::Order;
-use crate::subject::Erased;
+use crate::hunt::{FailedRun, ScenarioTally};
+use crate::report::account::{Break, SourceLine, main_sentence};
+use crate::report::{self, StoryFailure, envelope, say, story};
+use crate::scenario::ScenarioFile;
+use crate::schedule::TieOrder;
+use crate::subject::DynSubject;
 use crate::world::Engine;
 
 /// Why a test fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wrong {
+pub struct TestFailure {
     /// What the test says.
     pub said: String,
     /// The same for a CI server.
     pub it: Box<Break>,
 }
 
-impl From<String> for Wrong {
+impl From<String> for TestFailure {
     /// What has no story is told whole. A mistake in a file begins with its place: `scenarios/a.toml:3:1: …`.
     fn from(said: String) -> Self {
         let mut parts = said.splitn(4, ':');
         let place = match (parts.next(), parts.next().map(str::parse), parts.next()) {
-            (Some(file), Some(Ok(line)), Some(_)) => Some(Place { file: file.to_owned(), line }),
+            (Some(file), Some(Ok(line)), Some(_)) => {
+                Some(SourceLine { file: file.to_owned(), line })
+            }
             _ => None,
         };
         let sentence = said.lines().next().unwrap_or_default().to_owned();
         let story = if said.lines().count() > 1 { said.clone() } else { String::new() };
-        Self { it: Box::new(Break { property: "suite".into(), sentence, story, replay: String::new(), place }), said }
+        Self {
+            it: Box::new(Break {
+                property: "suite".into(),
+                sentence,
+                story,
+                replay: String::new(),
+                place,
+            }),
+            said,
+        }
     }
 }
 
 /// Says what is wrong with the runs of a scenario on an engine, if anything is; else how much was run.
-pub fn unless_good(subject: &Arc<dyn Erased>, scenario: &Scenario, tally: &Tally, engine: Engine) -> Result<String, Wrong> {
+pub fn unless_good(
+    subject: &Arc<dyn DynSubject>,
+    scenario: &ScenarioFile,
+    tally: &ScenarioTally,
+    engine: Engine,
+) -> Result<String, TestFailure> {
     let breaks = scenario.expect.breaks.as_deref();
     if tally.verdict(breaks).is_good() {
-        return Ok(format!("{}, {} of virtual time", say::count(tally.runs, "run"), say::span(tally.virtual_time)));
+        return Ok(format!(
+            "{}, {} of virtual time",
+            say::count(tally.runs, "run"),
+            say::span(tally.virtual_time)
+        ));
     }
-    let draw = |failed: &Failed, replay: &str| {
-        let Failed { plan, broken, history } = failed;
+    let draw = |failed: &FailedRun, replay: &str| {
+        let FailedRun { plan, broken, history } = failed;
         // A run that got stuck has no record, and would get stuck again.
         history.as_ref()?;
         let path = picture_file(Path::new(PICTURES), plan, broken, &scenario.path);
         Some(Drawn { subject, plan, broken, engine, replay }.told(&path))
     };
-    let manner = Manner { engine, width: width(), sealed: !std::io::stdout().is_terminal(), draw: &draw };
+    let manner =
+        Manner { engine, width: width(), sealed: !std::io::stdout().is_terminal(), draw: &draw };
     let told = tell(scenario, tally, &manner);
     let failed = tally.failed.first().filter(|_| breaks.is_none());
     let (property, sentence) = main_sentence(tally, breaks);
-    let place = place(&scenario.path, failed.map_or(&[], |failed| &failed.broken), tally.unmet.first());
+    let place =
+        place(&scenario.path, failed.map_or(&[], |failed| &failed.broken), tally.unmet.first());
     let replay = failed.map_or(String::new(), |failed| replay(scenario, failed, engine).1);
     let story = plain(told.split(envelope::BEGIN).next().unwrap_or_default());
-    Err(Wrong { said: colours(&told), it: Box::new(Break { property, sentence, story, replay, place }) })
+    Err(TestFailure {
+        said: colours(&told),
+        it: Box::new(Break { property, sentence, story, replay, place }),
+    })
 }
 
 /// How a failure is told.
@@ -69,14 +96,15 @@ struct Manner<'a> {
     /// Whether the file of the first failing run stands in the text, between markers.
     sealed: bool,
     /// Draws a failure that this command replays; what the story says of the picture.
-    draw: &'a dyn Fn(&Failed, &str) -> Option<String>,
+    draw: &'a dyn Fn(&FailedRun, &str) -> Option<String>,
 }
 
 /// The text.
-fn tell(scenario: &Scenario, tally: &Tally, manner: &Manner<'_>) -> String {
+fn tell(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>) -> String {
     let path = scenario.path.display().to_string();
     let file = if path.is_empty() { path } else { path + ": " };
-    let mut told: String = tally.unmet.iter().map(|unmet| format!("{file}{}\n", report::sentence(unmet))).collect();
+    let mut told: String =
+        tally.unmet.iter().map(|unmet| format!("{file}{}\n", report::sentence(unmet))).collect();
     if let Some(property) = &scenario.expect.breaks {
         if !tally.broke(property) {
             told += &format!("{file}{property} held in all {} runs, and must break\n", tally.runs);
@@ -87,44 +115,67 @@ fn tell(scenario: &Scenario, tally: &Tally, manner: &Manner<'_>) -> String {
         told += &first(scenario, failed, manner);
     }
     if tally.failed.len() > 1 {
-        let seeds: Vec<_> = tally.failed[1..].iter().take(12).map(|failed| failed.plan.seed.to_string()).collect();
-        told += &format!("  {} broke, too: seed {}\n", say::count(tally.failed.len() as u64 - 1, "other run"), seeds.join(", "));
+        let seeds: Vec<_> =
+            tally.failed[1..].iter().take(12).map(|failed| failed.plan.seed.to_string()).collect();
+        told += &format!(
+            "  {} broke, too: seed {}\n",
+            say::count(tally.failed.len() as u64 - 1, "other run"),
+            seeds.join(", ")
+        );
     }
     told
 }
 
-fn first(scenario: &Scenario, failed: &Failed, manner: &Manner<'_>) -> String {
-    let Failed { plan, broken, history } = failed;
+fn first(scenario: &ScenarioFile, failed: &FailedRun, manner: &Manner<'_>) -> String {
+    let FailedRun { plan, broken, history } = failed;
     let nothing = History::default();
     let history = history.as_ref().unwrap_or(&nothing);
     let (file, replay) = replay(scenario, failed, manner.engine);
     let picture = (manner.draw)(failed, &replay);
-    let failure = Failure { plan, history, broken, origin: None, replay: &replay, picture: picture.as_deref() };
+    let failure = StoryFailure {
+        plan,
+        history,
+        broken,
+        origin: None,
+        replay: &replay,
+        picture: picture.as_deref(),
+    };
     let mut told = story::failure(&failure, manner.width);
     if manner.sealed || file == "-" {
         told += "\n";
-        told += &envelope::seal(&Scenario::of_plan(plan.clone(), scenario.title.clone()).to_toml());
+        told +=
+            &envelope::seal(&ScenarioFile::of_plan(plan.clone(), scenario.title.clone()).to_toml());
     }
     told
 }
 
 /// The file of a scenario as the command knows it, and the command that shows a run of it again.
-fn replay(scenario: &Scenario, failed: &Failed, engine: Engine) -> (String, String) {
-    let file = if scenario.path.as_os_str().is_empty() { "-".into() } else { scenario.path.display().to_string() };
+fn replay(scenario: &ScenarioFile, failed: &FailedRun, engine: Engine) -> (String, String) {
+    let file = if scenario.path.as_os_str().is_empty() {
+        "-".into()
+    } else {
+        scenario.path.display().to_string()
+    };
     let engine = words_for(engine);
     let order = match failed.plan.order {
-        Order::PacketsFirst if scenario.both_orders => " --order packets-first",
-        Order::TimersFirst if scenario.both_orders => " --order timers-first",
+        TieOrder::PacketsFirst if scenario.both_orders => " --order packets-first",
+        TieOrder::TimersFirst if scenario.both_orders => " --order timers-first",
         _ => "",
     };
-    let replay = format!("{} replay {} --seed {}{order}{engine}", program(), quoted(&file), failed.plan.seed);
+    let replay = format!(
+        "{} replay {} --seed {}{order}{engine}",
+        program(),
+        quoted(&file),
+        failed.plan.seed
+    );
     (file, replay)
 }
 
 /// How the command is called from the package whose tests run: another crate has a command of its own. Tests that were built
 /// without the command line belong to a crate that has it behind its feature `cli`.
 fn program() -> &'static str {
-    let own = std::env::var("CARGO_PKG_NAME").is_ok_and(|package| package != env!("CARGO_PKG_NAME"));
+    let own =
+        std::env::var("CARGO_PKG_NAME").is_ok_and(|package| package != env!("CARGO_PKG_NAME"));
     match (own, cfg!(feature = "cli")) {
         (false, _) => "reknit",
         (true, true) => "cargo run --",
@@ -135,16 +186,22 @@ fn program() -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::Failed;
+    use crate::hunt::FailedRun;
     use crate::report::story::tests::{a_gap, plain};
     use crate::scenario::Expect;
 
     #[test]
     fn a_failure_ends_with_the_file_of_its_run_where_nobody_watches() {
         let (plan, history, broken) = a_gap();
-        let scenario = Scenario { path: "scenarios/counter/cut.toml".into(), ..Scenario::of_plan(plan.clone(), "A cut") };
-        let tally = Tally { failed: vec![Failed { plan: plan.clone(), broken, history: Some(history) }], ..Tally::default() };
-        let draw = |_: &Failed, _: &str| Some("target/reknit/cut.html".to_owned());
+        let scenario = ScenarioFile {
+            path: "scenarios/counter/cut.toml".into(),
+            ..ScenarioFile::of_plan(plan.clone(), "A cut")
+        };
+        let tally = ScenarioTally {
+            failed: vec![FailedRun { plan: plan.clone(), broken, history: Some(history) }],
+            ..ScenarioTally::default()
+        };
+        let draw = |_: &FailedRun, _: &str| Some("target/reknit/cut.html".to_owned());
         let manner = |sealed| Manner { engine: Engine::Event, width: 100, sealed, draw: &draw };
         let watched = plain(&tell(&scenario, &tally, &manner(false)));
         let end = "replay   reknit replay scenarios/counter/cut.toml --seed 1\n  picture  target/reknit/cut.html\n";
@@ -152,25 +209,36 @@ mod tests {
         assert!(!watched.contains(envelope::BEGIN));
         let unwatched = plain(&tell(&scenario, &tally, &manner(true)));
         assert!(unwatched.starts_with(&watched));
-        assert_eq!(envelope::open(&unwatched), Scenario::of_plan(plan, "A cut").to_toml());
+        assert_eq!(envelope::open(&unwatched), ScenarioFile::of_plan(plan, "A cut").to_toml());
     }
 
     #[test]
     fn a_canary_that_held_says_that_the_alarm_does_not_ring() {
         let expect = Expect { breaks: Some("gap_free".into()), ..Expect::default() };
-        let scenario = Scenario { path: "canary.toml".into(), expect, ..Scenario::of_plan(a_gap().0, "A canary") };
-        let tally = Tally { runs: 3, ..Tally::default() };
-        let said = unless_good(&crate::subjects::counter(), &scenario, &tally, Engine::Event).unwrap_err();
+        let scenario = ScenarioFile {
+            path: "canary.toml".into(),
+            expect,
+            ..ScenarioFile::of_plan(a_gap().0, "A canary")
+        };
+        let tally = ScenarioTally { runs: 3, ..ScenarioTally::default() };
+        let said =
+            unless_good(&crate::subjects::counter(), &scenario, &tally, Engine::Event).unwrap_err();
         assert_eq!(said.said, "canary.toml: gap_free held in all 3 runs, and must break\n");
-        assert_eq!((said.it.property.as_str(), said.it.place.map(|place| place.line)), ("gap_free", Some(1)));
+        assert_eq!(
+            (said.it.property.as_str(), said.it.place.map(|place| place.line)),
+            ("gap_free", Some(1))
+        );
     }
 
     #[test]
     fn a_mistake_in_a_file_has_its_place() {
-        let wrong = Wrong::from("scenarios/a.toml:3:1: `steep` is no key".to_owned());
-        assert_eq!(wrong.it.place, Some(Place { file: "scenarios/a.toml".into(), line: 3 }));
-        let wrong = Wrong::from("no scenario shows these rules:\n  a.b: c".to_owned());
-        assert_eq!((wrong.it.place, wrong.it.sentence.as_str()), (None, "no scenario shows these rules:"));
+        let wrong = TestFailure::from("scenarios/a.toml:3:1: `steep` is no key".to_owned());
+        assert_eq!(wrong.it.place, Some(SourceLine { file: "scenarios/a.toml".into(), line: 3 }));
+        let wrong = TestFailure::from("no scenario shows these rules:\n  a.b: c".to_owned());
+        assert_eq!(
+            (wrong.it.place, wrong.it.sentence.as_str()),
+            (None, "no scenario shows these rules:")
+        );
         assert_eq!(wrong.it.story, wrong.said);
     }
 }

@@ -16,10 +16,10 @@ use anstyle::{AnsiColor, Style};
 
 mod args;
 
-pub use args::{Args, HELP, Wanted};
+pub use args::{Args, HELP, RunnerMode};
 
 /// A test: its name, and what it does.
-pub struct Trial {
+pub struct TestCase {
     name: String,
     test: Test,
 }
@@ -27,9 +27,12 @@ pub struct Trial {
 /// What a test does; why it failed, if it did.
 type Test = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
-impl Trial {
+impl TestCase {
     /// A test of this name.
-    pub fn new(name: impl Into<String>, test: impl FnOnce() -> Result<(), String> + Send + 'static) -> Self {
+    pub fn new(
+        name: impl Into<String>,
+        test: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Self {
         Self { name: name.into(), test: Box::new(test) }
     }
 
@@ -46,10 +49,11 @@ const FAILED: u8 = 101;
 ///
 /// # Errors
 /// If the arguments are wrong, or if nothing can be printed: in one sentence.
-pub fn main(trials: Vec<Trial>) -> Result<ExitCode, String> {
+pub fn main(trials: Vec<TestCase>) -> Result<ExitCode, String> {
     let args = Args::of_this_process()?;
     let mut out = anstream::AutoStream::new(io::stdout(), args.colour);
-    let held = run(&args, trials, &mut out).map_err(|error| format!("standard output cannot be written to: {error}"))?;
+    let held = run(&args, trials, &mut out)
+        .map_err(|error| format!("standard output cannot be written to: {error}"))?;
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -57,18 +61,25 @@ pub fn main(trials: Vec<Trial>) -> Result<ExitCode, String> {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn run(args: &Args, mut trials: Vec<Trial>, out: &mut dyn Write) -> io::Result<bool> {
+pub fn run(args: &Args, mut trials: Vec<TestCase>, out: &mut dyn Write) -> io::Result<bool> {
     let all = trials.len();
     trials.retain(|trial| args.selects(&trial.name));
     match args.wanted {
-        Wanted::Help => out.write_all(HELP.as_bytes()).map(|()| true),
-        Wanted::List => trials.iter().try_for_each(|trial| writeln!(out, "{}: test", trial.name)).map(|()| true),
-        Wanted::Run => report(args, all - trials.len(), trials, out),
+        RunnerMode::Help => out.write_all(HELP.as_bytes()).map(|()| true),
+        RunnerMode::List => {
+            trials.iter().try_for_each(|trial| writeln!(out, "{}: test", trial.name)).map(|()| true)
+        }
+        RunnerMode::Run => report(args, all - trials.len(), trials, out),
     }
 }
 
 #[allow(clippy::disallowed_methods)] // how long the tests take is real time
-fn report(args: &Args, filtered_out: usize, trials: Vec<Trial>, out: &mut dyn Write) -> io::Result<bool> {
+fn report(
+    args: &Args,
+    filtered_out: usize,
+    trials: Vec<TestCase>,
+    out: &mut dyn Write,
+) -> io::Result<bool> {
     let (started, tests) = (Instant::now(), trials.len());
     writeln!(out, "\nrunning {tests} test{}", if tests == 1 { "" } else { "s" })?;
     let width = trials.iter().map(|trial| trial.name.chars().count()).max().unwrap_or_default();
@@ -82,8 +93,8 @@ fn report(args: &Args, filtered_out: usize, trials: Vec<Trial>, out: &mut dyn Wr
 }
 
 /// Runs the tests on this thread. A test that never ends has printed its name.
-fn one_by_one(trials: Vec<Trial>, page: &mut Page<'_>) -> io::Result<()> {
-    trials.into_iter().try_for_each(|Trial { name, test }| {
+fn one_by_one(trials: Vec<TestCase>, page: &mut Page<'_>) -> io::Result<()> {
+    trials.into_iter().try_for_each(|TestCase { name, test }| {
         page.begin(&name)?;
         let came = carry_out(test);
         page.result(name, came)
@@ -91,7 +102,7 @@ fn one_by_one(trials: Vec<Trial>, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// Runs the tests on several threads, each of which takes the next one.
-fn side_by_side(trials: Vec<Trial>, threads: usize, page: &mut Page<'_>) -> io::Result<()> {
+fn side_by_side(trials: Vec<TestCase>, threads: usize, page: &mut Page<'_>) -> io::Result<()> {
     let (results, came) = mpsc::channel();
     let queue = Mutex::new(trials.into_iter());
     let next = || queue.lock().expect("nothing panics under the lock").next();
@@ -99,7 +110,7 @@ fn side_by_side(trials: Vec<Trial>, threads: usize, page: &mut Page<'_>) -> io::
         for _ in 0..threads {
             let results = results.clone();
             scope.spawn(move || {
-                while let Some(Trial { name, test }) = next() {
+                while let Some(TestCase { name, test }) = next() {
                     // Without a receiver the page could not be written to, and the error is on its way.
                     results.send((name, carry_out(test))).ok();
                 }
@@ -119,7 +130,10 @@ fn carry_out(test: Test) -> Result<(), String> {
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
     text.map_or_else(|| "test panicked".to_owned(), |text| format!("test panicked: {text}"))
 }
 
@@ -166,7 +180,9 @@ impl Page<'_> {
         let (held, style) = (failed.is_empty(), style(failed.is_empty()));
         let word = if held { "ok" } else { "FAILED" };
         let (passed, failed, secs) = (tests - failed.len(), failed.len(), lasted.as_secs_f64());
-        let counts = format!("{passed} passed; {failed} failed; 0 ignored; 0 measured; {filtered_out} filtered out");
+        let counts = format!(
+            "{passed} passed; {failed} failed; 0 ignored; 0 measured; {filtered_out} filtered out"
+        );
         writeln!(out, "\ntest result: {style}{word}{style:#}. {counts}; finished in {secs:.2}s\n")?;
         out.flush()?;
         Ok(held)

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::hunt::{Check, Checks, Tally, plans};
+use crate::hunt::{Check, Checks, ScenarioTally, plans};
 use crate::report::say;
 use crate::world::Engine;
 
-use super::failure::{self, Wrong};
-use super::runner::Trial;
+use super::failure::{self, TestFailure};
+use super::runner::TestCase;
 use super::{File, Suite};
 
 /// All tests of a suite, those that take long first: one that comes last is waited for by threads that have nothing else to do.
 /// What looks at all files comes last, when their runs are done.
-pub fn of(suite: &Arc<Suite>) -> Vec<Trial> {
+pub fn of(suite: &Arc<Suite>) -> Vec<TestCase> {
     let of_all = |what: &str| format!("{}::{what}", suite.subject.name());
     let mut trials = vec![
         test(suite, of_all("same_digest"), same_digest),
@@ -38,11 +38,15 @@ pub fn of(suite: &Arc<Suite>) -> Vec<Trial> {
 }
 
 /// A test: how much was run, or what is wrong.
-type Tested = Result<String, Wrong>;
+type Tested = Result<String, TestFailure>;
 
-fn test(suite: &Arc<Suite>, name: String, check: impl FnOnce(&Suite) -> Tested + Send + 'static) -> Trial {
+fn test(
+    suite: &Arc<Suite>,
+    name: String,
+    check: impl FnOnce(&Suite) -> Tested + Send + 'static,
+) -> TestCase {
     let suite = suite.clone();
-    Trial::new(name.clone(), move || {
+    TestCase::new(name.clone(), move || {
         let tested = check(&suite);
         suite.diary.enter(suite.subject.name(), name, &tested);
         tested.map(drop).map_err(|wrong| wrong.said)
@@ -78,28 +82,45 @@ fn kills(suite: &Suite, file: &File, defect: &str) -> Tested {
     let mut plans = plans::of(scenario, &suite.subject);
     plans.iter_mut().for_each(|plan| plan.defects.push(defect.to_owned()));
     let known = suite.subject.defects().iter().find(|known| known.name == defect);
-    let by_repeating = known.is_none_or(|known| known.breaks.iter().any(|property| SHOWN_BY_REPEATING.contains(property)));
+    let by_repeating = known.is_none_or(|known| {
+        known.breaks.iter().any(|property| SHOWN_BY_REPEATING.contains(property))
+    });
     let check = if by_repeating { Check::All } else { Check::None };
     let checks = Checks { check, fresh: None, ..suite.checks(scenario) };
     // What the table says that it breaks, or what the file itself expects.
-    let breaks = |property: &str| property == "expect" || known.is_none_or(|known| known.breaks.contains(&property));
+    let breaks = |property: &str| {
+        property == "expect" || known.is_none_or(|known| known.breaks.contains(&property))
+    };
     let runs = plans.len();
     // One run that breaks is enough; but what a swarm must show, it shows in all its runs together.
     let at_once = if plans::is_swarm(scenario) { runs.max(1) } else { 1 };
     for some in plans.chunks(at_once) {
         let tally = suite.run(scenario, some.to_vec(), checks.clone())?;
-        if tally.failed.iter().flat_map(|failed| &failed.broken).any(|broken| breaks(broken.property)) || !tally.unmet.is_empty()
+        if tally
+            .failed
+            .iter()
+            .flat_map(|failed| &failed.broken)
+            .any(|broken| breaks(broken.property))
+            || !tally.unmet.is_empty()
         {
             return Ok(format!("found in {} at most", say::count(runs as u64, "run")));
         }
     }
     let file = scenario.path.display();
-    Err(Wrong::from(format!("with `{defect}` on, none of {runs} runs of {file} broke what the defect breaks")))
+    Err(TestFailure::from(format!(
+        "with `{defect}` on, none of {runs} runs of {file} broke what the defect breaks"
+    )))
 }
 
 /// Every rule has a scenario that shows it.
 fn ledger(suite: &Suite) -> Tested {
-    let shown = |rule: &str| suite.files.iter().flat_map(|file| &file.scenario).any(|it| it.source.iter().any(|id| id == rule));
+    let shown = |rule: &str| {
+        suite
+            .files
+            .iter()
+            .flat_map(|file| &file.scenario)
+            .any(|it| it.source.iter().any(|id| id == rule))
+    };
     let rules = suite.subject.rules().iter().filter(|rule| !shown(rule.id));
     let missing: Vec<_> = rules.map(|rule| format!("  {}: {}", rule.id, rule.doc)).collect();
     match missing.is_empty() {
@@ -110,7 +131,7 @@ fn ledger(suite: &Suite) -> Tested {
 
 /// Every milestone and point of the product is reached by the files together; by random schedules where there are no files.
 fn reached(suite: &Suite) -> Tested {
-    let mut all = Tally::default();
+    let mut all = ScenarioTally::default();
     let alone = suite.files.is_empty().then_some(&suite.swarm);
     for file in suite.files.iter().chain(alone) {
         all.absorb(&*suite.tally(file)?);
@@ -141,9 +162,12 @@ fn same_digest(suite: &Suite) -> Tested {
             continue;
         }
         let plans = plans::of(&scenario, &suite.subject);
-        let mut tally = suite.run(&scenario, plans, Checks { check: Check::All, ..suite.checks(&scenario) })?;
+        let mut tally =
+            suite.run(&scenario, plans, Checks { check: Check::All, ..suite.checks(&scenario) })?;
         tally.unmet.clear();
-        tally.failed.retain(|failed| failed.broken.iter().any(|broken| broken.property == "same_digest"));
+        tally
+            .failed
+            .retain(|failed| failed.broken.iter().any(|broken| broken.property == "same_digest"));
         scenario.expect.breaks = None;
         failure::unless_good(&suite.subject, &scenario, &tally, Engine::Event)?;
         runs += tally.runs;

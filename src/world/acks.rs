@@ -28,7 +28,9 @@ pub(super) const MOST_ACKS: usize = 64;
 /// all say; so of more than [`MOST_ACKS`] that leave an end together the last is kept.
 pub(super) fn thin_out(packets: &mut Vec<Packet>) {
     let end = |packet: &Packet| match &packet.payload {
-        Transport::Tcp(tcp) if bare(tcp) => Some((packet.src, tcp.src_port, packet.dst, tcp.dst_port)),
+        Transport::Tcp(tcp) if bare(tcp) => {
+            Some((packet.src, tcp.src_port, packet.dst, tcp.dst_port))
+        }
         _ => None,
     };
     let mut left: FxHashMap<_, usize> = FxHashMap::default();
@@ -51,7 +53,15 @@ mod tests {
 
     fn packet(port: u16, ack: u32, payload: &'static [u8]) -> Packet {
         let flags = TcpFlags { ack: true, ..TcpFlags::default() };
-        let tcp = TcpSegment { src_port: port, dst_port: 80, seq: 1, ack, flags, window: 9, payload: payload.into() };
+        let tcp = TcpSegment {
+            src_port: port,
+            dst_port: 80,
+            seq: 1,
+            ack,
+            flags,
+            window: 9,
+            payload: payload.into(),
+        };
         let ip = std::net::Ipv4Addr::LOCALHOST.into();
         Packet { src: ip, dst: ip, ttl: 64, payload: Transport::Tcp(tcp) }
     }
@@ -70,11 +80,13 @@ mod tests {
     #[test]
     fn of_too_many_acknowledgements_the_last_is_kept() {
         let many = MOST_ACKS as u32;
-        let mut packets: Vec<_> = (0..=many).flat_map(|n| [packet(1, n, b""), packet(2, n, b"")]).collect();
+        let mut packets: Vec<_> =
+            (0..=many).flat_map(|n| [packet(1, n, b""), packet(2, n, b"")]).collect();
         packets.pop();
         packets.insert(3, packet(1, 1, b"data"));
         thin_out(&mut packets);
-        let (mut first, second): (Vec<_>, Vec<_>) = acks(&packets).into_iter().partition(|(port, _)| *port == 1);
+        let (mut first, second): (Vec<_>, Vec<_>) =
+            acks(&packets).into_iter().partition(|(port, _)| *port == 1);
         assert_eq!(second, (0..many).map(|n| (2, n)).collect::<Vec<_>>());
         first.sort_unstable();
         assert_eq!(first, [(1, 1), (1, many)]);

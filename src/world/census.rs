@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::history::What;
+use crate::history::EventKind;
 use crate::subject::Gauges;
 
 use super::local::{self, HostIx, Noted};
@@ -42,7 +42,8 @@ impl Counters {
     /// Has them count. A panic of theirs is in the history by then, and counts as nothing.
     fn ask(&mut self) {
         let Self { host, gauges, counts, .. } = self;
-        let counted = local::as_host(*host, || catch_unwind(AssertUnwindSafe(|| (gauges.count)(counts))));
+        let counted =
+            local::as_host(*host, || catch_unwind(AssertUnwindSafe(|| (gauges.count)(counts))));
         if counted.is_err() {
             counts.fill(0);
         }
@@ -55,10 +56,15 @@ impl Counters {
 
     /// Notes what is above all that was counted before.
     fn note_highest(&mut self) {
-        for ((name, value), highest) in self.gauges.names.iter().zip(&self.counts).zip(&mut self.highest) {
+        for ((name, value), highest) in
+            self.gauges.names.iter().zip(&self.counts).zip(&mut self.highest)
+        {
             if value > highest {
                 *highest = *value;
-                local::note_of_world(self.host, Noted::Entry(What::Gauge { name, value: *value }));
+                local::note_of_world(
+                    self.host,
+                    Noted::Entry(EventKind::Gauge { name, value: *value }),
+                );
             }
         }
     }
@@ -93,7 +99,8 @@ pub(super) fn look() {
 
 /// All is over: notes what is left on the hosts, and on none.
 pub(super) fn close() {
-    let (hosts, strays) = local::with(|world| (world.hosts.indices().collect::<Vec<_>>(), world.stack.strays()));
+    let (hosts, strays) =
+        local::with(|world| (world.hosts.indices().collect::<Vec<_>>(), world.stack.strays()));
     count(&hosts, false);
     strays.into_iter().for_each(local::note_stray);
 }
@@ -109,7 +116,7 @@ fn count(hosts: &[HostIx], baseline: bool) {
         }
     });
     for (host, counts) in counted {
-        local::note_of_world(host, Noted::Entry(What::Census { baseline, counts }));
+        local::note_of_world(host, Noted::Entry(EventKind::Census { baseline, counts }));
     }
 }
 
@@ -130,7 +137,9 @@ impl World {
     fn count(&self, host: HostIx) -> BTreeMap<String, u64> {
         let state = self.hosts.get(host);
         let processes = state.processes.as_ref().map(|processes| ("processes", processes.alive()));
-        let counts = [("sockets", state.sockets), ("tasks", local::tasks_of(host))].into_iter().chain(processes);
+        let counts = [("sockets", state.sockets), ("tasks", local::tasks_of(host))]
+            .into_iter()
+            .chain(processes);
         counts.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 }

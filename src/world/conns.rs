@@ -12,11 +12,11 @@ use crate::schedule::{Conn, Which};
 use crate::subject::Dissector;
 
 use super::engine::RawSocket;
-use super::held::Held;
+use super::held::HeldSegments;
 use super::local::HostIx;
 
 /// What an end of a connection shares with the stream that its user holds.
-pub(super) struct End {
+pub(super) struct Endpoint {
     /// The socket; gone once its user dropped the stream.
     pub socket: Option<Box<dyn RawSocket>>,
     /// Bytes that had arrived, unread, when the connection was reset: they are read before the error is.
@@ -42,25 +42,28 @@ pub(super) struct End {
     pub read: u64,
 }
 
-impl End {
+impl Endpoint {
     /// Wakes whoever waits for it.
     pub fn wake(&mut self) {
         if let Some(socket) = &mut self.socket {
             socket.wake();
         }
-        [&mut self.opener, &mut self.reader, &mut self.writer].into_iter().filter_map(Option::take).for_each(Waker::wake);
+        [&mut self.opener, &mut self.reader, &mut self.writer]
+            .into_iter()
+            .filter_map(Option::take)
+            .for_each(Waker::wake);
     }
 }
 
-/// A handle of an [`End`]: the user's stream has one, the world has another. One thread uses both; the lock is what lets a
+/// A handle of an [`Endpoint`]: the user's stream has one, the world has another. One thread uses both; the lock is what lets a
 /// stream be `Send`.
 #[derive(Clone)]
-pub(super) struct SharedEnd(Arc<Mutex<End>>);
+pub(super) struct SharedEnd(Arc<Mutex<Endpoint>>);
 
 impl SharedEnd {
     /// A new end, without a socket yet.
     pub fn new() -> Self {
-        let end = End {
+        let end = Endpoint {
             socket: None,
             rescued: BytesMut::new(),
             early: BytesMut::new(),
@@ -83,7 +86,7 @@ impl SharedEnd {
     }
 
     /// The end.
-    pub fn lock(&self) -> MutexGuard<'_, End> {
+    pub fn lock(&self) -> MutexGuard<'_, Endpoint> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,7 +107,7 @@ pub(super) struct Direction {
     /// Until when a slow link is busy with what was sent before, in microseconds.
     pub busy_until: u64,
     /// What faults hold, and when the first of it was lost.
-    pub held: Held,
+    pub held: HeldSegments,
     pub lost_since: Option<Time>,
     /// Payload bytes written by the user, and given to the receiver.
     pub written: u64,
@@ -197,7 +200,11 @@ impl ConnState {
 
     /// The end on a host, if it has one there.
     pub fn side_on(&self, host: HostIx) -> Option<Side> {
-        if host == self.client { Some(Side::Client) } else { (host == self.server).then_some(Side::Server) }
+        if host == self.client {
+            Some(Side::Client)
+        } else {
+            (host == self.server).then_some(Side::Server)
+        }
     }
 
     /// Whether an end is established.
@@ -265,8 +272,12 @@ impl Conns {
 
     /// The connection, and the end that sends, of a segment.
     pub fn of_segment(&self, from: (HostIx, u16), to: (HostIx, u16)) -> Option<(ConnIndex, Side)> {
-        let find = |a: (HostIx, u16), b: (HostIx, u16)| self.by_address.get(&(a.0, a.1, b.0, b.1)).copied();
-        find(from, to).map(|conn| (conn, Side::Client)).or_else(|| find(to, from).map(|conn| (conn, Side::Server)))
+        let find = |a: (HostIx, u16), b: (HostIx, u16)| {
+            self.by_address.get(&(a.0, a.1, b.0, b.1)).copied()
+        };
+        find(from, to)
+            .map(|conn| (conn, Side::Client))
+            .or_else(|| find(to, from).map(|conn| (conn, Side::Server)))
     }
 
     /// The connection of this index.
@@ -306,17 +317,32 @@ impl Conns {
     /// The connection that a host opened last (of a label).
     pub fn newest(&self, host: HostIx, label: Option<&str>) -> Option<ConnIndex> {
         let of_label = |conn: &ConnState| label.is_none() || conn.label == label;
-        self.iter().rev().find(|(_, conn)| conn.client == host && of_label(conn)).map(|(index, _)| index)
+        self.iter()
+            .rev()
+            .find(|(_, conn)| conn.client == host && of_label(conn))
+            .map(|(index, _)| index)
     }
 
     /// What the history says of a connection when it is opened.
-    pub fn describe(&self, index: ConnIndex, hosts: &super::hosts::Hosts, opened: Time) -> Connection {
+    pub fn describe(
+        &self,
+        index: ConnIndex,
+        hosts: &super::hosts::Hosts,
+        opened: Time,
+    ) -> Connection {
         let conn = self.look(index);
         let client = hosts.get(conn.client).name.clone();
         let name = match conn.label {
             Some(label) => format!("{client}/{label}#{}", conn.number_of_label),
             None => format!("{client}#{}", conn.number),
         };
-        Connection { name, client, server: hosts.get(conn.server).name.clone(), generation: None, opened, over: (None, None) }
+        Connection {
+            name,
+            client,
+            server: hosts.get(conn.server).name.clone(),
+            generation: None,
+            opened,
+            over: (None, None),
+        }
     }
 }

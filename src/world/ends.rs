@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
-use crate::history::{ConnEnd, ConnIndex, Side, What};
+use crate::history::{ConnEnd, ConnIndex, EventKind, Side};
 use crate::net::Stream;
 
 use super::local::{self, HostIx, NOBODY};
@@ -75,7 +75,7 @@ impl World {
             Side::Client => over.0 = Some(now),
             Side::Server => over.1 = Some(now),
         }
-        local::note_of_world(host, local::Noted::Entry(What::ConnOver { conn, side, how }));
+        local::note_of_world(host, local::Noted::Entry(EventKind::ConnOver { conn, side, how }));
         self.close_faults_of(conn);
     }
 
@@ -134,18 +134,25 @@ impl World {
     /// Sends an RST from an end, after what it sent before.
     pub(super) fn send_reset(&mut self, conn: ConnIndex, from: Side) {
         self.conns.get(conn).from(from).unsent.clear();
-        let rst = self.make(conn, from, |_| TcpFlags { rst: true, ack: true, ..TcpFlags::default() });
+        let rst =
+            self.make(conn, from, |_| TcpFlags { rst: true, ack: true, ..TcpFlags::default() });
         self.send(conn, from, rst);
     }
 
     /// A segment of an end, as kernels hand it on.
     pub(super) fn packet(&self, conn: ConnIndex, from: Side, tcp: TcpSegment) -> Packet {
-        let [src, dst] = [from, from.other()].map(|side| self.hosts.get(self.conns.look(conn).host(side)).ip);
+        let [src, dst] =
+            [from, from.other()].map(|side| self.hosts.get(self.conns.look(conn).host(side)).ip);
         Packet { src, dst, ttl: 64, payload: Transport::Tcp(tcp) }
     }
 
     /// Makes a segment without payload, as the kernel of `from` would.
-    pub(super) fn make(&mut self, conn: ConnIndex, from: Side, flags: impl FnOnce(&mut TcpSegment) -> TcpFlags) -> TcpSegment {
+    pub(super) fn make(
+        &mut self,
+        conn: ConnIndex,
+        from: Side,
+        flags: impl FnOnce(&mut TcpSegment) -> TcpFlags,
+    ) -> TcpSegment {
         let state = self.conns.look(conn);
         let direction = &state.directions[from as usize];
         let mut segment = TcpSegment {
@@ -186,9 +193,10 @@ impl World {
         let ack = syn.seq.wrapping_add(1);
         self.conns.get(conn).middleman = true;
         self.over(conn, Side::Server, ConnEnd::Closed);
-        for (seq, flags) in
-            [(0, TcpFlags { syn: true, ..TcpFlags::default() }), (1, TcpFlags { fin: true, ..TcpFlags::default() })]
-        {
+        for (seq, flags) in [
+            (0, TcpFlags { syn: true, ..TcpFlags::default() }),
+            (1, TcpFlags { fin: true, ..TcpFlags::default() }),
+        ] {
             let answer = self.make(conn, Side::Server, |segment| {
                 (segment.seq, segment.ack, segment.window) = (seq, ack, u16::MAX);
                 TcpFlags { ack: true, ..flags }
@@ -216,13 +224,16 @@ impl World {
     pub(super) fn forget_orphans(&mut self, host: HostIx, port: u16) {
         for conn in self.conns.indices() {
             let state = self.conns.look(conn);
-            let Some(side) = state.side_on(host).filter(|side| state.port(*side) == port) else { continue };
+            let Some(side) = state.side_on(host).filter(|side| state.port(*side) == port) else {
+                continue;
+            };
             if !state.end(side).lock().dropped {
                 continue;
             }
             self.reset_kernel(conn, side);
             let direction = self.conns.get(conn).from(side);
-            let said_goodbye = std::mem::replace(&mut direction.forgotten, true) || direction.closed;
+            let said_goodbye =
+                std::mem::replace(&mut direction.forgotten, true) || direction.closed;
             if !said_goodbye {
                 self.send_reset(conn, side);
             }

@@ -38,7 +38,9 @@ pub(super) trait Machine {
 /// The machine of an engine.
 pub(super) fn machine(engine: Engine, seed: u64) -> Result<Box<dyn Machine>, RunError> {
     Ok(match engine {
-        Engine::Event => Box::new(event::EventMachine::new(seed).map_err(|error| RunError::Runtime(error.to_string()))?),
+        Engine::Event => Box::new(
+            event::EventMachine::new(seed).map_err(|error| RunError::Runtime(error.to_string()))?,
+        ),
         Engine::Turmoil(tick) => Box::new(turmoil::TickMachine::new(seed, tick)),
     })
 }
@@ -104,7 +106,10 @@ pub(super) trait RawSocket: AsyncRead + AsyncWrite + Send + Unpin {
 /// A listening socket of an engine.
 pub(super) trait RawListener: Send {
     /// Takes the next connection.
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>>;
+    fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>>;
 
     /// The port.
     fn port(&self) -> u16;

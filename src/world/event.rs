@@ -1,7 +1,7 @@
 //! The event engine: one paused tokio runtime a world, `turmoil-net`'s socket stack, and virtual time that jumps to the next
 //! thing that happens.
 //!
-//! Two places drive a world. The [`Director`] is the future that the runtime blocks on: it sleeps until the next thing is due,
+//! Two places drive a world. The [`Driver`] is the future that the runtime blocks on: it sleeps until the next thing is due,
 //! and does it. [`park`] is called when nothing is ready, which is the end of a turn: it has what is counted looked at, writes what
 //! was noted, carries out what that triggers, and lets packets leave their hosts. tokio's paused clock then jumps by itself. Sockets
 //! and kernels are in [`stack`].
@@ -75,7 +75,7 @@ impl Machine for EventMachine {
     fn drive(&mut self, until: Time) -> Result<(), RunError> {
         self.runtime.block_on(async {
             local::with(World::begin_run);
-            Director::new(until).await;
+            Driver::new(until).await;
             // Outside of its runtime, tokio's clock is the real one.
             super::finish();
         });
@@ -129,7 +129,7 @@ fn park() {
 /// What a world keeps from one turn to the next.
 #[derive(Default)]
 pub(super) struct Turns {
-    notes: Vec<local::Note>,
+    notes: Vec<local::TurnNote>,
     /// What tasks reached in the turn, in order.
     reached: Vec<Reached>,
     /// The moment of the last turn, and how many rounds of triggers there were in it.
@@ -230,7 +230,11 @@ impl World {
         let next = self.queue.next();
         self.turns.moment = match self.turns.moment {
             Moment::Timers => Moment::TimersDone,
-            Moment::Packets(_) if next.is_some_and(|next| next <= now) || now >= self.turns.until || self.livelock.is_some() => {
+            Moment::Packets(_)
+                if next.is_some_and(|next| next <= now)
+                    || now >= self.turns.until
+                    || self.livelock.is_some() =>
+            {
                 Moment::PacketsDone
             }
             Moment::Packets(_) => {
@@ -251,31 +255,39 @@ impl World {
     fn packets_are_next(&self, now: Time) -> Option<Time> {
         let next = Time(now.0 + 1);
         let is_next = self.queue.next()? <= next && self.next_noticed()? == next;
-        (is_next && self.is_whole() && packets_first(self.seed(), self.plan.order, next)).then_some(next)
+        (is_next && self.is_whole() && packets_first(self.seed(), self.plan.order, next))
+            .then_some(next)
     }
 
     /// The next millisecond, where nothing at all comes before its packets: no end of a turn has to be waited for.
     fn packets_are_all(&self) -> Option<Time> {
         let now = self.now();
-        let goes_on = self.turns.moment == Moment::Open && now < self.turns.until && self.livelock.is_none();
+        let goes_on =
+            self.turns.moment == Moment::Open && now < self.turns.until && self.livelock.is_none();
         if goes_on && self.is_still() { self.packets_are_next(now) } else { None }
     }
 
     /// Whether nothing has happened since the end of the last turn, and no task is ready: waiting for the end of this one changes nothing.
     fn is_still(&self) -> bool {
         let Turns { acted, polls, runtime, .. } = &self.turns;
-        let nobody_is_ready = || runtime.as_ref().is_some_and(|runtime| runtime.worker_local_queue_depth(0) == 0);
+        let nobody_is_ready =
+            || runtime.as_ref().is_some_and(|runtime| runtime.worker_local_queue_depth(0) == 0);
         !acted && *polls == local::polls() && nobody_is_ready()
     }
 
     /// Has the director sleep until a virtual time, without waking it to be told.
     fn sleep_until(&mut self, look: Time) {
-        let Turns { alarm: Some(alarm), origin: Some(origin), look: before, .. } = &mut self.turns else { return };
+        let Turns { alarm: Some(alarm), origin: Some(origin), look: before, .. } = &mut self.turns
+        else {
+            return;
+        };
         if std::mem::replace(before, look) != look {
             alarm.as_mut().reset(*origin + Duration::from_millis(look.0));
         }
         // Polling a timer runs no product code. A director that is awake already comes here by itself.
-        if self.director.as_ref().is_some_and(|director| alarm.as_mut().poll(&mut Context::from_waker(director)).is_ready()) {
+        if self.director.as_ref().is_some_and(|director| {
+            alarm.as_mut().poll(&mut Context::from_waker(director)).is_ready()
+        }) {
             self.wake_director();
         }
     }
@@ -293,9 +305,9 @@ fn advance(by: Duration) {
 }
 
 /// The future that a run blocks on: does what is due, when it is due, until the end.
-pub(super) struct Director(());
+pub(super) struct Driver(());
 
-impl Director {
+impl Driver {
     /// A director that stops at `until`. Must be made inside the runtime.
     pub fn new(until: Time) -> Self {
         local::with(|world| {
@@ -380,13 +392,14 @@ impl World {
     /// When the director looks again: when the next thing is due, or a millisecond before if it comes before the timers.
     fn next_look(&self, now: Time) -> Time {
         let until = self.turns.until;
-        let next = self.next_noticed().filter(|next| *next > now).map_or(until, |next| next.min(until));
+        let next =
+            self.next_noticed().filter(|next| *next > now).map_or(until, |next| next.min(until));
         let early = next > Time(now.0 + 1) && packets_first(self.seed(), self.plan.order, next);
         if early { Time(next.0 - 1) } else { next }
     }
 }
 
-impl Future for Director {
+impl Future for Driver {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{ConnIndex, Nature, Scope, Side, Time, What};
-use crate::schedule::{Conn, Count, Fault, Host, Learns, Orphans, Place, SlowBy, Which};
+use crate::history::{ConnIndex, EventKind, Nature, Scope, Side, Time};
+use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Orphans, SlowBy, TrafficCount, Which};
 
 use super::conns::Conns;
 use super::link::{self, same_link};
@@ -17,12 +17,12 @@ use super::queue::Due;
 use super::state::World;
 
 /// A fault in force.
-pub(super) struct InForce {
+pub(super) struct ActiveFault {
     pub number: usize,
     pub target: Target,
     /// Only what goes toward this host is touched.
     pub toward: Option<HostIx>,
-    pub kind: Kind,
+    pub kind: FaultAction,
     /// When its time is up, where that is known beforehand.
     pub until: Option<Time>,
 }
@@ -42,7 +42,7 @@ pub(super) enum Target {
 
 /// What a fault does to what it touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FaultAction {
     /// Nothing passes.
     Block,
     Delay(Duration),
@@ -52,14 +52,14 @@ pub(super) enum Kind {
     Hang,
     AcceptThenClose,
     /// The connection dies when so many bytes, or messages, have arrived.
-    CutAfter(Count),
+    CutAfter(TrafficCount),
     /// The connection is dead, or the host is down: the fault is over when both ends know.
     Dead,
     /// A task is held.
     Hold,
 }
 
-impl InForce {
+impl ActiveFault {
     /// Whether a segment of `conn` toward a host is touched.
     pub fn touches(&self, conns: &Conns, conn: ConnIndex, toward: HostIx) -> bool {
         self.toward.is_none_or(|host| host == toward) && self.target.holds(conns, conn)
@@ -81,8 +81,8 @@ impl Target {
 
 /// The faults of a run.
 #[derive(Default)]
-pub(super) struct Faults {
-    pub active: Vec<InForce>,
+pub(super) struct ActiveFaults {
+    pub active: Vec<ActiveFault>,
     /// When each end of a connection that will be cut learns of it, by the number of the fault.
     learns: BTreeMap<usize, BTreeMap<Host, Learns>>,
     begun: usize,
@@ -100,54 +100,129 @@ impl World {
         match fault {
             Fault::Cut { conn, learns } => {
                 let conn = self.that_can_be_told(conn)?;
-                let number = self.declare(step, fault, Target::Conn(conn), None, Kind::Dead, Nature::Kills);
+                let number = self.declare(
+                    step,
+                    fault,
+                    Target::Conn(conn),
+                    None,
+                    FaultAction::Dead,
+                    Nature::Kills,
+                );
                 self.faults.learns.insert(number, learns.clone());
                 self.cut(conn, number);
             }
             Fault::Reset { conn, toward } => {
                 let conn = self.that_can_be_told(conn)?;
                 let toward = toward.as_ref().map(|host| self.host(host)).transpose()?;
-                self.declare(step, fault, Target::Conn(conn), None, Kind::Dead, Nature::Kills);
+                self.declare(
+                    step,
+                    fault,
+                    Target::Conn(conn),
+                    None,
+                    FaultAction::Dead,
+                    Nature::Kills,
+                );
                 self.reset(conn, toward);
             }
             Fault::CutAfter { conn, toward, count, learns } => {
                 let (target, toward) = (self.named(conn)?, self.host(toward)?);
-                let number = self.declare(step, fault, target, Some(toward), Kind::CutAfter(*count), Nature::Kills);
+                let number = self.declare(
+                    step,
+                    fault,
+                    target,
+                    Some(toward),
+                    FaultAction::CutAfter(*count),
+                    Nature::Kills,
+                );
                 self.faults.learns.insert(number, learns.clone());
                 self.cut_what_is_over();
             }
             Fault::Partition { hosts, toward, lasts } => {
                 let target = Target::Link(self.host(&hosts.0)?, self.host(&hosts.1)?);
-                self.lasting(step, fault, target, toward.as_ref(), Kind::Block, Nature::Kills, *lasts)?;
+                self.lasting(
+                    step,
+                    fault,
+                    target,
+                    toward.as_ref(),
+                    FaultAction::Block,
+                    Nature::Kills,
+                    *lasts,
+                )?;
             }
             Fault::Stall { conn, toward, lasts } => {
                 let target = self.named(conn)?;
-                self.lasting(step, fault, target, Some(toward), Kind::Block, Nature::Kills, *lasts)?;
+                self.lasting(
+                    step,
+                    fault,
+                    target,
+                    Some(toward),
+                    FaultAction::Block,
+                    Nature::Kills,
+                    *lasts,
+                )?;
             }
             Fault::Blackhole { conn, lasts } => {
                 let target = self.named(conn)?;
-                self.lasting(step, fault, target, None, Kind::Block, Nature::Kills, *lasts)?;
+                self.lasting(step, fault, target, None, FaultAction::Block, Nature::Kills, *lasts)?;
             }
             Fault::Delay { place, toward, by, lasts } => {
                 let target = self.place(place)?;
-                self.lasting(step, fault, target, toward.as_ref(), Kind::Delay(*by), Nature::Slows, *lasts)?;
+                self.lasting(
+                    step,
+                    fault,
+                    target,
+                    toward.as_ref(),
+                    FaultAction::Delay(*by),
+                    Nature::Slows,
+                    *lasts,
+                )?;
             }
             Fault::DelayClose { conn, toward, by } => {
                 let target = self.named(conn)?;
-                self.lasting(step, fault, target, Some(toward), Kind::DelayClose(*by), Nature::Slows, None)?;
+                self.lasting(
+                    step,
+                    fault,
+                    target,
+                    Some(toward),
+                    FaultAction::DelayClose(*by),
+                    Nature::Slows,
+                    None,
+                )?;
             }
             Fault::Slow { place, toward, by, lasts } => {
                 let target = self.place(place)?;
-                self.lasting(step, fault, target, toward.as_ref(), Kind::Slow(*by), Nature::Slows, *lasts)?;
+                self.lasting(
+                    step,
+                    fault,
+                    target,
+                    toward.as_ref(),
+                    FaultAction::Slow(*by),
+                    Nature::Slows,
+                    *lasts,
+                )?;
             }
-            Fault::Refuse { host, lasts } => self.at_the_door(step, fault, host, Kind::Refuse, *lasts)?,
-            Fault::Hang { host, lasts } => self.at_the_door(step, fault, host, Kind::Hang, *lasts)?,
-            Fault::AcceptThenClose { host, lasts } => self.at_the_door(step, fault, host, Kind::AcceptThenClose, *lasts)?,
+            Fault::Refuse { host, lasts } => {
+                self.at_the_door(step, fault, host, FaultAction::Refuse, *lasts)?
+            }
+            Fault::Hang { host, lasts } => {
+                self.at_the_door(step, fault, host, FaultAction::Hang, *lasts)?
+            }
+            Fault::AcceptThenClose { host, lasts } => {
+                self.at_the_door(step, fault, host, FaultAction::AcceptThenClose, *lasts)?
+            }
             Fault::Crash { host, lasts, processes } => {
-                self.take_down(step, fault, Death { host, lasts: *lasts, kernel: false, orphans: *processes })?;
+                self.take_down(
+                    step,
+                    fault,
+                    Death { host, lasts: *lasts, kernel: false, orphans: *processes },
+                )?;
             }
             Fault::PowerLoss { host, lasts } => {
-                self.take_down(step, fault, Death { host, lasts: *lasts, kernel: true, orphans: Orphans::Die })?;
+                self.take_down(
+                    step,
+                    fault,
+                    Death { host, lasts: *lasts, kernel: true, orphans: Orphans::Die },
+                )?;
             }
             Fault::Restart { host } => {
                 let host = self.host(host)?;
@@ -158,7 +233,14 @@ impl World {
             }
             Fault::ClockJump { host, by_ms } => {
                 let host = self.host(host)?;
-                let number = self.declare(step, fault, Target::Host(host), None, Kind::Hold, Nature::Harmless);
+                let number = self.declare(
+                    step,
+                    fault,
+                    Target::Host(host),
+                    None,
+                    FaultAction::Hold,
+                    Nature::Harmless,
+                );
                 self.hosts.get_mut(host).clock_off += by_ms;
                 self.end_fault(number);
             }
@@ -173,7 +255,11 @@ impl World {
 
     fn existing(&self, name: &Conn) -> Result<ConnIndex, Missed> {
         let host = self.host(&name.host)?;
-        let found = self.conns.iter().map(|(index, _)| index).find(|index| self.conns.is_named(*index, host, name));
+        let found = self
+            .conns
+            .iter()
+            .map(|(index, _)| index)
+            .find(|index| self.conns.is_named(*index, host, name));
         let conn = found.ok_or_else(|| format!("there is no {name} yet"))?;
         if self.conns.look(conn).dead || self.conns.look(conn).is_over() {
             return Err(format!("{name} is over"));
@@ -185,9 +271,9 @@ impl World {
     fn that_can_be_told(&self, name: &Conn) -> Result<ConnIndex, Missed> {
         let conn = self.existing(name)?;
         match self.conns.look(conn).foreign {
-            true => {
-                Err(format!("{name} is of sockets of turmoil's own, which nobody can tell; `blackhole` and `stall` reach them"))
-            }
+            true => Err(format!(
+                "{name} is of sockets of turmoil's own, which nobody can tell; `blackhole` and `stall` reach them"
+            )),
             false => Ok(conn),
         }
     }
@@ -204,10 +290,10 @@ impl World {
         })
     }
 
-    fn place(&self, place: &Place) -> Result<Target, Missed> {
+    fn place(&self, place: &LinkPlace) -> Result<Target, Missed> {
         match place {
-            Place::Conn(conn) => self.named(conn),
-            Place::Link(a, b) => Ok(Target::Link(self.host(a)?, self.host(b)?)),
+            LinkPlace::Conn(conn) => self.named(conn),
+            LinkPlace::Link(a, b) => Ok(Target::Link(self.host(a)?, self.host(b)?)),
         }
     }
 
@@ -218,23 +304,43 @@ impl World {
         fault: &Fault,
         target: Target,
         toward: Option<HostIx>,
-        kind: Kind,
+        kind: FaultAction,
         nature: Nature,
     ) -> usize {
         let number = self.faults.begun;
         self.faults.begun += 1;
         let (scope, in_flight) = (Box::new(self.scope(&target)), self.in_flight(&target));
-        self.faults.active.push(InForce { number, target, toward, kind, until: self.healed_from() });
-        self.record(None, What::FaultBegan { fault: number, step, what: Box::new(fault.clone()), scope, nature, in_flight });
+        self.faults.active.push(ActiveFault {
+            number,
+            target,
+            toward,
+            kind,
+            until: self.healed_from(),
+        });
+        self.record(
+            None,
+            EventKind::FaultBegan {
+                fault: number,
+                step,
+                what: Box::new(fault.clone()),
+                scope,
+                nature,
+                in_flight,
+            },
+        );
         number
     }
 
     /// How many bytes of payload are on their way where this target is.
     fn in_flight(&self, target: &Target) -> u32 {
-        let on_the_way =
-            self.queue.packets().filter(|(conn, _)| target.holds(&self.conns, *conn)).map(|(_, tcp)| tcp.payload.len());
+        let on_the_way = self
+            .queue
+            .packets()
+            .filter(|(conn, _)| target.holds(&self.conns, *conn))
+            .map(|(_, tcp)| tcp.payload.len());
         let conns = self.conns.iter().filter(|(conn, _)| target.holds(&self.conns, *conn));
-        let held = conns.flat_map(|(_, conn)| conn.directions.iter().map(|direction| direction.held.bytes()));
+        let held = conns
+            .flat_map(|(_, conn)| conn.directions.iter().map(|direction| direction.held.bytes()));
         on_the_way.chain(held).sum::<usize>().try_into().unwrap_or(u32::MAX)
     }
 
@@ -244,7 +350,11 @@ impl World {
             Target::Host(host) => Scope { hosts: vec![name(host)], ..Scope::default() },
             Target::Link(a, b) => Scope { links: vec![(name(a), name(b))], ..Scope::default() },
             Target::Conn(_) | Target::Named(..) => Scope {
-                conns: self.conns.indices().filter(|conn| target.holds(&self.conns, *conn)).collect(),
+                conns: self
+                    .conns
+                    .indices()
+                    .filter(|conn| target.holds(&self.conns, *conn))
+                    .collect(),
                 ..Scope::default()
             },
         }
@@ -257,7 +367,7 @@ impl World {
         fault: &Fault,
         target: Target,
         toward: Option<&Host>,
-        kind: Kind,
+        kind: FaultAction,
         nature: Nature,
         lasts: Option<Duration>,
     ) -> Result<(), Missed> {
@@ -273,7 +383,7 @@ impl World {
         step: usize,
         fault: &Fault,
         host: &Host,
-        kind: Kind,
+        kind: FaultAction,
         lasts: Option<Duration>,
     ) -> Result<(), Missed> {
         let host = self.host(host)?;
@@ -293,20 +403,27 @@ impl World {
 
     /// The time of a fault is up: what it held is tried again, and when that has arrived, and what it made late, the fault is over.
     pub(super) fn expire(&mut self, number: usize) {
-        let Some(at) = self.faults.active.iter().position(|fault| fault.number == number) else { return };
+        let Some(at) = self.faults.active.iter().position(|fault| fault.number == number) else {
+            return;
+        };
         let fault = self.faults.active.remove(at);
         let arrived = self.release_held().max(self.now()).max(self.late_by(&fault));
         self.schedule(arrived, u32::MAX, Due::Settled(number));
     }
 
     /// When the last has arrived of what a fault made late.
-    fn late_by(&self, fault: &InForce) -> Time {
-        if !matches!(fault.kind, Kind::Delay(_) | Kind::DelayClose(_) | Kind::Slow(_)) {
+    fn late_by(&self, fault: &ActiveFault) -> Time {
+        if !matches!(
+            fault.kind,
+            FaultAction::Delay(_) | FaultAction::DelayClose(_) | FaultAction::Slow(_)
+        ) {
             return Time::ZERO;
         }
-        let touched = self.conns.iter().filter(|(index, _)| fault.target.holds(&self.conns, *index));
+        let touched =
+            self.conns.iter().filter(|(index, _)| fault.target.holds(&self.conns, *index));
         let waited_for = touched.flat_map(|(_, conn)| {
-            let sides = [Side::Client, Side::Server].into_iter().filter(|from| conn.is_waited_for(*from));
+            let sides =
+                [Side::Client, Side::Server].into_iter().filter(|from| conn.is_waited_for(*from));
             sides.map(|from| conn.directions[from as usize].last_arrival)
         });
         waited_for.max().unwrap_or_default()
@@ -326,10 +443,12 @@ impl World {
     /// The healed tail begins: whatever is in force is over, tasks go on, hosts are up. A connection that was cut stays dead.
     pub(super) fn heal(&mut self) {
         self.release_all();
-        for host in self.hosts.indices().filter(|host| !self.hosts.get(*host).up).collect::<Vec<_>>() {
+        for host in
+            self.hosts.indices().filter(|host| !self.hosts.get(*host).up).collect::<Vec<_>>()
+        {
             self.restart(host, None);
         }
-        let in_force = self.faults.active.iter().filter(|fault| fault.kind != Kind::Dead);
+        let in_force = self.faults.active.iter().filter(|fault| fault.kind != FaultAction::Dead);
         let in_force: Vec<_> = in_force.map(|fault| fault.number).collect();
         in_force.into_iter().for_each(|fault| self.expire(fault));
     }
@@ -337,7 +456,7 @@ impl World {
     /// Writes that a fault is over.
     pub(super) fn end_fault(&mut self, number: usize) {
         self.faults.active.retain(|fault| fault.number != number);
-        self.record(None, What::FaultEnded { fault: number });
+        self.record(None, EventKind::FaultEnded { fault: number });
     }
 
     /// A connection dies: nothing of it passes any more, and each end learns of it in its own time.
@@ -376,18 +495,20 @@ impl World {
     /// Cuts the connections in which as much has arrived as a `cut-after` lets pass.
     pub(super) fn cut_what_is_over(&mut self) {
         for at in (0..self.faults.active.len()).rev() {
-            let Kind::CutAfter(count) = self.faults.active[at].kind else { continue };
+            let FaultAction::CutAfter(count) = self.faults.active[at].kind else { continue };
             let over = self.conns.indices().find(|conn| {
                 let fault = &self.faults.active[at];
                 fault.target.holds(&self.conns, *conn)
                     && !self.conns.look(*conn).dead
-                    && self
-                        .cut_position(*conn, fault.toward, count)
-                        .is_some_and(|(side, allowed)| self.conns.look(*conn).directions[side as usize].delivered >= allowed)
+                    && self.cut_position(*conn, fault.toward, count).is_some_and(
+                        |(side, allowed)| {
+                            self.conns.look(*conn).directions[side as usize].delivered >= allowed
+                        },
+                    )
             });
             if let Some(conn) = over {
                 let number = self.faults.active[at].number;
-                self.faults.active[at].kind = Kind::Dead;
+                self.faults.active[at].kind = FaultAction::Dead;
                 self.faults.active[at].target = Target::Conn(conn);
                 self.cut(conn, number);
             }
@@ -395,13 +516,18 @@ impl World {
     }
 
     /// How many bytes of a direction a `cut-after` lets pass, as far as that is known yet, and which end sends them.
-    fn cut_position(&self, conn: ConnIndex, toward: Option<HostIx>, count: Count) -> Option<(Side, u64)> {
+    fn cut_position(
+        &self,
+        conn: ConnIndex,
+        toward: Option<HostIx>,
+        count: TrafficCount,
+    ) -> Option<(Side, u64)> {
         let state = self.conns.look(conn);
         let side = state.side_on(toward?)?.other();
         match count {
-            Count::Bytes(bytes) => Some((side, bytes)),
-            Count::Messages(0) => Some((side, 0)),
-            Count::Messages(n) => {
+            TrafficCount::Bytes(bytes) => Some((side, bytes)),
+            TrafficCount::Messages(0) => Some((side, 0)),
+            TrafficCount::Messages(n) => {
                 let message = state.directions[side as usize].messages.get(n as usize - 1)?;
                 Some((side, message.end))
             }
@@ -416,7 +542,7 @@ impl World {
             .iter()
             .filter(|fault| fault.target.holds(&self.conns, conn))
             .filter_map(|fault| match fault.kind {
-                Kind::CutAfter(count) => self.cut_position(conn, fault.toward, count),
+                FaultAction::CutAfter(count) => self.cut_position(conn, fault.toward, count),
                 _ => None,
             })
             .filter(|(side, _)| *side == from)
@@ -447,7 +573,7 @@ impl World {
             .faults
             .active
             .iter()
-            .filter(|fault| fault.target == Target::Conn(conn) && fault.kind == Kind::Dead)
+            .filter(|fault| fault.target == Target::Conn(conn) && fault.kind == FaultAction::Dead)
             .map(|fault| fault.number)
             .collect();
         over.into_iter().for_each(|number| self.end_fault(number));
@@ -457,7 +583,8 @@ impl World {
     pub(super) fn effects(&self, segment: link::Segment) -> link::Effects {
         let mut effects = link::effects(&self.faults.active, &self.conns, segment);
         // What had left a host before it lost its power still arrives; nothing reaches it while it is dark.
-        effects.blocked |= self.hosts.get(self.conns.look(segment.conn).host(segment.from.other())).dark;
+        effects.blocked |=
+            self.hosts.get(self.conns.look(segment.conn).host(segment.from.other())).dark;
         effects
     }
 }

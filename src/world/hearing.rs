@@ -12,7 +12,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
 use crate::probe::MILESTONE;
-use crate::schedule::FieldValue;
+use crate::schedule::MilestoneValue;
 
 use super::local::{self, Noted};
 
@@ -33,7 +33,10 @@ struct Hearing {
 pub(super) fn listen(logs: bool) -> DefaultGuard {
     HEARING.with_borrow_mut(|hearing| {
         if hearing.as_ref().is_none_or(|hearing| hearing.logs != logs) {
-            *hearing = Some(Hearing { dispatch: Dispatch::new(Registry::default().with(Ear { logs })), logs });
+            *hearing = Some(Hearing {
+                dispatch: Dispatch::new(Registry::default().with(Ear { logs })),
+                logs,
+            });
         }
         let dispatch = &hearing.as_ref().expect("it was just made").dispatch;
         tracing::dispatcher::set_default(dispatch)
@@ -47,14 +50,22 @@ struct Ear {
 
 impl Ear {
     fn cares(&self, metadata: &Metadata<'_>) -> bool {
-        let is_logged = || self.logs && *metadata.level() <= Level::DEBUG && metadata.target() != TURMOIL;
+        let is_logged =
+            || self.logs && *metadata.level() <= Level::DEBUG && metadata.target() != TURMOIL;
         metadata.is_event() && (metadata.target() == MILESTONE || is_logged())
     }
 }
 
 impl<S: Subscriber> Layer<S> for Ear {
-    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> tracing::subscriber::Interest {
-        if self.cares(metadata) { tracing::subscriber::Interest::always() } else { tracing::subscriber::Interest::never() }
+    fn register_callsite(
+        &self,
+        metadata: &'static Metadata<'static>,
+    ) -> tracing::subscriber::Interest {
+        if self.cares(metadata) {
+            tracing::subscriber::Interest::always()
+        } else {
+            tracing::subscriber::Interest::never()
+        }
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
@@ -62,7 +73,11 @@ impl<S: Subscriber> Layer<S> for Ear {
     }
 
     fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
-        Some(if self.logs { tracing::level_filters::LevelFilter::DEBUG } else { tracing::level_filters::LevelFilter::INFO })
+        Some(if self.logs {
+            tracing::level_filters::LevelFilter::DEBUG
+        } else {
+            tracing::level_filters::LevelFilter::INFO
+        })
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
@@ -84,10 +99,10 @@ impl<S: Subscriber> Layer<S> for Ear {
 }
 
 /// Collects the fields of a milestone.
-struct Fields(Vec<(&'static str, FieldValue)>);
+struct Fields(Vec<(&'static str, MilestoneValue)>);
 
 impl Fields {
-    fn push(&mut self, field: &Field, value: FieldValue) {
+    fn push(&mut self, field: &Field, value: MilestoneValue) {
         if field.name() != "message" {
             self.0.push((field.name(), value));
         }
@@ -96,25 +111,26 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.push(field, FieldValue::Number(value));
+        self.push(field, MilestoneValue::Number(value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        let value = u64::try_from(value).map_or_else(|_| FieldValue::Text(value.to_string()), FieldValue::Number);
+        let value = u64::try_from(value)
+            .map_or_else(|_| MilestoneValue::Text(value.to_string()), MilestoneValue::Number);
         self.push(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.push(field, FieldValue::Number(value.into()));
+        self.push(field, MilestoneValue::Number(value.into()));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.push(field, FieldValue::Text(value.to_owned()));
+        self.push(field, MilestoneValue::Text(value.to_owned()));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() != "message" {
-            self.push(field, FieldValue::Text(format!("{value:?}")));
+            self.push(field, MilestoneValue::Text(format!("{value:?}")));
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use turmoil_net::TcpSegment;
 
 use super::acks::bare;
-use super::train::Train;
+use super::train::SegmentBatch;
 
 /// How many trains, from the newest on, a segment may join: of what is held where it arrives, of what is held where it leaves, and an
 /// acknowledgement behind them.
@@ -12,12 +12,13 @@ const MAY_GROW: usize = 3;
 
 /// What faults hold in a direction, in the order in which the first segment of each train was held.
 #[derive(Default)]
-pub(super) struct Held(Vec<Joining>);
+pub(super) struct HeldSegments(Vec<Joining>);
 
-impl Held {
+impl HeldSegments {
     /// Holds one more segment. It joins no train that an RST came behind: that has the sequence number of what its sender writes next.
     pub fn push(&mut self, tcp: TcpSegment) {
-        let newest = self.0.iter_mut().rev().take(MAY_GROW).take_while(|train| !train.first.flags.rst);
+        let newest =
+            self.0.iter_mut().rev().take(MAY_GROW).take_while(|train| !train.first.flags.rst);
         if !newest.into_iter().any(|train| train.join(&tcp)) {
             self.0.push(Joining { first: tcp, joined: BytesMut::new() });
         }
@@ -32,7 +33,10 @@ impl Held {
     /// What was on its way is held when it would have arrived, so what left behind it may have been held before it.
     pub fn lowest(&self, base: u32, in_order: impl Fn(&TcpSegment) -> bool) -> Option<&TcpSegment> {
         let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN, before the first byte, at 0
-        self.0.iter().map(|train| &train.first).min_by_key(|first| (!in_order(first), begins(first)))
+        self.0
+            .iter()
+            .map(|train| &train.first)
+            .min_by_key(|first| (!in_order(first), begins(first)))
     }
 
     /// How many bytes of payload are held.
@@ -51,7 +55,7 @@ impl Held {
     }
 
     /// Hands all on.
-    pub fn take(&mut self) -> impl Iterator<Item = Train> + use<> {
+    pub fn take(&mut self) -> impl Iterator<Item = SegmentBatch> + use<> {
         std::mem::take(&mut self.0).into_iter().map(Joining::closed)
     }
 }
@@ -71,8 +75,10 @@ impl Joining {
     fn join(&mut self, next: &TcpSegment) -> bool {
         let (each, len) = (self.first.payload.len(), next.payload.len());
         let follows = next.seq == self.first.seq.wrapping_add(self.bytes() as u32);
-        let alike = (next.ack, next.window, next.flags) == (self.first.ack, self.first.window, self.first.flags);
-        let fits = (1..=each).contains(&len) && self.joined.len().is_multiple_of(each) && !next.flags.fin;
+        let alike = (next.ack, next.window, next.flags)
+            == (self.first.ack, self.first.window, self.first.flags);
+        let fits =
+            (1..=each).contains(&len) && self.joined.len().is_multiple_of(each) && !next.flags.fin;
         let joins = follows && alike && fits;
         if joins {
             self.joined.extend_from_slice(&next.payload);
@@ -80,16 +86,16 @@ impl Joining {
         joins
     }
 
-    fn closed(self) -> Train {
+    fn closed(self) -> SegmentBatch {
         let Self { first, joined } = self;
         let each = first.payload.len();
         if joined.is_empty() {
-            return Train::alone(first);
+            return SegmentBatch::alone(first);
         }
         let mut payload = BytesMut::with_capacity(each + joined.len());
         payload.extend_from_slice(&first.payload);
         payload.extend_from_slice(&joined);
-        Train::cut(TcpSegment { payload: payload.freeze(), ..first }, each)
+        SegmentBatch::cut(TcpSegment { payload: payload.freeze(), ..first }, each)
     }
 }
 
@@ -99,7 +105,15 @@ mod tests {
 
     fn segment(seq: u32, payload: &'static str) -> TcpSegment {
         let flags = turmoil_net::TcpFlags { ack: true, ..Default::default() };
-        TcpSegment { src_port: 1, dst_port: 2, seq, ack: 7, flags, window: 9, payload: payload.as_bytes().into() }
+        TcpSegment {
+            src_port: 1,
+            dst_port: 2,
+            seq,
+            ack: 7,
+            flags,
+            window: 9,
+            payload: payload.as_bytes().into(),
+        }
     }
 
     fn with(mut tcp: TcpSegment, change: impl Fn(&mut TcpSegment)) -> TcpSegment {
@@ -109,7 +123,7 @@ mod tests {
 
     /// The trains that are made of these, each as its segments.
     fn held(segments: impl IntoIterator<Item = TcpSegment>) -> Vec<Vec<(u32, String)>> {
-        let mut held = Held::default();
+        let mut held = HeldSegments::default();
         segments.into_iter().for_each(|tcp| held.push(tcp));
         let told = |tcp: TcpSegment| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned());
         held.take().map(|train| train.map(told).collect()).collect()
@@ -117,7 +131,8 @@ mod tests {
 
     #[test]
     fn what_follows_joins_and_comes_out_as_it_went_in() {
-        let trains = held([segment(u32::MAX, "ab"), segment(1, "cd"), segment(3, "e"), segment(4, "fg")]);
+        let trains =
+            held([segment(u32::MAX, "ab"), segment(1, "cd"), segment(3, "e"), segment(4, "fg")]);
         assert_eq!(trains[0], [(u32::MAX, "ab".into()), (1, "cd".into()), (3, "e".into())]);
         assert_eq!(trains[1], [(4, "fg".into())], "nothing joins behind a shorter one");
         assert_eq!(trains.len(), 2);
@@ -140,7 +155,11 @@ mod tests {
         }
         assert_eq!(held([segment(10, "ab"), next()]).len(), 1);
         assert_eq!(held([segment(10, ""), segment(10, "")]).len(), 2, "acknowledgements");
-        assert_eq!(held([with(segment(10, "ab"), |tcp| tcp.flags.fin = true), next()]).len(), 2, "behind a FIN");
+        assert_eq!(
+            held([with(segment(10, "ab"), |tcp| tcp.flags.fin = true), next()]).len(),
+            2,
+            "behind a FIN"
+        );
     }
 
     /// What comes out of a slow link and what goes into it are held in turns, and acknowledgements between them.
@@ -148,7 +167,7 @@ mod tests {
     fn two_trains_grow_at_once() {
         let turns = (0..100).flat_map(|n| [segment(n, "a"), segment(1_000 + n, "b")]);
         assert_eq!(held(turns.clone()).len(), 2);
-        let mut held = Held::default();
+        let mut held = HeldSegments::default();
         for tcp in turns {
             held.push(tcp);
             held.forget_acks();
@@ -160,14 +179,22 @@ mod tests {
     #[test]
     fn the_lowest_is_missed_first_whenever_it_was_held() {
         let lowest = |base, segments: &[TcpSegment]| {
-            let mut held = Held::default();
+            let mut held = HeldSegments::default();
             segments.iter().for_each(|tcp| held.push(tcp.clone()));
             held.lowest(base, |tcp| !bare(tcp)).map(|tcp| tcp.seq)
         };
         assert_eq!(lowest(5, &[]), None);
         assert_eq!(lowest(5, &[segment(14, "ef"), segment(10, "ab"), segment(12, "cd")]), Some(10));
-        assert_eq!(lowest(u32::MAX, &[segment(1, "cd"), segment(u32::MAX, "ab")]), Some(u32::MAX), "numbers wrap");
-        assert_eq!(lowest(5, &[segment(8, ""), segment(10, "ab")]), Some(10), "an acknowledgement is not sent again");
+        assert_eq!(
+            lowest(u32::MAX, &[segment(1, "cd"), segment(u32::MAX, "ab")]),
+            Some(u32::MAX),
+            "numbers wrap"
+        );
+        assert_eq!(
+            lowest(5, &[segment(8, ""), segment(10, "ab")]),
+            Some(10),
+            "an acknowledgement is not sent again"
+        );
         assert_eq!(lowest(5, &[segment(8, "")]), Some(8));
     }
 

@@ -10,7 +10,7 @@ use crate::history::{ConnIndex, Flags, Side, Time};
 use crate::schedule::keyed;
 
 use super::conns::Conns;
-use super::faults::{InForce, Kind};
+use super::faults::{ActiveFault, FaultAction};
 use super::local::HostIx;
 
 /// What is to be decided about.
@@ -50,12 +50,12 @@ pub(super) struct Effects {
     /// What the receiver of the opposite direction advertises at most.
     pub window: Option<u64>,
     /// What becomes of a new connection.
-    pub opening: Opening,
+    pub opening: SynFate,
 }
 
 /// What becomes of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum SynFate {
     #[default]
     Passes,
     Refused,
@@ -67,24 +67,28 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 }
 
 /// What the faults in force do to a segment.
-pub(super) fn effects(faults: &[InForce], conns: &Conns, segment: Segment) -> Effects {
+pub(super) fn effects(faults: &[ActiveFault], conns: &Conns, segment: Segment) -> Effects {
     let mut effects = Effects::default();
     let conn = conns.look(segment.conn);
     let toward = conn.host(segment.from.other());
     for fault in faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)) {
         match fault.kind {
-            Kind::Block => effects.blocked = true,
-            Kind::Delay(by) => effects.extra += by,
-            Kind::DelayClose(by) if segment.flags.fin || segment.flags.rst => effects.extra += by,
-            Kind::Slow(by) => {
+            FaultAction::Block => effects.blocked = true,
+            FaultAction::Delay(by) => effects.extra += by,
+            FaultAction::DelayClose(by) if segment.flags.fin || segment.flags.rst => {
+                effects.extra += by
+            }
+            FaultAction::Slow(by) => {
                 effects.extra += by.latency.unwrap_or_default();
                 effects.bandwidth = least(effects.bandwidth, by.bandwidth);
                 effects.segment = least(effects.segment, by.segment);
                 effects.window = least(effects.window, by.window);
             }
-            Kind::Hang if segment.opens() => effects.blocked = true,
-            Kind::Refuse if segment.opens() => effects.opening = Opening::Refused,
-            Kind::AcceptThenClose if segment.opens() => effects.opening = Opening::AcceptedThenClosed,
+            FaultAction::Hang if segment.opens() => effects.blocked = true,
+            FaultAction::Refuse if segment.opens() => effects.opening = SynFate::Refused,
+            FaultAction::AcceptThenClose if segment.opens() => {
+                effects.opening = SynFate::AcceptedThenClosed
+            }
             _ => {}
         }
     }
@@ -93,17 +97,24 @@ pub(super) fn effects(faults: &[InForce], conns: &Conns, segment: Segment) -> Ef
 
 /// When the last byte of a segment is through a link that was free at `starts`, both in microseconds: what waits in front of a
 /// slow link goes on at full speed when the fault's time is up.
-pub(super) fn through(faults: &[InForce], conns: &Conns, segment: Segment, starts: u64) -> u64 {
+pub(super) fn through(faults: &[ActiveFault], conns: &Conns, segment: Segment, starts: u64) -> u64 {
     let toward = conns.look(segment.conn).host(segment.from.other());
-    let slow = faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)).filter_map(|fault| match fault.kind {
-        Kind::Slow(by) => Some((by.bandwidth?.max(1), fault.until.map_or(u64::MAX, |until| until.0.saturating_mul(1_000)))),
-        _ => None,
-    });
+    let slow = faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)).filter_map(
+        |fault| match fault.kind {
+            FaultAction::Slow(by) => Some((
+                by.bandwidth?.max(1),
+                fault.until.map_or(u64::MAX, |until| until.0.saturating_mul(1_000)),
+            )),
+            _ => None,
+        },
+    );
     // In millionths of a byte, so that a rate a second is a rate a microsecond.
     let (mut at, mut left) = (starts, segment.len as u64 * 1_000_000);
     loop {
         let still = slow.clone().filter(|(_, until)| *until > at);
-        let (Some(rate), Some(until)) = (still.clone().map(|(rate, _)| rate).min(), still.map(|(_, until)| until).min()) else {
+        let (Some(rate), Some(until)) =
+            (still.clone().map(|(rate, _)| rate).min(), still.map(|(_, until)| until).min())
+        else {
             return at;
         };
         let takes = left.div_ceil(rate);
@@ -116,9 +127,19 @@ pub(super) fn through(faults: &[InForce], conns: &Conns, segment: Segment, start
 }
 
 /// The latency of the n-th segment of a direction, between the two ends of the plan's range.
-pub(super) fn latency(seed: u64, range: (Duration, Duration), conn: ConnIndex, from: Side, n: u64) -> Duration {
+pub(super) fn latency(
+    seed: u64,
+    range: (Duration, Duration),
+    conn: ConnIndex,
+    from: Side,
+    n: u64,
+) -> Duration {
     let (least, most) = (range.0.as_millis() as u64, range.1.as_millis() as u64);
-    let drawn = if least >= most { 0 } else { keyed::below(seed, "latency", &[conn.0 as u64, from as u64, n], most - least + 1) };
+    let drawn = if least >= most {
+        0
+    } else {
+        keyed::below(seed, "latency", &[conn.0 as u64, from as u64, n], most - least + 1)
+    };
     Duration::from_millis((least + drawn).max(1))
 }
 
@@ -128,12 +149,12 @@ pub(super) fn rank(seed: u64, conn: ConnIndex, from: Side, at: Time) -> u32 {
 }
 
 /// Whether, in a millisecond, packets come before timers.
-pub(super) fn packets_first(seed: u64, order: crate::schedule::Order, at: Time) -> bool {
-    use crate::schedule::Order;
+pub(super) fn packets_first(seed: u64, order: crate::schedule::TieOrder, at: Time) -> bool {
+    use crate::schedule::TieOrder;
     match order {
-        Order::Drawn => keyed::mixed(seed, "order", &[at.0]) & 1 == 0,
-        Order::PacketsFirst => true,
-        Order::TimersFirst => false,
+        TieOrder::Drawn => keyed::mixed(seed, "order", &[at.0]) & 1 == 0,
+        TieOrder::PacketsFirst => true,
+        TieOrder::TimersFirst => false,
     }
 }
 
@@ -171,7 +192,8 @@ mod tests {
 
     #[test]
     fn retransmissions_back_off_from_200_ms() {
-        let tries: Vec<_> = [0, 200, 201, 601, 1401].map(|now| next_try(Time(0), Time(now), false).0).into();
+        let tries: Vec<_> =
+            [0, 200, 201, 601, 1401].map(|now| next_try(Time(0), Time(now), false).0).into();
         assert_eq!(tries, [200, 200, 600, 1400, 3000]);
         assert_eq!(next_try(Time(0), Time(1_001), true).0, 3_000);
     }
@@ -179,9 +201,13 @@ mod tests {
     #[test]
     fn latency_stays_in_its_range_and_depends_on_the_segment() {
         let range = (Duration::from_millis(5), Duration::from_millis(9));
-        let drawn: Vec<_> = (0..50).map(|n| latency(1, range, ConnIndex(0), Side::Client, n).as_millis()).collect();
+        let drawn: Vec<_> =
+            (0..50).map(|n| latency(1, range, ConnIndex(0), Side::Client, n).as_millis()).collect();
         assert!(drawn.iter().all(|ms| (5..=9).contains(ms)));
         assert!(drawn.iter().any(|ms| *ms != drawn[0]));
-        assert_eq!(latency(1, (Duration::ZERO, Duration::ZERO), ConnIndex(0), Side::Client, 1).as_millis(), 1);
+        assert_eq!(
+            latency(1, (Duration::ZERO, Duration::ZERO), ConnIndex(0), Side::Client, 1).as_millis(),
+            1
+        );
     }
 }

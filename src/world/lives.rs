@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::history::{ConnEnd, ConnIndex, Nature, Side, Time, What};
+use crate::history::{ConnEnd, ConnIndex, EventKind, Nature, Side, Time};
 use crate::net::Endpoint;
 use crate::schedule::{Fault, Host, Orphans, keyed};
 use crate::subject::{HostContext, Recorder, Root};
 
 use super::ends::reset_by_hand;
-use super::faults::{Kind, Target};
+use super::faults::{FaultAction, Target};
 use super::hosts::Role;
 use super::local::{self, HostIx};
 use super::outside::{self, WorldJournal};
@@ -58,23 +58,34 @@ impl World {
         state.starts += 1;
         (state.up, state.dark) = (true, false);
         self.entropy[host.0] = keyed::keyed(seed, "entropy", &[host.0 as u64, state.starts]);
-        self.record(Some(host), What::Started);
+        self.record(Some(host), EventKind::Started);
         self.stack.start(host, root);
     }
 
     /// What a host runs.
     fn root(&mut self, host: HostIx) -> Root {
         let state = self.hosts.get(host);
-        let (name, role, env) = (state.name.clone(), state.role, outside::env(host, state.processes.as_ref()));
+        let (name, role, env) =
+            (state.name.clone(), state.role, outside::env(host, state.processes.as_ref()));
         let disk = state.disk.clone();
         if let Some(puppet) = self.plan.puppets.get(&name).cloned() {
             let port = self.subject.port();
             return match role {
                 Role::Client => {
                     let server = self.subject.servers().first().copied().unwrap_or("server");
-                    Box::pin(puppet::connect(env.net, Endpoint::tcp(server, port), puppet, reset_by_hand))
+                    Box::pin(puppet::connect(
+                        env.net,
+                        Endpoint::tcp(server, port),
+                        puppet,
+                        reset_by_hand,
+                    ))
                 }
-                _ => Box::pin(puppet::serve(env.net, Endpoint::tcp(name.as_str(), port), puppet, reset_by_hand)),
+                _ => Box::pin(puppet::serve(
+                    env.net,
+                    Endpoint::tcp(name.as_str(), port),
+                    puppet,
+                    reset_by_hand,
+                )),
             };
         }
         let limits = self.plan.limits.over(self.subject.limits());
@@ -92,17 +103,23 @@ impl World {
     }
 
     /// Takes a host down, for a step: a `crash` or a `power-loss`.
-    pub(super) fn take_down(&mut self, step: usize, fault: &Fault, death: Death<'_>) -> Result<(), String> {
+    pub(super) fn take_down(
+        &mut self,
+        step: usize,
+        fault: &Fault,
+        death: Death<'_>,
+    ) -> Result<(), String> {
         let Death { host, lasts, kernel, orphans } = death;
         let index = self.hosts.named(host).ok_or_else(|| format!("there is no host `{host}`"))?;
         if !self.hosts.get(index).up {
             return Err(format!("{host} is down"));
         }
-        let number = self.declare(step, fault, Target::Host(index), None, Kind::Dead, Nature::Kills);
+        let number =
+            self.declare(step, fault, Target::Host(index), None, FaultAction::Dead, Nature::Kills);
         if let Some(lasts) = lasts {
             self.schedule(self.now() + lasts, 0, Due::Restart(index, Some(number)));
         }
-        self.record(Some(index), What::Died { kernel });
+        self.record(Some(index), EventKind::Died { kernel });
         self.drop_holds_of(index);
         self.gauges.iter_mut().for_each(|gauge| gauge.dies_with(index));
         self.users.retain(|(client, _)| *client != index);
@@ -122,7 +139,7 @@ impl World {
         for host in local::buried() {
             let tasks = local::tasks_of(host);
             if tasks > 0 {
-                self.record(Some(host), What::Outlived { tasks });
+                self.record(Some(host), EventKind::Outlived { tasks });
             }
             for (conn, side) in self.ends_on(host) {
                 self.end_dies(conn, side);
@@ -135,7 +152,9 @@ impl World {
     }
 
     fn ends_on(&self, host: HostIx) -> Vec<(ConnIndex, Side)> {
-        let ends = |(index, conn): (ConnIndex, &super::conns::ConnState)| conn.side_on(host).map(|side| (index, side));
+        let ends = |(index, conn): (ConnIndex, &super::conns::ConnState)| {
+            conn.side_on(host).map(|side| (index, side))
+        };
         self.conns.iter().filter_map(ends).collect()
     }
 
@@ -168,10 +187,18 @@ impl World {
         }
         if local::is_dying(host) {
             // Its tasks have not had their turn to drop yet.
-            return self.schedule(self.now() + Duration::from_millis(1), 0, Due::Restart(host, fault));
+            return self.schedule(
+                self.now() + Duration::from_millis(1),
+                0,
+                Due::Restart(host, fault),
+            );
         }
-        let down = |active: &super::faults::InForce| active.target == Target::Host(host) && active.kind == Kind::Dead;
-        let fault = fault.or_else(|| self.faults.active.iter().rev().find(|active| down(active)).map(|active| active.number));
+        let down = |active: &super::faults::ActiveFault| {
+            active.target == Target::Host(host) && active.kind == FaultAction::Dead
+        };
+        let fault = fault.or_else(|| {
+            self.faults.active.iter().rev().find(|active| down(active)).map(|active| active.number)
+        });
         self.start(host);
         match fault {
             Some(fault) => self.expire(fault),

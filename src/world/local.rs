@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use tokio::runtime::Handle;
 use tokio::task::Id;
 
-use crate::history::What;
-use crate::schedule::FieldValue;
+use crate::history::EventKind;
+use crate::schedule::MilestoneValue;
 
 use super::state::World;
 
@@ -23,7 +23,7 @@ pub(super) struct HostIx(pub usize);
 pub(super) const NOBODY: HostIx = HostIx(0);
 
 /// Something that happened during a turn, in order.
-pub(super) struct Note {
+pub(super) struct TurnNote {
     pub host: HostIx,
     pub what: Noted,
 }
@@ -31,11 +31,11 @@ pub(super) struct Note {
 /// What happened.
 pub(super) enum Noted {
     /// An entry for the history.
-    Entry(What),
+    Entry(EventKind),
     /// A milestone.
-    Milestone { name: &'static str, fields: Vec<(&'static str, FieldValue)> },
+    Milestone { name: &'static str, fields: Vec<(&'static str, MilestoneValue)> },
     /// A point; `hold` is the step that holds the task there.
-    Point { name: &'static str, fields: Arc<[(&'static str, FieldValue)]>, hold: Option<usize> },
+    Point { name: &'static str, fields: Arc<[(&'static str, MilestoneValue)]>, hold: Option<usize> },
     /// A line of the subject's own tracing output.
     Log(String),
     /// Something belongs to no host.
@@ -76,7 +76,7 @@ type Pulse = (Option<fn()>, u32);
 
 thread_local! {
     static WORLD: RefCell<Option<Box<World>>> = const { RefCell::new(None) };
-    static INBOX: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
+    static INBOX: RefCell<Vec<TurnNote>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Cell<HostIx> = const { Cell::new(NOBODY) };
     static DYING: RefCell<Vec<HostIx>> = const { RefCell::new(Vec::new()) };
@@ -161,7 +161,7 @@ pub(super) fn note_on(host: HostIx, what: Noted) {
 /// Notes what the world itself sees on a host, in its place among what the host's tasks say.
 pub(super) fn note_of_world(host: HostIx, what: Noted) {
     if OPEN.get() {
-        INBOX.with_borrow_mut(|inbox| inbox.push(Note { host, what }));
+        INBOX.with_borrow_mut(|inbox| inbox.push(TurnNote { host, what }));
     }
 }
 
@@ -186,7 +186,7 @@ pub(super) fn buried() -> Vec<HostIx> {
 }
 
 /// Takes what was noted since the last time, into `notes`.
-pub(super) fn drain(notes: &mut Vec<Note>) {
+pub(super) fn drain(notes: &mut Vec<TurnNote>) {
     INBOX.with_borrow_mut(|inbox| std::mem::swap(inbox, notes));
 }
 
@@ -201,8 +201,13 @@ pub(super) fn current() -> HostIx {
 /// The host whose runtime runs, where each has its own.
 fn by_runtime() -> HostIx {
     RUNTIMES.with_borrow(|runtimes| {
-        let id = if runtimes.is_empty() { None } else { Handle::try_current().ok().map(|handle| handle.id()) };
-        id.and_then(|id| runtimes.iter().find(|of| of.handle.id() == id)).map_or(NOBODY, |of| of.host)
+        let id = if runtimes.is_empty() {
+            None
+        } else {
+            Handle::try_current().ok().map(|handle| handle.id())
+        };
+        id.and_then(|id| runtimes.iter().find(|of| of.handle.id() == id))
+            .map_or(NOBODY, |of| of.host)
     })
 }
 
@@ -265,7 +270,9 @@ pub(super) fn as_host<R>(host: HostIx, f: impl FnOnce() -> R) -> R {
 
 /// How many tasks a host has.
 pub(super) fn tasks_of(host: HostIx) -> u64 {
-    let on_runtime = |of: &OwnRuntime| if of.host == host { of.handle.metrics().num_alive_tasks() as u64 } else { 0 };
+    let on_runtime = |of: &OwnRuntime| {
+        if of.host == host { of.handle.metrics().num_alive_tasks() as u64 } else { 0 }
+    };
     let on_its_own: u64 = RUNTIMES.with_borrow(|runtimes| runtimes.iter().map(on_runtime).sum());
     on_its_own + TASKS.with_borrow(|tasks| tasks.hosts[host.0].count)
 }

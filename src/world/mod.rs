@@ -20,10 +20,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::history::{History, Side, Time, What};
+use crate::history::{EventKind, History, Side, Time};
 use crate::probe;
-use crate::schedule::{Action, Count, Fault, Host, Plan, Speaks};
-use crate::subject::Erased;
+use crate::schedule::{Action, Fault, Host, Plan, Speaks, TrafficCount};
+use crate::subject::DynSubject;
 
 mod acks;
 mod census;
@@ -114,7 +114,8 @@ impl Tick {
 
     /// The tick of this length; `None` where it is shorter than a millisecond, longer than a second, or none of whole milliseconds.
     pub fn of(length: Duration) -> Option<Self> {
-        let millis = u16::try_from(length.as_millis()).ok().filter(|millis| (1..=1_000).contains(millis))?;
+        let millis =
+            u16::try_from(length.as_millis()).ok().filter(|millis| (1..=1_000).contains(millis))?;
         (Duration::from_millis(millis.into()) == length).then_some(Self(millis))
     }
 
@@ -126,7 +127,7 @@ impl Tick {
 
 /// What a run left behind.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The record.
     pub history: History,
     /// The subject's own tracing output, with virtual times and hosts, where it was asked for.
@@ -154,7 +155,9 @@ pub enum RunError {
         why: String,
     },
     /// The driver recorded what no protocol can bring about, so nothing can be judged.
-    #[error("{mistake}, in the run with seed {seed}; see `What a driver must record` in the docs of the trait `Subject`")]
+    #[error(
+        "{mistake}, in the run with seed {seed}; see `What a driver must record` in the docs of the trait `Subject`"
+    )]
     Recording {
         /// The seed of the run.
         seed: u64,
@@ -173,7 +176,11 @@ pub enum RunError {
 ///
 /// # Panics
 /// If the world itself is broken. A panic of the subject is an entry of the history.
-pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<Outcome, RunError> {
+pub fn run(
+    subject: &Arc<dyn DynSubject>,
+    plan: &Plan,
+    options: &Options,
+) -> Result<RunOutcome, RunError> {
     check(subject, plan, options.engine)?;
     let scripts = process::scripts(plan).map_err(RunError::Plan)?;
     let machine = engine::machine(options.engine, plan.seed)?;
@@ -182,12 +189,12 @@ pub fn run(subject: &Arc<dyn Erased>, plan: &Plan, options: &Options) -> Result<
 
 /// Runs a plan that was checked.
 fn carry_out(
-    subject: &Arc<dyn Erased>,
+    subject: &Arc<dyn DynSubject>,
     plan: &Plan,
     options: &Options,
     scripts: Option<&BTreeMap<String, Script>>,
     mut machine: Box<dyn Machine>,
-) -> Result<Outcome, RunError> {
+) -> Result<RunOutcome, RunError> {
     prober::hear_panics();
     let _hearing = hearing::listen(options.log);
     let world = new(subject, plan, options, scripts, &mut *machine);
@@ -205,16 +212,18 @@ fn carry_out(
     drop(local::try_with(|world| std::mem::take(&mut world.gauges)));
     let world = local::leave().expect("it was entered");
     match run {
-        Ok(result) => result.map(|()| Outcome { history: world.history, log: world.log }),
+        Ok(result) => result.map(|()| RunOutcome { history: world.history, log: world.log }),
         Err(panic) => resume_unwind(panic),
     }
 }
 
 /// Whether the plan is one for the subject.
-fn check(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<(), RunError> {
+fn check(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<(), RunError> {
     for step in &plan.steps {
         if let Action::Operation(operation) = &step.action {
-            subject.check(operation).map_err(|error| RunError::Plan(format!("`{}`: {error}", operation.verb)))?;
+            subject
+                .check(operation)
+                .map_err(|error| RunError::Plan(format!("`{}`: {error}", operation.verb)))?;
         }
         if let (Action::Fault(fault), Engine::Turmoil(_)) = (&step.action, engine)
             && let Some(why) = turmoil::cannot(fault)
@@ -224,9 +233,13 @@ fn check(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<(), R
     }
     for (name, value) in &plan.limits.0 {
         let known = subject.limits().iter().find(|limit| limit.name == name);
-        let limit = known.ok_or_else(|| RunError::Plan(format!("{} has no limit `{name}`", subject.name())))?;
+        let limit = known
+            .ok_or_else(|| RunError::Plan(format!("{} has no limit `{name}`", subject.name())))?;
         if !limit.default.same_kind(value) {
-            return Err(RunError::Plan(format!("the limit `{name}` is like {}, not {value}", limit.default)));
+            return Err(RunError::Plan(format!(
+                "the limit `{name}` is like {}, not {value}",
+                limit.default
+            )));
         }
     }
     for name in &plan.defects {
@@ -234,8 +247,13 @@ fn check(subject: &Arc<dyn Erased>, plan: &Plan, engine: Engine) -> Result<(), R
             return Err(RunError::Plan(format!("{} has no defect `{name}`", subject.name())));
         }
     }
-    if cfg!(not(feature = "websocket")) && plan.puppets.values().any(|puppet| puppet.speaks == Speaks::WebSocket) {
-        return Err(RunError::Plan("a puppet speaks `websocket`; enable the feature `websocket` of the crate reknit".into()));
+    if cfg!(not(feature = "websocket"))
+        && plan.puppets.values().any(|puppet| puppet.speaks == Speaks::WebSocket)
+    {
+        return Err(RunError::Plan(
+            "a puppet speaks `websocket`; enable the feature `websocket` of the crate reknit"
+                .into(),
+        ));
     }
     Ok(())
 }
@@ -258,7 +276,7 @@ fn finish() {
 
 /// A new world, in which nothing has happened.
 fn new(
-    subject: &Arc<dyn Erased>,
+    subject: &Arc<dyn DynSubject>,
     plan: &Plan,
     options: &Options,
     scripts: Option<&BTreeMap<String, Script>>,
@@ -270,12 +288,22 @@ fn new(
     hosts.extend(scripts.map(|_| (Host::from("the world outside"), Role::Outside)));
     let names: Vec<Host> = hosts.iter().map(|(name, _)| name.clone()).collect();
     let (stack, ips) = machine.stack(&names);
-    let mut hosts: Vec<_> = hosts.into_iter().zip(ips).map(|((name, role), ip)| HostState::new(name, ip, role)).collect();
+    let mut hosts: Vec<_> = hosts
+        .into_iter()
+        .zip(ips)
+        .map(|((name, role), ip)| HostState::new(name, ip, role))
+        .collect();
     let outside = scripts.map(|scripts| outside::processes(hosts.iter_mut(), scripts));
-    let counts_messages =
-        |step: &crate::schedule::Step| matches!(&step.action, Action::Fault(Fault::CutAfter { count: Count::Messages(_), .. }));
+    let counts_messages = |step: &crate::schedule::Step| {
+        matches!(
+            &step.action,
+            Action::Fault(Fault::CutAfter { count: TrafficCount::Messages(_), .. })
+        )
+    };
     let limits = plan.limits.over(subject.limits());
-    let entropy = (0..hosts.len()).map(|host| crate::schedule::keyed::keyed(plan.seed, "entropy", &[host as u64])).collect();
+    let entropy = (0..hosts.len())
+        .map(|host| crate::schedule::keyed::keyed(plan.seed, "entropy", &[host as u64]))
+        .collect();
     World {
         plan: Arc::new(plan.clone()),
         subject: subject.clone(),
@@ -285,8 +313,8 @@ fn new(
         stack,
         hosts: Hosts::new(hosts),
         conns: conns::Conns::default(),
-        faults: faults::Faults::default(),
-        steps: steps::Steps::default(),
+        faults: faults::ActiveFaults::default(),
+        steps: steps::StepRunner::default(),
         queue: queue::Queue::default(),
         history: History::default(),
         outside,
@@ -320,7 +348,7 @@ impl World {
     fn seal(&mut self) {
         self.read_notes();
         if let Some(what) = self.livelock.take() {
-            self.record(None, What::Livelock { what });
+            self.record(None, EventKind::Livelock { what });
         }
         self.history.end = self.now();
         self.history.polls = self.hosts.indices().map(local::polls_of).sum();
@@ -331,10 +359,12 @@ impl World {
     fn note_deliveries(&mut self) {
         let mut seen = BTreeMap::new();
         for event in &mut self.history.events {
-            if let What::Message { conn, from, delivered, .. } = &mut event.what {
+            if let EventKind::Message { conn, from, delivered, .. } = &mut event.what {
                 let at: &mut usize = seen.entry((*conn, *from == Side::Server)).or_default();
-                *delivered =
-                    self.conns.look(*conn).directions[*from as usize].messages.get(*at).and_then(|message| message.delivered);
+                *delivered = self.conns.look(*conn).directions[*from as usize]
+                    .messages
+                    .get(*at)
+                    .and_then(|message| message.delivered);
                 *at += 1;
             }
         }

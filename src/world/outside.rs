@@ -12,7 +12,7 @@ use rand_chacha::rand_core::RngCore;
 use tokio::task::JoinSet;
 
 use crate::env::{Entropy, Env, WallClock};
-use crate::history::What;
+use crate::history::EventKind;
 use crate::net::BoxFuture;
 use crate::process::{Launch, Unsupported};
 use crate::schedule::Host;
@@ -33,7 +33,12 @@ pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
         Some(processes) => Arc::new(processes.clone()),
         None => Arc::new(Unsupported),
     };
-    Env { net: Arc::new(WorldNet { host }), launch, clock: Arc::new(Clock(host)), entropy: Arc::new(Dice(host)) }
+    Env {
+        net: Arc::new(WorldNet { host }),
+        launch,
+        clock: Arc::new(Clock(host)),
+        entropy: Arc::new(Dice(host)),
+    }
 }
 
 /// The wall clock of a host: virtual time, and how far it has jumped.
@@ -59,10 +64,14 @@ impl Entropy for Dice {
 }
 
 /// Gives every server an operating system that knows these scripts. Returns what the world outside runs: all that they launch.
-pub(super) fn processes<'h>(hosts: impl Iterator<Item = &'h mut HostState>, scripts: &BTreeMap<String, Script>) -> Root {
+pub(super) fn processes<'h>(
+    hosts: impl Iterator<Item = &'h mut HostState>,
+    scripts: &BTreeMap<String, Script>,
+) -> Root {
     let mut lives: Vec<BoxFuture<'static, ()>> = Vec::new();
     for host in hosts.filter(|host| host.role == Role::Server) {
-        let (processes, life) = Processes::new(scripts.clone(), Recorder::new(host.name.clone(), Arc::new(Truth)));
+        let (processes, life) =
+            Processes::new(scripts.clone(), Recorder::new(host.name.clone(), Arc::new(Truth)));
         host.processes = Some(processes);
         lives.push(Box::pin(life));
     }
@@ -79,7 +88,7 @@ async fn live(lives: Vec<BoxFuture<'static, ()>>) {
 struct Truth;
 
 impl Journal for Truth {
-    fn write(&self, host: &Host, what: What) {
+    fn write(&self, host: &Host, what: EventKind) {
         if let Some(host) = local::try_with(|world| world.hosts.named(host)).flatten() {
             local::note_of_world(host, Noted::Entry(what));
         }
@@ -93,7 +102,7 @@ impl Journal for Truth {
 pub(super) struct WorldJournal;
 
 impl Journal for WorldJournal {
-    fn write(&self, host: &Host, what: What) {
+    fn write(&self, host: &Host, what: EventKind) {
         if let Some(host) = local::try_with(|world| world.hosts.named(host)).flatten() {
             local::note_on(host, Noted::Entry(what));
         }

@@ -3,9 +3,9 @@
 use std::panic::{set_hook, take_hook};
 use std::sync::{Arc, Once};
 
-use crate::history::What;
+use crate::history::EventKind;
 use crate::probe::{Hold, Prober};
-use crate::schedule::FieldValue;
+use crate::schedule::MilestoneValue;
 
 use super::local::{self, NOBODY, Noted};
 
@@ -15,7 +15,8 @@ pub(super) struct WorldProber;
 impl Prober for WorldProber {
     fn point(&self, name: &'static str, fields: &[(&'static str, u64)]) -> Option<Hold> {
         let host = local::current();
-        let fields: Arc<[_]> = fields.iter().map(|(name, value)| (*name, FieldValue::Number(*value))).collect();
+        let fields: Arc<[_]> =
+            fields.iter().map(|(name, value)| (*name, MilestoneValue::Number(*value))).collect();
         let step = local::try_with(|world| world.holds(host, name, &fields)).flatten();
         local::note(Noted::Point { name, fields, hold: step });
         step.map(|step| local::with(|world| world.hold(step, host, name)))
@@ -24,7 +25,12 @@ impl Prober for WorldProber {
     fn defect(&self, rust: &'static str) -> bool {
         local::try_with(|world| {
             let on = |name: &str| world.plan.defects.iter().any(|on| on == name);
-            !world.plan.defects.is_empty() && world.subject.defects().iter().any(|defect| defect.rust == rust && on(defect.name))
+            !world.plan.defects.is_empty()
+                && world
+                    .subject
+                    .defects()
+                    .iter()
+                    .any(|defect| defect.rust == rust && on(defect.name))
         })
         .unwrap_or(false)
     }
@@ -39,9 +45,14 @@ pub(super) fn hear_panics() {
             let of_nobody = local::current() == NOBODY;
             if local::listening() {
                 let message = info.payload_as_str().unwrap_or("no message");
-                let file = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-                let at = info.location().map_or(String::new(), |at| format!(" ({}:{})", file(at.file()), at.line()));
-                local::note(Noted::Entry(What::Panicked { message: format!("{message}{at}") }));
+                let file =
+                    |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+                let at = info
+                    .location()
+                    .map_or(String::new(), |at| format!(" ({}:{})", file(at.file()), at.line()));
+                local::note(Noted::Entry(EventKind::Panicked {
+                    message: format!("{message}{at}"),
+                }));
             }
             // It may be the world itself that panics, whose history nobody will read.
             if of_nobody || !local::listening() {

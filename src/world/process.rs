@@ -43,10 +43,10 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-pub use script::{End, Print, Script, Stdin};
-pub use setup::{Ends, Input, Late, Lines, Setup, TABLE, schema, scripts};
+pub use script::{Print, ProcessEnd, Script, Stdin};
+pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 
-use life::Life;
+use life::SignalReceiver;
 
 /// How many bytes a pipe holds before its writer has to wait: as on Linux.
 pub const PIPE: usize = 65_536;
@@ -70,7 +70,7 @@ pub struct Processes {
 #[derive(Default)]
 struct Table {
     /// Who lives, by pid: the process, or somebody whom it started and who holds its pipes.
-    alive: BTreeMap<u32, Arc<Life>>,
+    alive: BTreeMap<u32, Arc<SignalReceiver>>,
     /// How many were ever launched.
     launched: u32,
     /// How many times each script was launched.
@@ -98,7 +98,10 @@ fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 impl Processes {
     /// An operating system that knows these scripts, by name, and the future in which its processes live. It writes the
     /// truth with `record`.
-    pub fn new(scripts: BTreeMap<String, Script>, record: Recorder) -> (Self, impl Future<Output = ()> + Send + use<>) {
+    pub fn new(
+        scripts: BTreeMap<String, Script>,
+        record: Recorder,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (births, born) = mpsc::unbounded_channel();
         (Self { scripts: Arc::new(scripts), record, table: Arc::default(), births }, host(born))
     }
@@ -135,25 +138,43 @@ impl Processes {
     fn start(&self, command: &Command) -> io::Result<Box<dyn Child>> {
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
         let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
-        let life = Arc::new(Life::default());
+        let life = Arc::new(SignalReceiver::default());
         let (pid, name) = self.register(program, calls::variable(command, calls::NAME), &life)?;
-        if let Some(call) = calls::variable(command, calls::CALL).and_then(|call| call.parse().ok()) {
+        if let Some(call) = calls::variable(command, calls::CALL).and_then(|call| call.parse().ok())
+        {
             self.record.effect(Call(call), name.as_str());
         }
         let (near, far) = ends::ends(command.stdio);
         let (ended, exit) = oneshot::channel();
-        let process = life::Process { name, script, record: self.record.clone(), life: life.clone(), ends: far };
+        let process = life::Process {
+            name,
+            script,
+            record: self.record.clone(),
+            life: life.clone(),
+            ends: far,
+        };
         let registered = Registered { table: self.table.clone(), pid };
         let lives = Box::pin(async move {
             process.live(ended).await;
             drop(registered);
         });
         self.births.send(lives).map_err(|_| is_down())?;
-        Ok(Box::new(Scripted { pid, life, processes: self.clone(), ends: near, exit: Waited::Not(exit) }))
+        Ok(Box::new(Scripted {
+            pid,
+            life,
+            processes: self.clone(),
+            ends: near,
+            exit: Waited::Not(exit),
+        }))
     }
 
     /// A pid for the next process, and its name in the history.
-    fn register(&self, program: &str, name: Option<&str>, life: &Arc<Life>) -> io::Result<(u32, String)> {
+    fn register(
+        &self,
+        program: &str,
+        name: Option<&str>,
+        life: &Arc<SignalReceiver>,
+    ) -> io::Result<(u32, String)> {
         let program = name.unwrap_or(program);
         let mut table = self.table();
         if table.down {
@@ -192,7 +213,7 @@ impl Launch for Processes {
 /// What the one who launched a process holds of it.
 struct Scripted {
     pid: u32,
-    life: Arc<Life>,
+    life: Arc<SignalReceiver>,
     processes: Processes,
     ends: process::Streams,
     exit: Waited,

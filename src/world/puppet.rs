@@ -59,7 +59,13 @@ async fn play(mut peer: Peer, script: &[PuppetStep], number: u64, reset: fn(&Str
     }
 }
 
-async fn act(peer: &mut Peer, step: &PuppetStep, number: u64, read: &mut Vec<u8>, reset: fn(&Stream)) -> io::Result<()> {
+async fn act(
+    peer: &mut Peer,
+    step: &PuppetStep,
+    number: u64,
+    read: &mut Vec<u8>,
+    reset: fn(&Stream),
+) -> io::Result<()> {
     match step {
         PuppetStep::Expect { text } => expect(peer, text.as_bytes(), read).await,
         PuppetStep::Send { text, times, every } => {
@@ -67,7 +73,8 @@ async fn act(peer: &mut Peer, step: &PuppetStep, number: u64, read: &mut Vec<u8>
                 if n > 1 {
                     sleep(*every).await;
                 }
-                let text = text.replace("{n}", &n.to_string()).replace("{conn}", &number.to_string());
+                let text =
+                    text.replace("{n}", &n.to_string()).replace("{conn}", &number.to_string());
                 peer.say(text).await?;
             }
             Ok(())

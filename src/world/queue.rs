@@ -9,7 +9,7 @@ use crate::history::{ConnIndex, Side, Time};
 
 use super::local::HostIx;
 use super::state::World;
-use super::train::Train;
+use super::train::SegmentBatch;
 
 /// Something that is to happen at a time.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct OnTheWay {
     pub from: Side,
     /// The number of the first of its segments in their direction.
     pub first: u64,
-    pub train: Train,
+    pub train: SegmentBatch,
     /// When each arrives, and with which rank: the last comes first.
     pub arrivals: Vec<(Time, u32)>,
 }
@@ -100,14 +100,24 @@ impl Queue {
     }
 
     /// Takes segments of a direction off their way, each with the number of its first. A train is taken if its next segment is chosen.
-    pub fn take_packets(&mut self, conn: ConnIndex, from: Side, which: impl Fn(&TcpSegment) -> bool) -> Vec<(u64, Train)> {
+    pub fn take_packets(
+        &mut self,
+        conn: ConnIndex,
+        from: Side,
+        which: impl Fn(&TcpSegment) -> bool,
+    ) -> Vec<(u64, SegmentBatch)> {
         let chosen = |_: &(Time, u32, u64), entry: &mut Entry| match entry {
-            Entry::One(Due::Packet { conn: of, from: side, tcp, .. }) => (*of, *side) == (conn, from) && which(tcp),
-            Entry::Train(coming) => (coming.conn, coming.from) == (conn, from) && coming.train.left().is_some_and(&which),
+            Entry::One(Due::Packet { conn: of, from: side, tcp, .. }) => {
+                (*of, *side) == (conn, from) && which(tcp)
+            }
+            Entry::Train(coming) => {
+                (coming.conn, coming.from) == (conn, from)
+                    && coming.train.left().is_some_and(&which)
+            }
             Entry::One(_) => false,
         };
         let taken = self.due.extract_if(.., chosen).filter_map(|(_, entry)| match entry {
-            Entry::One(Due::Packet { n, tcp, .. }) => Some((n, Train::alone(tcp))),
+            Entry::One(Due::Packet { n, tcp, .. }) => Some((n, SegmentBatch::alone(tcp))),
             Entry::Train(coming) => Some((coming.first, coming.train)),
             Entry::One(_) => None,
         });
@@ -165,18 +175,31 @@ mod tests {
 
     fn segment(seq: u32, payload: &'static [u8]) -> TcpSegment {
         let flags = turmoil_net::TcpFlags { ack: true, fin: true, ..Default::default() };
-        TcpSegment { src_port: 1, dst_port: 2, seq, ack: 7, flags, window: 9, payload: payload.into() }
+        TcpSegment {
+            src_port: 1,
+            dst_port: 2,
+            seq,
+            ack: 7,
+            flags,
+            window: 9,
+            payload: payload.into(),
+        }
     }
 
     /// Numbers 5 to 8 of a direction: `ab`, `cd`, `ef`, `g`, a millisecond apart.
     fn coming() -> OnTheWay {
         let arrivals = (10..14).rev().map(|at| (Time(at), 1)).collect();
-        let train = Train::cut(segment(100, b"abcdefg"), 2);
+        let train = SegmentBatch::cut(segment(100, b"abcdefg"), 2);
         OnTheWay { conn: ConnIndex(0), from: Side::Client, first: 5, train, arrivals }
     }
 
     fn told((n, tcp): (u64, TcpSegment)) -> String {
-        format!("{n}: {} {}{}", tcp.seq, String::from_utf8_lossy(&tcp.payload), if tcp.flags.fin { " fin" } else { "" })
+        format!(
+            "{n}: {} {}{}",
+            tcp.seq,
+            String::from_utf8_lossy(&tcp.payload),
+            if tcp.flags.fin { " fin" } else { "" }
+        )
     }
 
     fn popped(queue: &mut Queue, now: u64) -> Vec<String> {

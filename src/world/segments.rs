@@ -15,17 +15,17 @@ use std::time::Duration;
 
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
-use crate::history::{ConnEnd, ConnIndex, Fate, Flags, Side, Time, What};
+use crate::history::{ConnEnd, ConnIndex, EventKind, Fate, Flags, Side, Time};
 
 use super::Engine;
 use super::acks::{MOST_ACKS, bare, freshen, thin_out};
 use super::conns::SharedEnd;
 use super::engine::Handed;
-use super::link::{self, Opening, Segment};
+use super::link::{self, Segment, SynFate};
 use super::local::{self, HostIx, NOBODY};
 use super::queue::{Due, OnTheWay};
 use super::state::World;
-use super::train::{Train, by_sequence};
+use super::train::{SegmentBatch, by_sequence};
 
 fn flags_of(segment: &TcpSegment) -> Flags {
     let TcpFlags { syn, ack, fin, rst, .. } = segment.flags;
@@ -58,7 +58,10 @@ impl World {
         let (Some(from), Some(to)) = (self.hosts.at(src), self.hosts.at(dst)) else {
             let from_nobody = src == self.hosts.get(NOBODY).ip;
             return if from_nobody {
-                local::note_stray(format!("a socket, {src}:{} to {dst}:{}", tcp.src_port, tcp.dst_port));
+                local::note_stray(format!(
+                    "a socket, {src}:{} to {dst}:{}",
+                    tcp.src_port, tcp.dst_port
+                ));
             };
         };
         let (from, to) = ((from, tcp.src_port), (to, tcp.dst_port));
@@ -85,18 +88,21 @@ impl World {
 
     /// A client's kernel sent a SYN: a connection is opened.
     fn opened(&mut self, from: (HostIx, u16), to: (HostIx, u16)) -> Option<(ConnIndex, Side)> {
-        let asked = self.opening.iter().position(|(host, opening)| *host == from.0 && opening.to == to);
+        let asked =
+            self.opening.iter().position(|(host, opening)| *host == from.0 && opening.to == to);
         let foreign = asked.is_none() && self.options.engine.is_like(Engine::TURMOIL);
         let opening = match asked {
             Some(at) => self.opening.remove(at).1,
-            None if foreign => super::state::Opening { to, label: None, end: SharedEnd::new() },
+            None if foreign => {
+                super::state::PendingConnect { to, label: None, end: SharedEnd::new() }
+            }
             None => return None,
         };
         let conn = self.conns.open(from.0, to.0, (from.1, to.1), opening.label, opening.end);
         self.conns.get(conn).foreign = foreign;
         let described = self.conns.describe(conn, &self.hosts, self.now());
         self.history.conns.push(described);
-        self.record(Some(from.0), What::ConnOpened { conn });
+        self.record(Some(from.0), EventKind::ConnOpened { conn });
         if self.conns.look(conn).end(Side::Client).lock().dropped {
             // Whoever asked for it went away before its SYN had left.
             self.over(conn, Side::Client, ConnEnd::Closed);
@@ -111,7 +117,8 @@ impl World {
             direction.base = segment.seq.wrapping_add(1);
         }
         if !flags.rst {
-            let occupied = segment.payload.len() as u32 + u32::from(flags.syn) + u32::from(flags.fin);
+            let occupied =
+                segment.payload.len() as u32 + u32::from(flags.syn) + u32::from(flags.fin);
             direction.next = segment.seq.wrapping_add(occupied);
             direction.ack = segment.ack;
         }
@@ -126,26 +133,34 @@ impl World {
     pub(super) fn facts(&self, conn: ConnIndex, from: Side, tcp: &TcpSegment) -> Segment {
         let flags = flags_of(tcp);
         let state = self.conns.look(conn);
-        let completes = bare(tcp) && from == Side::Client && !state.is_up(Side::Server) && tcp.seq == state.directions[0].base;
+        let completes = bare(tcp)
+            && from == Side::Client
+            && !state.is_up(Side::Server)
+            && tcp.seq == state.directions[0].base;
         Segment { conn, from, flags, len: tcp.payload.len(), completes }
     }
 
     /// Puts a segment on its way, in pieces where a slow link wants them small.
     pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, mut whole: TcpSegment) {
-        let most = self.effects(self.facts(conn, from, &whole)).segment.filter(|_| !self.keeps_windows());
-        let Some(each) = most.map(|most| most as usize).filter(|most| *most < whole.payload.len()) else {
+        let most =
+            self.effects(self.facts(conn, from, &whole)).segment.filter(|_| !self.keeps_windows());
+        let Some(each) = most.map(|most| most as usize).filter(|most| *most < whole.payload.len())
+        else {
             return self.send(conn, from, whole);
         };
         // They leave in one moment, one behind the other: all of them are on their way, or none is.
         let first = self.conns.get(conn).from(from).sent + 1;
         let mut arrivals = Vec::new();
-        for piece in Train::cut(whole.clone(), each) {
+        for piece in SegmentBatch::cut(whole.clone(), each) {
             let Some((arrival, piece)) = self.decide(conn, from, piece) else { continue };
             arrivals.push(arrival);
             whole.window = piece.window;
         }
-        debug_assert!(arrivals.is_empty() || first + arrivals.len() as u64 == self.conns.get(conn).from(from).sent + 1);
-        self.schedule_train(conn, from, first, Train::cut(whole, each), arrivals);
+        debug_assert!(
+            arrivals.is_empty()
+                || first + arrivals.len() as u64 == self.conns.get(conn).from(from).sent + 1
+        );
+        self.schedule_train(conn, from, first, SegmentBatch::cut(whole, each), arrivals);
     }
 
     /// Puts a segment on its way.
@@ -156,12 +171,19 @@ impl World {
     }
 
     /// The link model decides a segment's fate, and it is carried out; returns when it arrives, and as what, if it is on its way.
-    fn decide(&mut self, conn: ConnIndex, from: Side, mut tcp: TcpSegment) -> Option<(Time, TcpSegment)> {
+    fn decide(
+        &mut self,
+        conn: ConnIndex,
+        from: Side,
+        mut tcp: TcpSegment,
+    ) -> Option<(Time, TcpSegment)> {
         let now = self.now();
         let segment = self.facts(conn, from, &tcp);
         let seq = tcp.seq;
         self.digest_packet(now, segment, seq);
-        let lost = self.conns.look(conn).dead || self.is_dropped(conn) || self.hosts.get(self.conns.look(conn).host(from)).dark;
+        let lost = self.conns.look(conn).dead
+            || self.is_dropped(conn)
+            || self.hosts.get(self.conns.look(conn).host(from)).dark;
         if lost {
             self.record_packet(segment, seq, Fate::Lost);
             return None;
@@ -183,11 +205,11 @@ impl World {
     }
 
     /// A SYN that arrives at a door which a fault has closed is answered there. Returns whether it was.
-    fn turned_away(&mut self, segment: Segment, opening: Opening, syn: &TcpSegment) -> bool {
+    fn turned_away(&mut self, segment: Segment, opening: SynFate, syn: &TcpSegment) -> bool {
         let answer = match opening {
-            Opening::Passes => return false,
-            Opening::Refused => Self::refuse,
-            Opening::AcceptedThenClosed => Self::accept_and_close,
+            SynFate::Passes => return false,
+            SynFate::Refused => Self::refuse,
+            SynFate::AcceptedThenClosed => Self::accept_and_close,
         };
         self.record_packet(segment, syn.seq, Fate::Lost);
         answer(self, segment.conn, syn);
@@ -212,7 +234,9 @@ impl World {
             passed = Time(through.div_ceil(1_000));
         }
         let direction = self.conns.get(segment.conn).from(segment.from);
-        let arrival = passed + link::latency(seed, range, segment.conn, segment.from, direction.sent) + effects.extra;
+        let arrival = passed
+            + link::latency(seed, range, segment.conn, segment.from, direction.sent)
+            + effects.extra;
         if !segment.in_order() {
             return arrival;
         }
@@ -228,9 +252,17 @@ impl World {
     }
 
     /// The segments of a train are on their way, from the `first` of their direction on.
-    fn schedule_train(&mut self, conn: ConnIndex, from: Side, first: u64, train: Train, arrivals: Vec<Time>) {
+    fn schedule_train(
+        &mut self,
+        conn: ConnIndex,
+        from: Side,
+        first: u64,
+        train: SegmentBatch,
+        arrivals: Vec<Time>,
+    ) {
         debug_assert!(arrivals.is_empty() || arrivals.len() == train.len());
-        let mut arrivals: Vec<_> = arrivals.into_iter().map(|at| (at, self.rank(conn, from, at))).collect();
+        let mut arrivals: Vec<_> =
+            arrivals.into_iter().map(|at| (at, self.rank(conn, from, at))).collect();
         arrivals.reverse();
         self.queue.push_train(OnTheWay { conn, from, first, train, arrivals });
     }
@@ -267,7 +299,8 @@ impl World {
         let now = self.now();
         let direction = &self.conns.look(conn).directions[from as usize];
         let base = direction.base;
-        let first = direction.held.lowest(base, |tcp| self.facts(conn, from, tcp).in_order())?.clone();
+        let first =
+            direction.held.lowest(base, |tcp| self.facts(conn, from, tcp).in_order())?.clone();
         if self.effects(self.facts(conn, from, &first)).blocked {
             return None;
         }
@@ -275,7 +308,11 @@ impl World {
         let mut trains: Vec<_> = direction.held.take().map(|train| (None, train)).collect();
         let leaves = match direction.lost_since.take() {
             Some(lost) => {
-                trains.extend(self.take_behind(conn, from, first.seq).into_iter().map(|(n, train)| (Some(n), train)));
+                trains.extend(
+                    self.take_behind(conn, from, first.seq)
+                        .into_iter()
+                        .map(|(n, train)| (Some(n), train)),
+                );
                 link::next_try(lost, now, first.flags.syn && !first.flags.ack)
             }
             None => now,
@@ -295,7 +332,13 @@ impl World {
     }
 
     /// What was held leaves at `leaves`; but an acknowledgement now. Returns when the last arrives.
-    fn send_again(&mut self, conn: ConnIndex, from: Side, train: Train, leaves: Time) -> Time {
+    fn send_again(
+        &mut self,
+        conn: ConnIndex,
+        from: Side,
+        train: SegmentBatch,
+        leaves: Time,
+    ) -> Time {
         let first = self.conns.get(conn).from(from).sent + 1;
         let mut arrivals = Vec::with_capacity(train.len());
         for tcp in train.clone() {
@@ -304,7 +347,11 @@ impl World {
             if self.turned_away(segment, effects.opening, &tcp) {
                 return leaves;
             }
-            let arrival = self.arrival(segment, effects, if segment.in_order() { leaves } else { self.now() });
+            let arrival = self.arrival(
+                segment,
+                effects,
+                if segment.in_order() { leaves } else { self.now() },
+            );
             self.record_packet(segment, tcp.seq, Fate::Arrives(arrival));
             arrivals.push(arrival);
         }
@@ -316,9 +363,11 @@ impl World {
 
     /// Takes back what is on its way in a direction and must stay in order behind this sequence number, each train with the number of its
     /// first.
-    fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, Train)> {
+    fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, SegmentBatch)> {
         let mut queue = std::mem::take(&mut self.queue);
-        let is_behind = |tcp: &TcpSegment| tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order();
+        let is_behind = |tcp: &TcpSegment| {
+            tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order()
+        };
         let behind = queue.take_packets(conn, from, is_behind);
         self.queue = queue;
         behind
@@ -355,7 +404,11 @@ impl World {
         }
         if segment.flags.rst {
             let refused = !self.conns.look(conn).is_up(to);
-            return self.kill(conn, to, if refused { ErrorKind::ConnectionRefused } else { ErrorKind::ConnectionReset });
+            return self.kill(
+                conn,
+                to,
+                if refused { ErrorKind::ConnectionRefused } else { ErrorKind::ConnectionReset },
+            );
         }
         let (dropped, broken, unseen) = {
             let end = self.conns.look(conn).end(to).lock();
@@ -400,7 +453,11 @@ impl World {
         direction.delivered += len;
         direction.finished |= tcp.flags.fin;
         let delivered = direction.delivered;
-        for message in direction.messages.iter_mut().filter(|message| message.delivered.is_none() && message.end <= delivered) {
+        for message in direction
+            .messages
+            .iter_mut()
+            .filter(|message| message.delivered.is_none() && message.end <= delivered)
+        {
             message.delivered = Some(now);
         }
         let foreign = self.conns.look(conn).foreign;
@@ -413,11 +470,13 @@ impl World {
             !end.dropped
         };
         let up = (segment.flags.syn && segment.flags.ack && to == Side::Client)
-            || (to == Side::Server && segment.flags.ack && !self.conns.look(conn).is_up(Side::Server));
+            || (to == Side::Server
+                && segment.flags.ack
+                && !self.conns.look(conn).is_up(Side::Server));
         if up {
             let host = self.conns.look(conn).host(to);
             self.conns.get(conn).up[to as usize] = true;
-            self.record(Some(host), What::ConnUp { conn, side: to });
+            self.record(Some(host), EventKind::ConnUp { conn, side: to });
         }
         if self.keeps_windows() && bare(&tcp) {
             return self.acknowledged(conn, from, &tcp);
@@ -451,7 +510,7 @@ impl World {
     pub(super) fn comes_up(&mut self, conn: ConnIndex, side: Side) {
         let state = self.conns.get(conn);
         if !std::mem::replace(&mut state.up[side as usize], true) {
-            local::note_on(state.host(side), local::Noted::Entry(What::ConnUp { conn, side }));
+            local::note_on(state.host(side), local::Noted::Entry(EventKind::ConnUp { conn, side }));
         }
     }
 }

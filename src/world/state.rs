@@ -10,25 +10,25 @@ use rand_chacha::ChaCha8Rng;
 use tokio::sync::mpsc::UnboundedSender;
 use turmoil_net::Packet;
 
-use crate::history::{Call, ConnIndex, Event, History, Time, What};
+use crate::history::{Call, ConnIndex, Event, EventKind, History, Time};
 use crate::schedule::{Operation, Plan};
-use crate::subject::{Erased, Root};
+use crate::subject::{DynSubject, Root};
 
 use super::Options;
 use super::census::Counters;
 use super::conns::{Conns, SharedEnd};
 use super::engine::Stack;
 use super::event::Turns;
-use super::faults::Faults;
+use super::faults::ActiveFaults;
 use super::hosts::Hosts;
 use super::local::HostIx;
 use super::queue::{Due, Queue};
-use super::steps::Steps;
+use super::steps::StepRunner;
 
 /// A world. Nothing in it runs product code.
 pub(super) struct World {
     pub plan: Arc<Plan>,
-    pub subject: Arc<dyn Erased>,
+    pub subject: Arc<dyn DynSubject>,
     pub options: Options,
     /// How much virtual time has passed in this turn, once somebody asked for it.
     pub clock: Cell<Option<Duration>>,
@@ -38,8 +38,8 @@ pub(super) struct World {
     pub stack: Box<dyn Stack>,
     pub hosts: Hosts,
     pub conns: Conns,
-    pub faults: Faults,
-    pub steps: Steps,
+    pub faults: ActiveFaults,
+    pub steps: StepRunner,
     pub queue: Queue,
     pub history: History,
     /// What the world outside runs, until it is started.
@@ -53,7 +53,7 @@ pub(super) struct World {
     pub settle: Duration,
     pub phase: Phase,
     /// Connections that were asked for and whose SYN has not been seen yet, in order, by host.
-    pub opening: Vec<(HostIx, Opening)>,
+    pub opening: Vec<(HostIx, PendingConnect)>,
     /// Directions in which kernels sent something in this turn, where the world keeps the windows.
     pub leaving: Vec<(ConnIndex, crate::history::Side)>,
     /// Ends that have room again after their window had been below a segment.
@@ -75,7 +75,7 @@ pub(super) struct World {
 }
 
 /// A connection that was asked for.
-pub(super) struct Opening {
+pub(super) struct PendingConnect {
     /// The server, and its port.
     pub to: (HostIx, u16),
     pub label: Option<&'static str>,
@@ -121,7 +121,7 @@ impl World {
     }
 
     /// Writes an entry.
-    pub fn record(&mut self, host: Option<HostIx>, what: What) {
+    pub fn record(&mut self, host: Option<HostIx>, what: EventKind) {
         let at = self.now();
         digest(&mut self.history, at, host, &what);
         let host = host.map(|host| self.hosts.get(host).name.clone());
@@ -130,7 +130,7 @@ impl World {
 
     /// Whether a task of the subject panicked.
     pub fn has_panicked(&self) -> bool {
-        self.history.events.iter().any(|event| matches!(event.what, What::Panicked { .. }))
+        self.history.events.iter().any(|event| matches!(event.what, EventKind::Panicked { .. }))
     }
 
     /// Has something happen at a time; within one millisecond, lower ranks come first.
@@ -152,55 +152,55 @@ impl World {
 }
 
 /// Chains an entry to the digest. What detailed histories alone hold is left out.
-fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &What) {
+fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &EventKind) {
     let chain = &mut history.digest;
     let mut head = |kind: u64| {
         chain.number(kind | (host.map_or(0, |host| host.0 as u64 + 1) << 8));
         chain.number(at.0);
     };
     match what {
-        What::Packet(_) | What::Message { .. } => {}
-        What::Produced { stream, bytes } => {
+        EventKind::Packet(_) | EventKind::Message { .. } => {}
+        EventKind::Produced { stream, bytes } => {
             head(1);
             chain.bytes(stream.0.as_bytes());
             chain.bytes(&bytes.whole());
         }
-        What::Delivered { stream, bytes, generation } => {
+        EventKind::Delivered { stream, bytes, generation } => {
             head(2);
             chain.bytes(stream.0.as_bytes());
             chain.bytes(&bytes.whole());
             chain.number(generation.map_or(0, |generation| generation + 1));
         }
-        What::Milestone { name, fields } => {
+        EventKind::Milestone { name, fields } => {
             head(3);
             chain.bytes(name.as_bytes());
             fields.iter().for_each(|field| digest_field(chain, field));
         }
-        What::Point { name, fields, held } => {
+        EventKind::Point { name, fields, held } => {
             head(4);
             chain.bytes(name.as_bytes());
             chain.number(u64::from(*held));
             fields.iter().for_each(|field| digest_field(chain, field));
         }
-        What::ConnOpened { conn } => {
+        EventKind::ConnOpened { conn } => {
             head(5);
             chain.number(conn.0 as u64);
         }
-        What::ConnUp { conn, side } => {
+        EventKind::ConnUp { conn, side } => {
             head(6);
             chain.number(conn.0 as u64 * 2 + *side as u64);
         }
-        What::Gauge { name, value } => {
+        EventKind::Gauge { name, value } => {
             head(8);
             chain.bytes(name.as_bytes());
             chain.number(*value);
         }
         // Rare entries: a text that has every field, in order.
-        What::Answered { call, answer } => {
+        EventKind::Answered { call, answer } => {
             head(7);
             chain.bytes(format!("Answered {{ call: {call:?}, result: {answer:?} }}").as_bytes());
         }
-        What::Saw { stream, saw } => {
+        EventKind::Saw { stream, saw } => {
             head(7);
             chain.bytes(format!("Saw {{ stream: {stream:?}, what: {saw:?} }}").as_bytes());
         }
@@ -211,10 +211,13 @@ fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &What) {
     }
 }
 
-fn digest_field(chain: &mut crate::history::Digest, (name, value): &(&'static str, crate::schedule::FieldValue)) {
+fn digest_field(
+    chain: &mut crate::history::Digest,
+    (name, value): &(&'static str, crate::schedule::MilestoneValue),
+) {
     chain.bytes(name.as_bytes());
     match value {
-        crate::schedule::FieldValue::Number(n) => chain.number(*n),
-        crate::schedule::FieldValue::Text(text) => chain.bytes(text.as_bytes()),
+        crate::schedule::MilestoneValue::Number(n) => chain.number(*n),
+        crate::schedule::MilestoneValue::Text(text) => chain.bytes(text.as_bytes()),
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use crate::history::{Call, Nature, What};
+use crate::history::{Call, EventKind, Nature};
 use crate::net::ConnId;
 use crate::probe::Hold;
-use crate::schedule::{Action, Fault, FieldValue, HoldEnd, Mark, Operation, Trigger, When};
+use crate::schedule::{
+    Action, Fault, HoldEnd, MilestoneValue, Operation, Trigger, TriggerMark, When,
+};
 
-use super::faults::{Kind, Target};
+use super::faults::{FaultAction, Target};
 use super::hosts::Role;
 use super::local::{HostIx, Noted};
 use super::queue::Due;
@@ -22,14 +24,14 @@ const CLIENT: &str = "client";
 
 /// The steps of a run, and what each waits for.
 #[derive(Default)]
-pub(super) struct Steps {
+pub(super) struct StepRunner {
     /// Steps that wait for their trigger, with how often it matched.
     waiting: Vec<(usize, u64)>,
     /// Tasks that are held.
     holds: Vec<HeldTask>,
 }
 
-impl Steps {
+impl StepRunner {
     /// Whether a step or a held task waits for a milestone or point.
     fn wait(&self) -> bool {
         !self.waiting.is_empty() || !self.holds.is_empty()
@@ -41,7 +43,7 @@ pub(super) struct Reached {
     is_point: bool,
     host: HostIx,
     name: &'static str,
-    fields: Arc<[(&'static str, FieldValue)]>,
+    fields: Arc<[(&'static str, MilestoneValue)]>,
 }
 
 /// A task that is held at a point.
@@ -100,46 +102,63 @@ impl World {
         let plan = self.plan.clone();
         let missed = match &plan.steps[index].action {
             Action::Operation(operation) => {
-                self.record(None, What::Stepped { step: index, note: None });
+                self.record(None, EventKind::Stepped { step: index, note: None });
                 self.ask(operation)
             }
             Action::Fault(fault) => {
-                self.record(None, What::Stepped { step: index, note: None });
+                self.record(None, EventKind::Stepped { step: index, note: None });
                 self.begin(index, fault)
             }
         };
         if let Err(note) = missed {
-            self.record(None, What::Stepped { step: index, note: Some(note) });
+            self.record(None, EventKind::Stepped { step: index, note: Some(note) });
         }
     }
 
     /// Has the user of a client ask for an operation.
     fn ask(&mut self, operation: &Operation) -> Result<(), String> {
-        let host = self.hosts.named(&operation.client).filter(|host| self.hosts.get(*host).role == Role::Client);
+        let host = self
+            .hosts
+            .named(&operation.client)
+            .filter(|host| self.hosts.get(*host).role == Role::Client);
         let host = host.ok_or_else(|| format!("there is no client `{}`", operation.client))?;
         let class = self.subject.check(operation).map_err(|error| error.to_string())?;
         if self.phase >= Phase::Closing {
             return Err("the clients are closed".into());
         }
-        let user = self.users.iter().find(|(client, _)| *client == host).map(|(_, user)| user.clone());
+        let user =
+            self.users.iter().find(|(client, _)| *client == host).map(|(_, user)| user.clone());
         let user = user.filter(|user| self.hosts.get(host).up && !user.is_closed());
         let user = user.ok_or_else(|| format!("{} is down", operation.client))?;
         self.calls += 1;
         let call = Call(self.calls);
-        self.record(Some(host), What::Asked { call, operation: Box::new(operation.clone()), class });
+        self.record(
+            Some(host),
+            EventKind::Asked { call, operation: Box::new(operation.clone()), class },
+        );
         user.send((call, operation.clone())).map_err(|_| format!("{} is down", operation.client))
     }
 
     /// Whether a trigger means what was reached on a host.
-    fn matches(&self, trigger: &Trigger, point: bool, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> bool {
-        let is_kind = matches!(trigger.mark, Mark::Point(_)) == point;
-        let has = |(wanted, value): (&String, &FieldValue)| fields.iter().any(|(name, is)| name == wanted && is == value);
+    fn matches(
+        &self,
+        trigger: &Trigger,
+        point: bool,
+        host: HostIx,
+        name: &str,
+        fields: &[(&'static str, MilestoneValue)],
+    ) -> bool {
+        let is_kind = matches!(trigger.mark, TriggerMark::Point(_)) == point;
+        let has = |(wanted, value): (&String, &MilestoneValue)| {
+            fields.iter().any(|(name, is)| name == wanted && is == value)
+        };
         is_kind
             && trigger.mark.name() == name
             && trigger.host.as_ref().is_none_or(|wanted| *wanted == self.hosts.get(host).name)
             && trigger.fields.iter().all(has)
             && trigger.conn.as_ref().is_none_or(|wanted| {
-                let index = FieldValue::number(fields, CONN).and_then(|n| self.index_of(ConnId(n)));
+                let index =
+                    MilestoneValue::number(fields, CONN).and_then(|n| self.index_of(ConnId(n)));
                 let of = self.hosts.named(&wanted.host);
                 index.zip(of).is_some_and(|(index, of)| self.conns.is_named(index, of, wanted))
             })
@@ -177,7 +196,12 @@ impl World {
     }
 
     /// A task is at a point: the step that holds it there, if there is one.
-    pub(super) fn holds(&mut self, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> Option<usize> {
+    pub(super) fn holds(
+        &mut self,
+        host: HostIx,
+        name: &str,
+        fields: &[(&'static str, MilestoneValue)],
+    ) -> Option<usize> {
         if self.steps.waiting.is_empty() || self.is_healed() {
             return None;
         }
@@ -185,7 +209,8 @@ impl World {
         let mut holding = None;
         for at in 0..self.steps.waiting.len() {
             let (index, seen) = self.steps.waiting[at];
-            let (When::After(trigger), Action::Fault(Fault::Hold { .. })) = (&plan.steps[index].when, &plan.steps[index].action)
+            let (When::After(trigger), Action::Fault(Fault::Hold { .. })) =
+                (&plan.steps[index].when, &plan.steps[index].action)
             else {
                 continue;
             };
@@ -206,8 +231,9 @@ impl World {
         let Action::Fault(fault @ Fault::Hold { end }) = &plan.steps[step].action else {
             return Box::pin(std::future::ready(()));
         };
-        self.record(None, What::Stepped { step, note: None });
-        let fault = self.declare(step, fault, Target::Host(host), None, Kind::Hold, Nature::Slows);
+        self.record(None, EventKind::Stepped { step, note: None });
+        let fault =
+            self.declare(step, fault, Target::Host(host), None, FaultAction::Hold, Nature::Slows);
         let (until, at_most) = match end {
             HoldEnd::After(lasts) => (None, *lasts),
             HoldEnd::Until { trigger, at_most } => (Some(((**trigger).clone(), 0)), *at_most),
@@ -219,11 +245,20 @@ impl World {
     }
 
     /// Lets the tasks go on that were held until this was reached. Returns whether any did at once.
-    fn let_go(&mut self, point: bool, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) -> bool {
+    fn let_go(
+        &mut self,
+        point: bool,
+        host: HostIx,
+        name: &str,
+        fields: &[(&'static str, MilestoneValue)],
+    ) -> bool {
         let mut at_once = false;
-        let held: Vec<_> = self.steps.holds.iter().map(|held| (held.fault, held.until.clone())).collect();
+        let held: Vec<_> =
+            self.steps.holds.iter().map(|held| (held.fault, held.until.clone())).collect();
         for (fault, until) in held {
-            let Some((trigger, seen)) = until.filter(|(trigger, _)| self.matches(trigger, point, host, name, fields)) else {
+            let Some((trigger, seen)) =
+                until.filter(|(trigger, _)| self.matches(trigger, point, host, name, fields))
+            else {
                 continue;
             };
             let nth = trigger.nth;
@@ -248,7 +283,7 @@ impl World {
     pub(super) fn release(&mut self, fault: usize) {
         let Some(at) = self.steps.holds.iter().position(|held| held.fault == fault) else { return };
         let held = self.steps.holds.remove(at);
-        self.record(Some(held.host), What::Released { name: held.name });
+        self.record(Some(held.host), EventKind::Released { name: held.name });
         held.gate.open();
         self.end_fault(fault);
     }
@@ -261,7 +296,13 @@ impl World {
 
     /// A host dies: the tasks that are held there die with it.
     pub(super) fn drop_holds_of(&mut self, host: HostIx) {
-        let held: Vec<_> = self.steps.holds.iter().filter(|held| held.host == host).map(|held| held.fault).collect();
+        let held: Vec<_> = self
+            .steps
+            .holds
+            .iter()
+            .filter(|held| held.host == host)
+            .map(|held| held.fault)
+            .collect();
         self.steps.holds.retain(|held| held.host != host);
         held.into_iter().for_each(|fault| self.end_fault(fault));
     }
@@ -279,21 +320,30 @@ impl World {
                 *self.history.milestones.entry(name).or_default() += 1;
                 self.install_generation(host, name, &fields);
                 let fields: Arc<[_]> = fields.into();
-                self.record(of, What::Milestone { name, fields: fields.clone() });
-                return self.steps.wait().then_some(Reached { is_point: false, host, name, fields });
+                self.record(of, EventKind::Milestone { name, fields: fields.clone() });
+                return self.steps.wait().then_some(Reached {
+                    is_point: false,
+                    host,
+                    name,
+                    fields,
+                });
             }
             Noted::Point { name, fields, hold } => {
                 *self.history.points.entry(name).or_default() += 1;
-                self.record(of, What::Point { name, fields: fields.clone(), held: hold.is_some() });
+                self.record(
+                    of,
+                    EventKind::Point { name, fields: fields.clone(), held: hold.is_some() },
+                );
                 return self.steps.wait().then_some(Reached { is_point: true, host, name, fields });
             }
             Noted::Stray(what) => {
                 if self.strays.insert(what.clone()) {
-                    self.record(None, What::Stray { what });
+                    self.record(None, EventKind::Stray { what });
                 }
             }
             Noted::Log(line) => {
-                let (at, name) = (self.now(), of.map_or("-", |host| self.hosts.get(host).name.as_str()));
+                let (at, name) =
+                    (self.now(), of.map_or("-", |host| self.hosts.get(host).name.as_str()));
                 self.log.push(format!("{at:>9}  {name:<8}  {line}"));
             }
         }
@@ -302,18 +352,25 @@ impl World {
 
     /// A client says which generation a connection carries. Where it says its own name, too, the connections of another one on the
     /// same host, as of the window before it was loaded again, are none of its older generations.
-    fn install_generation(&mut self, host: HostIx, name: &str, fields: &[(&'static str, FieldValue)]) {
+    fn install_generation(
+        &mut self,
+        host: HostIx,
+        name: &str,
+        fields: &[(&'static str, MilestoneValue)],
+    ) {
         if self.subject.generation_milestone() != Some(name) {
             return;
         }
-        let number = |wanted: &str| FieldValue::number(fields, wanted);
-        let (Some(generation), Some(conn)) = (number("generation"), number(CONN).and_then(|n| self.index_of(ConnId(n)))) else {
+        let number = |wanted: &str| MilestoneValue::number(fields, wanted);
+        let (Some(generation), Some(conn)) =
+            (number("generation"), number(CONN).and_then(|n| self.index_of(ConnId(n))))
+        else {
             return;
         };
         self.conns.get(conn).generation = Some(generation);
         self.history.conns[conn.0].generation = Some(generation);
         let label = self.conns.look(conn).label;
-        let named = FieldValue::text(fields, CLIENT).map(str::to_owned);
+        let named = MilestoneValue::text(fields, CLIENT).map(str::to_owned);
         self.conns.get(conn).of.clone_from(&named);
         for older in self.conns.indices().filter(|index| *index < conn) {
             let state = self.conns.get(older);
@@ -323,18 +380,18 @@ impl World {
 }
 
 /// Whether an entry is about the truth or the user: once the clients are closed, neither counts any more.
-fn is_of_user(entry: &What) -> bool {
+fn is_of_user(entry: &EventKind) -> bool {
     matches!(
         entry,
-        What::Produced { .. }
-            | What::Ended { .. }
-            | What::Effect { .. }
-            | What::Answered { .. }
-            | What::Failed { .. }
-            | What::Opened { .. }
-            | What::Delivered { .. }
-            | What::Saw { .. }
-            | What::StreamEnded { .. }
-            | What::GaveUp { .. }
+        EventKind::Produced { .. }
+            | EventKind::Ended { .. }
+            | EventKind::Effect { .. }
+            | EventKind::Answered { .. }
+            | EventKind::Failed { .. }
+            | EventKind::Opened { .. }
+            | EventKind::Delivered { .. }
+            | EventKind::Saw { .. }
+            | EventKind::StreamEnded { .. }
+            | EventKind::GaveUp { .. }
     )
 }

@@ -18,7 +18,7 @@ use crate::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network
 use super::conns::SharedEnd;
 use super::engine::{RawListener, RawSocket};
 use super::local::{self, HostIx, NOBODY};
-use super::state::Opening;
+use super::state::PendingConnect;
 use super::tap;
 
 /// When so much waits to be read, reading may have to update the window.
@@ -55,8 +55,9 @@ impl WorldNet {
                 "localhost" | "127.0.0.1" | "0.0.0.0" => Some(self.host),
                 _ => by_name.or_else(by_address),
             };
-            let host =
-                host.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no host `{}`", to.host())))?;
+            let host = host.ok_or_else(|| {
+                io::Error::new(io::ErrorKind::NotFound, format!("there is no host `{}`", to.host()))
+            })?;
             Ok((host, SocketAddr::new(world.hosts.get(host).ip, to.port())))
         })
     }
@@ -67,10 +68,14 @@ impl Connect for WorldNet {
         Box::pin(async move {
             let (server, at) = self.resolve(to)?;
             if server == self.host {
-                return Err(io::Error::new(io::ErrorKind::Unsupported, "a host of a world cannot connect to itself"));
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    "a host of a world cannot connect to itself",
+                ));
             }
             let end = SharedEnd::new();
-            let opening = Opening { to: (server, to.port()), label: to.label(), end: end.clone() };
+            let opening =
+                PendingConnect { to: (server, to.port()), label: to.label(), end: end.clone() };
             let socket = local::with(|world| world.stack.connect(at));
             Connecting { host: self.host, socket: Some(socket), opening: Some(opening), end }.await
         })
@@ -83,7 +88,7 @@ struct Connecting {
     /// Gone when it is over.
     socket: Option<BoxFuture<'static, io::Result<Box<dyn RawSocket>>>>,
     /// What the world is told before the first poll, with which the SYN leaves.
-    opening: Option<Opening>,
+    opening: Option<PendingConnect>,
     end: SharedEnd,
 }
 
@@ -127,7 +132,9 @@ impl Future for Connecting {
                 let kind = this.end.lock().error.unwrap_or(error.kind());
                 local::with(|world| match conn {
                     Some(conn) => world.not_opened(conn, kind),
-                    None if first => world.opening.retain(|(_, opening)| !opening.end.is(&this.end)),
+                    None if first => {
+                        world.opening.retain(|(_, opening)| !opening.end.is(&this.end))
+                    }
                     None => {}
                 });
                 Err(kind.into())
@@ -196,13 +203,17 @@ impl Accept for Listening {
         Box::pin(std::future::poll_fn(|cx| {
             let accepted = {
                 let _on_host = OnHost::new(self.host);
-                self.binding.as_mut().expect("a listener has its socket until it is dropped").poll_accept(cx)
+                self.binding
+                    .as_mut()
+                    .expect("a listener has its socket until it is dropped")
+                    .poll_accept(cx)
             };
             let (socket, peer) = std::task::ready!(accepted)?;
             let host = self.host;
             let (conn, end) = local::with(|world| {
                 let from = world.hosts.at(peer.ip()).map(|client| (client, peer.port()));
-                let found = from.and_then(|from| world.conns.of_segment(from, (host, self.at.port())));
+                let found =
+                    from.and_then(|from| world.conns.of_segment(from, (host, self.at.port())));
                 let (conn, _) = found.expect("who connects has sent a SYN");
                 (conn, world.conns.look(conn).end(Side::Server).clone())
             });
@@ -236,7 +247,13 @@ struct WorldStream {
 
 impl WorldStream {
     /// Gives an end its socket, and its user a stream.
-    fn attach(host: HostIx, conn: ConnIndex, side: Side, end: SharedEnd, socket: Box<dyn RawSocket>) -> Stream {
+    fn attach(
+        host: HostIx,
+        conn: ConnIndex,
+        side: Side,
+        end: SharedEnd,
+        socket: Box<dyn RawSocket>,
+    ) -> Stream {
         {
             let mut end = end.lock();
             end.socket = Some(socket);
@@ -258,7 +275,11 @@ impl WorldStream {
 }
 
 impl AsyncRead for WorldStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let mut end = this.end.lock();
         if !end.rescued.is_empty() {
@@ -269,10 +290,17 @@ impl AsyncRead for WorldStream {
         if let Some(kind) = end.error {
             // Linux reports an error once, and then an end of stream; a broken pipe is nothing to readers.
             let told = std::mem::replace(&mut end.told, true);
-            return Poll::Ready(if told || kind == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(kind.into()) });
+            return Poll::Ready(if told || kind == io::ErrorKind::BrokenPipe {
+                Ok(())
+            } else {
+                Err(kind.into())
+            });
         }
         let (filled, wanted) = (buf.filled().len(), buf.remaining());
-        if end.received == end.read && wanted > 0 && local::with(|world| world.tells_readers(this.conn, this.side)) {
+        if end.received == end.read
+            && wanted > 0
+            && local::with(|world| world.tells_readers(this.conn, this.side))
+        {
             end.reader = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -296,7 +324,11 @@ impl AsyncRead for WorldStream {
 }
 
 impl AsyncWrite for WorldStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let mut end = self.end.lock();
         if let Some(kind) = end.error {
             let told = std::mem::replace(&mut end.told, true);

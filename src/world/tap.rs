@@ -1,6 +1,6 @@
 //! What is taken down of segments and messages: for the digest, for detailed histories, for faults that count messages.
 
-use crate::history::{ConnIndex, Fate, Flags, Side, Time, What};
+use crate::history::{ConnIndex, EventKind, Fate, Flags, Side, Time};
 use crate::net::ConnId;
 use crate::subject::{Dissector, Message};
 
@@ -26,14 +26,28 @@ pub(super) fn wrote(conn: ConnIndex, from: Side, bytes: &[u8]) {
 
 impl World {
     /// A dissector found messages in what was written.
-    fn read(&mut self, conn: ConnIndex, from: Side, dissector: Box<dyn Dissector>, found: Vec<Message>) {
+    fn read(
+        &mut self,
+        conn: ConnIndex,
+        from: Side,
+        dissector: Box<dyn Dissector>,
+        found: Vec<Message>,
+    ) {
         let host = self.conns.look(conn).host(from);
         let direction = self.conns.get(conn).from(from);
         direction.dissector = Some(dissector);
-        direction.messages.extend(found.iter().map(|message| MessageSent { end: message.end, delivered: None }));
+        direction
+            .messages
+            .extend(found.iter().map(|message| MessageSent { end: message.end, delivered: None }));
         if self.options.detail == Detail::Full {
             for message in found {
-                let what = What::Message { conn, from, label: message.label.text(), end: message.end, delivered: None };
+                let what = EventKind::Message {
+                    conn,
+                    from,
+                    label: message.label.text(),
+                    end: message.end,
+                    delivered: None,
+                };
                 local::note_on(host, local::Noted::Entry(what));
             }
         }
@@ -47,7 +61,9 @@ impl World {
 
     pub(super) fn digest_packet(&mut self, now: Time, segment: Segment, seq: u32) {
         let Flags { syn, ack, fin, rst } = segment.flags;
-        let bits = [syn, ack, fin, rst].iter().fold(segment.from as u64, |bits, flag| bits << 1 | u64::from(*flag));
+        let bits = [syn, ack, fin, rst]
+            .iter()
+            .fold(segment.from as u64, |bits, flag| bits << 1 | u64::from(*flag));
         self.history.packets += 1;
         let chain = &mut self.history.digest;
         chain.number(now.0 << 8 | bits);
@@ -60,10 +76,14 @@ impl World {
             return;
         }
         let base = self.conns.look(segment.conn).directions[segment.from as usize].base;
-        let offset = if segment.flags.syn || segment.flags.rst { 0 } else { u64::from(seq.wrapping_sub(base)) };
+        let offset = if segment.flags.syn || segment.flags.rst {
+            0
+        } else {
+            u64::from(seq.wrapping_sub(base))
+        };
         let Segment { conn, from, flags, len, .. } = segment;
         let packet = crate::history::Packet { conn, from, flags, offset, len: len as u32, fate };
         let host = self.conns.look(conn).host(from);
-        self.record(Some(host), What::Packet(packet));
+        self.record(Some(host), EventKind::Packet(packet));
     }
 }

@@ -11,14 +11,14 @@ use super::acks::bare;
 
 /// Segments that follow each other, taken off the front one by one.
 #[derive(Clone, Debug)]
-pub(super) struct Train {
+pub(super) struct SegmentBatch {
     /// All that are left, as one.
     left: Option<TcpSegment>,
     /// So many bytes are in each; the last may have fewer.
     each: usize,
 }
 
-impl Train {
+impl SegmentBatch {
     /// A segment alone.
     pub fn alone(segment: TcpSegment) -> Self {
         Self::cut(segment, usize::MAX)
@@ -49,7 +49,7 @@ impl Train {
     }
 }
 
-impl Iterator for Train {
+impl Iterator for SegmentBatch {
     type Item = TcpSegment;
 
     fn next(&mut self) -> Option<TcpSegment> {
@@ -58,27 +58,36 @@ impl Iterator for Train {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let many = self.left.as_ref().map_or(0, |left| left.payload.len().div_ceil(self.each).max(1));
+        let many =
+            self.left.as_ref().map_or(0, |left| left.payload.len().div_ceil(self.each).max(1));
         (many, Some(many))
     }
 }
 
-impl ExactSizeIterator for Train {}
+impl ExactSizeIterator for SegmentBatch {}
 
 /// Sorts trains of one direction, each with the number of its first segment where it has one, as their segments would be sorted: by
 /// sequence number, from `base` on; of one number acknowledgements come first, then what came first before. So a train is split where
 /// another begins amid it: an RST may have any number.
-pub(super) fn by_sequence(trains: Vec<(Option<u64>, Train)>, base: u32) -> Vec<(Option<u64>, Train)> {
+pub(super) fn by_sequence(
+    trains: Vec<(Option<u64>, SegmentBatch)>,
+    base: u32,
+) -> Vec<(Option<u64>, SegmentBatch)> {
     let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN, before the first byte, at 0
-    let place = |index, train: &Train| train.left().map(|tcp| (begins(tcp), !bare(tcp), index));
+    let place =
+        |index, train: &SegmentBatch| train.left().map(|tcp| (begins(tcp), !bare(tcp), index));
     let trains = trains.into_iter().enumerate();
-    let mut left: BTreeMap<_, _> = trains.filter_map(|(index, (n, train))| Some((place(index, &train)?, (n, train)))).collect();
+    let mut left: BTreeMap<_, _> = trains
+        .filter_map(|(index, (n, train))| Some((place(index, &train)?, (n, train))))
+        .collect();
     let mut sorted = Vec::with_capacity(left.len());
     while let Some(((begin, _, index), (n, mut train))) = left.pop_first() {
         if let Some(((next, ..), _)) = left.first_key_value() {
             let before = ((next - begin) as usize).div_ceil(train.each).max(1);
             let behind = train.split_off(before);
-            left.extend(behind.and_then(|rest| Some((place(index, &rest)?, (n.map(|n| n + before as u64), rest)))));
+            left.extend(behind.and_then(|rest| {
+                Some((place(index, &rest)?, (n.map(|n| n + before as u64), rest)))
+            }));
         }
         sorted.push((n, train));
     }
@@ -91,7 +100,15 @@ mod tests {
 
     fn segment(seq: u32, payload: &'static str) -> TcpSegment {
         let flags = turmoil_net::TcpFlags { ack: true, ..Default::default() };
-        TcpSegment { src_port: 1, dst_port: 2, seq, ack: 7, flags, window: 9, payload: payload.as_bytes().into() }
+        TcpSegment {
+            src_port: 1,
+            dst_port: 2,
+            seq,
+            ack: 7,
+            flags,
+            window: 9,
+            payload: payload.as_bytes().into(),
+        }
     }
 
     fn last(seq: u32, payload: &'static str) -> TcpSegment {
@@ -100,19 +117,24 @@ mod tests {
         last
     }
 
-    fn told(train: Train) -> Vec<(u32, String, bool)> {
-        train.map(|tcp| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned(), tcp.flags.fin)).collect()
+    fn told(train: SegmentBatch) -> Vec<(u32, String, bool)> {
+        train
+            .map(|tcp| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned(), tcp.flags.fin))
+            .collect()
     }
 
     #[test]
     fn a_segment_in_pieces() {
-        let mut train = Train::cut(last(u32::MAX, "abcde"), 2);
+        let mut train = SegmentBatch::cut(last(u32::MAX, "abcde"), 2);
         assert_eq!(train.len(), 3);
-        assert_eq!(told(train.clone()), [(u32::MAX, "ab".into(), false), (1, "cd".into(), false), (3, "e".into(), true)]);
+        assert_eq!(
+            told(train.clone()),
+            [(u32::MAX, "ab".into(), false), (1, "cd".into(), false), (3, "e".into(), true)]
+        );
         train.next();
         assert_eq!(train.left().map(|left| left.payload.len()), Some(3));
-        assert_eq!(told(Train::cut(last(5, ""), 2)), [(5, String::new(), true)]);
-        assert_eq!(Train::alone(last(5, "")).len(), 1);
+        assert_eq!(told(SegmentBatch::cut(last(5, ""), 2)), [(5, String::new(), true)]);
+        assert_eq!(SegmentBatch::alone(last(5, "")).len(), 1);
     }
 
     /// By sequence number, as single segments would be: what begins amid a train comes amid it.
@@ -120,12 +142,21 @@ mod tests {
     fn sorted_by_sequence() {
         let mut reset = segment(103, "");
         reset.flags.rst = true;
-        let train = |seq, payload| (Some(7), Train::cut(segment(seq, payload), 2));
-        let alone = |tcp| (None, Train::alone(tcp));
-        let trains = vec![train(107, "hi"), train(101, "abcdef"), alone(reset), alone(segment(106, "")), alone(segment(103, ""))];
+        let train = |seq, payload| (Some(7), SegmentBatch::cut(segment(seq, payload), 2));
+        let alone = |tcp| (None, SegmentBatch::alone(tcp));
+        let trains = vec![
+            train(107, "hi"),
+            train(101, "abcdef"),
+            alone(reset),
+            alone(segment(106, "")),
+            alone(segment(103, "")),
+        ];
         let sorted = by_sequence(trains, 101).into_iter();
-        let told: Vec<_> =
-            sorted.flat_map(|(n, train)| told(train).into_iter().map(move |(seq, text, _)| (n, seq, text))).collect();
+        let told: Vec<_> = sorted
+            .flat_map(|(n, train)| {
+                told(train).into_iter().map(move |(seq, text, _)| (n, seq, text))
+            })
+            .collect();
         let expected = [
             (Some(7), 101, "ab"),
             (None, 103, ""),

@@ -49,7 +49,7 @@ mod links;
 mod socket;
 mod stack;
 
-use stack::{Order, Shared, TickStack};
+use stack::{MachineOrder, Shared, TickStack};
 
 /// The largest segment, as that of the event engine.
 const SEGMENT: usize = 1_460;
@@ -64,7 +64,9 @@ const TURNS_A_TICK: u32 = 64;
 /// Why a fault cannot be carried out on this engine, if so.
 pub(super) fn cannot(fault: &Fault) -> Option<&'static str> {
     match fault {
-        Fault::AcceptThenClose { .. } => Some("accept-then-close needs a SYN-ACK that stock turmoil cannot be given"),
+        Fault::AcceptThenClose { .. } => {
+            Some("accept-then-close needs a SYN-ACK that stock turmoil cannot be given")
+        }
         _ => None,
     }
 }
@@ -115,13 +117,13 @@ impl TickMachine {
         let any = !orders.is_empty();
         for order in orders {
             match order {
-                Order::Start(host, root) => self.start(host, root),
-                Order::Stop(host) if self.hosts[host.0].known => {
+                MachineOrder::Start(host, root) => self.start(host, root),
+                MachineOrder::Stop(host) if self.hosts[host.0].known => {
                     local::as_host(host, || self.sim.crash(self.hosts[host.0].ip));
                     // What dropped tasks still say is read, and ignored, while the host dies.
                     local::with(World::read_notes);
                 }
-                Order::Stop(_) => {}
+                MachineOrder::Stop(_) => {}
             }
         }
         any
@@ -191,7 +193,8 @@ async fn live(mut root: Root) -> ::turmoil::Result {
     let lives = local::RootLives::here();
     std::future::poll_fn(|cx| {
         local::polls_root();
-        catch_unwind(AssertUnwindSafe(|| root.as_mut().poll(cx))).unwrap_or(std::task::Poll::Ready(()))
+        catch_unwind(AssertUnwindSafe(|| root.as_mut().poll(cx)))
+            .unwrap_or(std::task::Poll::Ready(()))
     })
     .await;
     drop((root, lives));
@@ -201,7 +204,8 @@ async fn live(mut root: Root) -> ::turmoil::Result {
 impl Machine for TickMachine {
     fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>) {
         let ips: Vec<_> = hosts.iter().map(|host| self.sim.lookup(host.as_str())).collect();
-        self.hosts = ips.iter().map(|ip| SimHost { ip: *ip, next: Rc::default(), known: false }).collect();
+        self.hosts =
+            ips.iter().map(|ip| SimHost { ip: *ip, next: Rc::default(), known: false }).collect();
         {
             let mut shared = self.shared.borrow_mut();
             (shared.up, shared.ips) = (vec![false; hosts.len()], ips.clone());
@@ -222,7 +226,9 @@ impl Machine for TickMachine {
                 // Where it is a task of the subject, the history says so, and ends here.
                 Err(Stop::Panic(_)) if local::with(|world| world.has_panicked()) => break,
                 Err(Stop::Panic(panic)) => resume_unwind(panic),
-                Err(Stop::Error(why)) => return Err(RunError::Engine { at: local::with(|world| world.now()), why }),
+                Err(Stop::Error(why)) => {
+                    return Err(RunError::Engine { at: local::with(|world| world.now()), why });
+                }
             }
         }
         super::finish();
@@ -246,7 +252,8 @@ mod tests {
         });
         let subject = bare(|_| std::future::pending(), |_| std::future::pending());
         let options = Options { engine: Engine::TURMOIL, ..Options::default() };
-        let error = carry_out(&subject, &Plan::new("bare"), &options, None, Box::new(machine)).unwrap_err();
+        let error =
+            carry_out(&subject, &Plan::new("bare"), &options, None, Box::new(machine)).unwrap_err();
         assert_eq!(error.to_string(), "the engine stopped the run at 0.101 s: of turmoil's own");
     }
 }

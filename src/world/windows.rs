@@ -38,14 +38,23 @@ impl World {
         }
         let direction = &self.conns.look(conn).directions[from as usize];
         let effects = self.effects(plain(conn, from));
-        let least = [effects.segment, effects.window].into_iter().flatten().min().unwrap_or(u64::MAX).max(1);
-        SEND_BUFFER.saturating_sub(direction.written.saturating_sub(direction.acked)).min(least) as usize
+        let least = [effects.segment, effects.window]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX)
+            .max(1);
+        SEND_BUFFER.saturating_sub(direction.written.saturating_sub(direction.acked)).min(least)
+            as usize
     }
 
     /// A kernel sent a segment: it leaves after those before it, when there is room for it. What is written in one turn, and what
     /// waits, leaves in segments as large as may be.
     pub(super) fn leave_in_turn(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
-        let most = self.effects(plain(conn, from)).segment.map_or(usize::from(SEGMENT), |most| most as usize);
+        let most = self
+            .effects(plain(conn, from))
+            .segment
+            .map_or(usize::from(SEGMENT), |most| most as usize);
         let unsent = &mut self.conns.get(conn).from(from).unsent;
         let merged = unsent.back_mut().is_some_and(|last| merge(last, &tcp, most));
         if !merged {
@@ -66,7 +75,9 @@ impl World {
     fn send_what_fits(&mut self, conn: ConnIndex, from: Side) {
         loop {
             let direction = self.conns.get(conn).from(from);
-            let Some(len) = direction.unsent.front().map(|tcp| tcp.payload.len() as u64) else { return };
+            let Some(len) = direction.unsent.front().map(|tcp| tcp.payload.len() as u64) else {
+                return;
+            };
             let in_flight = direction.left - direction.acked;
             // A segment that is larger than a small window goes alone: it cannot be split.
             let room = direction.room.unwrap_or(u16::MAX.into());
@@ -133,7 +144,9 @@ impl World {
 
     /// The user of an end read while little room was left: the window may have to be updated.
     pub(super) fn made_room(&mut self, conn: ConnIndex, side: Side) {
-        if self.conns.get(conn).from(side).window < SEGMENT && !self.reopened.contains(&(conn, side)) {
+        if self.conns.get(conn).from(side).window < SEGMENT
+            && !self.reopened.contains(&(conn, side))
+        {
             self.reopened.push((conn, side));
         }
     }

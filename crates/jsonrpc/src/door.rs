@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use hyper::header::{
+    CONNECTION, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
@@ -60,14 +62,16 @@ pub async fn enter(stream: Stream, limits: WireLimits, refused: fn(ConnId)) -> E
     };
     let mut http = http1::Builder::new();
     http.auto_date_header(false).header_read_timeout(None).max_buf_size(LONGEST_HEAD);
-    let served = http.serve_connection(TokioIo::new(stream), service_fn(answer)).with_upgrades().await;
+    let served =
+        http.serve_connection(TokioIo::new(stream), service_fn(answer)).with_upgrades().await;
     let (upgrade, answered) = {
         let mut asked = asked.lock().expect("nothing panics under the lock");
         (asked.upgrade.take(), asked.answered)
     };
     let (Ok(()), Some(upgrade)) = (served, upgrade) else { return Entered::Over { answered } };
     let Ok(upgraded) = upgrade.await else { return Entered::Over { answered } };
-    let parts = upgraded.downcast::<TokioIo<Stream>>().expect("it is the stream that hyper was given");
+    let parts =
+        upgraded.downcast::<TokioIo<Stream>>().expect("it is the stream that hyper was given");
     Entered::Link(Box::new(Link::accepted(parts.io.into_inner(), &parts.read_buf, limits).await))
 }
 
@@ -77,7 +81,9 @@ fn status(request: &Request<Incoming>) -> StatusCode {
     }
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/readyz") => StatusCode::OK,
-        (&Method::GET, "/") if asks_for_websocket(request.headers()) => StatusCode::SWITCHING_PROTOCOLS,
+        (&Method::GET, "/") if asks_for_websocket(request.headers()) => {
+            StatusCode::SWITCHING_PROTOCOLS
+        }
         (_, "/") => StatusCode::UPGRADE_REQUIRED,
         _ => StatusCode::NOT_FOUND,
     }
@@ -89,7 +95,10 @@ fn asks_for_websocket(headers: &HeaderMap) -> bool {
         lines.flat_map(|line| line.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
     };
     let version = has(SEC_WEBSOCKET_VERSION, "13");
-    has(CONNECTION, "upgrade") && has(UPGRADE, "websocket") && version && headers.contains_key(SEC_WEBSOCKET_KEY)
+    has(CONNECTION, "upgrade")
+        && has(UPGRADE, "websocket")
+        && version
+        && headers.contains_key(SEC_WEBSOCKET_KEY)
 }
 
 fn response(status: StatusCode, asked: &HeaderMap) -> Response<Full<Bytes>> {
@@ -99,9 +108,10 @@ fn response(status: StatusCode, asked: &HeaderMap) -> Response<Full<Bytes>> {
             .header(CONNECTION, "Upgrade")
             .header(UPGRADE, "websocket")
             .header(SEC_WEBSOCKET_ACCEPT, derive_accept_key(key.as_bytes())),
-        (StatusCode::UPGRADE_REQUIRED, _) => {
-            response.header(CONNECTION, "Upgrade").header(UPGRADE, "websocket").header(SEC_WEBSOCKET_VERSION, "13")
-        }
+        (StatusCode::UPGRADE_REQUIRED, _) => response
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, "13"),
         _ => response,
     };
     response.body(Full::default()).expect("the parts of a response are well-formed")

@@ -17,8 +17,10 @@ mod message;
 
 pub use door::{Entered, enter};
 pub use limits::WireLimits;
-pub use link::{Heard, Link, Lost, NoWebSocket};
-pub use message::{ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text};
+pub use link::{Heard, Link, LinkError, NoWebSocket};
+pub use message::{
+    ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text,
+};
 
 /// The example of the README, compiled with those of the docs.
 #[cfg(doctest)]

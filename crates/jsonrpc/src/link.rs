@@ -62,7 +62,7 @@ pub enum Heard {
 
 /// Why a link is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
+pub enum LinkError {
     /// The peer closed it.
     #[error("closed by the peer")]
     Closed,
@@ -87,10 +87,18 @@ pub struct NoWebSocket;
 
 impl Link {
     /// Asks the server at the other end of `stream` for a WebSocket. `host` is what it is called.
-    pub async fn connect(stream: Stream, host: &str, limits: WireLimits) -> Result<Self, NoWebSocket> {
+    pub async fn connect(
+        stream: Stream,
+        host: &str,
+        limits: WireLimits,
+    ) -> Result<Self, NoWebSocket> {
         let id = stream.id();
         let request = format!("ws://{host}/");
-        let upgraded = tokio_tungstenite::client_async_with_config(request, Pulse::new(stream), Some(config(limits)));
+        let upgraded = tokio_tungstenite::client_async_with_config(
+            request,
+            Pulse::new(stream),
+            Some(config(limits)),
+        );
         let (socket, _) = upgraded.await.map_err(|_| NoWebSocket)?;
         Ok(Self::new(socket, id, limits))
     }
@@ -99,7 +107,8 @@ impl Link {
     pub async fn accepted(stream: Stream, read: &[u8], limits: WireLimits) -> Self {
         let id = stream.id();
         let (pulse, config) = (Pulse::new(stream), Some(config(limits)));
-        let socket = WebSocketStream::from_partially_read(pulse, read.to_vec(), Role::Server, config).await;
+        let socket =
+            WebSocketStream::from_partially_read(pulse, read.to_vec(), Role::Server, config).await;
         Self::new(socket, id, limits)
     }
 
@@ -108,7 +117,17 @@ impl Link {
         let next_ping = now + limits.ping_interval;
         let timer = Box::pin(sleep_until(next_ping));
         let (outbox, unwritten) = (VecDeque::new(), None);
-        Self { socket, id, limits, outbox, outbox_bytes: 0, unwritten, next_ping, wants_room: false, timer }
+        Self {
+            socket,
+            id,
+            limits,
+            outbox,
+            outbox_bytes: 0,
+            unwritten,
+            next_ping,
+            wants_room: false,
+            timer,
+        }
     }
 
     /// The number that milestones know it by.
@@ -138,7 +157,7 @@ impl Link {
     }
 
     /// Waits for the next frame, and meanwhile writes, and keeps the beat. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Result<Heard, Lost> {
+    pub async fn next(&mut self) -> Result<Heard, LinkError> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
@@ -161,7 +180,12 @@ impl Link {
 
     /// Listens on as if the peer could never be silent.
     pub fn listen_for_ever(&mut self) {
-        self.limits = WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..self.limits };
+        self.limits = WireLimits {
+            ping_interval: EVER,
+            pong_deadline: EVER,
+            write_deadline: EVER,
+            ..self.limits
+        };
         self.next_ping = self.socket.get_ref().heard() + EVER;
     }
 
@@ -171,9 +195,9 @@ impl Link {
         self.unwritten.get_or_insert_with(Instant::now);
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Heard, Lost>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Heard, LinkError>> {
         if self.outbox_bytes > self.limits.outbox_bytes {
-            return Poll::Ready(Err(Lost::Stuck));
+            return Poll::Ready(Err(LinkError::Stuck));
         }
         loop {
             self.write(cx)?;
@@ -182,13 +206,19 @@ impl Link {
                 return Poll::Ready(Ok(Heard::Room));
             }
             match Pin::new(&mut self.socket).poll_next(cx) {
-                Poll::Ready(Some(Ok(Frame::Text(text)))) => return Poll::Ready(Ok(Heard::Frame(text.into()))),
-                Poll::Ready(Some(Ok(Frame::Binary(bytes)))) => return Poll::Ready(Ok(Heard::Frame(bytes))),
+                Poll::Ready(Some(Ok(Frame::Text(text)))) => {
+                    return Poll::Ready(Ok(Heard::Frame(text.into())));
+                }
+                Poll::Ready(Some(Ok(Frame::Binary(bytes)))) => {
+                    return Poll::Ready(Ok(Heard::Frame(bytes)));
+                }
                 // The answer to a ping stands in the socket's buffer; writing comes first in the next round.
-                Poll::Ready(Some(Ok(Frame::Ping(_)))) => self.unwritten = self.unwritten.or_else(|| Some(Instant::now())),
+                Poll::Ready(Some(Ok(Frame::Ping(_)))) => {
+                    self.unwritten = self.unwritten.or_else(|| Some(Instant::now()))
+                }
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(lost(&error))),
-                Poll::Ready(None) => return Poll::Ready(Err(Lost::Closed)),
+                Poll::Ready(None) => return Poll::Ready(Err(LinkError::Closed)),
                 Poll::Pending => match self.beat(cx)? {
                     Poll::Ready(()) => {}
                     Poll::Pending => return Poll::Pending,
@@ -198,10 +228,12 @@ impl Link {
     }
 
     /// Writes as much as the peer takes.
-    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Lost> {
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), LinkError> {
         while let Some(frame) = self.outbox.front() {
             let len = frame.len();
-            let Poll::Ready(ready) = Pin::new(&mut self.socket).poll_ready(cx) else { return Ok(()) };
+            let Poll::Ready(ready) = Pin::new(&mut self.socket).poll_ready(cx) else {
+                return Ok(());
+            };
             ready.map_err(|error| lost(&error))?;
             if self.is_broken() {
                 return Ok(()); // what is left goes nowhere, and makes no room
@@ -232,19 +264,21 @@ impl Link {
 
     /// When the peer is taken for stuck, if it takes nothing until then.
     fn stuck_at(&self) -> Option<Instant> {
-        self.unwritten.map(|since| since.max(self.socket.get_ref().moved) + self.limits.write_deadline)
+        self.unwritten
+            .map(|since| since.max(self.socket.get_ref().moved) + self.limits.write_deadline)
     }
 
     /// Does what is due though nothing came; `Pending` when nothing is.
-    fn beat(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Lost>> {
+    fn beat(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkError>> {
         let now = Instant::now();
         if self.dead_at() <= now {
-            return Poll::Ready(Err(Lost::Silent));
+            return Poll::Ready(Err(LinkError::Silent));
         }
         if self.stuck_at().is_some_and(|at| at <= now) {
-            return Poll::Ready(Err(Lost::Stuck));
+            return Poll::Ready(Err(LinkError::Stuck));
         }
-        self.next_ping = self.next_ping.max(self.socket.get_ref().quiet_since() + self.limits.ping_interval);
+        self.next_ping =
+            self.next_ping.max(self.socket.get_ref().quiet_since() + self.limits.ping_interval);
         if self.next_ping <= now {
             self.next_ping = now + self.limits.ping_interval;
             if !defect!(KeepaliveLost) {
@@ -269,12 +303,16 @@ fn config(limits: WireLimits) -> WebSocketConfig {
         .max_frame_size(Some(limits.message_bytes))
 }
 
-fn lost(error: &tungstenite::Error) -> Lost {
+fn lost(error: &tungstenite::Error) -> LinkError {
     match error {
-        tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => Lost::Closed,
-        tungstenite::Error::Io(error) => Lost::Broken(error.kind()),
-        tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => Lost::Closed,
-        _ => Lost::Malformed,
+        tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
+            LinkError::Closed
+        }
+        tungstenite::Error::Io(error) => LinkError::Broken(error.kind()),
+        tungstenite::Error::Protocol(
+            tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
+        ) => LinkError::Closed,
+        _ => LinkError::Malformed,
     }
 }
 
@@ -295,7 +333,13 @@ struct Pulse {
 impl Pulse {
     fn new(stream: Stream) -> Self {
         let now = Instant::now();
-        Self { stream, heard: watch::Sender::new(now), moved: now, waits_for_room: false, broken: None }
+        Self {
+            stream,
+            heard: watch::Sender::new(now),
+            moved: now,
+            waits_for_room: false,
+            broken: None,
+        }
     }
 
     /// What was to be written goes nowhere, and whoever reads is told when there is nothing left to read.
@@ -320,7 +364,11 @@ impl Pulse {
 }
 
 impl AsyncRead for Pulse {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
@@ -334,7 +382,11 @@ impl AsyncRead for Pulse {
 }
 
 impl AsyncWrite for Pulse {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         if self.broken.is_some() {
             return Poll::Ready(Ok(buf.len()));
         }

@@ -102,7 +102,8 @@ struct Outgoing<'m, C: Serialize + ?Sized> {
 }
 
 impl<'m, C: Serialize + ?Sized> Outgoing<'m, C> {
-    const EMPTY: Self = Self { jsonrpc: None, id: None, method: None, params: None, result: None, error: None };
+    const EMPTY: Self =
+        Self { jsonrpc: None, id: None, method: None, params: None, result: None, error: None };
 
     /// Writes it out; what it carries has about `weight` bytes.
     fn written(&self, weight: usize) -> String {
@@ -120,7 +121,11 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawV
 impl Message {
     /// A request with these parameters.
     pub fn request(id: i64, method: &str, params: &impl Serialize) -> Self {
-        Self::Request { id: RequestId::Number(id), method: method.to_owned(), params: Some(raw(params)) }
+        Self::Request {
+            id: RequestId::Number(id),
+            method: method.to_owned(),
+            params: Some(raw(params)),
+        }
     }
 
     /// A notification with these parameters.
@@ -139,8 +144,16 @@ impl Message {
     }
 
     /// The same, with data for a program.
-    pub fn error_with(id: RequestId, code: i64, message: impl Into<String>, data: &impl Serialize) -> Self {
-        Self::Error { id, error: ErrorBody { code, message: message.into(), data: Some(raw(data)) } }
+    pub fn error_with(
+        id: RequestId,
+        code: i64,
+        message: impl Into<String>,
+        data: &impl Serialize,
+    ) -> Self {
+        Self::Error {
+            id,
+            error: ErrorBody { code, message: message.into(), data: Some(raw(data)) },
+        }
     }
 
     /// Reads the message in a frame.
@@ -152,7 +165,8 @@ impl Message {
         if frame.len() >= MOST_VALUES && values(frame) > MOST_VALUES {
             return Err(Malformed(format!("more than {MOST_VALUES} values")));
         }
-        let envelope: Envelope = serde_json::from_slice(frame).map_err(|error| Malformed(error.to_string()))?;
+        let envelope: Envelope =
+            serde_json::from_slice(frame).map_err(|error| Malformed(error.to_string()))?;
         match envelope {
             Envelope { id: Some(id), method: Some(method), params, result: None, error: None } => {
                 Ok(Self::Request { id, method, params })
@@ -160,12 +174,20 @@ impl Message {
             Envelope { id: None, method: Some(method), params, result: None, error: None } => {
                 Ok(Self::Notification { method, params })
             }
-            Envelope { id: Some(id), method: None, params: None, result: Some(result), error: None } => {
-                Ok(Self::Response { id, result })
-            }
-            Envelope { id: Some(id), method: None, params: None, result: None, error: Some(error) } => {
-                Ok(Self::Error { id, error })
-            }
+            Envelope {
+                id: Some(id),
+                method: None,
+                params: None,
+                result: Some(result),
+                error: None,
+            } => Ok(Self::Response { id, result }),
+            Envelope {
+                id: Some(id),
+                method: None,
+                params: None,
+                result: None,
+                error: Some(error),
+            } => Ok(Self::Error { id, error }),
             _ => Err(Malformed("neither request, response, error nor notification".into())),
         }
     }
@@ -196,8 +218,12 @@ impl Message {
             Self::Request { id, method, params } => {
                 Outgoing { id: Some(id), method: Some(method), params: params.as_deref(), ..empty }
             }
-            Self::Notification { method, params } => Outgoing { method: Some(method), params: params.as_deref(), ..empty },
-            Self::Response { id, result } => Outgoing { id: Some(id), result: Some(&**result), ..empty },
+            Self::Notification { method, params } => {
+                Outgoing { method: Some(method), params: params.as_deref(), ..empty }
+            }
+            Self::Response { id, result } => {
+                Outgoing { id: Some(id), result: Some(&**result), ..empty }
+            }
             Self::Error { id, error } => Outgoing { id: Some(id), error: Some(error), ..empty },
         };
         outgoing.written(self.weight())
@@ -280,7 +306,9 @@ impl Visitor<'_> for IdVisitor {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<RequestId, E> {
-        i64::try_from(number).map(RequestId::Number).map_err(|_| E::custom("an id that is too great"))
+        i64::try_from(number)
+            .map(RequestId::Number)
+            .map_err(|_| E::custom("an id that is too great"))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<RequestId, E> {
@@ -313,7 +341,8 @@ mod tests {
     #[test]
     fn a_version_is_said_where_the_protocol_wants_it() {
         let message = Message::error_with(RequestId::Number(1), -32005, "no", &["1.0.0"]);
-        let text = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"no","data":["1.0.0"]}}"#;
+        let text =
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"no","data":["1.0.0"]}}"#;
         assert_eq!(message.to_versioned_text(), text);
         assert_eq!(Message::parse(text.as_bytes()).unwrap().to_versioned_text(), text);
     }
@@ -322,12 +351,18 @@ mod tests {
     fn what_is_written_at_once_is_the_same() {
         let (id, carried) = (RequestId::Text("a".into()), ("\"", [1.5, 2.0]));
         assert_eq!(response_text(&id, &carried), Message::response(id, &carried).to_text());
-        assert_eq!(notification_text("m", &carried), Message::notification("m", &carried).to_text());
+        assert_eq!(
+            notification_text("m", &carried),
+            Message::notification("m", &carried).to_text()
+        );
     }
 
     #[test]
     fn unknown_fields_of_an_envelope_are_skipped() {
-        assert_eq!(again(r#"{"jsonrpc":"2.0","id":1,"method":"m","trace":{"a":1}}"#), r#"{"id":1,"method":"m"}"#);
+        assert_eq!(
+            again(r#"{"jsonrpc":"2.0","id":1,"method":"m","trace":{"a":1}}"#),
+            r#"{"id":1,"method":"m"}"#
+        );
     }
 
     #[test]
@@ -356,8 +391,13 @@ mod tests {
         assert!(Message::parse(with(262_000).as_bytes()).is_ok());
         assert!(Message::parse(with(262_144).as_bytes()).is_err());
         let chunk = r#"{"seq":12345,"stream":"stdout","chunk":"YQ=="}"#;
-        let chunks = |count| format!(r#"{{"id":1,"result":{{"chunks":[{}]}}}}"#, vec![chunk; count].join(","));
-        assert!(Message::parse(chunks(50_000).as_bytes()).is_ok(), "as many as a server keeps have four values each");
+        let chunks = |count| {
+            format!(r#"{{"id":1,"result":{{"chunks":[{}]}}}}"#, vec![chunk; count].join(","))
+        };
+        assert!(
+            Message::parse(chunks(50_000).as_bytes()).is_ok(),
+            "as many as a server keeps have four values each"
+        );
         assert!(Message::parse(chunks(66_000).as_bytes()).is_err());
         let text = format!(r#"{{"id":1,"result":"{}"}}"#, ",\\\"[".repeat(262_144));
         assert!(Message::parse(text.as_bytes()).is_ok(), "what stands in a string is no value");
@@ -367,7 +407,9 @@ mod tests {
     fn deep_nesting_is_an_error_for_who_reads_it_and_not_a_full_stack() {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         let text = format!(r#"{{"id":1,"method":"m","params":{deep},"extra":{deep}}}"#);
-        let Message::Request { params, .. } = Message::parse(text.as_bytes()).unwrap() else { panic!("it is a request") };
+        let Message::Request { params, .. } = Message::parse(text.as_bytes()).unwrap() else {
+            panic!("it is a request")
+        };
         assert!(read::<serde_json::Value>(params.as_deref()).is_err());
     }
 }

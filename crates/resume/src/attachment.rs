@@ -137,7 +137,10 @@ mod tests {
     #[test]
     fn nobody_is_attached_while_another_is() {
         let mut attachment = Attachment::new(1, "owed to 1");
-        assert_eq!(attachment.attach(2, "owed to 2", Instant::now()), Err(Refused::StillAttached(1)));
+        assert_eq!(
+            attachment.attach(2, "owed to 2", Instant::now()),
+            Err(Refused::StillAttached(1))
+        );
         assert_eq!((attachment.by(), attachment.owed()), (Some(1), Some(&"owed to 1")));
     }
 

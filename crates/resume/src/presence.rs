@@ -46,7 +46,9 @@ impl<K: Eq + Copy, A> Presence<K, A> {
 
     /// A connection is over. If it was the last, a lease begins, and only then.
     pub fn detach(&mut self, by: K, now: Instant, lifetime: Duration) -> Left<A> {
-        let Some(place) = self.connections.iter().position(|(key, _)| *key == by) else { return Left::Unknown };
+        let Some(place) = self.connections.iter().position(|(key, _)| *key == by) else {
+            return Left::Unknown;
+        };
         let (_, owed) = self.connections.remove(place);
         if self.connections.is_empty() {
             self.away = Lease::begin(now, lifetime);
@@ -100,7 +102,10 @@ mod tests {
         presence.attach(1, 'a');
         presence.attach(2, 'b');
         assert_eq!(presence.detach(2, now + S, GRACE), Left::Others('b'));
-        assert_eq!((presence.is_here(), presence.lease(), presence.newest()), (true, None, Some(1)));
+        assert_eq!(
+            (presence.is_here(), presence.lease(), presence.newest()),
+            (true, None, Some(1))
+        );
         assert_eq!(presence.detach(1, now + 2 * S, GRACE), Left::Last('a'));
         assert_eq!(presence.lease().unwrap().until(), now + 32 * S, "counted from the last one");
     }

@@ -98,7 +98,10 @@ mod tests {
         let mut back_off = BackOff::new(millis(100), millis(100));
         back_off.next(0);
         let pauses: Vec<_> = (0..=200).map(|random| back_off.clone().next(random)).collect();
-        assert_eq!((pauses.iter().min(), pauses.iter().max()), (Some(&millis(50)), Some(&millis(100))));
+        assert_eq!(
+            (pauses.iter().min(), pauses.iter().max()),
+            (Some(&millis(50)), Some(&millis(100)))
+        );
         back_off.next(u64::MAX);
     }
 

@@ -66,7 +66,10 @@ impl<T> Retention<T> {
     }
 
     /// The items whose number is at least `number`, in order.
-    pub fn since(&self, number: u64) -> impl DoubleEndedIterator<Item = (u64, &T)> + ExactSizeIterator {
+    pub fn since(
+        &self,
+        number: u64,
+    ) -> impl DoubleEndedIterator<Item = (u64, &T)> + ExactSizeIterator {
         let first = self.kept.partition_point(|kept| kept.number < number);
         self.kept.range(first..).map(|kept| (kept.number, &kept.item))
     }
@@ -135,10 +138,16 @@ mod tests {
         assert_eq!(retention.would_go(99), None);
         retention.push(2, 4, 'a');
         retention.push(5, 4, 'b');
-        assert_eq!((retention.would_go(2), retention.would_go(3), retention.would_go(7)), (None, Some(2), Some(5)));
+        assert_eq!(
+            (retention.would_go(2), retention.would_go(3), retention.would_go(7)),
+            (None, Some(2), Some(5))
+        );
         assert_eq!((retention.len(), retention.weight()), (2, 8));
         assert_eq!(retention.push(6, 7, 'c'), Some(5));
-        assert_eq!((retention.len(), retention.weight(), retention.oldest(), retention.newest()), (1, 7, Some(6), Some(6)));
+        assert_eq!(
+            (retention.len(), retention.weight(), retention.oldest(), retention.newest()),
+            (1, 7, Some(6), Some(6))
+        );
     }
 
     #[test]
@@ -147,7 +156,9 @@ mod tests {
         assert!(retention.is_empty() && retention.since(0).len() == 0);
         retention.push(2, 1, 'a');
         retention.push(5, 1, 'b');
-        let since = |number| retention.since(number).map(|(number, item)| (number, *item)).collect::<Vec<_>>();
+        let since = |number| {
+            retention.since(number).map(|(number, item)| (number, *item)).collect::<Vec<_>>()
+        };
         assert_eq!(since(1), [(2, 'a'), (5, 'b')]);
         assert_eq!((since(3), since(5), since(6)), (vec![(5, 'b')], vec![(5, 'b')], vec![]));
     }

@@ -88,7 +88,10 @@ mod tests {
         for id in ["a", "b", "a", "c"] {
             seen.insert(id);
         }
-        assert_eq!((seen.contains(&"a"), seen.contains(&"b"), seen.contains(&"c"), seen.len()), (false, true, true, 2));
+        assert_eq!(
+            (seen.contains(&"a"), seen.contains(&"b"), seen.contains(&"c"), seen.len()),
+            (false, true, true, 2)
+        );
         assert!(seen.insert("a"));
     }
 
@@ -106,7 +109,11 @@ mod tests {
         seen.forget(&1);
         assert!(seen.insert(1) && seen.len() == 2);
         seen.insert(3);
-        assert_eq!((seen.contains(&2), seen.contains(&1)), (false, true), "and younger than what stayed");
+        assert_eq!(
+            (seen.contains(&2), seen.contains(&1)),
+            (false, true),
+            "and younger than what stayed"
+        );
     }
 
     #[test]

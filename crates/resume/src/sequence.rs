@@ -93,7 +93,10 @@ impl<T> Sequence<T> {
     fn let_go(&mut self) -> Taken {
         let (mut taken, next) = (Taken::Kept, self.next());
         while self.pending.len() > self.bounds.items || self.weight > self.bounds.weight {
-            let Some(furthest) = self.pending.last_entry().filter(|entry| *entry.key() != next) else { break };
+            let Some(furthest) = self.pending.last_entry().filter(|entry| *entry.key() != next)
+            else {
+                break;
+            };
             self.weight -= furthest.remove().1;
             taken = Taken::Dropped;
         }
@@ -139,10 +142,16 @@ mod tests {
         for (seq, item) in [(4, 'd'), (1, 'a'), (3, 'c')] {
             assert_eq!(sequence.insert(seq, item, 1), Taken::Kept);
         }
-        assert_eq!((drain(&mut sequence).as_str(), sequence.published(), sequence.is_behind()), ("a", 1, true));
+        assert_eq!(
+            (drain(&mut sequence).as_str(), sequence.published(), sequence.is_behind()),
+            ("a", 1, true)
+        );
         assert_eq!(sequence.insert(2, 'b', 1), Taken::Kept);
         assert!(!sequence.is_behind(), "nothing is missing, it only has to go out");
-        assert_eq!((drain(&mut sequence).as_str(), sequence.published(), sequence.is_behind()), ("bcd", 4, false));
+        assert_eq!(
+            (drain(&mut sequence).as_str(), sequence.published(), sequence.is_behind()),
+            ("bcd", 4, false)
+        );
         assert_eq!((sequence.weight(), sequence.seen()), (0, 4));
     }
 
@@ -168,7 +177,10 @@ mod tests {
         assert_eq!(sequence.insert(6, 'f', 1), Taken::Dropped, "it is itself the furthest");
         sequence.insert(2, 'b', 1);
         sequence.insert(1, 'a', 1);
-        assert_eq!((drain(&mut sequence).as_str(), sequence.is_behind(), sequence.seen()), ("abc", true, 6));
+        assert_eq!(
+            (drain(&mut sequence).as_str(), sequence.is_behind(), sequence.seen()),
+            ("abc", true, 6)
+        );
     }
 
     #[test]
@@ -178,7 +190,10 @@ mod tests {
         assert_eq!(sequence.insert(2, 'b', 100), Taken::Dropped);
         assert_eq!(drain(&mut sequence), "a");
         assert_eq!(sequence.insert(2, 'b', 100), Taken::Kept);
-        assert_eq!((drain(&mut sequence).as_str(), sequence.weight(), sequence.is_behind()), ("b", 0, false));
+        assert_eq!(
+            (drain(&mut sequence).as_str(), sequence.weight(), sequence.is_behind()),
+            ("b", 0, false)
+        );
     }
 
     #[test]
@@ -189,8 +204,15 @@ mod tests {
         assert_eq!(sequence.insert(4, 'd', 1), Taken::Dropped);
         assert_eq!(sequence.weight(), 10);
         assert_eq!(sequence.insert(2, 'x', 1), Taken::Known);
-        assert_eq!(sequence.insert(1, 'a', 6), Taken::Kept, "nothing has to go for what goes out at once");
-        assert_eq!((drain(&mut sequence).as_str(), sequence.weight(), sequence.is_behind()), ("abc", 0, true));
+        assert_eq!(
+            sequence.insert(1, 'a', 6),
+            Taken::Kept,
+            "nothing has to go for what goes out at once"
+        );
+        assert_eq!(
+            (drain(&mut sequence).as_str(), sequence.weight(), sequence.is_behind()),
+            ("abc", 0, true)
+        );
     }
 
     #[test]

@@ -57,7 +57,12 @@ impl fmt::Debug for Env {
 impl Env {
     /// The real world: the operating system's sockets, processes, clock and randomness.
     pub fn real() -> Self {
-        Self { net: Arc::new(Tcp), launch: Arc::new(System), clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy) }
+        Self {
+            net: Arc::new(Tcp),
+            launch: Arc::new(System),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+        }
     }
 }
 

@@ -36,7 +36,11 @@ async fn attend(stream: Stream, mut log: watch::Receiver<Log>) -> io::Result<Inf
 }
 
 /// Follows a log until it cannot be any longer. `told` gets each line, with the count of connections so far.
-pub async fn follow(net: &Net, server: &Endpoint, mut told: impl FnMut(u64, &str)) -> io::Result<Infallible> {
+pub async fn follow(
+    net: &Net,
+    server: &Endpoint,
+    mut told: impl FnMut(u64, &str),
+) -> io::Result<Infallible> {
     let (mut log, mut next, mut generation, mut answered) = (None, 0, 0, Instant::now());
     while answered.elapsed() < PATIENCE {
         if let Ok(Ok(stream)) = timeout(SILENCE, net.connect(server)).await {
@@ -44,7 +48,8 @@ pub async fn follow(net: &Net, server: &Endpoint, mut told: impl FnMut(u64, &str
             reknit_seams::milestone!("chat.client.connected", generation, conn = stream.id().0);
             let mut stream = BufReader::new(stream);
             while let Ok(answer) = exchange(&mut stream, format!("{next}\n")).await {
-                let (id, line) = answer.split_once(' ').map_or((&*answer, None), |(id, line)| (id, Some(line)));
+                let (id, line) =
+                    answer.split_once(' ').map_or((&*answer, None), |(id, line)| (id, Some(line)));
                 if log.get_or_insert(id.to_owned()) != id {
                     return Err(io::Error::other("the server has another log now"));
                 }

@@ -32,7 +32,12 @@ impl Subject for Chat {
         "a chat log that clients follow across reconnects"
     }
     fn milestones(&self) -> &'static [MilestoneDoc] {
-        &[MilestoneDoc { name: "chat.client.connected", fields: &["generation", "conn"], doc: "a client connected", only: None }]
+        &[MilestoneDoc {
+            name: "chat.client.connected",
+            fields: &["generation", "conn"],
+            doc: "a client connected",
+            only: None,
+        }]
     }
     fn generation_milestone(&self) -> Option<&'static str> {
         Some("chat.client.connected")
@@ -49,7 +54,8 @@ impl Subject for Chat {
             for n in 1..=80 {
                 sleep(std::time::Duration::from_millis(250)).await;
                 let line = format!("line {n} of log {id}");
-                let logs = (1..=host.plan.clients).map(|n| Stream(format!("{}-log", Host::client(n)).into()));
+                let logs = (1..=host.plan.clients)
+                    .map(|n| Stream(format!("{}-log", Host::client(n)).into()));
                 logs.for_each(|log| host.record.produced(&log, line.clone()));
                 said.send_modify(|log| log.lines.push(line));
             }
@@ -70,7 +76,8 @@ async fn follow(host: HostContext, call: Call, first: bool) {
     }
     let log = Stream(format!("{}-log", host.name).into());
     host.record.opened(&log, call);
-    let told = |generation, line: &str| host.record.delivered(&log, line.to_owned(), Some(generation));
+    let told =
+        |generation, line: &str| host.record.delivered(&log, line.to_owned(), Some(generation));
     let Err(why) = crate::follow(&host.env.net, &Endpoint::tcp("server", 80), told).await;
     host.record.broke(&log, why.to_string());
 }

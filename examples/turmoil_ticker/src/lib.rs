@@ -43,7 +43,11 @@ async fn tell(stream: TcpStream, mut count: watch::Receiver<Count>) -> io::Resul
 
 /// Follows a count until it cannot be any longer. `told` gets the count's name, how many connections there were so far, and each number.
 /// A client that is `hasty` takes what was on its way when a connection broke for read.
-pub async fn follow(server: &str, hasty: bool, mut told: impl FnMut(&str, u64, u64)) -> io::Result<Infallible> {
+pub async fn follow(
+    server: &str,
+    hasty: bool,
+    mut told: impl FnMut(&str, u64, u64),
+) -> io::Result<Infallible> {
     let (mut name, mut next, mut connections, mut answered) = (None, 1, 0, Instant::now());
     while answered.elapsed() < PATIENCE {
         if let Ok(Ok(stream)) = timeout(SILENCE, TcpStream::connect((server, PORT))).await {

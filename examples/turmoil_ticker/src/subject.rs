@@ -52,7 +52,8 @@ impl Subject for Ticker {
         let tick = async {
             for n in 1..=80 {
                 sleep(std::time::Duration::from_millis(250)).await;
-                let counts = (1..=host.plan.clients).map(|n| Stream(format!("{}-count", Host::client(n)).into()));
+                let counts = (1..=host.plan.clients)
+                    .map(|n| Stream(format!("{}-count", Host::client(n)).into()));
                 counts.for_each(|count| host.record.produced(&count, format!("{n} of {name}")));
                 counted.send_modify(|count| count.reached = n);
             }
@@ -73,7 +74,9 @@ async fn follow(host: HostContext, call: Call, first: bool, hasty: bool) {
     }
     let count = Stream(format!("{}-count", host.name).into());
     host.record.opened(&count, call);
-    let told = |name: &str, connections, n| host.record.delivered(&count, format!("{n} of {name}"), Some(connections));
+    let told = |name: &str, connections, n| {
+        host.record.delivered(&count, format!("{n} of {name}"), Some(connections))
+    };
     let Err(why) = crate::follow("server", hasty, told).await;
     host.record.broke(&count, why.to_string());
 }

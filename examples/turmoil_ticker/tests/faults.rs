@@ -2,23 +2,29 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use reknit::hunt::{Case, judge, plans, random::Ground};
+use reknit::hunt::{JudgedRun, judge, plans, random::HuntTarget};
 use reknit::report::sentence;
-use reknit::scenario::{Expect, Scenario};
+use reknit::scenario::{Expect, ScenarioFile};
 use reknit::schedule::{Plan, Profile};
-use reknit::subject::Erased;
+use reknit::subject::DynSubject;
 use reknit::world::{Engine, Options, RunError};
 use turmoil_ticker::subject::Ticker;
 
-fn ticker(hasty: bool) -> Arc<dyn Erased> {
+fn ticker(hasty: bool) -> Arc<dyn DynSubject> {
     Arc::new(Ticker { hasty })
 }
 
 /// The properties that a run breaks, each with its sentence; nothing where stock turmoil has no word for something in the plan.
-fn broken(subject: &Arc<dyn Erased>, plan: &Plan, expect: &Expect) -> Option<Vec<String>> {
+fn broken(subject: &Arc<dyn DynSubject>, plan: &Plan, expect: &Expect) -> Option<Vec<String>> {
     let options = Options { engine: Engine::TURMOIL, ..Options::default() };
-    match judge(Case { subject, plan, expect }, &options, |_| false) {
-        Ok(judged) => Some(judged.broken.iter().map(|broken| format!("{}: {}", broken.property, sentence(broken))).collect()),
+    match judge(JudgedRun { subject, plan, expect }, &options, |_| false) {
+        Ok(judged) => Some(
+            judged
+                .broken
+                .iter()
+                .map(|broken| format!("{}: {}", broken.property, sentence(broken)))
+                .collect(),
+        ),
         Err(RunError::Plan(_)) => None,
         Err(error) => panic!("{error}"),
     }
@@ -27,7 +33,7 @@ fn broken(subject: &Arc<dyn Erased>, plan: &Plan, expect: &Expect) -> Option<Vec
 /// What a scenario file breaks.
 fn of_file(name: &str, hasty: bool) -> Vec<String> {
     let (path, subject) = (Path::new("scenarios/ticker").join(name), ticker(hasty));
-    let scenario = Scenario::load(&path, std::slice::from_ref(&subject)).unwrap();
+    let scenario = ScenarioFile::load(&path, std::slice::from_ref(&subject)).unwrap();
     let plan = plans::of(&scenario, &subject).remove(0);
     broken(&subject, &plan, &plans::expected(&scenario)).unwrap()
 }
@@ -40,7 +46,10 @@ fn a_server_that_is_out_of_reach_for_a_while_costs_no_number() {
 #[test]
 fn a_client_that_is_hasty_misses_a_number() {
     let broken = of_file("out-of-reach.toml", true);
-    assert!(broken.iter().any(|broken| broken.starts_with("gap_free: client-count: ")), "{broken:?}");
+    assert!(
+        broken.iter().any(|broken| broken.starts_with("gap_free: client-count: ")),
+        "{broken:?}"
+    );
 }
 
 #[test]
@@ -51,7 +60,8 @@ fn a_server_that_starts_again_has_another_count() {
 #[test]
 fn random_schedules_hold() {
     let subject = ticker(false);
-    let ground = Ground { profile: Arc::new(Profile::default_for(&*subject)), subject: subject.clone() };
+    let ground =
+        HuntTarget { profile: Arc::new(Profile::default_for(&*subject)), subject: subject.clone() };
     let runs = (1..=8).map(|seed| (seed, broken(&subject, &ground.plan(seed), &Expect::default())));
     let runs: Vec<_> = runs.filter_map(|(seed, broken)| Some((seed, broken?))).collect();
     assert!(runs.len() >= 4, "most schedules can be said on stock turmoil");

@@ -12,7 +12,11 @@ fn a_client_follows_the_count_in_a_simulation_of_turmoils() -> turmoil::Result {
     });
     sim.client("client", async {
         let (mut heard, followed) = (Vec::new(), std::time::Duration::from_secs(5));
-        let _ = tokio::time::timeout(followed, follow("server", false, |_, _, number| heard.push(number))).await;
+        let _ = tokio::time::timeout(
+            followed,
+            follow("server", false, |_, _, number| heard.push(number)),
+        )
+        .await;
         assert_eq!(heard, [1, 2, 3]);
         Ok(())
     });

@@ -51,7 +51,7 @@ mod tests;
 pub use client::{Client, Ending, Failure, Number, State, Watch};
 pub use limits::{ClientLimits, Liveness, ServerLimits};
 pub use outside::{Ledger, Numbers, Source};
-pub use server::{Census, Server};
+pub use server::{Server, ServerResources};
 pub use wire::{Name, SessionId, Ticket};
 
 /// The example of the README, compiled with those of the docs.

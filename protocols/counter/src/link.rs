@@ -54,7 +54,7 @@ pub(super) enum Heard {
 
 /// Why a link is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Lost {
+pub(super) enum LinkError {
     #[error("closed by the peer")]
     Closed,
     #[error("broken: {0}")]
@@ -74,7 +74,19 @@ impl Link {
         let now = Instant::now();
         let (inbox, outbox) = (BytesMut::new(), BytesMut::new());
         let next_ping = now + liveness.ping_interval;
-        Self { read, write, id, inbox, outbox, liveness, heard: now, moved: now, next_ping, pings: 0, wants_room: false }
+        Self {
+            read,
+            write,
+            id,
+            inbox,
+            outbox,
+            liveness,
+            heard: now,
+            moved: now,
+            next_ping,
+            pings: 0,
+            wants_room: false,
+        }
     }
 
     /// The number that milestones know it by.
@@ -88,7 +100,8 @@ impl Link {
             self.moved = Instant::now();
         }
         // Straight into the buffer: a BytesMut takes formatted text without an intermediate String.
-        std::fmt::Write::write_fmt(&mut self.outbox, format_args!("{line}\n")).expect("a BytesMut grows");
+        std::fmt::Write::write_fmt(&mut self.outbox, format_args!("{line}\n"))
+            .expect("a BytesMut grows");
     }
 
     /// Whether a sender should go on. If not, [`Heard::Room`] will come.
@@ -98,7 +111,7 @@ impl Link {
     }
 
     /// Waits for the next line, and meanwhile writes, and keeps the beat. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<Heard, Lost> {
+    pub(super) async fn next(&mut self) -> Result<Heard, LinkError> {
         loop {
             if let Some(line) = self.take_line()? {
                 match line.parse() {
@@ -113,19 +126,19 @@ impl Link {
                 return Ok(Heard::Room);
             }
             if self.outbox.len() > OUTBOX {
-                return Err(Lost::Stuck);
+                return Err(LinkError::Stuck);
             }
             let due = self.due();
             self.inbox.reserve(LONGEST_LINE);
             tokio::select! {
                 biased;
                 written = self.write.write_buf(&mut self.outbox), if !self.outbox.is_empty() => {
-                    written.map_err(|error| Lost::Broken(error.kind()))?;
+                    written.map_err(|error| LinkError::Broken(error.kind()))?;
                     self.moved = Instant::now();
                 }
                 read = self.read.read_buf(&mut self.inbox) => {
-                    if read.map_err(|error| Lost::Broken(error.kind()))? == 0 {
-                        return Err(Lost::Closed);
+                    if read.map_err(|error| LinkError::Broken(error.kind()))? == 0 {
+                        return Err(LinkError::Closed);
                     }
                     self.heard = Instant::now();
                     self.next_ping = self.heard + self.ping_interval();
@@ -156,16 +169,20 @@ impl Link {
         self.next_ping = self.heard + EVER;
     }
 
-    fn take_line(&mut self) -> Result<Option<String>, Lost> {
+    fn take_line(&mut self) -> Result<Option<String>, LinkError> {
         let Some(end) = self.inbox.iter().position(|&byte| byte == b'\n') else {
-            return if self.inbox.len() > LONGEST_LINE { Err(Lost::Malformed) } else { Ok(None) };
+            return if self.inbox.len() > LONGEST_LINE {
+                Err(LinkError::Malformed)
+            } else {
+                Ok(None)
+            };
         };
         if end > LONGEST_LINE {
-            return Err(Lost::Malformed);
+            return Err(LinkError::Malformed);
         }
         let line = self.inbox.split_to(end);
         self.inbox.advance(1);
-        String::from_utf8(line.to_vec()).map(Some).map_err(|_| Lost::Malformed)
+        String::from_utf8(line.to_vec()).map(Some).map_err(|_| LinkError::Malformed)
     }
 
     fn ping_interval(&self) -> Duration {
@@ -189,13 +206,13 @@ impl Link {
         self.stuck_at().map_or(due, |stuck| due.min(stuck))
     }
 
-    fn beat(&mut self) -> Result<(), Lost> {
+    fn beat(&mut self) -> Result<(), LinkError> {
         let now = Instant::now();
         if self.dead_at() <= now {
-            return Err(Lost::Silent);
+            return Err(LinkError::Silent);
         }
         if self.stuck_at().is_some_and(|at| at <= now) {
-            return Err(Lost::Stuck);
+            return Err(LinkError::Stuck);
         }
         if self.next_ping <= now {
             self.pings += 1;

@@ -23,7 +23,8 @@ async fn over_loopback() {
     let env = Env::real();
     let world = Arc::new(World::default());
     let at = Endpoint::tcp("127.0.0.1", 0);
-    let server = Server::bind(&env, &at, ServerLimits::default(), world.clone(), world).await.unwrap();
+    let server =
+        Server::bind(&env, &at, ServerLimits::default(), world.clone(), world).await.unwrap();
     let at = server.endpoint();
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run());

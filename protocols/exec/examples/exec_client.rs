@@ -60,7 +60,14 @@ async fn run(server: Endpoint, argv: Vec<String>) -> Result<i32, Box<dyn Error>>
     let limits = ClientLimits { retry_writes: true, ..ClientLimits::default() };
     let client = Client::start(&Env::real(), server, limits);
     let env = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
-    let command = StartParams { process_id: "1".into(), argv, cwd: "/".into(), env, pipe_stdin: true, ..StartParams::default() };
+    let command = StartParams {
+        process_id: "1".into(),
+        argv,
+        cwd: "/".into(),
+        env,
+        pipe_stdin: true,
+        ..StartParams::default()
+    };
     let process = client.launch(command).await?;
     let status = tokio::select! {
         status = print(process.events()) => status?,
@@ -77,7 +84,9 @@ async fn print(mut events: Events) -> Result<i32, Box<dyn Error>> {
     let mut status = 255;
     while let Some(event) = events.next().await {
         match event {
-            Event::Output { stream: OutputStream::Stderr, bytes, .. } => show(stderr(), &bytes).await?,
+            Event::Output { stream: OutputStream::Stderr, bytes, .. } => {
+                show(stderr(), &bytes).await?
+            }
             Event::Output { bytes, .. } => show(stdout(), &bytes).await?,
             Event::Exited { code, .. } => status = code,
             Event::Closed { .. } => break,
@@ -98,8 +107,12 @@ async fn tell(mut state: watch::Receiver<State>) -> Infallible {
     loop {
         let now = *state.borrow_and_update();
         match (before, now) {
-            (State::Connected, State::Recovering) => eprintln!("exec_client: the connection is lost; trying to get it back"),
-            (State::Recovering, State::Connected) => eprintln!("exec_client: the connection is back"),
+            (State::Connected, State::Recovering) => {
+                eprintln!("exec_client: the connection is lost; trying to get it back")
+            }
+            (State::Recovering, State::Connected) => {
+                eprintln!("exec_client: the connection is back")
+            }
             _ => {}
         }
         before = now;

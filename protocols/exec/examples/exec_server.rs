@@ -52,7 +52,8 @@ fn address(mut args: impl Iterator<Item = String>) -> Option<SocketAddr> {
 /// Serves until somebody asks for an end. What is dropped then kills every command.
 async fn serve(at: SocketAddr) -> io::Result<()> {
     let env = Env::real();
-    let (mut interrupted, mut terminated) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupted, mut terminated) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let listener = env.net.listen(&Endpoint::tcp(at.ip().to_string(), at.port())).await?;
     let bound = SocketAddr::new(at.ip(), listener.endpoint().port());
     writeln!(io::stdout(), "ws://{bound}")?;

@@ -17,7 +17,7 @@ pub mod limits;
 pub mod server;
 pub mod wire;
 
-pub use server::{Census, Server};
+pub use server::{Server, ServerResources};
 
 /// The example of the README, compiled with those of the docs.
 #[cfg(doctest)]

@@ -19,10 +19,14 @@ use std::sync::Arc;
 
 use reknit_seams::Env;
 use reknit_seams::net::{BoxFuture, Endpoint};
-use reknit_toolcall::client::{Client, Config, Failure, Run, State, Tool, Toolbox, done, named};
+use reknit_toolcall::client::{
+    Client, ClientConfig, Failure, Run, State, Tool, Toolbox, done, named,
+};
 use reknit_toolcall::state::{call, chat};
 use reknit_toolcall::wire::SnapshotState;
-use reknit_toolcall::wire::ahp::state::{ChatState, ResponsePart, ToolCallResult, ToolCallState, ToolDefinition};
+use reknit_toolcall::wire::ahp::state::{
+    ChatState, ResponsePart, ToolCallResult, ToolCallState, ToolDefinition,
+};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 const USAGE: &str = "usage: toolcall_client --connect ws://HOST:PORT";
@@ -55,7 +59,10 @@ fn host(mut args: impl Iterator<Item = String>) -> Option<Endpoint> {
 
 /// Says what is typed, and prints what happens, until there is nothing more to say.
 async fn talk(host: Endpoint) -> Result<(), Failure> {
-    let config = Config { tools: Toolbox::of([Arc::new(Shout) as Arc<dyn Tool>]), ..Config::default() };
+    let config = ClientConfig {
+        tools: Toolbox::of([Arc::new(Shout) as Arc<dyn Tool>]),
+        ..ClientConfig::default()
+    };
     let client = Client::new(&Env::real(), host, config);
     enter(&client).await?;
     let mut changes = client.changes();
@@ -89,17 +96,21 @@ async fn enter(client: &Client) -> Result<(), Failure> {
 /// A line was typed: an answer, if something is asked; otherwise a new turn.
 async fn said(client: &Client, line: &str) {
     let asked = seen(client).and_then(|seen| {
-        let waiting = chat::calls(&seen).find(|state| matches!(state, ToolCallState::PendingConfirmation(_)))?;
+        let waiting = chat::calls(&seen)
+            .find(|state| matches!(state, ToolCallState::PendingConfirmation(_)))?;
         Some((seen.active_turn.as_ref()?.id.clone(), call::id(waiting).to_owned()))
     });
     let outcome = match asked {
         Some((turn, call)) => client.confirm(CHAT, &turn, &call, line == "y").await,
         None if line.is_empty() => Ok(()),
         None => {
-            let turn = format!("{}-{}", client.id(), seen(client).map_or(0, |seen| seen.turns.len()));
+            let turn =
+                format!("{}-{}", client.id(), seen(client).map_or(0, |seen| seen.turns.len()));
             match client.start_turn(CHAT, &turn, line).await {
                 // A host that was started again has forgotten the chat.
-                Err(Failure::Gone) if enter(client).await.is_ok() => client.start_turn(CHAT, &turn, line).await,
+                Err(Failure::Gone) if enter(client).await.is_ok() => {
+                    client.start_turn(CHAT, &turn, line).await
+                }
                 outcome => outcome,
             }
         }

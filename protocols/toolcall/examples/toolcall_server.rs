@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use reknit_seams::Env;
 use reknit_seams::net::{BoxFuture, Endpoint};
-use reknit_toolcall::host::{Agent, Config, Ended, Host, MemoryArchive, Refused, Turn};
+use reknit_toolcall::host::{Agent, Ended, Host, HostConfig, MemoryArchive, Refused, Turn};
 use reknit_toolcall::limits::HostLimits;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -55,11 +55,12 @@ fn address(mut args: impl Iterator<Item = String>) -> Option<SocketAddr> {
 /// Serves until somebody asks for an end.
 async fn serve(at: SocketAddr) -> io::Result<()> {
     let env = Env::real();
-    let (mut interrupted, mut terminated) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupted, mut terminated) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let listener = env.net.listen(&Endpoint::tcp(at.ip().to_string(), at.port())).await?;
     let bound = SocketAddr::new(at.ip(), listener.endpoint().port());
     writeln!(io::stdout(), "ws://{bound}")?;
-    let config = Config {
+    let config = HostConfig {
         provider: "parrot".to_owned(),
         tokens: BTreeMap::new(),
         agent: Arc::new(Parrot),
@@ -95,8 +96,12 @@ async fn answer(turn: &Turn) -> Result<(), Refused> {
     let (tool, words) = order.split_once(' ').unwrap_or((order, ""));
     let ended = turn.call(tool, &json!({ "words": words }), true).await?;
     let said = match ended {
-        Ended::Completed(result) if result.success => format!("{tool} ran: {}", json!(result.content)),
-        Ended::Completed(result) => format!("{tool} failed: {}", result.past_tense_message.as_text()),
+        Ended::Completed(result) if result.success => {
+            format!("{tool} ran: {}", json!(result.content))
+        }
+        Ended::Completed(result) => {
+            format!("{tool} failed: {}", result.past_tense_message.as_text())
+        }
         Ended::Cancelled => format!("{tool} was not run"),
     };
     turn.say(&said).map(drop)

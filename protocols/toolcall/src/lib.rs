@@ -14,7 +14,7 @@
 //! ([`Retention`](reknit_resume::Retention)); each connection has a cursor into it, and pulls what comes next of the channels
 //! that it subscribes to. So every connection is a stream without holes of its own, and when the newer of two ends, the older
 //! one has missed nothing. The core knows no socket, and no clock: whatever comes in says what time it is, and
-//! [`Core::due`](host::Core::due) says when to come back.
+//! [`Core::due`](host::HostCore::due) says when to come back.
 //!
 //! A client's core owns one replica a channel: the state that the host confirmed, and the actions that it did not confirm yet.
 //!

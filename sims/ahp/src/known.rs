@@ -22,7 +22,10 @@ impl Known {
     /// A channel is like this, as of its number.
     pub fn reseat(&mut self, snapshot: Snapshot) {
         let as_of = u64::try_from(snapshot.from_seq).unwrap_or(0);
-        self.0.insert(snapshot.resource, Channel { state: snapshot.state, seen: as_of, is_stale: false });
+        self.0.insert(
+            snapshot.resource,
+            Channel { state: snapshot.state, seen: as_of, is_stale: false },
+        );
     }
 
     /// The connection was lost: until a channel is reseated, nothing is applied to it.
@@ -32,13 +35,18 @@ impl Known {
 
     /// Something happened. What is known already is not applied again, and what was refused did not happen.
     pub fn apply(&mut self, envelope: &ActionEnvelope) {
-        let Some(Channel { state, seen, is_stale: false }) = self.0.get_mut(&envelope.channel) else { return };
+        let Some(Channel { state, seen, is_stale: false }) = self.0.get_mut(&envelope.channel)
+        else {
+            return;
+        };
         if envelope.server_seq <= *seen || envelope.rejection_reason.is_some() {
             return;
         }
         *seen = envelope.server_seq;
         match state {
-            SnapshotState::Session(session) => drop(apply_action_to_session(session, &envelope.action)),
+            SnapshotState::Session(session) => {
+                drop(apply_action_to_session(session, &envelope.action))
+            }
             SnapshotState::Chat(chat) => drop(apply_action_to_chat(chat, &envelope.action)),
             _ => {}
         }

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Class, Side};
-use reknit::property::{Evidence, Guarantees, Property, Violation};
+use reknit::property::{CheckContext, Guarantees, Property, Violation};
 use reknit::schedule::{Limit, LimitValue, Limits, Plan};
 use reknit::subject::tables::{limit, milestone, only};
-use reknit::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, Subject};
+use reknit::subject::{
+    DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, Subject,
+};
 use reknit::subjects::Toolcall;
 
 use crate::window::Window;
@@ -40,7 +42,8 @@ impl Operations for Operation {
     }
 
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
-        let mut turns: Vec<String> = plan.entries("turn").map(|(name, _)| name.to_owned()).collect();
+        let mut turns: Vec<String> =
+            plan.entries("turn").map(|(name, _)| name.to_owned()).collect();
         turns.push("t1".to_owned());
         let turn = proptest::sample::select(turns).prop_map(|turn| Self::StartTurn { turn });
         proptest::prop_oneof![turn, Just(Self::Rename {})].boxed()
@@ -49,13 +52,22 @@ impl Operations for Operation {
 
 /// What a window says of its client.
 const WINDOW: [MilestoneDoc; 3] = [
-    milestone("toolcall.client.opened", &["generation", "conn"], "a connection is open, and the handshake begins"),
-    milestone("toolcall.client.connected", &["generation"], "their client says that it is connected"),
+    milestone(
+        "toolcall.client.opened",
+        &["generation", "conn"],
+        "a connection is open, and the handshake begins",
+    ),
+    milestone(
+        "toolcall.client.connected",
+        &["generation"],
+        "their client says that it is connected",
+    ),
     milestone("toolcall.client.lost", &[], "their client says that it is not connected any more"),
 ];
 
 static MILESTONES: LazyLock<Vec<MilestoneDoc>> = LazyLock::new(|| {
-    let host = Toolcall.milestones().iter().filter(|known| known.name.starts_with("toolcall.host."));
+    let host =
+        Toolcall.milestones().iter().filter(|known| known.name.starts_with("toolcall.host."));
     host.map(|known| only("the suite of toolcall", *known)).chain(WINDOW).collect()
 });
 
@@ -83,7 +95,8 @@ const PROPERTIES: [&str; 9] = [
 ];
 
 static OWN: LazyLock<Vec<Property>> = LazyLock::new(|| {
-    let all: BTreeMap<_, _> = Toolcall.properties().iter().map(|property| (property.name, *property)).collect();
+    let all: BTreeMap<_, _> =
+        Toolcall.properties().iter().map(|property| (property.name, *property)).collect();
     PROPERTIES.iter().map(|name| *all.get(name).expect("toolcall has it")).collect()
 });
 
@@ -141,9 +154,16 @@ impl Subject for Theirs {
     fn guarantees(&self, limits: &Limits) -> Guarantees {
         let ours = Toolcall.guarantees(limits);
         // Connecting; then `reconnect`, `initialize` and `listSessions`, each with a deadline of its own; and what a window asks for.
-        let attempt = limits.duration("client.connect-timeout") + limits.duration("client.handshake-timeout") * 4;
+        let attempt = limits.duration("client.connect-timeout")
+            + limits.duration("client.handshake-timeout") * 4;
         let recovery = limits.duration("client.back-off-max") + attempt;
-        Guarantees { attempt, recovery, back_off: recovery, call_wait: Duration::from_secs(60), ..ours }
+        Guarantees {
+            attempt,
+            recovery,
+            back_off: recovery,
+            call_wait: Duration::from_secs(60),
+            ..ours
+        }
     }
 
     fn properties(&self) -> &'static [Property] {
@@ -151,7 +171,7 @@ impl Subject for Theirs {
     }
 
     /// Toolcall reads a run once for all of its own.
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
+    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
         let mut broken = Toolcall.breaks(evidence);
         broken.retain(|broken| PROPERTIES.contains(&broken.property));
         broken

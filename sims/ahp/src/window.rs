@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ahp::hosts::{
-    Backoff, HostConfig, HostEvent, HostEventStream, HostId, HostState, HostSubscriptionStream, MultiHostClient, ReconnectPolicy,
+    Backoff, HostConfig, HostEvent, HostEventStream, HostId, HostState, HostSubscriptionStream,
+    MultiHostClient, ReconnectPolicy,
 };
 use ahp::{BoxedTransport, ClientConfig, ClientError, SubscriptionEvent, TransportError};
 use ahp_types::state::{ResponsePart, SnapshotState, ToolCallContributor, ToolCallState};
@@ -21,8 +22,8 @@ use reknit::milestone;
 use reknit::net::{BoxFuture, Endpoint};
 use reknit::subject::{HostContext, Operated};
 use reknit::subjects::toolcall::answers::{Did, Rejected};
-use reknit::subjects::toolcall::eyes::Eyes;
-use reknit::subjects::toolcall::notes::{Became, By, OfCall, Work};
+use reknit::subjects::toolcall::eyes::Observer;
+use reknit::subjects::toolcall::notes::{Became, By, OfCall, ToolWork};
 use reknit::subjects::toolcall::setup::{self, CHAT, SESSION, TOOL, ToolSetup};
 use reknit::subjects::toolcall::{PROVIDER, SETTLES, TOKEN};
 use serde_json::{Value, json};
@@ -47,7 +48,7 @@ pub struct Window {
     host: HostContext,
     client: MultiHostClient,
     known: Arc<Mutex<Known>>,
-    eyes: Eyes,
+    eyes: Observer,
     /// Whether its client is connected.
     is_up: bool,
     /// Whether it has moved in, and may ask for something.
@@ -64,7 +65,7 @@ pub struct Window {
 impl Window {
     /// Opens one: from now on its client connects, again and again.
     pub async fn open(host: HostContext) -> Self {
-        let eyes = Eyes::new(host.record.clone(), host.name.as_str());
+        let eyes = Observer::new(host.record.clone(), host.name.as_str());
         [SESSION, CHAT].iter().for_each(|channel| eyes.watch(channel));
         let known = Arc::default();
         Self {
@@ -94,7 +95,8 @@ impl Window {
         let (mut events, mut news) = (self.client.events(), self.client.host_events());
         self.client.add_host(config(&self.host)).await.expect("there is no other host");
         let mut busy: Option<BoxFuture<'static, ()>> = None;
-        let (mut settles, mut pings) = (None::<Instant>, interval(self.host.limits.duration("client.ping-interval")));
+        let (mut settles, mut pings) =
+            (None::<Instant>, interval(self.host.limits.duration("client.ping-interval")));
         let mut pinged = JoinSet::new();
         loop {
             while self.is_in
@@ -141,14 +143,20 @@ impl Window {
     /// Looks at what is known, and begins the calls that are this window's to run; returns whether anything changed.
     fn look(&mut self) -> bool {
         let known = self.known.clone();
-        let confirmed = |channel: &str| known.lock().unwrap_or_else(PoisonError::into_inner).state(channel).cloned();
+        let confirmed = |channel: &str| {
+            known.lock().unwrap_or_else(PoisonError::into_inner).state(channel).cloned()
+        };
         let (_, is_stirred) = self.eyes.look(confirmed);
-        let runs: Vec<(Key, String)> =
-            self.known().all().flat_map(|(channel, state)| runs(channel, state, self.name())).collect();
+        let runs: Vec<(Key, String)> = self
+            .known()
+            .all()
+            .flat_map(|(channel, state)| runs(channel, state, self.name()))
+            .collect();
         for (key, tool) in runs {
             if self.begun.insert(key.clone()) {
-                let takes = self.host.plan.entry::<ToolSetup>(TOOL, &tool).unwrap_or_default().takes.0;
-                self.note(&key, Work::Begins);
+                let takes =
+                    self.host.plan.entry::<ToolSetup>(TOOL, &tool).unwrap_or_default().takes.0;
+                self.note(&key, ToolWork::Begins);
                 self.running.spawn(async move {
                     sleep(takes).await;
                     key
@@ -158,13 +166,13 @@ impl Window {
         is_stirred
     }
 
-    fn note(&self, (_, turn, call): &Key, work: Work) {
+    fn note(&self, (_, turn, call): &Key, work: ToolWork) {
         let note = OfCall { by: By::Tool, call: call.clone(), what: Became::Works(work) };
         note.note(&self.host.record, &Stream::from(turn.as_str()));
     }
 
     async fn ran(&mut self, key: Key) {
-        self.note(&key, Work::Ends);
+        self.note(&key, ToolWork::Ends);
         let (chat, turn, call) = key;
         let result = json!({ "success": true, "pastTenseMessage": "done" });
         let complete = json!({ "type": "chat/toolCallComplete", "turnId": turn, "toolCallId": call, "result": result });
@@ -176,7 +184,10 @@ impl Window {
         self.known().apply(envelope);
         let own = envelope.origin.as_ref().filter(|origin| origin.client_id == self.name());
         if let Some((call, done)) = own.and_then(|origin| self.asked.remove(&origin.client_seq)) {
-            let refused = envelope.rejection_reason.as_ref().map(|why| Answer::refused(Rejected(why.to_string())));
+            let refused = envelope
+                .rejection_reason
+                .as_ref()
+                .map(|why| Answer::refused(Rejected(why.to_string())));
             self.host.record.answered(call, refused.unwrap_or(Answer::Done(done)));
         }
     }
@@ -191,12 +202,16 @@ impl Window {
                     self.is_in = true;
                     return None;
                 }
-                let channels = [SESSION, CHAT].iter().map(|channel| (*channel).to_owned()).collect();
-                let (client, known, host) = (self.client.clone(), self.known.clone(), self.host.clone());
+                let channels =
+                    [SESSION, CHAT].iter().map(|channel| (*channel).to_owned()).collect();
+                let (client, known, host) =
+                    (self.client.clone(), self.known.clone(), self.host.clone());
                 Some(Box::pin(async move { move_in(&client, &known, &host, channels).await }))
             }
             // Until its next attempt, it says that it is connected.
-            HostEvent::StateChanged { state, .. } if *state != HostState::Connected && self.is_up => {
+            HostEvent::StateChanged { state, .. }
+                if *state != HostState::Connected && self.is_up =>
+            {
                 self.is_up = false;
                 milestone!("toolcall.client.lost");
                 self.is_in = false;
@@ -220,7 +235,11 @@ impl Window {
                 (SESSION.to_owned(), renamed, Data::from(Did::Named(title)))
             }
             Operation::StartTurn { turn } => {
-                let name = if self.name() == "client" { turn.clone() } else { format!("{}/{turn}", self.name()) };
+                let name = if self.name() == "client" {
+                    turn.clone()
+                } else {
+                    format!("{}/{turn}", self.name())
+                };
                 let chat = setup::turn(&self.host.plan, &turn).chat;
                 (chat, started(&name, &call.0.to_string()), format!("began {name}").into())
             }
@@ -233,7 +252,12 @@ impl Window {
 }
 
 /// Hands the token over, asks for the state of every channel, takes part, and begins the first turn where nobody has.
-async fn move_in(client: &MultiHostClient, known: &Mutex<Known>, host: &HostContext, channels: Vec<String>) {
+async fn move_in(
+    client: &MultiHostClient,
+    known: &Mutex<Known>,
+    host: &HostContext,
+    channels: Vec<String>,
+) {
     let id = HostId::new(HOST);
     let known = || known.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(handle) = client.client(&id).await else { return };
@@ -244,7 +268,9 @@ async fn move_in(client: &MultiHostClient, known: &Mutex<Known>, host: &HostCont
     }
     for channel in channels {
         match client.subscribe(&id, channel.clone()).await {
-            Ok(subscribed) => subscribed.snapshot.into_iter().for_each(|snapshot| known().reseat(snapshot)),
+            Ok(subscribed) => {
+                subscribed.snapshot.into_iter().for_each(|snapshot| known().reseat(snapshot))
+            }
             Err(_) => return,
         }
     }
@@ -257,12 +283,10 @@ async fn move_in(client: &MultiHostClient, known: &Mutex<Known>, host: &HostCont
     if !takes_part {
         let tools = setup::tools_of(&host.plan, host.name.as_str()).into_iter();
         let tools: Vec<_> = tools.map(|(name, _)| json!({ "name": name })).collect();
-        let joins =
-            json!({ "type": "session/activeClientSet", "activeClient": { "clientId": host.name.as_str(), "tools": tools } });
+        let joins = json!({ "type": "session/activeClientSet", "activeClient": { "clientId": host.name.as_str(), "tools": tools } });
         let _ = client.dispatch(&id, SESSION.to_owned(), action(joins)).await;
     }
-    let is_new =
-        matches!(known().state(CHAT), Some(SnapshotState::Chat(chat)) if chat.turns.is_empty() && chat.active_turn.is_none());
+    let is_new = matches!(known().state(CHAT), Some(SnapshotState::Chat(chat)) if chat.turns.is_empty() && chat.active_turn.is_none());
     let first = setup::first_turn(&host.plan).filter(|_| is_new && host.name.as_str() == "client");
     if let Some((turn, setup)) = first {
         let _ = client.dispatch(&id, setup.chat, action(started(&turn, "at the start"))).await;
@@ -274,7 +298,9 @@ async fn ping(client: MultiHostClient, deadline: Duration) {
     let id = HostId::new(HOST);
     let Some(handle) = client.client(&id).await else { return };
     let answered = timeout(deadline, handle.raw_client().ping()).await;
-    if matches!(answered, Err(_) | Ok(Err(ClientError::Cancelled))) && handle.check_alive().await.is_ok() {
+    if matches!(answered, Err(_) | Ok(Err(ClientError::Cancelled)))
+        && handle.check_alive().await.is_ok()
+    {
         // It may be on its way already.
         let _ = client.reconnect_host(&id).await;
     }
@@ -283,7 +309,8 @@ async fn ping(client: MultiHostClient, deadline: Duration) {
 /// Their client, with the limits of ours as far as it has any; without jitter, which it would take from the wall clock.
 fn config(host: &HostContext) -> HostConfig {
     let limits = &host.limits;
-    let (connect, answers) = (limits.duration("client.connect-timeout"), limits.duration("client.handshake-timeout"));
+    let (connect, answers) =
+        (limits.duration("client.connect-timeout"), limits.duration("client.handshake-timeout"));
     let backoff = Backoff::Exponential {
         initial: limits.duration("client.back-off-min"),
         max: limits.duration("client.back-off-max"),
@@ -296,18 +323,27 @@ fn config(host: &HostContext) -> HostConfig {
         async move {
             let at = Endpoint::tcp("server", 80);
             let open = async {
-                let stream = env.net.connect(&at).await.map_err(|error| TransportError::Io(error.to_string()))?;
+                let stream = env
+                    .net
+                    .connect(&at)
+                    .await
+                    .map_err(|error| TransportError::Io(error.to_string()))?;
                 let generation = opened.fetch_add(1, Ordering::Relaxed) + 1;
                 milestone!("toolcall.client.opened", generation, conn = stream.id().0);
                 Ws::open(stream, &format!("ws://{at}/")).await
             };
-            let ws = timeout(connect, open).await.map_err(|_| TransportError::Io("it took too long".to_owned()))??;
+            let ws = timeout(connect, open)
+                .await
+                .map_err(|_| TransportError::Io("it took too long".to_owned()))??;
             Ok(BoxedTransport::new(ws))
         }
     };
     HostConfig::new(HOST, HOST, open)
         .with_client_id(host.name.as_str())
-        .with_client_config(ClientConfig { default_request_timeout: Some(answers), ..ClientConfig::default() })
+        .with_client_config(ClientConfig {
+            default_request_timeout: Some(answers),
+            ..ClientConfig::default()
+        })
         .with_reconnect_policy(policy)
 }
 
@@ -344,7 +380,10 @@ fn runs(channel: &str, state: &SnapshotState, client: &str) -> Vec<(Key, String)
     });
     let own = running
         .filter(|running| matches!(&running.contributor, Some(ToolCallContributor::Client(owner)) if owner.client_id == client));
-    own.map(|own| ((channel.to_owned(), turn.id.clone(), own.tool_call_id.clone()), own.tool_name.clone())).collect()
+    own.map(|own| {
+        ((channel.to_owned(), turn.id.clone(), own.tool_call_id.clone()), own.tool_name.clone())
+    })
+    .collect()
 }
 
 fn started(turn: &str, text: &str) -> Value {

@@ -13,7 +13,7 @@ use ahp_types::state::SnapshotState;
 use reknit::Env;
 use reknit::net::{BoxFuture, Endpoint};
 use reknit_toolcall::client::{self as ours, Run, Tool, Toolbox};
-use reknit_toolcall::host::{Agent, Config, Host, MemoryArchive, Turn};
+use reknit_toolcall::host::{Agent, Host, HostConfig, MemoryArchive, Turn};
 use reknit_toolcall::limits::HostLimits;
 use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ async fn host(tasks: &mut JoinSet<()>) -> Endpoint {
     let env = Env::real();
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
     let at = listener.endpoint();
-    let config = Config {
+    let config = HostConfig {
         provider: "busy".into(),
         tokens: BTreeMap::new(),
         agent: Arc::new(Busy),
@@ -78,7 +78,9 @@ fn action(value: Value) -> StateAction {
 
 fn started(turn: &str) -> StateAction {
     let message = json!({ "text": "go", "origin": { "kind": "user" } });
-    action(json!({ "type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-01T00:00:00.000Z", "message": message }))
+    action(
+        json!({ "type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-01T00:00:00.000Z", "message": message }),
+    )
 }
 
 fn is_over(known: &Known, turns: usize) -> bool {
@@ -108,7 +110,11 @@ async fn their_client_and_their_reducers_know_what_our_host_has() {
     let mut tasks = JoinSet::new();
     let at = host(&mut tasks).await;
     let tools = Toolbox::of([Arc::new(Quick) as Arc<dyn Tool>]);
-    let runner = ours::Client::new(&Env::real(), at.clone(), ours::Config { tools, ..ours::Config::default() });
+    let runner = ours::Client::new(
+        &Env::real(),
+        at.clone(),
+        ours::ClientConfig { tools, ..ours::ClientConfig::default() },
+    );
     runner.create_session("s").await.unwrap();
     runner.create_chat("s", "c").await.unwrap();
     runner.subscribe("s").await.unwrap();
@@ -117,7 +123,10 @@ async fn their_client_and_their_reducers_know_what_our_host_has() {
 
     let client = theirs(&at).await;
     client.ping().await.unwrap();
-    let welcome = client.initialize("theirs".into(), vec!["1.0.0".into()], vec!["ahp-root://".into()]).await.unwrap();
+    let welcome = client
+        .initialize("theirs".into(), vec!["1.0.0".into()], vec!["ahp-root://".into()])
+        .await
+        .unwrap();
     assert_eq!((welcome.protocol_version.as_str(), welcome.snapshots.len()), ("1.0.0", 1));
     let mut events = client.events();
     let (session, _s) = client.subscribe("s".into()).await.unwrap();
@@ -140,19 +149,24 @@ async fn their_client_and_their_reducers_know_what_our_host_has() {
     let mut events = client.events();
     let seen = i64::try_from(known.seen()).unwrap();
     match client.reconnect("theirs".into(), seen, vec!["s".into(), "c".into()]).await.unwrap() {
-        ReconnectResult::Replay(replay) => replay.actions.iter().for_each(|envelope| known.apply(envelope)),
+        ReconnectResult::Replay(replay) => {
+            replay.actions.iter().for_each(|envelope| known.apply(envelope))
+        }
         ReconnectResult::Snapshot(_) => panic!("the log has everything"),
     }
     client.dispatch("c".into(), started("t3")).await.unwrap();
     until_over(&mut known, &mut events, 3).await;
 
     let ended = |client: &ours::Client| match client.confirmed("c") {
-        Some(SnapshotState::Chat(chat)) => (chat.turns.len() == 3 && chat.active_turn.is_none()).then_some(()),
+        Some(SnapshotState::Chat(chat)) => {
+            (chat.turns.len() == 3 && chat.active_turn.is_none()).then_some(())
+        }
         _ => None,
     };
     timeout(PATIENCE, runner.until(ended)).await.unwrap().unwrap();
     assert_eq!(known.state("c"), runner.confirmed("c").as_ref());
-    let settled = |client: &ours::Client| (client.confirmed("s").as_ref() == known.state("s")).then_some(());
+    let settled =
+        |client: &ours::Client| (client.confirmed("s").as_ref() == known.state("s")).then_some(());
     timeout(PATIENCE, runner.until(settled)).await.expect("the session is the same, too");
     client.shutdown().await;
     runner.close().await;

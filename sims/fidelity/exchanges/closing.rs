@@ -4,12 +4,22 @@
 use crate::stage::{Exchange, Stage};
 
 pub const ALL: &[Exchange] = &[
-    Exchange { name: "close", play: |stage| Box::pin(close(stage)), reset: None, linux: &["server closes", "client reads: eof"] },
+    Exchange {
+        name: "close",
+        play: |stage| Box::pin(close(stage)),
+        reset: None,
+        linux: &["server closes", "client reads: eof"],
+    },
     Exchange {
         name: "close_after_a_last_word",
         play: |stage| Box::pin(last_word(stage)),
         reset: None,
-        linux: &["server writes `bye`: ok", "server closes", "client reads: `bye`", "client reads: eof"],
+        linux: &[
+            "server writes `bye`: ok",
+            "server closes",
+            "client reads: `bye`",
+            "client reads: eof",
+        ],
     },
     Exchange {
         name: "close_with_unread_data",
@@ -176,13 +186,23 @@ pub const ALL: &[Exchange] = &[
         name: "write_after_own_shut",
         play: |stage| Box::pin(write_after_shut(stage)),
         reset: None,
-        linux: &["client shuts: ok", "client writes `x`: BrokenPipe", "client writes `x`: BrokenPipe", "server reads: eof"],
+        linux: &[
+            "client shuts: ok",
+            "client writes `x`: BrokenPipe",
+            "client writes `x`: BrokenPipe",
+            "server reads: eof",
+        ],
     },
     Exchange {
         name: "read_after_own_shut",
         play: |stage| Box::pin(read_after_shut(stage)),
         reset: None,
-        linux: &["client shuts: ok", "client reads: nothing", "server writes `hello`: ok", "client reads: `hello`"],
+        linux: &[
+            "client shuts: ok",
+            "client reads: nothing",
+            "server writes `hello`: ok",
+            "client reads: `hello`",
+        ],
     },
     Exchange {
         name: "eof_asked_for_again",

@@ -19,7 +19,12 @@ pub const ALL: &[Exchange] = &[
         name: "write_of_no_bytes",
         play: |stage| Box::pin(write_nothing(stage)),
         reset: None,
-        linux: &["client writes ``: ok", "server reads: nothing", "client writes `x`: ok", "server reads: `x`"],
+        linux: &[
+            "client writes ``: ok",
+            "server reads: nothing",
+            "client writes `x`: ok",
+            "server reads: `x`",
+        ],
     },
     Exchange {
         name: "read_into_no_space",
@@ -39,19 +44,28 @@ pub const ALL: &[Exchange] = &[
         name: "late_reader_1_byte_at_a_time",
         play: |stage| Box::pin(late_reader(stage, 1 << 17, 1)),
         reset: None,
-        linux: &["client pours 131072 bytes: ok", "server sips 1 at a time: 131072 bytes, the poured ones, then eof"],
+        linux: &[
+            "client pours 131072 bytes: ok",
+            "server sips 1 at a time: 131072 bytes, the poured ones, then eof",
+        ],
     },
     Exchange {
         name: "late_reader_8_kib_at_a_time",
         play: |stage| Box::pin(late_reader(stage, 1 << 20, 8 << 10)),
         reset: None,
-        linux: &["client pours 1048576 bytes: ok", "server sips 8192 at a time: 1048576 bytes, the poured ones, then eof"],
+        linux: &[
+            "client pours 1048576 bytes: ok",
+            "server sips 8192 at a time: 1048576 bytes, the poured ones, then eof",
+        ],
     },
     Exchange {
         name: "late_reader_64_kib_at_a_time",
         play: |stage| Box::pin(late_reader(stage, 1 << 20, 64 << 10)),
         reset: None,
-        linux: &["client pours 1048576 bytes: ok", "server sips 65536 at a time: 1048576 bytes, the poured ones, then eof"],
+        linux: &[
+            "client pours 1048576 bytes: ok",
+            "server sips 65536 at a time: 1048576 bytes, the poured ones, then eof",
+        ],
     },
     Exchange {
         name: "both_pour_at_once",

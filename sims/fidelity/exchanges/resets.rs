@@ -7,13 +7,21 @@ pub const ALL: &[Exchange] = &[
         name: "reset_then_read",
         play: |stage| Box::pin(reset_read(stage)),
         reset: Some(Toward::Client),
-        linux: &["client reads: ConnectionReset", "client reads: eof", "client writes `x`: BrokenPipe"],
+        linux: &[
+            "client reads: ConnectionReset",
+            "client reads: eof",
+            "client writes `x`: BrokenPipe",
+        ],
     },
     Exchange {
         name: "reset_then_write",
         play: |stage| Box::pin(reset_write(stage)),
         reset: Some(Toward::Client),
-        linux: &["client writes `one`: ConnectionReset", "client writes `two`: BrokenPipe", "client reads: eof"],
+        linux: &[
+            "client writes `one`: ConnectionReset",
+            "client writes `two`: BrokenPipe",
+            "client reads: eof",
+        ],
     },
     Exchange {
         name: "reset_then_shut",
@@ -71,7 +79,11 @@ pub const ALL: &[Exchange] = &[
         name: "reset_while_pouring",
         play: |stage| Box::pin(reset_writer(stage)),
         reset: Some(Toward::Client),
-        linux: &["client pours 16777216 bytes: ConnectionReset", "client writes `x`: BrokenPipe", "client reads: eof"],
+        linux: &[
+            "client pours 16777216 bytes: ConnectionReset",
+            "client writes `x`: BrokenPipe",
+            "client reads: eof",
+        ],
     },
     Exchange {
         name: "reset_of_the_server",
@@ -88,7 +100,11 @@ pub const ALL: &[Exchange] = &[
         name: "reset_and_read_into_no_space",
         play: |stage| Box::pin(reset_no_space(stage)),
         reset: Some(Toward::Client),
-        linux: &["client reads into no space: ConnectionReset", "client reads: eof", "client reads into no space: 0 bytes"],
+        linux: &[
+            "client reads into no space: ConnectionReset",
+            "client reads: eof",
+            "client reads into no space: 0 bytes",
+        ],
     },
 ];
 

@@ -73,8 +73,12 @@ impl Reader {
     pub fn message(&mut self) -> Option<Vec<u8>> {
         loop {
             let mut cursor = Cursor::new(self.bytes.as_slice());
-            let (header, len) = FrameHeader::parse(&mut cursor).expect("the tested end writes frames")?;
-            let (start, len) = (cursor.position() as usize, usize::try_from(len).expect("it has a place in memory"));
+            let (header, len) =
+                FrameHeader::parse(&mut cursor).expect("the tested end writes frames")?;
+            let (start, len) = (
+                cursor.position() as usize,
+                usize::try_from(len).expect("it has a place in memory"),
+            );
             if self.bytes.len() < start + len {
                 return None;
             }

@@ -186,8 +186,13 @@ const ENVELOPE: [&str; 5] = ["id", "method", "params", "result", "error"];
 
 impl Bend {
     fn bend(&self, message: &mut Value) {
-        let field = |object: &Map<String, Value>, n: u8| object.keys().nth(usize::from(n) % object.len().max(1)).cloned();
-        let key = ["params", "result", "error"].into_iter().find(|key| message.get(key).is_some()).unwrap_or("params");
+        let field = |object: &Map<String, Value>, n: u8| {
+            object.keys().nth(usize::from(n) % object.len().max(1)).cloned()
+        };
+        let key = ["params", "result", "error"]
+            .into_iter()
+            .find(|key| message.get(key).is_some())
+            .unwrap_or("params");
         match self {
             Self::Without(n) => {
                 if let Some(carried) = message.get_mut(key).and_then(Value::as_object_mut)
@@ -204,7 +209,9 @@ impl Bend {
                 }
             }
             Self::Carries(odd) => message[key] = odd.value(),
-            Self::Envelope(n, odd) => message[ENVELOPE[usize::from(*n) % ENVELOPE.len()]] = odd.value(),
+            Self::Envelope(n, odd) => {
+                message[ENVELOPE[usize::from(*n) % ENVELOPE.len()]] = odd.value()
+            }
             Self::Ends(_) | Self::Flips(..) => {}
         }
     }
@@ -284,7 +291,10 @@ impl Manner {
             None => vec![(frames::whole(first, masked, &text), now)],
             Some(Pieces::Frames(at)) => {
                 let (one, two) = text.split_at(cut(at, &text));
-                vec![(frames::whole(first & 0x7f, masked, one), now), (frames::whole(0x80, masked, two), now)]
+                vec![
+                    (frames::whole(first & 0x7f, masked, one), now),
+                    (frames::whole(0x80, masked, two), now),
+                ]
             }
             Some(Pieces::Slowly(at, pause)) => {
                 let mut bytes = frames::whole(first, masked, &text);
@@ -334,7 +344,9 @@ impl Noise {
             Self::Binary(bytes) => frames::whole(BINARY, masked, &bytes.bytes()),
             Self::Ping(bytes) => frames::whole(PING, masked, &bytes.bytes()),
             Self::Close(bytes) => frames::whole(CLOSE, masked, &bytes.bytes()),
-            Self::Frame { first, masked, claimed, payload } => frames::frame(*first, *masked, claimed.value(), &payload.bytes()),
+            Self::Frame { first, masked, claimed, payload } => {
+                frames::frame(*first, *masked, claimed.value(), &payload.bytes())
+            }
             Self::Raw(bytes) => bytes.bytes(),
         }
     }

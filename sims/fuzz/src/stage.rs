@@ -32,7 +32,8 @@ pub fn run(script: impl Future<Output = ()>) {
             told(panic);
         }));
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without an operating system below").block_on(script);
     assert!(!PANICKED.load(Ordering::SeqCst), "a task panicked");
 }
@@ -50,7 +51,12 @@ pub async fn must<T>(what: &str, within: Duration, future: impl Future<Output = 
 
 /// What product code gets from outside: this network, these processes, always the same time and the same numbers.
 pub fn env(net: Memory, launch: Arc<dyn Launch>) -> Env {
-    Env { net: Arc::new(net), launch, clock: Arc::new(Fixed), entropy: Arc::new(Counted::default()) }
+    Env {
+        net: Arc::new(net),
+        launch,
+        clock: Arc::new(Fixed),
+        entropy: Arc::new(Counted::default()),
+    }
 }
 
 struct Fixed;
@@ -95,12 +101,22 @@ impl Memory {
     pub fn new() -> Self {
         let (opened, to_accept) = mpsc::unbounded_channel();
         let (refuses, connections) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self(Arc::new(Inner { opened, to_accept: Mutex::new(Some(to_accept)), refuses, connections }))
+        Self(Arc::new(Inner {
+            opened,
+            to_accept: Mutex::new(Some(to_accept)),
+            refuses,
+            connections,
+        }))
     }
 
     /// Takes all connections, from the first one on.
     pub fn arrivals(&self) -> Arrivals {
-        self.0.to_accept.lock().expect("nothing panics under the lock").take().expect("there is one listener")
+        self.0
+            .to_accept
+            .lock()
+            .expect("nothing panics under the lock")
+            .take()
+            .expect("there is one listener")
     }
 
     /// Takes all connections for a server.
@@ -120,7 +136,10 @@ impl Memory {
         }
         let (near, far) = duplex(PIPE);
         let id = ConnId(self.0.connections.fetch_add(1, Ordering::Relaxed) + 1);
-        self.0.opened.send((to.clone(), Stream::new(far, id))).map_err(|_| io::ErrorKind::ConnectionRefused)?;
+        self.0
+            .opened
+            .send((to.clone(), Stream::new(far, id)))
+            .map_err(|_| io::ErrorKind::ConnectionRefused)?;
         Ok(near)
     }
 }

@@ -34,7 +34,12 @@ type Session = RunningService<RoleClient, ()>;
 /// What a call is answered with.
 async fn call(session: &Session, params: CallToolRequestParams) -> Result<String, ServiceError> {
     let result = timeout(NEVER, session.call_tool(params)).await.expect("an answer")?;
-    Ok(result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.as_str()).collect())
+    Ok(result
+        .content
+        .iter()
+        .filter_map(|block| block.as_text())
+        .map(|text| text.text.as_str())
+        .collect())
 }
 
 async fn echo(session: &Session, text: &str) -> String {
@@ -56,21 +61,35 @@ async fn an_mcp_session_survives_three_cuts_and_every_call_is_answered() {
     let mut serving = JoinSet::new();
     serving.spawn(Server::new(&env, ServerLimits::default()).serve(listener));
     // What is in flight at a cut is written once, and not lost.
-    let client = Client::start(&env, proxy.endpoint(), ClientLimits { retry_writes: true, ..ClientLimits::default() });
+    let client = Client::start(
+        &env,
+        proxy.endpoint(),
+        ClientLimits { retry_writes: true, ..ClientLimits::default() },
+    );
     let argv = vec![env!("CARGO_BIN_EXE_exec_mcp").to_owned()];
-    let spec = StartParams { process_id: "mcp".into(), argv, cwd: "/".into(), pipe_stdin: true, ..StartParams::default() };
+    let spec = StartParams {
+        process_id: "mcp".into(),
+        argv,
+        cwd: "/".into(),
+        pipe_stdin: true,
+        ..StartParams::default()
+    };
     let process = client.launch(spec).await.unwrap();
-    let session = timeout(NEVER, ().serve(Stdio::new(process.clone()))).await.expect("a session").unwrap();
+    let session =
+        timeout(NEVER, ().serve(Stdio::new(process.clone()))).await.expect("a session").unwrap();
 
     let mut counted = 0;
-    for (outage, weather) in [Weather::Resets, Weather::Closes, Weather::Resets].into_iter().enumerate() {
+    for (outage, weather) in
+        [Weather::Resets, Weather::Closes, Weather::Resets].into_iter().enumerate()
+    {
         let calls = join_all((0..40).map(|_| count(&session)));
         let cut = async {
             proxy.turns(weather).await;
             client.watch_state().wait_for(|state| *state == State::Recovering).await.unwrap();
             let text = format!("asked in outage {outage}");
             let mut asked = pin!(echo(&session, &text));
-            let waits = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await;
+            let waits =
+                poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await;
             assert!(waits, "there is nobody who could answer");
             proxy.turns(Weather::Fair).await;
             assert_eq!(asked.await, text);

@@ -47,14 +47,19 @@ struct Done {
 
 /// A command, in a job of GitHub Actions whose page is in the folder, that writes JUnit into the folder.
 fn in_a_job(line: &str, folder: &Folder) -> Done {
-    let github = Github { marks: true, summary: Some(folder.file("page.md").into()), workspace: std::env::current_dir().ok() };
+    let github = Github {
+        marks: true,
+        summary: Some(folder.file("page.md").into()),
+        workspace: std::env::current_dir().ok(),
+    };
     command(&format!("{line} --junit {}", folder.file("out.xml")), github)
 }
 
 fn command(line: &str, github: Github) -> Done {
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), std::io::empty());
     let mut page = Page { github, ..Page::of_test(&mut out, &mut err, &mut input, 100) };
-    let args: Vec<_> = ["reknit"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
+    let args: Vec<_> =
+        ["reknit"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
     let status = act(&args, &crate::subjects::built_in(), &mut page);
     let text = |bytes| plain(&String::from_utf8(bytes).unwrap());
     Done { out: text(out), err: text(err), status }
@@ -66,27 +71,49 @@ const CUT: &str = "scenarios/counter/short-cut-while-numbers-flow.toml";
 fn a_file_that_breaks_is_a_failure_a_mark_and_a_story() {
     let folder = Folder::new("run");
     let plain = "scenarios/counter/client-learns-late.toml";
-    let done = in_a_job(&format!("run {CUT} {plain} --defect resumes-one-too-late --seeds 2"), &folder);
+    let done =
+        in_a_job(&format!("run {CUT} {plain} --defect resumes-one-too-late --seeds 2"), &folder);
     assert_eq!(done.status, 1, "{}", done.err);
     let read = folder.junit();
     assert_eq!((read.name.as_str(), read.tests), ("reknit run", 2));
     let [suite] = &read.suites[..] else { panic!("a suite a subject: {read:?}") };
     let failure = suite.cases[0].status.failure_as_ref();
     assert_eq!((suite.cases[0].original_name.as_str(), suite.name.as_str()), (CUT, "counter"));
-    assert!(failure.message.starts_with("s1: item 20 was delivered after item 18; 19 never was"), "{}", failure.message);
+    assert!(
+        failure.message.starts_with("s1: item 20 was delivered after item 18; 19 never was"),
+        "{}",
+        failure.message
+    );
     let again = format!("reknit replay {CUT} --seed 1 --defect resumes-one-too-late");
-    assert!(failure.text.contains("network  cut client#1") && failure.text.contains(&again), "{}", failure.text);
+    assert!(
+        failure.text.contains("network  cut client#1") && failure.text.contains(&again),
+        "{}",
+        failure.text
+    );
     // The file expects something of the stream, and that line is where a person looks.
-    let line = fs::read_to_string(CUT).unwrap().lines().position(|line| line == "[expect.stream.s1]").unwrap() + 1;
-    let mark = format!("::error file={CUT},line={line},title={CUT} breaks gap_free::s1: item 20 was delivered after item 18; 19");
+    let line = fs::read_to_string(CUT)
+        .unwrap()
+        .lines()
+        .position(|line| line == "[expect.stream.s1]")
+        .unwrap()
+        + 1;
+    let mark = format!(
+        "::error file={CUT},line={line},title={CUT} breaks gap_free::s1: item 20 was delivered after item 18; 19"
+    );
     assert!(done.err.starts_with(&mark), "{}", done.err);
     assert!(
-        done.err.lines().all(|line| line.starts_with("::error ") && line.contains("%0Aagain: reknit replay ")),
+        done.err
+            .lines()
+            .all(|line| line.starts_with("::error ") && line.contains("%0Aagain: reknit replay ")),
         "{}",
         done.err
     );
     let page = folder.read("page.md");
-    assert!(page.starts_with("### ❌ reknit run: ") && page.contains("<details><summary>How it came to that"), "{page}");
+    assert!(
+        page.starts_with("### ❌ reknit run: ")
+            && page.contains("<details><summary>How it came to that"),
+        "{page}"
+    );
     assert!(page.contains(&again) && done.out.contains(&again), "{page}");
 }
 
@@ -120,14 +147,27 @@ fn what_a_sweep_finds_is_marked_at_the_file_that_is_kept() {
     let numbers = "format = 1\nsubject = \"counter\"\ntitle = \"Plain\"\nhorizon = \"3s\"\n[stream.s1]\nnumbers = 3\nevery = \"300ms\"\n\
                    [[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
     fs::write(folder.file("plain.toml"), numbers).unwrap();
-    let done = in_a_job(&format!("sweep {} --defect eof-is-completion", folder.file("plain.toml")), &folder);
+    let done = in_a_job(
+        &format!("sweep {} --defect eof-is-completion", folder.file("plain.toml")),
+        &folder,
+    );
     assert_eq!(done.status, 1, "{}{}", done.out, done.err);
     let read = folder.junit();
     assert!(read.failures >= 1 && read.failures == read.tests, "{read:?}");
     for case in &read.suites[0].cases {
         assert!(case.original_name.starts_with("target/reknit/counter-"), "{case:?}");
-        assert!(done.err.contains(&format!("::error file={},line=1,title=", case.original_name)), "{}", done.err);
-        assert!(case.status.failure_as_ref().text.contains(&format!("reknit replay {}", case.original_name)), "{case:?}");
+        assert!(
+            done.err.contains(&format!("::error file={},line=1,title=", case.original_name)),
+            "{}",
+            done.err
+        );
+        assert!(
+            case.status
+                .failure_as_ref()
+                .text
+                .contains(&format!("reknit replay {}", case.original_name)),
+            "{case:?}"
+        );
     }
 }
 
@@ -140,18 +180,35 @@ fn what_cannot_be_written_is_found_before_anything_runs() {
         format!("sweep {CUT} --junit /nowhere/x.xml"),
     ] {
         let done = command(&line, Github::default());
-        assert_eq!((done.out.as_str(), done.status, done.err.lines().count()), ("", 2, 1), "{line}: {}", done.err);
+        assert_eq!(
+            (done.out.as_str(), done.status, done.err.lines().count()),
+            ("", 2, 1),
+            "{line}: {}",
+            done.err
+        );
         assert!(
-            done.err.starts_with("reknit: /nowhere/x.xml: this file cannot be written: there is no folder /nowhere"),
+            done.err.starts_with(
+                "reknit: /nowhere/x.xml: this file cannot be written: there is no folder /nowhere"
+            ),
             "{}",
             done.err
         );
     }
     for line in [format!("run {CUT}"), format!("hunt counter {long}"), format!("sweep {CUT}")] {
-        let done = command(&line, Github { summary: Some("/nowhere/page.md".into()), ..Github::default() });
-        assert_eq!((done.out.as_str(), done.status, done.err.lines().count()), ("", 2, 1), "{line}: {}", done.err);
+        let done = command(
+            &line,
+            Github { summary: Some("/nowhere/page.md".into()), ..Github::default() },
+        );
+        assert_eq!(
+            (done.out.as_str(), done.status, done.err.lines().count()),
+            ("", 2, 1),
+            "{line}: {}",
+            done.err
+        );
         assert!(
-            done.err.starts_with("reknit: GITHUB_STEP_SUMMARY=/nowhere/page.md: this file cannot be written: "),
+            done.err.starts_with(
+                "reknit: GITHUB_STEP_SUMMARY=/nowhere/page.md: this file cannot be written: "
+            ),
             "{}",
             done.err
         );

@@ -3,20 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::hunt::Totals;
-use crate::hunt::hits::Hit;
+use crate::hunt::RunTotals;
+use crate::hunt::hits::FaultHits;
 use crate::hunt::random::Hunted;
 use crate::report::{json, table};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
-use super::super::finds::Finds;
+use super::super::finds::Findings;
 
-const HEAD: [&str; 8] = ["fault", "drawn", "came", "in flight", "handshake", "catch-up", "held task", "nothing"];
+const HEAD: [&str; 8] =
+    ["fault", "drawn", "came", "in flight", "handshake", "catch-up", "held task", "nothing"];
 
 /// The last words of a hunt.
-pub(super) fn tell(hunted: &Hunted, finds: &Finds, subject: &Arc<dyn Erased>, wall: Duration) -> String {
+pub(super) fn tell(
+    hunted: &Hunted,
+    finds: &Findings,
+    subject: &Arc<dyn DynSubject>,
+    wall: Duration,
+) -> String {
     let tally = &hunted.tally;
-    let totals = Totals { wall, ..tally.totals(&tally.unreached(subject)) };
+    let totals = RunTotals { wall, ..tally.totals(&tally.unreached(subject)) };
     let rate = tally.runs as f64 / wall.as_secs_f64().max(0.001);
     let mut told = faults(hunted);
     told += &format!("\n{}", table::totals(&totals));
@@ -25,19 +31,27 @@ pub(super) fn tell(hunted: &Hunted, finds: &Finds, subject: &Arc<dyn Erased>, wa
 }
 
 /// The same for a machine.
-pub(super) fn lines(hunted: &Hunted, finds: &Finds, subject: &Arc<dyn Erased>, wall: Duration) -> String {
-    let totals = Totals { wall, ..hunted.tally.totals(&hunted.tally.unreached(subject)) };
+pub(super) fn lines(
+    hunted: &Hunted,
+    finds: &Findings,
+    subject: &Arc<dyn DynSubject>,
+    wall: Duration,
+) -> String {
+    let totals = RunTotals { wall, ..hunted.tally.totals(&hunted.tally.unreached(subject)) };
     json::hunt(hunted, finds.of_hunt()).text() + &json::totals(&totals).text()
 }
 
 /// The table of faults, and what they hit.
 fn faults(hunted: &Hunted) -> String {
-    let row = |word: &str, hit: &Hit| {
-        let Hit { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;
-        let numbers = [drawn, came, in_flight, handshake, catch_up, held, nothing].map(u64::to_string);
+    let row = |word: &str, hit: &FaultHits| {
+        let FaultHits { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;
+        let numbers =
+            [drawn, came, in_flight, handshake, catch_up, held, nothing].map(u64::to_string);
         std::iter::once(word.to_owned()).chain(numbers).collect::<Vec<_>>()
     };
     let head = HEAD.map(str::to_owned).to_vec();
-    let rows: Vec<_> = std::iter::once(head).chain(hunted.hits.0.iter().map(|(word, hit)| row(word, hit))).collect();
+    let rows: Vec<_> = std::iter::once(head)
+        .chain(hunted.hits.0.iter().map(|(word, hit)| row(word, hit)))
+        .collect();
     table::columns(&rows)
 }

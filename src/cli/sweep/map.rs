@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::frontend::plain;
-use crate::hunt::sweep::{FAULTS, Outcome};
-use crate::hunt::{Case, Judged, Pool, Swept, judge};
+use crate::hunt::sweep::{FAULTS, FaultOutcome};
+use crate::hunt::{Judged, JudgedRun, Pool, SweepProgress, judge};
 use crate::report::line::set;
 use crate::report::map::{Map, html};
 use crate::report::sentence;
 use crate::report::telling::short;
 use crate::scenario::Expect;
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{Options, RunError};
 
 /// The most runs that broke and have a story on the map: each is some thousand characters.
@@ -23,22 +23,31 @@ const BROKEN: usize = 24;
 const WIDTH: usize = 130;
 
 /// Draws it. The runs that have a story are made again.
-pub(super) fn draw(swept: &Swept, subject: &Arc<dyn Erased>, title: &str, again: &str) -> String {
+pub(super) fn draw(
+    swept: &SweepProgress,
+    subject: &Arc<dyn DynSubject>,
+    title: &str,
+    again: &str,
+) -> String {
     let told = told(swept);
     let plans: Vec<_> = told.iter().map(|number| swept.plan_of(&swept.trials[*number])).collect();
     let stories = told.into_iter().zip(stories(plans, subject));
-    let stories: BTreeMap<_, _> = stories.filter_map(|(number, story)| Some((number, story?))).collect();
+    let stories: BTreeMap<_, _> =
+        stories.filter_map(|(number, story)| Some((number, story?))).collect();
     html(&Map { swept, title, again, stories: &stories })
 }
 
 /// The trials that have a story.
-fn told(swept: &Swept) -> Vec<usize> {
+fn told(swept: &SweepProgress) -> Vec<usize> {
     let of = |outcome| move |number: &usize| swept.trials[*number].outcome == Some(outcome);
     let all = 0..swept.trials.len();
-    let mut told: Vec<_> = all.clone().filter(of(Outcome::Broken)).take(BROKEN).collect();
-    for outcome in [Outcome::Failed, Outcome::Recovered] {
+    let mut told: Vec<_> = all.clone().filter(of(FaultOutcome::Broken)).take(BROKEN).collect();
+    for outcome in [FaultOutcome::Failed, FaultOutcome::Recovered] {
         let of_fault = FAULTS.iter().map(|fault| {
-            let mut these = all.clone().filter(of(outcome)).filter(|number| swept.trials[*number].fault.name == fault.name);
+            let mut these = all
+                .clone()
+                .filter(of(outcome))
+                .filter(|number| swept.trials[*number].fault.name == fault.name);
             these.next()
         });
         told.extend(of_fault.flatten());
@@ -47,13 +56,16 @@ fn told(swept: &Swept) -> Vec<usize> {
 }
 
 /// The stories of these plans; none of one that got stuck.
-fn stories(plans: Vec<Plan>, subject: &Arc<dyn Erased>) -> Vec<Option<String>> {
+fn stories(plans: Vec<Plan>, subject: &Arc<dyn DynSubject>) -> Vec<Option<String>> {
     let (subject, mut stories) = (subject.clone(), Vec::new());
     let work = move |plan: Plan| {
-        let case = Case { subject: &subject, plan: &plan, expect: &Expect::default() };
+        let case = JudgedRun { subject: &subject, plan: &plan, expect: &Expect::default() };
         let Judged { history, broken, .. } = judge(case, &Options::default(), |_| true)?;
-        let sentences: String =
-            broken.iter().take(3).map(|broken| format!("{}: {}\n", broken.property, sentence(broken))).collect();
+        let sentences: String = broken
+            .iter()
+            .take(3)
+            .map(|broken| format!("{}: {}\n", broken.property, sentence(broken)))
+            .collect();
         Ok(plain(&format!("{sentences}{}", set(&short(&plan, &history, &broken), WIDTH))))
     };
     Pool::default().run(plans.into_iter(), work, |story: Result<Result<_, RunError>, _>| {

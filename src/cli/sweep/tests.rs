@@ -11,7 +11,11 @@ const PLAIN: &str = "format = 1\nsubject = \"counter\"\ntitle = \"Three numbers\
 fn sweep(words: &str) -> (String, String, u8) {
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), PLAIN.as_bytes());
     let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
-    let args: Vec<_> = ["reknit", "sweep", "-"].into_iter().chain(words.split_whitespace()).map(Into::into).collect();
+    let args: Vec<_> = ["reknit", "sweep", "-"]
+        .into_iter()
+        .chain(words.split_whitespace())
+        .map(Into::into)
+        .collect();
     let status = act(&args, &crate::subjects::built_in(), &mut page);
     let text = |bytes| plain(&String::from_utf8(bytes).unwrap());
     (text(out), text(err), status)
@@ -42,15 +46,27 @@ fn a_map_has_stories_of_what_broke_and_of_what_recovered() {
 fn a_run_of_the_map_is_made_again_by_its_number() {
     let (page, out, status) = drawn("trial", "--trial 30 --seed 3");
     assert_eq!(status, 0);
-    assert!(out.lines().next().is_some_and(|line| line.contains(", at ")) && out.contains("all held"), "{out}");
-    assert!(page.contains("<code>reknit sweep - --seed 3 --trial 30</code>") && page.contains("class=\"run\""), "{page}");
+    assert!(
+        out.lines().next().is_some_and(|line| line.contains(", at ")) && out.contains("all held"),
+        "{out}"
+    );
+    assert!(
+        page.contains("<code>reknit sweep - --seed 3 --trial 30</code>")
+            && page.contains("class=\"run\""),
+        "{page}"
+    );
 }
 
 #[test]
 fn what_is_not_there_is_a_mistake_of_one_line() {
     let (out, err, status) = sweep("--trial 100000");
     assert_eq!((out.as_str(), status, err.lines().count()), ("", 2, 1));
-    assert!(err.starts_with("reknit: --trial 100000: there is no such run; they are numbered from 1 to "), "{err}");
+    assert!(
+        err.starts_with(
+            "reknit: --trial 100000: there is no such run; they are numbered from 1 to "
+        ),
+        "{err}"
+    );
     let (out, err, status) = sweep("--html /nowhere/x.html");
     let why = "reknit: /nowhere/x.html: this file cannot be written: there is no folder /nowhere; name another one with --html\n";
     assert_eq!((out.as_str(), err.as_str(), status), ("", why, 2));

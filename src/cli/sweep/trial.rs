@@ -3,45 +3,54 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::hunt::{Case, Checks, Swept, judge, sweep};
+use crate::hunt::{Checks, JudgedRun, SweepProgress, judge, sweep};
 use crate::report::picture::html;
-use crate::report::{Picture, Telling, position, story};
+use crate::report::{Picture, RenderOptions, position, story};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 use crate::world::{Detail, Options};
 
-use super::super::args::Sweep;
-use super::super::outputs::Output;
+use super::super::args::SweepArgs;
+use super::super::outputs::OutputFile;
 use super::super::page::{Page, Stop};
 
 /// Tells it, and draws it where there is something to draw into; whether it held.
 pub(super) fn tell(
-    args: &Sweep,
+    args: &SweepArgs,
     number: u64,
-    (subject, plan): (&Arc<dyn Erased>, &Plan),
-    output: Option<Output>,
+    (subject, plan): (&Arc<dyn DynSubject>, &Plan),
+    output: Option<OutputFile>,
     page: &mut Page<'_>,
 ) -> Result<bool, Stop> {
     // The run without a fault is enough to know all that there is to try.
-    let swept = sweep(subject, plan, &Checks::default(), &args.pool.pool(), |_, _| ControlFlow::Break(()))?;
+    let swept =
+        sweep(subject, plan, &Checks::default(), &args.pool.pool(), |_, _| ControlFlow::Break(()))?;
     let trial = usize::try_from(number - 1).ok().and_then(|number| swept.trials.get(number));
     let trial = trial.ok_or_else(|| no_such_trial(number, &swept))?;
     let plan = swept.plan_of(trial);
-    let case = Case { subject, plan: &plan, expect: &Expect::default() };
+    let case = JudgedRun { subject, plan: &plan, expect: &Expect::default() };
     let judged = judge(case, &Options { detail: Detail::Full, ..Options::default() }, |_| true)?;
     page.say(&format!("{}\n", position::trial(&swept, trial)))?;
-    let telling = Telling { until: None, packets: false };
+    let telling = RenderOptions { until: None, packets: false };
     page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
     if let (Some(output), Some(path)) = (output, &args.html) {
-        let replay = &format!("{} --trial {number}", args.select.command(&page.program, "sweep", &args.file));
-        output.write(&html(&Picture { plan: &plan, history: &judged.history, broken: &judged.broken, replay }))?;
+        let replay = &format!(
+            "{} --trial {number}",
+            args.select.command(&page.program, "sweep", &args.file)
+        );
+        output.write(&html(&Picture {
+            plan: &plan,
+            history: &judged.history,
+            broken: &judged.broken,
+            replay,
+        }))?;
         page.say(&format!("\n  picture  {}\n", path.display()))?;
     }
     Ok(judged.broken.is_empty())
 }
 
-fn no_such_trial(number: u64, swept: &Swept) -> Stop {
+fn no_such_trial(number: u64, swept: &SweepProgress) -> Stop {
     let why = match (swept.trials.len(), swept.broke) {
         (0, 0) => "there is no position at which a fault makes sense".to_owned(),
         (0, _) => "the schedule breaks without any more fault, so nothing is swept".to_owned(),

@@ -2,15 +2,19 @@
 
 use crate::cli::act;
 use crate::cli::page::Page;
-use crate::report::json::What;
+use crate::report::json::RecordKind;
 use crate::report::json::tests::read;
 
 /// The lines of a command with `--format json`, read; its status, and what stands on standard error.
-fn lines(line: &str) -> (Vec<What>, u8, String) {
+fn lines(line: &str) -> (Vec<RecordKind>, u8, String) {
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), PLAIN.as_bytes());
     let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
-    let args: Vec<_> =
-        ["reknit"].into_iter().chain(line.split_whitespace()).chain(["--format", "json"]).map(Into::into).collect();
+    let args: Vec<_> = ["reknit"]
+        .into_iter()
+        .chain(line.split_whitespace())
+        .chain(["--format", "json"])
+        .map(Into::into)
+        .collect();
     let status = act(&args, &crate::subjects::built_in(), &mut page);
     let out = String::from_utf8(out).unwrap();
     (out.lines().map(read).collect(), status, String::from_utf8(err).unwrap())
@@ -32,21 +36,31 @@ watch = { stream = "s1" }
 
 #[test]
 fn a_run_is_a_line_a_file_and_its_totals() {
-    let (lines, status, err) = lines("run scenarios/counter/canary.toml scenarios/counter/client-learns-late.toml --seeds 2");
+    let (lines, status, err) = lines(
+        "run scenarios/counter/canary.toml scenarios/counter/client-learns-late.toml --seeds 2",
+    );
     assert_eq!((status, err.as_str()), (0, ""));
-    assert!(matches!(&lines[..], [What::Scenario(canary), What::Scenario(_), What::Totals(_)] if canary.failures.len() == 2));
+    assert!(
+        matches!(&lines[..], [RecordKind::Scenario(canary), RecordKind::Scenario(_), RecordKind::Totals(_)] if canary.failures.len() == 2)
+    );
 }
 
 #[test]
 fn a_hunt_is_a_line_a_find_what_it_did_and_its_totals() {
     let (lines, status, err) = lines("hunt counter --runs 40 --defect resumes-one-too-late");
     assert_eq!((status, err.as_str()), (1, ""));
-    let [finds @ .., What::Hunt(hunt), What::Totals(totals)] = &lines[..] else { panic!("{lines:?}") };
+    let [finds @ .., RecordKind::Hunt(hunt), RecordKind::Totals(totals)] = &lines[..] else {
+        panic!("{lines:?}")
+    };
     assert_eq!((finds.len() as u64, hunt.schedules, totals.schedules), (hunt.kept, 40, 40));
     assert!(hunt.broke > 0 && hunt.properties.contains_key("gap_free"), "{hunt:?}");
     for find in finds {
-        let What::Find(find) = find else { panic!("{find:?}") };
-        assert!(find.toml.contains("[[step]]") && find.replay.starts_with("reknit replay target/reknit/"), "{find:?}");
+        let RecordKind::Find(find) = find else { panic!("{find:?}") };
+        assert!(
+            find.toml.contains("[[step]]")
+                && find.replay.starts_with("reknit replay target/reknit/"),
+            "{find:?}"
+        );
     }
 }
 
@@ -54,17 +68,22 @@ fn a_hunt_is_a_line_a_find_what_it_did_and_its_totals() {
 fn a_sweep_is_a_line_a_position_what_it_did_and_its_totals() {
     let (lines, status, err) = lines("sweep - --positions");
     assert_eq!((status, err.as_str()), (0, ""));
-    let [positions @ .., What::Sweep(sweep), What::Totals(totals)] = &lines[..] else { panic!("{lines:?}") };
+    let [positions @ .., RecordKind::Sweep(sweep), RecordKind::Totals(totals)] = &lines[..] else {
+        panic!("{lines:?}")
+    };
     assert_eq!((positions.len() as u64, sweep.done + 1), (sweep.positions, totals.schedules));
-    assert!(positions.iter().all(|line| matches!(line, What::Position(_))));
+    assert!(positions.iter().all(|line| matches!(line, RecordKind::Position(_))));
     assert_eq!(sweep.faults.values().flat_map(|counts| counts.values()).sum::<u64>(), sweep.done);
 }
 
 #[test]
 fn defects_are_a_line_each_and_a_line_of_all() {
-    let (lines, status, err) =
-        lines("defects counter --defect resumes-one-too-late --defect eof-is-completion --runs 100 --sweep -");
+    let (lines, status, err) = lines(
+        "defects counter --defect resumes-one-too-late --defect eof-is-completion --runs 100 --sweep -",
+    );
     assert_eq!((status, err.as_str()), (0, ""));
-    let [What::Kill(_), What::Kill(_), What::Matrix(matrix)] = &lines[..] else { panic!("{lines:?}") };
+    let [RecordKind::Kill(_), RecordKind::Kill(_), RecordKind::Matrix(matrix)] = &lines[..] else {
+        panic!("{lines:?}")
+    };
     assert_eq!((matrix.defects, matrix.missed), (2, 0));
 }

@@ -5,27 +5,33 @@ use crate::property::About;
 use crate::property::violation::said;
 use crate::schedule::{Profile, draw};
 
-fn counter() -> Arc<dyn Erased> {
+fn counter() -> Arc<dyn DynSubject> {
     Arc::new(crate::subjects::Counter)
 }
 
 /// The first random schedule under a defect that breaks one of the properties that the defect is said to break.
 fn first_failing(defect: &str) -> (Plan, Violation) {
     let subject = counter();
-    let breaks = subject.defects().iter().find(|it| it.name == defect).expect("the defect is in the table").breaks;
+    let breaks = subject
+        .defects()
+        .iter()
+        .find(|it| it.name == defect)
+        .expect("the defect is in the table")
+        .breaks;
     let profile = Profile { defects: vec![defect.into()], ..Profile::default_for(&*subject) };
     let broken = |seed| {
         let plan = draw::plan(&profile, &*subject, seed);
-        let case = Case { subject: &subject, plan: &plan, expect: &Expect::default() };
+        let case = JudgedRun { subject: &subject, plan: &plan, expect: &Expect::default() };
         let judged = judge(case, &Options::default(), |_| false).unwrap();
-        let broken: Vec<_> = judged.broken.into_iter().filter(|broken| breaks.contains(&broken.property)).collect();
+        let broken: Vec<_> =
+            judged.broken.into_iter().filter(|broken| breaks.contains(&broken.property)).collect();
         Some((plan, main_thing(&broken)?.clone()))
     };
     (1..200).find_map(broken).expect("a swarm finds it")
 }
 
 fn small(plan: &Plan, broken: &Violation, expect: &Expect) -> Result<Shrunk, NotShrunk> {
-    let case = Case { subject: &counter(), plan, expect };
+    let case = JudgedRun { subject: &counter(), plan, expect };
     shrink(case, broken, &Budget::default(), |_| ControlFlow::Continue(()))
 }
 
@@ -35,13 +41,24 @@ fn comes_down(defect: &str) {
     let (plan, broken) = first_failing(defect);
     let shrunk = small(&plan, &broken, &Expect::default()).unwrap();
     let steps = shrunk.plan.steps.len();
-    assert!(steps <= 3 && steps <= plan.steps.len(), "{steps} steps of {}: {:#?}", plan.steps.len(), shrunk.plan.steps);
-    assert_eq!((shrunk.broken[0].property, shrunk.broken[0].stream()), (broken.property, broken.stream()));
+    assert!(
+        steps <= 3 && steps <= plan.steps.len(),
+        "{steps} steps of {}: {:#?}",
+        plan.steps.len(),
+        shrunk.plan.steps
+    );
+    assert_eq!(
+        (shrunk.broken[0].property, shrunk.broken[0].stream()),
+        (broken.property, broken.stream())
+    );
     assert_eq!(shrunk.plan.defects, [defect]);
     let again = small(&plan, &broken, &Expect::default()).unwrap();
-    assert_eq!((&again.plan, again.runs, again.judged.statement()), (&shrunk.plan, shrunk.runs, shrunk.judged.statement()));
+    assert_eq!(
+        (&again.plan, again.runs, again.judged.statement()),
+        (&shrunk.plan, shrunk.runs, shrunk.judged.statement())
+    );
     let file = shrunk.scenario("kept").to_toml();
-    let read = Scenario::parse(&file, "-", &[counter()]).unwrap();
+    let read = ScenarioFile::parse(&file, "-", &[counter()]).unwrap();
     assert_eq!(read.plans(), std::slice::from_ref(&shrunk.plan));
     assert!(shrunk.runs <= Budget::default().runs);
 }
@@ -74,27 +91,40 @@ fn a_residue_comes_down_to_a_few_steps() {
 #[test]
 fn whoever_breaks_off_gets_the_best_so_far() {
     let (plan, broken) = first_failing("resumes-one-too-late");
-    let case = Case { subject: &counter(), plan: &plan, expect: &Expect::default() };
-    let five_runs = |so_far: Progress<'_>| if so_far.runs < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let case = JudgedRun { subject: &counter(), plan: &plan, expect: &Expect::default() };
+    let five_runs = |so_far: ShrinkProgress<'_>| {
+        if so_far.runs < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
     let interrupted = shrink(case, &broken, &Budget::default(), five_runs).unwrap();
     let budget = Budget { runs: 5, ..Budget::default() };
     let poor = shrink(case, &broken, &budget, |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((interrupted.runs, poor.runs, &interrupted.plan), (5, 5, &poor.plan));
-    let nothing = shrink(case, &broken, &Budget { runs: 0, ..budget }, |_| ControlFlow::Continue(())).unwrap();
-    assert_eq!((nothing.runs, nothing.plan.steps.len(), nothing.from), (0, plan.steps.len(), plan.steps.len()));
+    let nothing =
+        shrink(case, &broken, &Budget { runs: 0, ..budget }, |_| ControlFlow::Continue(()))
+            .unwrap();
+    assert_eq!(
+        (nothing.runs, nothing.plan.steps.len(), nothing.from),
+        (0, plan.steps.len(), plan.steps.len())
+    );
 }
 
 /// A run with a bug that no property sees without a twin, but only what the file expects.
 fn half_open() -> (Plan, Expect) {
     let subjects = [counter()];
-    let scenario = Scenario::load("scenarios/counter/half-open-toward-the-client.toml".as_ref(), &subjects).unwrap();
+    let scenario = ScenarioFile::load(
+        "scenarios/counter/half-open-toward-the-client.toml".as_ref(),
+        &subjects,
+    )
+    .unwrap();
     let mut plan = scenario.plans().remove(0);
     plan.defects.push("stale-close-disconnects".into());
     (plan, scenario.expect)
 }
 
 fn all_broken(plan: &Plan, expect: &Expect) -> Vec<Violation> {
-    judge(Case { subject: &counter(), plan, expect }, &Options::default(), |_| true).unwrap().broken
+    judge(JudgedRun { subject: &counter(), plan, expect }, &Options::default(), |_| true)
+        .unwrap()
+        .broken
 }
 
 #[test]
@@ -108,12 +138,16 @@ fn what_only_a_twin_breaks_is_shrunk_with_twins() {
 #[test]
 fn what_only_the_file_expects_is_kept_with_the_file_that_expects_it() {
     let (plan, expect) = half_open();
-    let broken: Vec<_> = all_broken(&plan, &expect).into_iter().filter(|broken| broken.property == EXPECT).collect();
+    let broken: Vec<_> =
+        all_broken(&plan, &expect).into_iter().filter(|broken| broken.property == EXPECT).collect();
     let broken = main_thing(&broken).expect("something is expected in vain").clone();
     let shrunk = small(&plan, &broken, &expect).unwrap();
-    let read = Scenario::parse(&shrunk.scenario("kept").to_toml(), "-", &[counter()]).unwrap();
+    let read = ScenarioFile::parse(&shrunk.scenario("kept").to_toml(), "-", &[counter()]).unwrap();
     assert_eq!((shrunk.has_twin(), &read.expect), (false, &shrunk.expect));
-    assert_eq!(all_broken(&read.plans()[0], &read.expect).iter().find(|it| it.property == EXPECT), shrunk.broken.first());
+    assert_eq!(
+        all_broken(&read.plans()[0], &read.expect).iter().find(|it| it.property == EXPECT),
+        shrunk.broken.first()
+    );
 }
 
 #[test]
@@ -122,7 +156,10 @@ fn what_does_not_break_cannot_be_shrunk() {
     let good = Plan { defects: Vec::new(), ..plan.clone() };
     assert_eq!(small(&good, &broken, &Expect::default()).unwrap_err(), NotShrunk::Held("gap_free"));
     let unlike = Violation { property: "same_digest", ..broken };
-    assert_eq!(small(&plan, &unlike, &Expect::default()).unwrap_err(), NotShrunk::NotTheSame("same_digest"));
+    assert_eq!(
+        small(&plan, &unlike, &Expect::default()).unwrap_err(),
+        NotShrunk::NotTheSame("same_digest")
+    );
 }
 
 #[test]
@@ -131,8 +168,12 @@ fn the_main_thing_is_a_property_and_of_its_streams_the_one_with_the_plainest_nam
         let subject = stream.map_or(About::Run, |stream| About::Stream(stream.into()));
         said(property, subject, crate::history::Time::ZERO, "it broke")
     };
-    let all =
-        [broken(EXPECT, None), broken("gap_free", Some("s1.4")), broken("gap_free", Some("s2")), broken("one_ending", Some("s"))];
+    let all = [
+        broken(EXPECT, None),
+        broken("gap_free", Some("s1.4")),
+        broken("gap_free", Some("s2")),
+        broken("one_ending", Some("s")),
+    ];
     assert_eq!(main_thing(&all), Some(&all[2]));
     assert_eq!((main_thing(&all[..1]), main_thing(&[])), (Some(&all[0]), None));
 }

@@ -8,30 +8,32 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::Time;
-use crate::schedule::{Action, Count, Fault, HoldEnd, Host, Learns, Orphans, Step, Trigger, When};
+use crate::schedule::{
+    Action, Fault, HoldEnd, Host, Learns, Orphans, Step, TrafficCount, Trigger, When,
+};
 
-use super::positions::{Kind, Position, Site, Spot};
+use super::positions::{Position, PositionKind, PositionSite, Site};
 
 /// One fault of a sweep.
 #[derive(Clone, Copy)]
-pub struct Row {
+pub struct SweepFault {
     /// What a person calls it.
     pub name: &'static str,
     /// What it does, in a sentence.
     pub does: &'static str,
     /// At which kinds of positions it makes sense.
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [PositionKind],
     /// The step that brings it; `None` where this very position has nothing that it could hit.
     step: fn(&Position) -> Option<Step>,
 }
 
-impl std::fmt::Debug for Row {
+impl std::fmt::Debug for SweepFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl Row {
+impl SweepFault {
     /// The step that brings this fault at a position, if it makes sense there.
     pub fn step(&self, position: &Position) -> Option<Step> {
         if self.kinds.contains(&position.kind()) { (self.step)(position) } else { None }
@@ -44,83 +46,97 @@ pub(super) const LATE: Duration = Duration::from_secs(3);
 /// So long nothing passes, a task stays where it is, or a host is down.
 const A_WHILE: Duration = Duration::from_secs(2);
 
-const ANYWHERE: &[Kind] = &[Kind::Packet, Kind::Message, Kind::Milestone, Kind::Point];
+const ANYWHERE: &[PositionKind] =
+    &[PositionKind::Packet, PositionKind::Message, PositionKind::Milestone, PositionKind::Point];
 
 /// The table.
-pub const FAULTS: &[Row] = &[
-    Row {
+pub const FAULTS: &[SweepFault] = &[
+    SweepFault {
         name: "cut, client first",
         does: "The connection dies. Its client learns of it at once, its server 3 s later.",
         kinds: ANYWHERE,
         step: |position| cut(position, Learns::After(Duration::ZERO), Learns::After(LATE)),
     },
-    Row {
+    SweepFault {
         name: "cut, server first",
         does: "The connection dies. Its server learns of it at once, its client 3 s later.",
         kinds: ANYWHERE,
         step: |position| cut(position, Learns::After(LATE), Learns::After(Duration::ZERO)),
     },
-    Row {
+    SweepFault {
         name: "half-open at client",
         does: "The connection dies. Its server learns of it at once, its client never, but by itself.",
         kinds: ANYWHERE,
         step: |position| cut(position, Learns::Never, Learns::After(Duration::ZERO)),
     },
-    Row {
+    SweepFault {
         name: "half-open at server",
         does: "The connection dies. Its client learns of it at once, its server never, but by itself.",
         kinds: ANYWHERE,
         step: |position| cut(position, Learns::After(Duration::ZERO), Learns::Never),
     },
-    Row {
+    SweepFault {
         name: "cut inside",
         does: "The connection dies when all but the last byte of the message has arrived. Both ends learn of it at once.",
-        kinds: &[Kind::Message],
+        kinds: &[PositionKind::Message],
         step: |position| {
-            let Spot::Message { toward, bytes: (start, end), .. } = &position.spot else { return None };
+            let PositionSite::Message { toward, bytes: (start, end), .. } = &position.spot else {
+                return None;
+            };
             let bytes = end.checked_sub(1).filter(|bytes| bytes > start)?;
-            Some(at(position.at, cut_after(position.open()?, toward, Count::Bytes(bytes), BTreeMap::new())))
+            Some(at(
+                position.at,
+                cut_after(position.open()?, toward, TrafficCount::Bytes(bytes), BTreeMap::new()),
+            ))
         },
     },
-    Row {
+    SweepFault {
         name: "stall toward client",
         does: "Nothing passes toward the client for 2 s.",
-        kinds: &[Kind::Packet],
+        kinds: &[PositionKind::Packet],
         step: |position| position.open().map(|site| at(position.at, stall(site, &site.client))),
     },
-    Row {
+    SweepFault {
         name: "stall toward server",
         does: "Nothing passes toward the server for 2 s.",
-        kinds: &[Kind::Packet],
+        kinds: &[PositionKind::Packet],
         step: |position| position.open().map(|site| at(position.at, stall(site, &site.server))),
     },
-    Row {
+    SweepFault {
         name: "delayed close",
         does: "The packet is a FIN or an RST, and arrives 3 s late.",
-        kinds: &[Kind::Packet],
+        kinds: &[PositionKind::Packet],
         step: |position| {
-            let Spot::Packet { toward, flags, .. } = &position.spot else { return None };
+            let PositionSite::Packet { toward, flags, .. } = &position.spot else { return None };
             let site = position.open().filter(|_| flags.fin || flags.rst)?;
-            let fault = Fault::DelayClose { conn: site.conn.clone(), toward: toward.clone(), by: LATE };
+            let fault =
+                Fault::DelayClose { conn: site.conn.clone(), toward: toward.clone(), by: LATE };
             // A packet that has left is late no more.
             Some(at(position.at.before(Duration::from_millis(1)), fault))
         },
     },
-    Row {
+    SweepFault {
         name: "hold",
         does: "The task that is at the point stays there for 2 s.",
-        kinds: &[Kind::Point],
+        kinds: &[PositionKind::Point],
         step: |position| match position.spot {
-            Spot::Point { held: true, .. } => None,
-            _ => Some(Step { when: after(position)?, action: Action::Fault(Fault::Hold { end: HoldEnd::After(A_WHILE) }) }),
+            PositionSite::Point { held: true, .. } => None,
+            _ => Some(Step {
+                when: after(position)?,
+                action: Action::Fault(Fault::Hold { end: HoldEnd::After(A_WHILE) }),
+            }),
         },
     },
-    Row {
+    SweepFault {
         name: "crash",
         does: "The server crashes, with its processes, and starts again 2 s later.",
-        kinds: &[Kind::Milestone, Kind::Point],
+        kinds: &[PositionKind::Milestone, PositionKind::Point],
         step: |position| {
-            let fault = Fault::Crash { host: position.server.clone()?, lasts: Some(A_WHILE), processes: Orphans::Die };
+            let fault = Fault::Crash {
+                host: position.server.clone()?,
+                lasts: Some(A_WHILE),
+                processes: Orphans::Die,
+            };
             Some(Step { when: after(position)?, action: Action::Fault(fault) })
         },
     },
@@ -131,19 +147,27 @@ fn cut(position: &Position, client: Learns, server: Learns) -> Option<Step> {
     let site = position.open()?;
     let learns = BTreeMap::from([(site.client.clone(), client), (site.server.clone(), server)]);
     Some(match &position.spot {
-        Spot::Message { toward, n, .. } => at(position.at, cut_after(site, toward, Count::Messages(*n), learns)),
+        PositionSite::Message { toward, n, .. } => {
+            at(position.at, cut_after(site, toward, TrafficCount::Messages(*n), learns))
+        }
         // There must be something to cut: the first packet of a connection is cut on its way.
-        Spot::Packet { .. } => {
+        PositionSite::Packet { .. } => {
             let when = position.at.max(site.opened + Duration::from_millis(1));
             at(when, Fault::Cut { conn: site.conn.clone(), learns })
         }
-        Spot::Milestone { .. } | Spot::Point { .. } => {
-            Step { when: after(position)?, action: Action::Fault(Fault::Cut { conn: site.conn.clone(), learns }) }
-        }
+        PositionSite::Milestone { .. } | PositionSite::Point { .. } => Step {
+            when: after(position)?,
+            action: Action::Fault(Fault::Cut { conn: site.conn.clone(), learns }),
+        },
     })
 }
 
-fn cut_after(site: &Site, toward: &Host, count: Count, learns: BTreeMap<Host, Learns>) -> Fault {
+fn cut_after(
+    site: &Site,
+    toward: &Host,
+    count: TrafficCount,
+    learns: BTreeMap<Host, Learns>,
+) -> Fault {
     Fault::CutAfter { conn: site.conn.clone(), toward: toward.clone(), count, learns }
 }
 
@@ -158,9 +182,9 @@ fn at(at: Time, fault: Fault) -> Step {
 /// The trigger that names a milestone or point.
 fn after(position: &Position) -> Option<When> {
     let (trigger, nth) = match &position.spot {
-        Spot::Milestone { name, nth } => (Trigger::milestone(*name), *nth),
-        Spot::Point { name, nth, .. } => (Trigger::point(*name), *nth),
-        Spot::Packet { .. } | Spot::Message { .. } => return None,
+        PositionSite::Milestone { name, nth } => (Trigger::milestone(*name), *nth),
+        PositionSite::Point { name, nth, .. } => (Trigger::point(*name), *nth),
+        PositionSite::Packet { .. } | PositionSite::Message { .. } => return None,
     };
     Some(When::After(trigger.on(position.host.clone()).nth(nth)))
 }

@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{ConnIndex, Connection, Event, Fate, Flags, History, Packet, Side, Time, What};
-use crate::schedule::{Conn, Fault, FieldValue, Host, Plan};
-use crate::subject::Erased;
+use crate::history::{
+    ConnIndex, Connection, Event, EventKind, Fate, Flags, History, Packet, Side, Time,
+};
+use crate::schedule::{Conn, Fault, Host, MilestoneValue, Plan};
+use crate::subject::DynSubject;
 
 /// A moment and a place of a run, at which something could go wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +19,7 @@ pub struct Position {
     /// On which host: of a packet or a message, the one that sent it.
     pub host: Host,
     /// What was reached.
-    pub spot: Spot,
+    pub spot: PositionSite,
     /// The connection that it was about, or the newest one of its host.
     pub conn: Option<Site>,
     /// The server that it was on, or that its host had last connected to; none that a puppet plays.
@@ -28,7 +30,7 @@ pub struct Position {
 
 /// What was reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spot {
+pub enum PositionSite {
     /// A packet left.
     Packet {
         /// Toward this host.
@@ -71,7 +73,7 @@ pub enum Spot {
 
 /// The kinds of positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum PositionKind {
     /// A packet.
     Packet,
     /// A message.
@@ -82,10 +84,14 @@ pub enum Kind {
     Point,
 }
 
-impl Kind {
+impl PositionKind {
     /// All of them, each with what a person calls it.
-    pub const NAMES: [(Kind, &'static str); 4] =
-        [(Kind::Packet, "packet"), (Kind::Message, "message"), (Kind::Milestone, "milestone"), (Kind::Point, "point")];
+    pub const NAMES: [(PositionKind, &'static str); 4] = [
+        (PositionKind::Packet, "packet"),
+        (PositionKind::Message, "message"),
+        (PositionKind::Milestone, "milestone"),
+        (PositionKind::Point, "point"),
+    ];
 
     /// What a person calls it.
     pub fn name(self) -> &'static str {
@@ -112,26 +118,29 @@ pub struct Site {
 
 impl Position {
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PositionKind {
         match self.spot {
-            Spot::Packet { .. } => Kind::Packet,
-            Spot::Message { .. } => Kind::Message,
-            Spot::Milestone { .. } => Kind::Milestone,
-            Spot::Point { .. } => Kind::Point,
+            PositionSite::Packet { .. } => PositionKind::Packet,
+            PositionSite::Message { .. } => PositionKind::Message,
+            PositionSite::Milestone { .. } => PositionKind::Milestone,
+            PositionSite::Point { .. } => PositionKind::Point,
         }
     }
 
     /// What it is counted by: the connection of a packet or a message, the host of anything else.
     pub fn place(&self) -> String {
         match (self.kind(), &self.conn) {
-            (Kind::Packet | Kind::Message, Some(site)) => site.conn.to_string(),
+            (PositionKind::Packet | PositionKind::Message, Some(site)) => site.conn.to_string(),
             _ => self.host.to_string(),
         }
     }
 
     /// The connection by which it is counted, in the order of opening; none where it is counted by its host.
     pub fn conn_number(&self) -> Option<usize> {
-        self.conn.as_ref().filter(|_| matches!(self.kind(), Kind::Packet | Kind::Message)).map(|site| site.index.0)
+        self.conn
+            .as_ref()
+            .filter(|_| matches!(self.kind(), PositionKind::Packet | PositionKind::Message))
+            .map(|site| site.index.0)
     }
 
     /// Its connection, where a fault can hit that.
@@ -141,8 +150,15 @@ impl Position {
 }
 
 /// The positions of a run before a moment, in order. The history must be a [detailed](crate::world::Detail::Full) one.
-pub fn of(subject: &dyn Erased, plan: &Plan, history: &History, until: Time) -> Vec<Position> {
-    let mut lister = Lister { subject, plan, history, counted: BTreeMap::new(), ends: BTreeMap::new(), alive: BTreeSet::new() };
+pub fn of(subject: &dyn DynSubject, plan: &Plan, history: &History, until: Time) -> Vec<Position> {
+    let mut lister = Lister {
+        subject,
+        plan,
+        history,
+        counted: BTreeMap::new(),
+        ends: BTreeMap::new(),
+        alive: BTreeSet::new(),
+    };
     let before = history.events.iter().take_while(|event| event.at < until);
     before.filter_map(|event| lister.position(event)).collect()
 }
@@ -157,7 +173,7 @@ enum Row {
 }
 
 struct Lister<'a> {
-    subject: &'a dyn Erased,
+    subject: &'a dyn DynSubject,
     plan: &'a Plan,
     history: &'a History,
     counted: BTreeMap<Row, u64>,
@@ -170,41 +186,52 @@ struct Lister<'a> {
 impl Lister<'_> {
     fn position(&mut self, event: &Event) -> Option<Position> {
         match &event.what {
-            What::ConnOpened { conn } => drop(self.alive.insert(conn.0)),
+            EventKind::ConnOpened { conn } => drop(self.alive.insert(conn.0)),
             // Its ends may learn of that much later.
-            What::FaultBegan { what, scope, .. } if matches!(**what, Fault::Cut { .. }) => {
+            EventKind::FaultBegan { what, scope, .. } if matches!(**what, Fault::Cut { .. }) => {
                 self.alive.retain(|it| !scope.conns.contains(&ConnIndex(*it)))
             }
             _ => {}
         }
         let host = event.host.clone()?;
         let (spot, conn, passes) = match &event.what {
-            What::Packet(packet) => (self.packet(packet), Some(packet.conn.0), packet.fate != Fate::Lost),
-            What::Message { conn, from, label, end, delivered } => {
+            EventKind::Packet(packet) => {
+                (self.packet(packet), Some(packet.conn.0), packet.fate != Fate::Lost)
+            }
+            EventKind::Message { conn, from, label, end, delivered } => {
                 let n = self.next(Row::Messages(conn.0, *from));
                 let start = self.ends.insert((conn.0, *from), *end).unwrap_or(0);
                 let toward = self.end(conn.0, from.other());
-                (Spot::Message { toward, n, label: label.clone(), bytes: (start, *end) }, Some(conn.0), delivered.is_some())
+                (
+                    PositionSite::Message { toward, n, label: label.clone(), bytes: (start, *end) },
+                    Some(conn.0),
+                    delivered.is_some(),
+                )
             }
-            What::Milestone { name, fields } => {
+            EventKind::Milestone { name, fields } => {
                 let nth = self.next(Row::Milestones(host.clone(), name));
-                (Spot::Milestone { name, nth }, self.about(&host, fields, event.at), true)
+                (PositionSite::Milestone { name, nth }, self.about(&host, fields, event.at), true)
             }
-            What::Point { name, fields, held } => {
+            EventKind::Point { name, fields, held } => {
                 let nth = self.next(Row::Points(host.clone(), name));
-                (Spot::Point { name, nth, held: *held }, self.about(&host, fields, event.at), true)
+                (
+                    PositionSite::Point { name, nth, held: *held },
+                    self.about(&host, fields, event.at),
+                    true,
+                )
             }
             _ => return None,
         };
-        let conn = conn.and_then(|index| self.site(index, event.at, passes && self.alive.contains(&index)));
+        let conn = conn
+            .and_then(|index| self.site(index, event.at, passes && self.alive.contains(&index)));
         let server = self.server(&host, conn.as_ref());
         Some(Position { at: event.at, host, spot, conn, server, trials: Vec::new() })
     }
 
-    fn packet(&mut self, packet: &Packet) -> Spot {
+    fn packet(&mut self, packet: &Packet) -> PositionSite {
         let n = self.next(Row::Packets(packet.conn.0, packet.from));
         let toward = self.end(packet.conn.0, packet.from.other());
-        Spot::Packet { toward, n, flags: packet.flags, len: packet.len }
+        PositionSite::Packet { toward, n, flags: packet.flags, len: packet.len }
     }
 
     fn next(&mut self, row: Row) -> u64 {
@@ -222,10 +249,16 @@ impl Lister<'_> {
     }
 
     /// The connection that a milestone or point names, or else the newest one of its host.
-    fn about(&self, host: &Host, fields: &[(&'static str, FieldValue)], at: Time) -> Option<usize> {
+    fn about(
+        &self,
+        host: &Host,
+        fields: &[(&'static str, MilestoneValue)],
+        at: Time,
+    ) -> Option<usize> {
         let named = ConnIndex::told(fields).map(|conn| conn.0);
         let named = named.filter(|index| *index < self.history.conns.len());
-        let has = |conn: &Connection| conn.opened <= at && (conn.client == *host || conn.server == *host);
+        let has =
+            |conn: &Connection| conn.opened <= at && (conn.client == *host || conn.server == *host);
         named.or_else(|| self.history.conns.iter().rposition(has))
     }
 
@@ -239,6 +272,13 @@ impl Lister<'_> {
         let Connection { name, client, server, opened, over, .. } = &self.history.conns[index];
         let over = over.0.zip(over.1).is_some_and(|(client, server)| client.max(server) <= at);
         let (client, server) = (client.clone(), server.clone());
-        Some(Site { index: ConnIndex(index), conn: name.parse().ok()?, client, server, opened: *opened, open: alive && !over })
+        Some(Site {
+            index: ConnIndex(index),
+            conn: name.parse().ok()?,
+            client,
+            server,
+            opened: *opened,
+            open: alive && !over,
+        })
     }
 }

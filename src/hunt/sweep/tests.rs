@@ -4,22 +4,22 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::history::Answer;
-use crate::property::told::{Told, history};
+use crate::property::told::{ScriptedRun, history};
 use crate::report::position::trial as name;
-use crate::scenario::Scenario;
+use crate::scenario::ScenarioFile;
 use crate::schedule::{Action, Conn, Fault, Learns, Limits, When};
 
-fn subject(name: &str) -> Arc<dyn Erased> {
+fn subject(name: &str) -> Arc<dyn DynSubject> {
     crate::subjects::built_in().into_iter().find(|subject| subject.name() == name).unwrap()
 }
 
-fn plan(text: &str) -> (Arc<dyn Erased>, Plan) {
-    let scenario = Scenario::parse(text, "swept.toml", &crate::subjects::built_in()).unwrap();
+fn plan(text: &str) -> (Arc<dyn DynSubject>, Plan) {
+    let scenario = ScenarioFile::parse(text, "swept.toml", &crate::subjects::built_in()).unwrap();
     (subject(&scenario.subject), scenario.plans().remove(0))
 }
 
 /// A stream of three numbers, and a client that gives up after 5 s.
-fn numbers() -> (Arc<dyn Erased>, Plan) {
+fn numbers() -> (Arc<dyn DynSubject>, Plan) {
     plan(
         r#"
         format = 1
@@ -38,13 +38,20 @@ fn numbers() -> (Arc<dyn Erased>, Plan) {
     )
 }
 
-fn with_defect((subject, mut plan): (Arc<dyn Erased>, Plan), defect: &str) -> (Arc<dyn Erased>, Plan) {
+fn with_defect(
+    (subject, mut plan): (Arc<dyn DynSubject>, Plan),
+    defect: &str,
+) -> (Arc<dyn DynSubject>, Plan) {
     plan.defects.push(defect.into());
     (subject, plan)
 }
 
 /// A sweep that ends after so many trials, and all that broke in it.
-fn sweep_of((subject, plan): &(Arc<dyn Erased>, Plan), jobs: usize, most: usize) -> (Swept, Vec<Caught>) {
+fn sweep_of(
+    (subject, plan): &(Arc<dyn DynSubject>, Plan),
+    jobs: usize,
+    most: usize,
+) -> (SweepProgress, Vec<Caught>) {
     let mut found = Vec::new();
     let pool = Pool { jobs, ..Pool::default() };
     let swept = sweep(subject, plan, &Checks::default(), &pool, |swept, caught| {
@@ -55,24 +62,42 @@ fn sweep_of((subject, plan): &(Arc<dyn Erased>, Plan), jobs: usize, most: usize)
 }
 
 /// The whole sweep of three numbers.
-static WHOLE: LazyLock<Swept> = LazyLock::new(|| sweep_of(&numbers(), 2, usize::MAX).0);
+static WHOLE: LazyLock<SweepProgress> = LazyLock::new(|| sweep_of(&numbers(), 2, usize::MAX).0);
 
 #[test]
 fn a_good_subject_survives_every_fault_at_every_position_and_each_fault_finds_something_to_do() {
     let swept = &*WHOLE;
-    let broken: Vec<_> = swept.trials.iter().filter(|it| !it.broken.is_empty()).map(|it| (name(swept, it), &it.broken)).collect();
+    let broken: Vec<_> = swept
+        .trials
+        .iter()
+        .filter(|it| !it.broken.is_empty())
+        .map(|it| (name(swept, it), &it.broken))
+        .collect();
     assert!(broken.is_empty(), "{broken:?}");
-    let idle: Vec<_> = swept.trials.iter().filter_map(|trial| Some((name(swept, trial), trial.idle.as_ref()?))).collect();
+    let idle: Vec<_> = swept
+        .trials
+        .iter()
+        .filter_map(|trial| Some((name(swept, trial), trial.idle.as_ref()?)))
+        .collect();
     assert!(idle.is_empty(), "{idle:?}");
     assert_eq!((swept.done, swept.tally.runs), (swept.trials.len(), swept.trials.len() as u64 + 1));
-    for (kind, name) in Kind::NAMES {
-        assert!(swept.positions.iter().any(|position| position.kind() == kind), "there is no {name}");
+    for (kind, name) in PositionKind::NAMES {
+        assert!(
+            swept.positions.iter().any(|position| position.kind() == kind),
+            "there is no {name}"
+        );
     }
-    for outcome in [Outcome::Untouched, Outcome::Recovered, Outcome::Failed] {
-        assert!(swept.trials.iter().any(|trial| trial.outcome == Some(outcome)), "none {}", outcome.name());
+    for outcome in [FaultOutcome::Untouched, FaultOutcome::Recovered, FaultOutcome::Failed] {
+        assert!(
+            swept.trials.iter().any(|trial| trial.outcome == Some(outcome)),
+            "none {}",
+            outcome.name()
+        );
     }
     // Nothing is closed before the file's horizon.
-    let tried = FAULTS.iter().filter(|fault| swept.trials.iter().any(|trial| trial.fault.name == fault.name));
+    let tried = FAULTS
+        .iter()
+        .filter(|fault| swept.trials.iter().any(|trial| trial.fault.name == fault.name));
     assert_eq!(tried.count(), FAULTS.len() - 1);
 }
 
@@ -81,8 +106,10 @@ fn a_sweep_is_the_same_on_any_number_of_threads() {
     let broken = with_defect(numbers(), "resumes-one-too-late");
     let told = |jobs| {
         let (swept, found) = sweep_of(&broken, jobs, 150);
-        let outcomes: Vec<_> = swept.trials.iter().map(|trial| (trial.outcome, trial.broken.clone())).collect();
-        let found: Vec<_> = found.into_iter().map(|caught| (caught.trial, caught.failed.broken)).collect();
+        let outcomes: Vec<_> =
+            swept.trials.iter().map(|trial| (trial.outcome, trial.broken.clone())).collect();
+        let found: Vec<_> =
+            found.into_iter().map(|caught| (caught.trial, caught.failed.broken)).collect();
         (swept.tally.digest, swept.broke, outcomes, found)
     };
     let alone = told(1);
@@ -96,10 +123,13 @@ fn what_breaks_at_a_position_is_an_ordinary_schedule_with_one_step_more() {
     let (swept, found) = sweep_of(&broken, 2, 150);
     let Caught { trial, failed } = &found[0];
     let trial = &swept.trials[trial.expect("it holds without a fault")];
-    assert_eq!((trial.outcome, trial.broken.first()), (Some(Outcome::Broken), Some(&"gap_free")));
+    assert_eq!(
+        (trial.outcome, trial.broken.first()),
+        (Some(FaultOutcome::Broken), Some(&"gap_free"))
+    );
     assert_eq!(failed.plan, swept.plan_of(trial));
     assert_eq!(failed.plan.steps.len(), broken.1.steps.len() + 1);
-    assert_eq!(swept.worst(&swept.positions[trial.position]), Some(Outcome::Broken));
+    assert_eq!(swept.worst(&swept.positions[trial.position]), Some(FaultOutcome::Broken));
 }
 
 #[test]
@@ -107,8 +137,9 @@ fn every_step_of_a_sweep_can_stand_in_a_file() {
     let swept = &*WHOLE;
     for trial in &swept.trials {
         let plan = swept.plan_of(trial);
-        let file = Scenario::of_plan(plan.clone(), "swept").to_toml();
-        let read = Scenario::parse(&file, "-", &crate::subjects::built_in()).unwrap_or_else(|why| panic!("{why}: {file}"));
+        let file = ScenarioFile::of_plan(plan.clone(), "swept").to_toml();
+        let read = ScenarioFile::parse(&file, "-", &crate::subjects::built_in())
+            .unwrap_or_else(|why| panic!("{why}: {file}"));
         assert_eq!(read.plans(), [plan], "{}", name(swept, trial));
     }
 }
@@ -116,8 +147,12 @@ fn every_step_of_a_sweep_can_stand_in_a_file() {
 #[test]
 fn a_schedule_that_breaks_by_itself_is_the_only_run() {
     let (swept, found) = sweep_of(&with_defect(cut_short(), "resumes-one-too-late"), 1, usize::MAX);
-    assert_eq!((swept.positions.len(), swept.trials.len(), swept.tally.runs, swept.broke), (0, 0, 1, 1));
-    let found: Vec<_> = found.iter().map(|caught| (caught.trial, caught.failed.broken[0].property)).collect();
+    assert_eq!(
+        (swept.positions.len(), swept.trials.len(), swept.tally.runs, swept.broke),
+        (0, 0, 1, 1)
+    );
+    let found: Vec<_> =
+        found.iter().map(|caught| (caught.trial, caught.failed.broken[0].property)).collect();
     assert_eq!(found, [(None, "gap_free")]);
 }
 
@@ -131,14 +166,16 @@ fn a_sweep_that_is_broken_off_ends_with_what_it_has() {
 #[test]
 fn what_leaves_in_the_same_millisecond_of_a_connection_is_tried_once() {
     let swept = &*WHOLE;
-    let shared = swept
-        .positions
-        .iter()
-        .enumerate()
-        .filter(|(number, position)| position.trials.iter().any(|trial| swept.trials[*trial].position < *number));
+    let shared = swept.positions.iter().enumerate().filter(|(number, position)| {
+        position.trials.iter().any(|trial| swept.trials[*trial].position < *number)
+    });
     assert!(shared.count() > 0, "an answer leaves together with what it acknowledges");
     for (number, trial) in swept.trials.iter().enumerate() {
-        assert!(swept.trials[..number].iter().all(|other| other.step != trial.step), "{}", name(swept, trial));
+        assert!(
+            swept.trials[..number].iter().all(|other| other.step != trial.step),
+            "{}",
+            name(swept, trial)
+        );
     }
 }
 
@@ -155,14 +192,16 @@ fn nothing_is_tried_in_the_healed_tail_and_it_begins_when_the_file_says() {
 #[test]
 fn a_connection_that_is_over_is_no_place_for_a_fault_of_connections() {
     let (swept, _) = sweep_of(&cut_short(), 2, 0);
-    let first = |position: &&Position| position.conn.as_ref().is_some_and(|site| site.conn.to_string() == "client#1");
+    let first = |position: &&Position| {
+        position.conn.as_ref().is_some_and(|site| site.conn.to_string() == "client#1")
+    };
     let after = swept.positions.iter().filter(first).filter(|position| position.at > Time(1_600));
     assert!(after.clone().count() > 0, "its server learns late");
     assert!(after.clone().all(|position| position.open().is_none()));
 }
 
 /// The same numbers, and a cut between two of them.
-fn cut_short() -> (Arc<dyn Erased>, Plan) {
+fn cut_short() -> (Arc<dyn DynSubject>, Plan) {
     let (subject, mut plan) = numbers();
     let learns = [("server".into(), Learns::After(Duration::from_secs(2)))];
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() };
@@ -170,30 +209,46 @@ fn cut_short() -> (Arc<dyn Erased>, Plan) {
     (subject, plan)
 }
 
-fn record(told: &Told) -> Record {
-    told.with(|evidence| Record::of(evidence.history))
+fn record(told: &ScriptedRun) -> UserView {
+    told.with(|evidence| UserView::of(evidence.history))
 }
 
 #[test]
 fn times_and_the_borders_of_items_make_no_difference_to_a_record() {
-    let early = history().opened("s1", 1, 0).delivered("s1", 10, "ab").completed("s1", 20, "total 2");
-    let late = history().opened("s1", 1, 5).delivered("s1", 500, "a").delivered("s1", 600, "b").completed("s1", 700, "total 2");
+    let early =
+        history().opened("s1", 1, 0).delivered("s1", 10, "ab").completed("s1", 20, "total 2");
+    let late = history()
+        .opened("s1", 1, 5)
+        .delivered("s1", 500, "a")
+        .delivered("s1", 600, "b")
+        .completed("s1", 700, "total 2");
     assert_eq!(record(&early), record(&late));
     assert_ne!(record(&early), record(&late.clone().by("client2").opened("s1", 2, 900)));
 }
 
 #[test]
 fn a_record_has_all_of_another_if_nothing_came_to_less() {
-    let completed = record(&history().opened("s1", 1, 0).delivered("s1", 10, "a").completed("s1", 20, "total 1"));
+    let completed = record(
+        &history().opened("s1", 1, 0).delivered("s1", 10, "a").completed("s1", 20, "total 1"),
+    );
     let failed = record(&history().opened("s1", 1, 0).broke("s1", 20, "lost"));
     let open = record(&history().opened("s1", 1, 0));
     assert!(completed.has_all_of(&failed) && completed.has_all_of(&open) && open.has_all_of(&open));
-    assert!(!failed.has_all_of(&completed) && !open.has_all_of(&completed) && !failed.has_all_of(&open));
+    assert!(
+        !failed.has_all_of(&completed) && !open.has_all_of(&completed) && !failed.has_all_of(&open)
+    );
     let call = |answer: Answer| record(&history().asked(1, 0).answered(1, 10, answer));
     let (answered, refused) = (call("3".into()), call(Answer::refused("no such counter")));
-    let (lost, never) = (record(&history().asked(1, 0).failed(1, 10, "lost")), record(&history().asked(1, 0)));
-    assert!(answered.has_all_of(&refused) && refused.has_all_of(&refused) && refused.has_all_of(&lost));
-    assert!(!refused.has_all_of(&answered) && !lost.has_all_of(&refused) && !never.has_all_of(&answered));
+    let (lost, never) =
+        (record(&history().asked(1, 0).failed(1, 10, "lost")), record(&history().asked(1, 0)));
+    assert!(
+        answered.has_all_of(&refused) && refused.has_all_of(&refused) && refused.has_all_of(&lost)
+    );
+    assert!(
+        !refused.has_all_of(&answered)
+            && !lost.has_all_of(&refused)
+            && !never.has_all_of(&answered)
+    );
     assert!(!record(&history()).has_all_of(&never), "it was not even asked");
 }
 
@@ -217,12 +272,19 @@ fn there_is_time_to_recover_after_the_last_position() {
 
 /// What stands between the marks of the page on sweeps.
 fn drawn() -> String {
-    let kinds = |fault: &Row| {
+    let kinds = |fault: &SweepFault| {
         let named = fault.kinds.iter().map(|kind| kind.name());
-        if fault.kinds.len() == Kind::NAMES.len() { "any position".to_owned() } else { named.collect::<Vec<_>>().join(", ") }
+        if fault.kinds.len() == PositionKind::NAMES.len() {
+            "any position".to_owned()
+        } else {
+            named.collect::<Vec<_>>().join(", ")
+        }
     };
-    let faults = FAULTS.iter().map(|fault| format!("| {} | {} | {} |\n", fault.name, kinds(fault), fault.does));
-    let outcomes = Outcome::ALL.iter().map(|(_, name, means)| format!("| {name} | {means} |\n"));
+    let faults = FAULTS
+        .iter()
+        .map(|fault| format!("| {} | {} | {} |\n", fault.name, kinds(fault), fault.does));
+    let outcomes =
+        FaultOutcome::ALL.iter().map(|(_, name, means)| format!("| {name} | {means} |\n"));
     let (faults, outcomes) = (faults.collect::<String>(), outcomes.collect::<String>());
     format!(
         "| fault | at | what it does |\n|---|---|---|\n{faults}\n{BETWEEN}\n| outcome | what it means |\n|---|---|\n{outcomes}"
@@ -236,7 +298,8 @@ the fault.
 
 #[test]
 fn the_table_in_the_docs_is_up_to_date() {
-    const MARKS: (&str, &str) = ("<!-- drawn: REKNIT_BLESS=1 cargo test --lib hunt::sweep -->\n", "<!-- end -->\n");
+    const MARKS: (&str, &str) =
+        ("<!-- drawn: REKNIT_BLESS=1 cargo test --lib hunt::sweep -->\n", "<!-- end -->\n");
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/sweeps.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(MARKS.0).unwrap();

@@ -12,13 +12,17 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::history::{Call, Class, Stream};
-use crate::hunt::{Case, judge};
+use crate::hunt::{JudgedRun, judge};
 use crate::net::{self, Endpoint};
-use crate::property::{Guarantees, Violation, Work};
+use crate::property::{Guarantees, Violation, WorkBounds};
 use crate::report::sentence;
 use crate::scenario::Expect;
-use crate::schedule::{Action, Conn, Fault, Limits, Operation, Orphans, Plan, Profile, When, Which, draw};
-use crate::subject::{BoxedStrategy, Disk, Erased, HostContext, Operated, Operations, Recorder, Subject, any_of};
+use crate::schedule::{
+    Action, Conn, Fault, Limits, Operation, Orphans, Plan, Profile, When, Which, draw,
+};
+use crate::subject::{
+    BoxedStrategy, Disk, DynSubject, HostContext, Operated, Operations, Recorder, Subject, any_of,
+};
 use crate::world::{Options, RunError};
 
 const SILENCE: Duration = Duration::from_secs(3);
@@ -69,15 +73,25 @@ impl Subject for Uploads {
     fn guarantees(&self, _: &Limits) -> Guarantees {
         let (detection, attempt, usual) = (SILENCE, SILENCE * 2, Guarantees::default());
         // Each upload has a connection of its own.
-        let work = Work { attempts: 50, ..usual.work };
-        Guarantees { detection, recovery: PATIENCE - detection, attempt, back_off: PAUSE + attempt, work, ..usual }
+        let work = WorkBounds { attempts: 50, ..usual.work };
+        Guarantees {
+            detection,
+            recovery: PATIENCE - detection,
+            attempt,
+            back_off: PAUSE + attempt,
+            work,
+            ..usual
+        }
     }
 
     async fn serve(&self, host: HostContext) {
-        let Ok(mut listener) = host.env.net.listen(&Endpoint::tcp("server", 80)).await else { return };
+        let Ok(mut listener) = host.env.net.listen(&Endpoint::tcp("server", 80)).await else {
+            return;
+        };
         let mut connections = JoinSet::new();
         while let Ok(stream) = listener.accept().await {
-            let store = Store { disk: host.disk.clone(), record: host.record.clone(), wrong: self.0 };
+            let store =
+                Store { disk: host.disk.clone(), record: host.record.clone(), wrong: self.0 };
             connections.spawn(async move { store.attend(BufReader::new(stream)).await.ok() });
             while connections.try_join_next().is_some() {}
         }
@@ -165,7 +179,9 @@ async fn upload(host: HostContext, call: Call, chunks: u64, wrong: Wrong) {
     }
     let (mut acknowledged, mut heard) = (0, Instant::now());
     while heard.elapsed() < PATIENCE {
-        if let Ok(Ok(stream)) = timeout(SILENCE, host.env.net.connect(&Endpoint::tcp("server", 80))).await {
+        if let Ok(Ok(stream)) =
+            timeout(SILENCE, host.env.net.connect(&Endpoint::tcp("server", 80))).await
+        {
             let mut stream = BufReader::new(stream);
             loop {
                 let next = acknowledged + 1;
@@ -198,7 +214,7 @@ async fn exchange(stream: &mut BufReader<net::Stream>, request: String) -> io::R
     reply.strip_suffix('\n').map(str::to_owned).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
 
-fn uploads(wrong: Wrong) -> Arc<dyn Erased> {
+fn uploads(wrong: Wrong) -> Arc<dyn DynSubject> {
     Arc::new(Uploads(wrong))
 }
 
@@ -206,14 +222,19 @@ fn uploads(wrong: Wrong) -> Arc<dyn Erased> {
 fn faulty(after: u64, fault: Fault) -> Plan {
     let fields = serde_json::Map::from_iter([("chunks".to_owned(), 10.into())]);
     let ask = Operation { verb: "upload".into(), client: "client".into(), fields };
-    let mut plan = Plan::new("uploads").step(When::At(Duration::from_secs(1)), Action::Operation(ask));
+    let mut plan =
+        Plan::new("uploads").step(When::At(Duration::from_secs(1)), Action::Operation(ask));
     plan.latency = (Duration::from_millis(10), Duration::from_millis(10));
     plan.step(When::At(Duration::from_millis(1_000 + after)), Action::Fault(fault))
 }
 
 /// A crash of the server, at many moments of the upload.
 fn crashes() -> impl Iterator<Item = Plan> {
-    let crash = || Fault::Crash { host: "server".into(), lasts: Some(Duration::from_secs(1)), processes: Orphans::Die };
+    let crash = || Fault::Crash {
+        host: "server".into(),
+        lasts: Some(Duration::from_secs(1)),
+        processes: Orphans::Die,
+    };
     (0..60).map(move |n| faulty(4 * n, crash()))
 }
 
@@ -230,7 +251,7 @@ fn drawn() -> impl Iterator<Item = Plan> {
 }
 
 fn broken(wrong: Wrong, plan: &Plan) -> Result<Vec<Violation>, RunError> {
-    let case = Case { subject: &uploads(wrong), plan, expect: &Expect::default() };
+    let case = JudgedRun { subject: &uploads(wrong), plan, expect: &Expect::default() };
     judge(case, &Options::default(), |_| false).map(|judged| judged.broken)
 }
 
@@ -267,5 +288,10 @@ fn a_chunk_that_is_stored_twice_is_a_gap_and_an_upload_that_is_closed_twice_take
 fn an_upload_that_is_recorded_upward_is_a_mistake_of_its_driver() {
     let mistake = resets().map(|plan| broken(Wrong::RecordedUpward, &plan)).find_map(Result::err);
     let said = mistake.expect("a mistake").to_string();
-    assert!(said.starts_with("`client-1` was produced on `client` and delivered on `server`: for an upload, "), "{said}");
+    assert!(
+        said.starts_with(
+            "`client-1` was produced on `client` and delivered on `server`: for an upload, "
+        ),
+        "{said}"
+    );
 }

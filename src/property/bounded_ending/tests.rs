@@ -4,18 +4,25 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{Class, Nature, Scope};
-use crate::schedule::{Conn, Count, Fault};
+use crate::schedule::{Conn, Fault, TrafficCount};
 
-use crate::property::told::{BOUND, Told, history};
+use crate::property::told::{BOUND, ScriptedRun, history};
 
 /// A stream that ended at 10 s; its bound is 10 s and what detection, recovery, an attempt, 1 s and A make.
-fn ended() -> Told {
-    history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 520, "a").ended("s1", 10_000, "total 1")
+fn ended() -> ScriptedRun {
+    history()
+        .opened("s1", 1, 0)
+        .produced("s1", 500, "a")
+        .delivered("s1", 520, "a")
+        .ended("s1", 10_000, "total 1")
 }
 
-fn late_by(told: &Told, sound: u64, complaint: &str) {
+fn late_by(told: &ScriptedRun, sound: u64, complaint: &str) {
     told.clone().completed("s1", sound, "total 1").holds("bounded_ending");
-    assert_eq!(told.clone().completed("s1", sound + 1, "total 1").breaks("bounded_ending"), [complaint]);
+    assert_eq!(
+        told.clone().completed("s1", sound + 1, "total 1").breaks("bounded_ending"),
+        [complaint]
+    );
 }
 
 #[test]
@@ -45,8 +52,11 @@ fn the_last_byte_counts_where_it_comes_after_the_end() {
 
 #[test]
 fn a_stream_opened_after_the_end_counts_from_its_opening() {
-    let told =
-        history().produced("s1", 500, "a").ended("s1", 1_000, "total 1").opened("s1", 1, 20_000).delivered("s1", 20_100, "a");
+    let told = history()
+        .produced("s1", 500, "a")
+        .ended("s1", 1_000, "total 1")
+        .opened("s1", 1, 20_000)
+        .delivered("s1", 20_100, "a");
     late_by(
         &told,
         20_000 + BOUND,
@@ -56,7 +66,8 @@ fn a_stream_opened_after_the_end_counts_from_its_opening() {
 
 #[test]
 fn a_whole_counts_from_the_end_of_its_last_part() {
-    let told = history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).ended("p1", 10_000, "exit 0");
+    let told =
+        history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).ended("p1", 10_000, "exit 0");
     told.holds("bounded_ending");
     let told = told.ended("p1/stdout", 30_000, "closed").completed("p1/stdout", 30_000, "closed");
     told.clone().completed("p1", 30_000 + BOUND, "exit 0").holds("bounded_ending");
@@ -84,7 +95,14 @@ fn a_fault_that_slows_counts_from_its_end() {
 #[test]
 fn a_fault_after_the_bound_excuses_nothing() {
     let at = 10_000 + BOUND;
-    assert_eq!(ended().kills(at + 1, at + 2).completed("s1", at + 10, "total 1").breaks("bounded_ending").len(), 1);
+    assert_eq!(
+        ended()
+            .kills(at + 1, at + 2)
+            .completed("s1", at + 10, "total 1")
+            .breaks("bounded_ending")
+            .len(),
+        1
+    );
     ended().kills(at, at + 2).completed("s1", at + 10, "total 1").holds("bounded_ending");
 }
 
@@ -128,12 +146,21 @@ fn what_ends_when_the_clients_are_closed_had_never_ended() {
 
 #[test]
 fn a_stream_whose_producer_lives_is_open() {
-    history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").end(600_000).holds("bounded_ending");
+    history()
+        .opened("s1", 1, 0)
+        .produced("s1", 500, "a")
+        .delivered("s1", 510, "a")
+        .end(600_000)
+        .holds("bounded_ending");
 }
 
 #[test]
 fn a_stream_that_brings_nothing_any_more_is_hung() {
-    let told = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").produced("s1", 2_000, "b");
+    let told = history()
+        .opened("s1", 1, 0)
+        .produced("s1", 500, "a")
+        .delivered("s1", 510, "a")
+        .produced("s1", 2_000, "b");
     assert_eq!(
         told.clone().end(600_000).breaks("bounded_ending"),
         [
@@ -148,8 +175,11 @@ fn a_stream_that_brings_nothing_any_more_is_hung() {
 #[test]
 fn much_takes_longer() {
     // 1 MiB: 32 windows, each 2 × 20 ms.
-    let told =
-        history().opened("s1", 1, 0).produced("s1", 9_000, &"x".repeat(1 << 20)).delivered("s1", 9_500, &"x".repeat(1 << 20));
+    let told = history().opened("s1", 1, 0).produced("s1", 9_000, &"x".repeat(1 << 20)).delivered(
+        "s1",
+        9_500,
+        &"x".repeat(1 << 20),
+    );
     late_by(
         &told.ended("s1", 10_000, "total 1"),
         10_000 + BOUND + 32 * 40,
@@ -160,13 +190,23 @@ fn much_takes_longer() {
 #[test]
 fn a_partition_is_over_for_new_connections_before_all_that_it_held_has_arrived() {
     let told = history().opened("s1", 1, 0).end(600_000);
-    let what = |lasts| Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts };
+    let what =
+        |lasts| Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts };
     let short = Some(Duration::from_millis(BOUND - 1));
     told.clone().fault(2_000, Some(90_000), Nature::Kills, what(short)).holds("bounded_ending");
-    assert_eq!(told.clone().fault(2_000, Some(90_000), Nature::Kills, what(None)).breaks("bounded_ending").len(), 1);
+    assert_eq!(
+        told.clone()
+            .fault(2_000, Some(90_000), Nature::Kills, what(None))
+            .breaks("bounded_ending")
+            .len(),
+        1
+    );
     // The healed tail ends it, too.
     let healed = told.healed(550_001 - BOUND + 2_000 - 1, 600_000);
-    healed.horizon(600_000).fault(2_000 + 550_000 - BOUND, None, Nature::Kills, what(None)).holds("bounded_ending");
+    healed
+        .horizon(600_000)
+        .fault(2_000 + 550_000 - BOUND, None, Nature::Kills, what(None))
+        .holds("bounded_ending");
 }
 
 #[test]
@@ -174,11 +214,17 @@ fn a_cut_after_counts_from_when_an_end_knew() {
     let cut = Fault::CutAfter {
         conn: Conn::number("client", 1),
         toward: "client".into(),
-        count: Count::Bytes(9),
+        count: TrafficCount::Bytes(9),
         learns: BTreeMap::new(),
     };
     // Armed at 1 s, it struck at 30 s.
-    let told = ended().conn(1, 0, Some(30_000)).fault_in(1_000, Some(30_000), Nature::Kills, cut, Scope::default());
+    let told = ended().conn(1, 0, Some(30_000)).fault_in(
+        1_000,
+        Some(30_000),
+        Nature::Kills,
+        cut,
+        Scope::default(),
+    );
     late_by(
         &told,
         30_000 + BOUND,
@@ -201,29 +247,47 @@ fn a_stream_whose_producer_died_with_its_host_must_fail() {
             "s1: after item 1, it never ended: its producer had died with its host at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
     );
-    told.produced("s1", 9_000, "b").delivered("s1", 9_010, "b").end(600_000).holds("bounded_ending");
+    told.produced("s1", 9_000, "b")
+        .delivered("s1", 9_010, "b")
+        .end(600_000)
+        .holds("bounded_ending");
 }
 
 #[test]
 fn a_producer_that_began_anew_has_not_ended() {
-    let told = ended().completed("s1", 10_050, "total 1").died("server", 20_000).started("server", 21_000);
-    told.opened("s1", 3, 30_000).produced("s1", 31_000, "a").delivered("s1", 31_010, "a").end(600_000).holds("bounded_ending");
+    let told =
+        ended().completed("s1", 10_050, "total 1").died("server", 20_000).started("server", 21_000);
+    told.opened("s1", 3, 30_000)
+        .produced("s1", 31_000, "a")
+        .delivered("s1", 31_010, "a")
+        .end(600_000)
+        .holds("bounded_ending");
 }
 
 #[test]
 fn a_stream_over_a_severed_path_must_fail_though_its_producer_lives() {
-    let told = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").partition(2_000, Some(90_000));
+    let told = history()
+        .opened("s1", 1, 0)
+        .produced("s1", 500, "a")
+        .delivered("s1", 510, "a")
+        .partition(2_000, Some(90_000));
     let told = told.produced("s1", 60_000, "b").end(600_000);
     assert_eq!(
         told.clone().breaks("bounded_ending"),
-        ["s1: after item 1, it never ended: nothing could pass any more, so 50.120 s was the bound (generation 1, at 50.120 s)"]
+        [
+            "s1: after item 1, it never ended: nothing could pass any more, so 50.120 s was the bound (generation 1, at 50.120 s)"
+        ]
     );
     told.broke("s1", 2_000 + BOUND, "deadline").holds("bounded_ending");
 }
 
 #[test]
 fn a_path_that_heals_before_the_client_must_have_failed_owes_no_ending() {
-    let told = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").end(600_000);
+    let told = history()
+        .opened("s1", 1, 0)
+        .produced("s1", 500, "a")
+        .delivered("s1", 510, "a")
+        .end(600_000);
     told.clone().partition(2_000, Some(2_000 + BOUND - 1)).holds("bounded_ending");
     assert_eq!(told.partition(2_000, Some(2_000 + BOUND)).breaks("bounded_ending").len(), 1);
 }
@@ -232,7 +296,10 @@ fn a_path_that_heals_before_the_client_must_have_failed_owes_no_ending() {
 fn what_the_user_gave_up_is_not_owed() {
     ended().gave_up(2, Some("s1"), 20_000).end(500_000).holds("bounded_ending");
     ended().gave_up(2, None, 20_000).end(500_000).holds("bounded_ending");
-    assert_eq!(ended().gave_up(2, Some("s2"), 20_000).end(500_000).breaks("bounded_ending").len(), 1);
+    assert_eq!(
+        ended().gave_up(2, Some("s2"), 20_000).end(500_000).breaks("bounded_ending").len(),
+        1
+    );
 }
 
 #[test]
@@ -247,11 +314,15 @@ fn no_call_waits_for_ever() {
         told.clone().answered(7, 1_000 + BOUND, "5").holds("bounded_ending");
         assert_eq!(
             told.clone().failed(7, 1_001 + BOUND, "lost").breaks("bounded_ending"),
-            ["call 7 (add): it ended late: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.121 s)"]
+            [
+                "call 7 (add): it ended late: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.121 s)"
+            ]
         );
         assert_eq!(
             told.end(600_000).breaks("bounded_ending"),
-            ["call 7 (add): it never ended: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.120 s)"]
+            [
+                "call 7 (add): it never ended: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.120 s)"
+            ]
         );
     }
 }
@@ -266,10 +337,14 @@ fn a_call_has_a_wait_of_its_own() {
 }
 
 /// A user who pauses for 10 s after each item reads what was produced until 10 s.
-fn pausing(delivered: &[u64]) -> Told {
-    let told = history().asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
+fn pausing(delivered: &[u64]) -> ScriptedRun {
+    let told =
+        history().asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
     let told = told.produced("s1", 500, "ab").ended("s1", 10_000, "total 1");
-    delivered.iter().zip(["a", "b"]).fold(told, |told, (at, bytes)| told.delivered("s1", *at, bytes))
+    delivered
+        .iter()
+        .zip(["a", "b"])
+        .fold(told, |told, (at, bytes)| told.delivered("s1", *at, bytes))
 }
 
 #[test]
@@ -278,29 +353,50 @@ fn the_pauses_of_a_user_since_a_stream_was_due_do_not_count() {
     let paused = 520 + 10_000;
     let told = pausing(&[520, 10_520]);
     told.clone().completed("s1", 10_000 + BOUND + paused, "total 1").holds("bounded_ending");
-    assert_eq!(told.completed("s1", 10_001 + BOUND + paused, "total 1").breaks("bounded_ending").len(), 1);
+    assert_eq!(
+        told.completed("s1", 10_001 + BOUND + paused, "total 1").breaks("bounded_ending").len(),
+        1
+    );
     // An item does not cut short the pause after the one before it.
     let told = pausing(&[520, 520]);
     told.clone().completed("s1", 10_000 + BOUND + 520, "total 1").holds("bounded_ending");
-    assert_eq!(told.completed("s1", 10_001 + BOUND + 520, "total 1").breaks("bounded_ending").len(), 1);
+    assert_eq!(
+        told.completed("s1", 10_001 + BOUND + 520, "total 1").breaks("bounded_ending").len(),
+        1
+    );
 }
 
 #[test]
 fn a_user_whose_pauses_were_over_before_has_no_longer_than_others() {
     let early = || pausing(&[500]).ended("s1", 11_000, "total 1");
     early().completed("s1", 11_000 + BOUND, "total 1").holds("bounded_ending");
-    assert_eq!(early().completed("s1", 11_001 + BOUND, "total 1").breaks("bounded_ending").len(), 1);
+    assert_eq!(
+        early().completed("s1", 11_001 + BOUND, "total 1").breaks("bounded_ending").len(),
+        1
+    );
 }
 
 #[test]
 fn to_a_user_that_looks_later_nothing_is_due_before() {
     let looks = |after: &str| {
-        let told = history().asked_as(1, 0, Class::Durable, "watch", &format!(r#"{{"looks-after":"{after}"}}"#));
+        let told = history().asked_as(
+            1,
+            0,
+            Class::Durable,
+            "watch",
+            &format!(r#"{{"looks-after":"{after}"}}"#),
+        );
         told.opens("s1", 1, 1_000).ended("s1", 10_000, "total 0")
     };
     looks("60s").completed("s1", 61_000 + BOUND, "total 0").holds("bounded_ending");
-    assert_eq!(looks("60s").completed("s1", 61_001 + BOUND, "total 0").breaks("bounded_ending").len(), 1);
-    assert_eq!(looks("5s").completed("s1", 10_001 + BOUND, "total 0").breaks("bounded_ending").len(), 1);
+    assert_eq!(
+        looks("60s").completed("s1", 61_001 + BOUND, "total 0").breaks("bounded_ending").len(),
+        1
+    );
+    assert_eq!(
+        looks("5s").completed("s1", 10_001 + BOUND, "total 0").breaks("bounded_ending").len(),
+        1
+    );
 }
 
 #[test]
@@ -310,25 +406,34 @@ fn a_call_that_opened_a_stream_has_its_ending() {
 
 #[test]
 fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
-    let outside = |told: Told| {
-        told.guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10)))
+    let outside = |told: ScriptedRun| {
+        told.guarantees(|guarantees| {
+            (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
+        })
     };
     let late = || history().asked(7, 1_000).answered(7, 600_000, "1");
     assert_eq!(late().breaks("bounded_ending").len(), 1);
     outside(late()).holds("bounded_ending");
-    assert_eq!(outside(history()).asked(7, 1_000).answered(7, 700_000, "1").breaks("bounded_ending").len(), 1);
-    let puppet = late().guarantees(|guarantees| guarantees.call_wait = Duration::from_mins(10)).puppet("server");
+    assert_eq!(
+        outside(history()).asked(7, 1_000).answered(7, 700_000, "1").breaks("bounded_ending").len(),
+        1
+    );
+    let puppet = late()
+        .guarantees(|guarantees| guarantees.call_wait = Duration::from_mins(10))
+        .puppet("server");
     puppet.holds("bounded_ending");
 }
 
 #[test]
 fn a_bound_call_dies_at_once_with_its_connection() {
-    let lease = |told: Told| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
+    let lease = |told: ScriptedRun| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
     let told = lease(history().conn(1, 0, Some(9_000)).conn(2, 9_100, None));
     told.clone().failed(7, 10_000, "lost").holds("bounded_ending");
     assert_eq!(
         told.failed(7, 10_001, "lost").breaks("bounded_ending"),
-        ["call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"]
+        [
+            "call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
+        ]
     );
     // Its task is held when it ends: whoever is not let go notices nothing.
     let held = lease(history().conn(1, 0, Some(9_000)).conn(2, 12_000, None)).slows(9_000, 10_500);
@@ -340,21 +445,33 @@ fn a_bound_call_dies_at_once_with_its_connection() {
 
 #[test]
 fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_a_later_one() {
-    let ask = |told: Told| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
-    let told = ask(history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).conn(3, 81_000, None));
+    let ask = |told: ScriptedRun| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
+    let told =
+        ask(history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).conn(3, 81_000, None));
     told.answered(7, 99_000, "over").holds("bounded_ending");
     // A connection that was never installed, or came up only after the asking, is none.
-    assert_eq!(ask(history().conn(1, 0, Some(1_000))).end(600_000).breaks("bounded_ending").len(), 1);
-    ask(history().conn(1, 1_001, Some(2_000)).conn(2, 2_500, None)).end(600_000).holds("bounded_ending");
+    assert_eq!(
+        ask(history().conn(1, 0, Some(1_000))).end(600_000).breaks("bounded_ending").len(),
+        1
+    );
+    ask(history().conn(1, 1_001, Some(2_000)).conn(2, 2_500, None))
+        .end(600_000)
+        .holds("bounded_ending");
 }
 
 #[test]
 fn the_stream_of_a_bound_call_dies_at_once_with_its_connection() {
-    let told = history().conn(1, 0, Some(9_000)).conn(2, 9_100, None).opened_bound("h1", 7, 1_000).produced("h1", 1_100, "a");
+    let told = history()
+        .conn(1, 0, Some(9_000))
+        .conn(2, 9_100, None)
+        .opened_bound("h1", 7, 1_000)
+        .produced("h1", 1_100, "a");
     told.clone().broke("h1", 10_000, "lost").holds("bounded_ending");
     assert_eq!(
         told.broke("h1", 10_001, "lost").breaks("bounded_ending"),
-        ["h1: after item 0, it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"]
+        [
+            "h1: after item 0, it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
+        ]
     );
     // While the connection lives, it may be open.
     history().conn(1, 0, None).opened_bound("h1", 7, 1_000).end(600_000).holds("bounded_ending");
@@ -369,19 +486,26 @@ fn a_jump_of_the_wall_clock_moves_no_bound() {
 
 #[test]
 fn whoever_waits_for_the_outside_world_does_not_hear_of_its_death() {
-    let dead = history().opened("s1", 1, 0).produced("s1", 500, "a").delivered("s1", 510, "a").died("server", 5_000);
+    let dead = history()
+        .opened("s1", 1, 0)
+        .produced("s1", 500, "a")
+        .delivered("s1", 510, "a")
+        .died("server", 5_000);
     let dead = || dead.clone().started("server", 5_100).end(300_000);
     assert_eq!(dead().breaks("bounded_ending").len(), 1);
-    let outside =
-        dead().guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10)));
+    let outside = dead().guarantees(|guarantees| {
+        (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
+    });
     outside.holds("bounded_ending");
 }
 
 #[test]
 fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
     let late = || ended().completed("s1", 10_000 + BOUND + 1, "total 1");
-    let outside = |told: Told| {
-        told.guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10)))
+    let outside = |told: ScriptedRun| {
+        told.guarantees(|guarantees| {
+            (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
+        })
     };
     assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
     outside(late().by("server").slows(1_000, 1_100)).holds("bounded_ending");
@@ -390,8 +514,10 @@ fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
 #[test]
 fn whoever_waits_for_an_item_of_the_outside_world_may_not_hear_of_it_behind_a_fault() {
     let late = || history().opened("s1", 1, 0).produced("s1", 500, "a").end(500 + BOUND + 2_000);
-    let outside = |told: Told| {
-        told.guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10)))
+    let outside = |told: ScriptedRun| {
+        told.guarantees(|guarantees| {
+            (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
+        })
     };
     assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
     outside(late().by("server").slows(100, 200)).holds("bounded_ending");

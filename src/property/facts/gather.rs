@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Call, ConnIndex, Event, Stream, Time, What};
-use crate::schedule::FieldValue;
+use crate::history::{Call, ConnIndex, Event, EventKind, Stream, Time};
+use crate::schedule::MilestoneValue;
 
 use super::{CallEnding, CallFacts, Effect, Facts};
-use crate::property::path::{Down, InForce, NEVER};
+use crate::property::path::{Down, FaultSpan, NEVER};
 use crate::property::view::{Fit, Item, Source, View};
 
 /// Reads all entries into facts that have none yet. Paths and fits are still missing.
@@ -43,15 +43,19 @@ impl<'a> Gathering<'a> {
         let at = event.at;
         let host = event.host.as_ref().map(|host| host.as_str());
         match &event.what {
-            What::Produced { stream, bytes } => {
+            EventKind::Produced { stream, bytes } => {
                 let source = self.living_source(stream, host);
                 let end = source.items.last().map_or(0, |item| item.end) + bytes.len() as u64;
                 source.items.push(Item { index, at, bytes, end, generation: None });
             }
-            What::Ended { stream, outcome } => self.living_source(stream, host).ends.push((index, at, outcome)),
-            What::Effect { call, target } => self.facts.effects.push(Effect { at, call: *call, target, host }),
-            What::Stepped { step, .. } => self.step = Some(*step),
-            What::Asked { call, operation, class } => {
+            EventKind::Ended { stream, outcome } => {
+                self.living_source(stream, host).ends.push((index, at, outcome))
+            }
+            EventKind::Effect { call, target } => {
+                self.facts.effects.push(Effect { at, call: *call, target, host })
+            }
+            EventKind::Stepped { step, .. } => self.step = Some(*step),
+            EventKind::Asked { call, operation, class } => {
                 let host = host.unwrap_or(operation.client.as_str());
                 self.asked(CallFacts {
                     call: *call,
@@ -70,34 +74,50 @@ impl<'a> Gathering<'a> {
                     closes: false,
                 });
             }
-            What::Answered { call, answer } => self.came_back(*call, index, at, CallEnding::Answered(answer)),
-            What::Failed { call, reason } => self.came_back(*call, index, at, CallEnding::Failed(reason)),
-            What::Opened { stream, call } => self.opened(stream, *call, index, at, host),
-            What::Delivered { stream, bytes, generation } => {
+            EventKind::Answered { call, answer } => {
+                self.came_back(*call, index, at, CallEnding::Answered(answer))
+            }
+            EventKind::Failed { call, reason } => {
+                self.came_back(*call, index, at, CallEnding::Failed(reason))
+            }
+            EventKind::Opened { stream, call } => self.opened(stream, *call, index, at, host),
+            EventKind::Delivered { stream, bytes, generation } => {
                 let Some(host) = host else { return };
                 let view = self.view(stream, host);
                 let end = view.delivered.last().map_or(0, |item| item.end) + bytes.len() as u64;
                 view.delivered.push(Item { index, at, bytes, end, generation: *generation });
             }
-            What::StreamEnded { stream, ending } => {
+            EventKind::StreamEnded { stream, ending } => {
                 let Some(host) = host else { return };
                 self.view(stream, host).endings.push((index, at, ending));
             }
-            What::GaveUp { stream, call } => self.gave_up(stream.as_ref(), *call, at, host),
-            What::Died { .. } => self.died(host, at),
-            What::Started => {
+            EventKind::GaveUp { stream, call } => self.gave_up(stream.as_ref(), *call, at, host),
+            EventKind::Died { .. } => self.died(host, at),
+            EventKind::Started => {
                 self.closed.retain(|closed| Some(*closed) != host);
-                if let Some(down) = self.facts.downs.iter_mut().rev().find(|down| Some(down.host) == host && down.until == NEVER)
+                if let Some(down) = self
+                    .facts
+                    .downs
+                    .iter_mut()
+                    .rev()
+                    .find(|down| Some(down.host) == host && down.until == NEVER)
                 {
                     down.until = at;
                 }
             }
-            What::FaultBegan { fault, nature, what, scope, .. } => {
+            EventKind::FaultBegan { fault, nature, what, scope, .. } => {
                 self.fault.insert(*fault, self.facts.faults.len());
-                self.facts.faults.push(InForce { number: *fault, began: at, ended: NEVER, nature: *nature, what, scope });
+                self.facts.faults.push(FaultSpan {
+                    number: *fault,
+                    began: at,
+                    ended: NEVER,
+                    nature: *nature,
+                    what,
+                    scope,
+                });
             }
-            What::Milestone { fields, .. } => self.installed(fields, at, host),
-            What::FaultEnded { fault } => {
+            EventKind::Milestone { fields, .. } => self.installed(fields, at, host),
+            EventKind::FaultEnded { fault } => {
                 if let Some(&fault) = self.fault.get(fault) {
                     self.facts.faults[fault].ended = at;
                 }
@@ -107,11 +127,19 @@ impl<'a> Gathering<'a> {
     }
 
     /// A milestone of a client that names one of its connections and the generation that it carries.
-    fn installed(&mut self, fields: &[(&str, FieldValue)], at: Time, host: Option<&str>) {
-        let number = |wanted: &str| FieldValue::number(fields, wanted);
+    fn installed(&mut self, fields: &[(&str, MilestoneValue)], at: Time, host: Option<&str>) {
+        let number = |wanted: &str| MilestoneValue::number(fields, wanted);
         let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
-        let conn = self.facts.evidence.history.conns.get(index).filter(|conn| Some(conn.client.as_str()) == host);
-        if conn.is_some_and(|conn| conn.generation.is_some() && conn.generation == number("generation")) {
+        let conn = self
+            .facts
+            .evidence
+            .history
+            .conns
+            .get(index)
+            .filter(|conn| Some(conn.client.as_str()) == host);
+        if conn.is_some_and(|conn| {
+            conn.generation.is_some() && conn.generation == number("generation")
+        }) {
             self.facts.installed[index].get_or_insert(at);
         }
     }
@@ -172,14 +200,24 @@ impl<'a> Gathering<'a> {
         view
     }
 
-    fn opened(&mut self, stream: &'a Stream, call: Call, index: usize, at: Time, host: Option<&'a str>) {
+    fn opened(
+        &mut self,
+        stream: &'a Stream,
+        call: Call,
+        index: usize,
+        at: Time,
+        host: Option<&'a str>,
+    ) {
         if let Some(call) = self.call(call) {
             call.opened = true;
         }
         let Some(host) = host else { return };
         let source = self.source(stream);
-        let is_over = |view: &View<'_>| view.opened.is_some() && (!view.endings.is_empty() || view.is_abandoned(at));
-        let newest = self.newest_view(source, host).filter(|view| !is_over(&self.facts.views[*view]));
+        let is_over = |view: &View<'_>| {
+            view.opened.is_some() && (!view.endings.is_empty() || view.is_abandoned(at))
+        };
+        let newest =
+            self.newest_view(source, host).filter(|view| !is_over(&self.facts.views[*view]));
         let view = newest.unwrap_or_else(|| self.new_view(source, host));
         self.facts.views[view].opened.get_or_insert((index, at, call));
     }
@@ -216,7 +254,9 @@ impl<'a> Gathering<'a> {
                 openers.extend(view.opened.map(|(.., call)| call));
             }
         }
-        for call in self.facts.calls.iter_mut().filter(|call| Some(call.host) == host && call.call != by) {
+        for call in
+            self.facts.calls.iter_mut().filter(|call| Some(call.host) == host && call.call != by)
+        {
             if call.endings.is_empty() && (stream.is_none() || openers.contains(&call.call)) {
                 call.gave_up.get_or_insert(at);
             }
@@ -229,7 +269,9 @@ impl<'a> Gathering<'a> {
         for view in self.facts.views.iter_mut().filter(|view| view.host == host) {
             view.orphaned.get_or_insert(at);
         }
-        for call in self.facts.calls.iter_mut().filter(|call| call.host == host && call.endings.is_empty()) {
+        for call in
+            self.facts.calls.iter_mut().filter(|call| call.host == host && call.endings.is_empty())
+        {
             call.orphaned.get_or_insert(at);
         }
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::history::{Answer, Class, Nature, Scope};
-use crate::schedule::{Conn, Count, Fault, Learns};
+use crate::schedule::{Conn, Fault, Learns, TrafficCount};
 
-use super::super::told::{A, Told, history};
+use super::super::told::{A, ScriptedRun, history};
 use super::grey;
 
 /// What a failure is.
@@ -18,7 +18,7 @@ enum Is {
 
 /// Judges the failures of a run.
 #[track_caller]
-fn judged(told: &Told, expected: Is) {
+fn judged(told: &ScriptedRun, expected: Is) {
     let broken = told.breaks("justified_failure");
     let found = match (broken.is_empty(), told.with(grey)) {
         (false, _) => Is::Unjustified,
@@ -29,11 +29,11 @@ fn judged(told: &Told, expected: Is) {
 }
 
 /// `s1` of a client that lives: an item came.
-fn open() -> Told {
+fn open() -> ScriptedRun {
     history().opened("s1", 1, 0).produced("s1", 400, "a").delivered("s1", 410, "a")
 }
 
-fn fails(told: Told, at: u64) -> Told {
+fn fails(told: ScriptedRun, at: u64) -> ScriptedRun {
     told.broke("s1", at, "lost")
 }
 
@@ -46,7 +46,9 @@ const SESSION: u64 = 30_000;
 fn without_a_fault_nothing_durable_may_fail() {
     assert_eq!(
         fails(open(), 12_300).breaks("justified_failure"),
-        ["s1: it failed (lost) after item 1, unjustified: no fault had touched its path (generation 1, at 12.300 s)"]
+        [
+            "s1: it failed (lost) after item 1, unjustified: no fault had touched its path (generation 1, at 12.300 s)"
+        ]
     );
     assert_eq!(
         history().asked(7, 0).failed(7, 2_000, "lost").breaks("justified_failure"),
@@ -87,15 +89,19 @@ fn an_interval_without_fault_justifies_below_a_is_grey_up_to_2a_and_accuses_abov
     judged(&told(2 * A + 1), Is::Unjustified);
     assert_eq!(
         told(2 * A + 1).breaks("justified_failure"),
-        ["s1: it failed (lost) after item 1, unjustified: its path had been free of faults from 10.000 s to 12.241 s, \
-             and 1.120 s of that were enough (generation 1, at 30.000 s)"]
+        [
+            "s1: it failed (lost) after item 1, unjustified: its path had been free of faults from 10.000 s to 12.241 s, \
+             and 1.120 s of that were enough (generation 1, at 30.000 s)"
+        ]
     );
 }
 
 #[test]
 fn much_takes_longer_to_catch_up_with() {
     // 1 MiB: 32 windows, each 2 × 20 ms.
-    let much = || open().produced("s1", 500, &"x".repeat(1 << 20)).delivered("s1", 900, &"x".repeat(1 << 20));
+    let much = || {
+        open().produced("s1", 500, &"x".repeat(1 << 20)).delivered("s1", 900, &"x".repeat(1 << 20))
+    };
     let told = |calm: u64| fails(much().kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
     let enough = A + 32 * 40;
     judged(&told(enough - 1), Is::Justified);
@@ -106,8 +112,10 @@ fn much_takes_longer_to_catch_up_with() {
 
 #[test]
 fn an_interval_without_fault_before_the_failure_is_one_too() {
-    let told =
-        |calm: u64| fails(open().kills(2_000, 30_000), 30_000 + calm).guarantees(|guarantees| guarantees.session = Duration::MAX);
+    let told = |calm: u64| {
+        fails(open().kills(2_000, 30_000), 30_000 + calm)
+            .guarantees(|guarantees| guarantees.session = Duration::MAX)
+    };
     judged(&told(A - 1), Is::Justified);
     judged(&told(A), Is::Grey);
     judged(&told(2 * A), Is::Grey);
@@ -116,7 +124,8 @@ fn an_interval_without_fault_before_the_failure_is_one_too() {
 
 #[test]
 fn resets_so_frequent_that_no_interval_is_long_enough_justify() {
-    let resets = |every: u64| (0..40).map(|n| 1_000 + n * every).fold(open(), |told, at| told.kills(at, at));
+    let resets =
+        |every: u64| (0..40).map(|n| 1_000 + n * every).fold(open(), |told, at| told.kills(at, at));
     judged(&fails(resets(A - 1), 1_000 + 25 * (A - 1)), Is::Justified);
     judged(&fails(resets(2 * A + 1), 1_000 + 25 * (2 * A + 1)), Is::Unjustified);
 }
@@ -139,8 +148,15 @@ fn a_client_that_never_saw_a_sign_of_life_may_give_up_its_first_attempt() {
 fn the_worst_latency_in_force_makes_a_longer() {
     // 3 round trips at 2 × (20 + 100) ms, after 1 s.
     let a = 1_720;
-    let told =
-        |calm: u64| fails(open().delayed(9_000, Some(9_500), 100).kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
+    let told = |calm: u64| {
+        fails(
+            open()
+                .delayed(9_000, Some(9_500), 100)
+                .kills(2_000, 10_000)
+                .kills(10_000 + calm, 90_000),
+            30_000,
+        )
+    };
     judged(&told(a - 1), Is::Justified);
     judged(&told(2 * a), Is::Grey);
     judged(&told(2 * a + 1), Is::Unjustified);
@@ -165,12 +181,17 @@ fn a_fault_of_another_client_justifies_nothing() {
 #[test]
 fn faults_count_by_host_and_by_connection_too() {
     let cut = || Fault::Cut { conn: Conn::number("client", 1), learns: Default::default() };
-    let with = |scope| fails(open().conn(1, 0, None).fault_in(2_000, None, Nature::Kills, cut(), scope), 40_000);
+    let with = |scope| {
+        fails(open().conn(1, 0, None).fault_in(2_000, None, Nature::Kills, cut(), scope), 40_000)
+    };
     let hosts = |host: &str| Scope { hosts: vec![host.into()], ..Scope::default() };
     judged(&with(hosts("server")), Is::Justified);
     judged(&with(hosts("client")), Is::Justified);
     judged(&with(hosts("client2")), Is::Unjustified);
-    judged(&with(Scope { conns: vec![crate::history::ConnIndex(0)], ..Scope::default() }), Is::Justified);
+    judged(
+        &with(Scope { conns: vec![crate::history::ConnIndex(0)], ..Scope::default() }),
+        Is::Justified,
+    );
     // One that was not open yet is known by its name.
     judged(&with(Scope::default()), Is::Justified);
 }
@@ -183,14 +204,22 @@ fn a_connection_of_another_client_is_told_apart_by_its_name() {
 }
 
 /// A fault on `client#1`, in force from 2 s on, with a failure at 40 s.
-fn on_first_conn(told: Told, fault: Fault, nature: Nature, ended: Option<u64>) -> Told {
+fn on_first_conn(
+    told: ScriptedRun,
+    fault: Fault,
+    nature: Nature,
+    ended: Option<u64>,
+) -> ScriptedRun {
     fails(told.fault_in(2_000, ended, nature, fault, Scope::default()), 40_000)
 }
 
 #[test]
 fn a_fault_of_a_connection_counts_only_while_that_is_open() {
-    let stall = Fault::Stall { conn: Conn::number("client", 1), toward: "client".into(), lasts: None };
-    let judge = |told: Told, expected| judged(&on_first_conn(told, stall.clone(), Nature::Kills, None), expected);
+    let stall =
+        Fault::Stall { conn: Conn::number("client", 1), toward: "client".into(), lasts: None };
+    let judge = |told: ScriptedRun, expected| {
+        judged(&on_first_conn(told, stall.clone(), Nature::Kills, None), expected)
+    };
     judge(open(), Is::Unjustified);
     judge(open().conn(1, 0, None), Is::Justified);
     judge(open().conn(1, 0, Some(1_000)), Is::Unjustified);
@@ -202,7 +231,8 @@ fn a_fault_of_a_connection_counts_only_while_that_is_open() {
 #[test]
 fn a_connection_with_a_label_has_a_number_among_all_of_its_host() {
     let judge = |n, expected| {
-        let stall = Fault::Stall { conn: Conn::number("client", n), toward: "client".into(), lasts: None };
+        let stall =
+            Fault::Stall { conn: Conn::number("client", n), toward: "client".into(), lasts: None };
         let told = open().conn(1, 0, Some(1_000)).conn_labelled("http", 1, 3_000, None);
         judged(&on_first_conn(told, stall, Nature::Kills, None), expected);
     };
@@ -214,8 +244,15 @@ fn a_connection_with_a_label_has_a_number_among_all_of_its_host() {
 #[test]
 fn a_cut_after_counts_only_if_it_struck() {
     let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
-    let cut = Fault::CutAfter { conn: Conn::number("client", 1), toward: "client".into(), count: Count::Bytes(9), learns };
-    let judge = |told: Told, ended, expected| judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected);
+    let cut = Fault::CutAfter {
+        conn: Conn::number("client", 1),
+        toward: "client".into(),
+        count: TrafficCount::Bytes(9),
+        learns,
+    };
+    let judge = |told: ScriptedRun, ended, expected| {
+        judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected)
+    };
     // It struck, and the client learned of it 30 s later, at 40 s.
     judge(open().conn(1, 0, Some(40_000)), Some(40_000), Is::Justified);
     // The connection was over for another reason; or it lives.
@@ -226,8 +263,15 @@ fn a_cut_after_counts_only_if_it_struck() {
 #[test]
 fn a_cut_after_counts_also_where_one_end_had_closed_before() {
     let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
-    let cut = Fault::CutAfter { conn: Conn::number("client", 1), toward: "client".into(), count: Count::Bytes(0), learns };
-    let judge = |told: Told, ended, expected| judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected);
+    let cut = Fault::CutAfter {
+        conn: Conn::number("client", 1),
+        toward: "client".into(),
+        count: TrafficCount::Bytes(0),
+        learns,
+    };
+    let judge = |told: ScriptedRun, ended, expected| {
+        judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected)
+    };
     // It struck what the server had left on its way, at 2 s or later, and the client learned of it at 40 s.
     judge(open().conn_closed(1, 0, 1_000, Some(40_000)), Some(40_000), Is::Justified);
     // It never struck: the client read to the end of what was on its way, at 20 s.
@@ -238,7 +282,7 @@ fn a_cut_after_counts_also_where_one_end_had_closed_before() {
     let learned_at_once = Fault::CutAfter {
         conn: Conn::number("client", 1),
         toward: "client".into(),
-        count: Count::Bytes(0),
+        count: TrafficCount::Bytes(0),
         learns: Default::default(),
     };
     let early = open().conn_closed(1, 0, 1_000, Some(9_000));
@@ -247,8 +291,14 @@ fn a_cut_after_counts_also_where_one_end_had_closed_before() {
 
 #[test]
 fn a_delayed_close_counts_only_from_a_close_on() {
-    let late = Fault::DelayClose { conn: Conn::number("client", 1), toward: "server".into(), by: Duration::from_secs(30) };
-    let judge = |told: Told, expected| judged(&on_first_conn(told, late.clone(), Nature::Slows, None), expected);
+    let late = Fault::DelayClose {
+        conn: Conn::number("client", 1),
+        toward: "server".into(),
+        by: Duration::from_secs(30),
+    };
+    let judge = |told: ScriptedRun, expected| {
+        judged(&on_first_conn(told, late.clone(), Nature::Slows, None), expected)
+    };
     judge(open().conn(1, 0, None), Is::Unjustified);
     judge(open().conn_half_over(1, 0, 10_000), Is::Justified);
     judge(open().conn_half_over(1, 0, 30_000), Is::Unjustified);
@@ -274,18 +324,24 @@ fn a_client_that_failed_for_good_says_so_to_what_is_asked_later() {
     let lives = failed().asked(6, 60_000).answered(6, 60_020, "1");
     judged(&lives.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Unjustified);
     // A fault that was too short to fail for good is no excuse.
-    judged(&open().kills(2_000, 10_000).asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Unjustified);
+    judged(
+        &open().kills(2_000, 10_000).asked(7, 70_000).failed(7, 70_000, "client failed"),
+        Is::Unjustified,
+    );
 }
 
 #[test]
 fn a_refusal_is_no_failure() {
-    judged(&history().asked(7, 0).answered(7, 20, Answer::refused("no such counter")), Is::Justified);
+    judged(
+        &history().asked(7, 0).answered(7, 20, Answer::refused("no such counter")),
+        Is::Justified,
+    );
 }
 
 // -- (b) retention ---------------------------------------------------------------------------------------------------------
 
 /// A short outage in which `items` items of `size` bytes are produced beyond the first, and a failure after it.
-fn away(items: u64, size: usize) -> Told {
+fn away(items: u64, size: usize) -> ScriptedRun {
     let told = open().kills(5_000, 7_000);
     let told = (0..items).fold(told, |told, n| told.produced("s1", 5_100 + n, &"x".repeat(size)));
     fails(told, 12_000)
@@ -305,7 +361,9 @@ fn more_bytes_than_are_retained_justify() {
 
 #[test]
 fn an_item_of_many_bytes_may_be_kept_as_many_pieces() {
-    let kept = |piece: u64| away(1, 100).guarantees(|guarantees| (guarantees.retention.piece) = Some(piece));
+    let kept = |piece: u64| {
+        away(1, 100).guarantees(|guarantees| (guarantees.retention.piece) = Some(piece))
+    };
     judged(&kept(10), Is::Justified);
     judged(&kept(11), Is::Unjustified);
 }
@@ -314,8 +372,16 @@ fn an_item_of_many_bytes_may_be_kept_as_many_pieces() {
 fn the_parts_of_a_whole_share_what_is_retained_and_fail_together() {
     let parts = ["p1", "p1/stdout", "p1/stderr"];
     let away = |out: usize, err: usize| {
-        let told = history().opened_with_parts(&parts, 1, 0).answered(9, 10, "").asked(9, 1).kills(5_000, 7_000);
-        let told = told.produced("p1/stdout", 5_100, &"x".repeat(out)).produced("p1/stderr", 5_200, &"y".repeat(err));
+        let told = history()
+            .opened_with_parts(&parts, 1, 0)
+            .answered(9, 10, "")
+            .asked(9, 1)
+            .kills(5_000, 7_000);
+        let told = told.produced("p1/stdout", 5_100, &"x".repeat(out)).produced(
+            "p1/stderr",
+            5_200,
+            &"y".repeat(err),
+        );
         parts.iter().fold(told, |told, part| told.broke(part, 12_000, "gap"))
     };
     judged(&away(50, 50), Is::Unjustified);
@@ -334,13 +400,16 @@ fn what_the_user_had_is_not_beyond() {
 
 #[test]
 fn what_is_produced_after_the_failure_is_not_beyond() {
-    let told = (0..20).fold(open().kills(5_000, 7_000), |told, n| told.produced("s1", 12_001 + n, "x"));
+    let told =
+        (0..20).fold(open().kills(5_000, 7_000), |told, n| told.produced("s1", 12_001 + n, "x"));
     judged(&fails(told, 12_000), Is::Unjustified);
 }
 
 #[test]
 fn where_nothing_is_dropped_no_retention_is_exceeded() {
-    let told = away(1_000, 100).guarantees(|guarantees| (guarantees.retention.items, guarantees.retention.bytes) = (None, None));
+    let told = away(1_000, 100).guarantees(|guarantees| {
+        (guarantees.retention.items, guarantees.retention.bytes) = (None, None)
+    });
     judged(&told, Is::Unjustified);
 }
 
@@ -361,13 +430,15 @@ fn who_opens_too_late_may_find_that_the_beginning_is_gone() {
 }
 
 /// A stream that ended at 10 s, and is forgotten at 40 s; the path is calm from `calm` on, and all that came before was not.
-fn forgotten(calm: u64, at: u64) -> Told {
+fn forgotten(calm: u64, at: u64) -> ScriptedRun {
     fails(open().ended("s1", 10_000, "total 1").kills(9_000, calm), at)
 }
 
 #[test]
 fn an_ended_stream_that_was_forgotten_while_there_was_no_chance_justifies() {
-    let session = |told: Told| told.guarantees(|guarantees| guarantees.session = Duration::from_secs(3_600));
+    let session = |told: ScriptedRun| {
+        told.guarantees(|guarantees| guarantees.session = Duration::from_secs(3_600))
+    };
     judged(&session(forgotten(40_000 - A + 1, 70_000)), Is::Justified);
     judged(&session(forgotten(40_000 - A, 70_000)), Is::Grey);
 }
@@ -378,7 +449,8 @@ fn an_ended_stream_that_was_not_forgotten_yet_does_not() {
     let told = |calm: u64, at: u64| {
         let told = forgotten(calm, at).delivered("s1", 41_000, "");
         told.guarantees(|guarantees| {
-            (guarantees.recovery, guarantees.session) = (Duration::from_secs(500), Duration::from_secs(3_600))
+            (guarantees.recovery, guarantees.session) =
+                (Duration::from_secs(500), Duration::from_secs(3_600))
         })
     };
     judged(&told(40_000 - A + 1, 42_000), Is::Justified);
@@ -392,10 +464,16 @@ fn an_ended_stream_that_was_not_forgotten_yet_does_not() {
 #[test]
 fn a_whole_is_forgotten_when_the_last_of_its_parts_was_over_for_long_enough() {
     let told = |printed_until: u64| {
-        let told = history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).answered(9, 10, "").asked(9, 1);
-        let told = told.ended("p1", 1_000, "exit 0").kills(9_000, 60_000).ended("p1/stdout", printed_until, "closed");
+        let told =
+            history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).answered(9, 10, "").asked(9, 1);
+        let told = told.ended("p1", 1_000, "exit 0").kills(9_000, 60_000).ended(
+            "p1/stdout",
+            printed_until,
+            "closed",
+        );
         let told = told.guarantees(|guarantees| {
-            (guarantees.recovery, guarantees.session) = (Duration::from_secs(500), Duration::from_secs(3_600))
+            (guarantees.recovery, guarantees.session) =
+                (Duration::from_secs(500), Duration::from_secs(3_600))
         });
         told.broke("p1", 45_000, "no such process").broke("p1/stdout", 45_000, "no such process")
     };
@@ -406,8 +484,13 @@ fn a_whole_is_forgotten_when_the_last_of_its_parts_was_over_for_long_enough() {
 
 #[test]
 fn who_opens_a_stream_after_it_was_forgotten_may_not_find_it() {
-    let told =
-        |opened: u64| history().ended("s1", 10_000, "total 0").opened("s1", 1, opened).broke("s1", 45_000, "no such stream");
+    let told = |opened: u64| {
+        history().ended("s1", 10_000, "total 0").opened("s1", 1, opened).broke(
+            "s1",
+            45_000,
+            "no such stream",
+        )
+    };
     judged(&told(40_000), Is::Justified);
     judged(&told(39_999), Is::Unjustified);
 }
@@ -415,8 +498,10 @@ fn who_opens_a_stream_after_it_was_forgotten_may_not_find_it() {
 // -- (c) the session's lifetime ----------------------------------------------------------------------------------------------
 
 /// An outage of this length, with a recovery deadline that is much longer.
-fn outage(lasts: u64) -> Told {
-    let told = open().kills(5_000, 5_000 + lasts).guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
+fn outage(lasts: u64) -> ScriptedRun {
+    let told = open()
+        .kills(5_000, 5_000 + lasts)
+        .guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
     fails(told, 5_000 + lasts + 3_000)
 }
 
@@ -440,8 +525,13 @@ fn outages_with_less_than_a_between_them_are_one() {
 
 #[test]
 fn an_outage_before_the_stream_was_opened_justifies_only_if_nobody_saw_life_since() {
-    let told = open().kills(2_000, 2_000 + SESSION).guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
-    judged(&told.clone().opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"), Is::Justified);
+    let told = open()
+        .kills(2_000, 2_000 + SESSION)
+        .guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
+    judged(
+        &told.clone().opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"),
+        Is::Justified,
+    );
     let lives = told.asked(6, 45_000).answered(6, 45_020, "1");
     judged(&lives.opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"), Is::Unjustified);
 }
@@ -460,8 +550,15 @@ fn a_server_that_died_since_the_session_began_justifies() {
 /// An item that was under way when its server died comes after the death, and is no sign of life.
 #[test]
 fn what_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
-    let told = open().produced("s1", 4_990, "last").died("server", 5_000).delivered("s1", 5_010, "last").started("server", 5_100);
-    judged(&fails(told.clone().opened("s2", 2, 5_050).broke("s2", 5_200, "lost"), 60_000), Is::Justified);
+    let told = open()
+        .produced("s1", 4_990, "last")
+        .died("server", 5_000)
+        .delivered("s1", 5_010, "last")
+        .started("server", 5_100);
+    judged(
+        &fails(told.clone().opened("s2", 2, 5_050).broke("s2", 5_200, "lost"), 60_000),
+        Is::Justified,
+    );
     let after = told.produced("s1", 6_000, "new").delivered("s1", 6_010, "new");
     judged(&after.opened("s2", 2, 6_050).broke("s2", 6_200, "lost"), Is::Unjustified);
 }
@@ -469,10 +566,18 @@ fn what_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
 /// So is an answer: it shows that the server lived when it was asked, or when what it was asked for took effect.
 #[test]
 fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
-    let told =
-        open().asked(6, 4_980).effect(6, 4_990, "c1").died("server", 5_000).answered(6, 5_010, "1").started("server", 5_100);
+    let told = open()
+        .asked(6, 4_980)
+        .effect(6, 4_990, "c1")
+        .died("server", 5_000)
+        .answered(6, 5_010, "1")
+        .started("server", 5_100);
     judged(&told.opened("s2", 2, 5_002).broke("s2", 5_200, "lost"), Is::Justified);
-    let after = open().died("server", 5_000).started("server", 5_100).asked(6, 5_110).answered(6, 5_130, "1");
+    let after = open()
+        .died("server", 5_000)
+        .started("server", 5_100)
+        .asked(6, 5_110)
+        .answered(6, 5_130, "1");
     judged(&after.opened("s2", 2, 5_150).broke("s2", 5_200, "lost"), Is::Unjustified);
 }
 
@@ -480,7 +585,7 @@ fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives
 #[test]
 fn a_call_that_was_given_up_does_not_show_that_the_server_lives() {
     let asked = || open().died("server", 5_000).started("server", 5_100).asked(6, 5_110);
-    let failed = |told: Told| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
+    let failed = |told: ScriptedRun| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
     judged(&failed(asked().answered(6, 5_130, Answer::GivenUp)), Is::Justified);
     judged(&failed(asked().answered(6, 5_130, Answer::queued("accepted"))), Is::Unjustified);
 }
@@ -488,15 +593,25 @@ fn a_call_that_was_given_up_does_not_show_that_the_server_lives() {
 /// A client that answers by itself, in the moment of the asking, shows nothing of its server.
 #[test]
 fn what_the_client_answers_by_itself_does_not_show_that_the_server_lives() {
-    let asked = |answered| open().died("server", 5_000).started("server", 5_100).asked(6, 5_110).answered(6, answered, "1");
-    let failed = |told: Told| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
+    let asked = |answered| {
+        open()
+            .died("server", 5_000)
+            .started("server", 5_100)
+            .asked(6, 5_110)
+            .answered(6, answered, "1")
+    };
+    let failed = |told: ScriptedRun| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
     judged(&failed(asked(5_110)), Is::Justified);
     judged(&failed(asked(5_111)), Is::Unjustified);
 }
 
 #[test]
 fn a_server_that_died_before_the_session_began_does_not() {
-    let told = open().died("server", 5_000).started("server", 5_100).asked(6, 10_000).answered(6, 10_020, "1");
+    let told = open()
+        .died("server", 5_000)
+        .started("server", 5_100)
+        .asked(6, 10_000)
+        .answered(6, 10_020, "1");
     judged(&told.opened("s2", 2, 50_000).broke("s2", 50_010, "lost"), Is::Unjustified);
 }
 
@@ -508,7 +623,10 @@ fn what_the_user_ended_justifies() {
     judged(&fails(open().gave_up(2, None, 5_000), 5_000), Is::Justified);
     judged(&fails(open().gave_up(2, Some("s1"), 5_001), 5_000), Is::Unjustified);
     judged(&fails(open().gave_up(2, Some("s2"), 5_000), 5_000), Is::Unjustified);
-    judged(&fails(open().by("client2").gave_up(2, None, 5_000).by("client"), 5_000), Is::Unjustified);
+    judged(
+        &fails(open().by("client2").gave_up(2, None, 5_000).by("client"), 5_000),
+        Is::Unjustified,
+    );
 }
 
 #[test]
@@ -516,7 +634,10 @@ fn calls_end_with_the_client_that_the_user_closed() {
     let told = open().asked(7, 4_000).gave_up(2, None, 5_000);
     judged(&told.clone().failed(7, 5_000, "closed"), Is::Justified);
     judged(&told.clone().asked(8, 6_000).failed(8, 6_000, "closed"), Is::Justified);
-    judged(&open().asked(7, 4_000).gave_up(2, Some("s1"), 5_000).failed(7, 5_000, "closed"), Is::Unjustified);
+    judged(
+        &open().asked(7, 4_000).gave_up(2, Some("s1"), 5_000).failed(7, 5_000, "closed"),
+        Is::Unjustified,
+    );
 }
 
 #[test]
@@ -539,8 +660,10 @@ fn a_puppet_for_a_peer_justifies_and_one_beside_it_does_not() {
 #[test]
 fn a_call_that_the_outside_world_does_not_answer_fails_when_calls_do_and_not_before() {
     let failed = |ms: u64| open().asked(7, 4_000).failed(7, 4_000 + ms, "no answer in time");
-    let outside = |told: Told| {
-        told.guarantees(|guarantees| (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_secs(20)))
+    let outside = |told: ScriptedRun| {
+        told.guarantees(|guarantees| {
+            (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_secs(20))
+        })
     };
     judged(&outside(failed(20_000)), Is::Justified);
     judged(&outside(failed(19_999)), Is::Unjustified);
@@ -553,20 +676,30 @@ fn a_call_that_the_outside_world_does_not_answer_fails_when_calls_do_and_not_bef
 fn a_call_in_flight_may_fail_with_its_connection() {
     for class in [Class::InFlight, Class::Bound] {
         let told = || history().asked(6, 0).answered(6, 20, "1").kills(40_000, 40_000);
-        let fails = |asked, at| told().asked_as(7, asked, class, "peek", "{}").failed(7, at, "connection lost");
+        let fails = |asked, at| {
+            told().asked_as(7, asked, class, "peek", "{}").failed(7, at, "connection lost")
+        };
         judged(&fails(39_000, 40_000), Is::Justified);
         judged(&fails(39_000, 39_999), Is::Unjustified);
         // Whoever asks on a connection that is dead already, within detection and A.
         judged(&fails(40_000 + 16_000 + A, 60_000), Is::Justified);
         judged(&fails(40_001 + 16_000 + A, 60_000), Is::Unjustified);
     }
-    judged(&history().kills(40_000, 40_000).asked(7, 39_000).failed(7, 40_000, "connection lost"), Is::Unjustified);
+    judged(
+        &history().kills(40_000, 40_000).asked(7, 39_000).failed(7, 40_000, "connection lost"),
+        Is::Unjustified,
+    );
 }
 
 #[test]
 fn the_stream_of_a_bound_call_may_fail_with_its_connection() {
     let told = |at| {
-        history().asked(6, 0).answered(6, 20, "1").kills(40_000, 40_000).opened_bound("h1", 7, 39_000).broke("h1", at, "lost")
+        history()
+            .asked(6, 0)
+            .answered(6, 20, "1")
+            .kills(40_000, 40_000)
+            .opened_bound("h1", 7, 39_000)
+            .broke("h1", at, "lost")
     };
     judged(&told(40_000), Is::Justified);
     judged(&told(39_999), Is::Unjustified);

@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use crate::history::{ConnIndex, Connection, History, Nature, Scope, Time};
-use crate::schedule::{Conn, Fault, Learns, Place, SlowBy, Which};
+use crate::schedule::{Conn, Fault, Learns, LinkPlace, SlowBy, Which};
 
-use super::{InForce, NEVER};
+use super::{FaultSpan, NEVER};
 
 /// A fault on a path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spell {
+pub(super) struct FaultInterval {
     pub began: Time,
     pub ended: Time,
     pub kills: bool,
@@ -23,9 +23,13 @@ pub(super) struct Spell {
     pub cause: Time,
 }
 
-impl Spell {
+impl FaultInterval {
     /// What a fault did to the path that has these hosts; `None` if nothing.
-    pub fn of(fault: &InForce<'_>, history: &History, has: impl Fn(&str) -> bool) -> Option<Spell> {
+    pub fn of(
+        fault: &FaultSpan<'_>,
+        history: &History,
+        has: impl Fn(&str) -> bool,
+    ) -> Option<FaultInterval> {
         if fault.nature == Nature::Harmless {
             return None;
         }
@@ -37,14 +41,17 @@ impl Spell {
         } else if !scope.hosts.is_empty() || !scope.links.is_empty() {
             return None;
         } else {
-            let on_path = |conn: &&Connection| has(conn.client.as_str()) && has(conn.server.as_str());
-            let spans = conns_of(fault.what, fault.scope, history).filter(on_path).filter_map(|conn| span(fault, conn));
+            let on_path =
+                |conn: &&Connection| has(conn.client.as_str()) && has(conn.server.as_str());
+            let spans = conns_of(fault.what, fault.scope, history)
+                .filter(on_path)
+                .filter_map(|conn| span(fault, conn));
             spans.reduce(Span::or)?
         };
         let kills = fault.nature == Nature::Kills;
         let (latency, only_latency) = latency_of(fault.what);
         let cause = if kills || (only_latency && ended == NEVER) { known } else { ended };
-        Some(Spell { began, ended, kills, latency, cause })
+        Some(FaultInterval { began, ended, kills, latency, cause })
     }
 }
 
@@ -66,7 +73,11 @@ impl Span {
 }
 
 /// The connections that a fault is about: those that it found in its scope, and those of its name that came later.
-pub fn conns_of<'a>(fault: &'a Fault, scope: &'a Scope, history: &'a History) -> impl Iterator<Item = &'a Connection> {
+pub fn conns_of<'a>(
+    fault: &'a Fault,
+    scope: &'a Scope,
+    history: &'a History,
+) -> impl Iterator<Item = &'a Connection> {
     let name = conn_of(fault);
     let found = &scope.conns;
     let is_last = name.is_some_and(|name| name.which == Which::Last);
@@ -80,12 +91,14 @@ pub fn conns_of<'a>(fault: &'a Fault, scope: &'a Scope, history: &'a History) ->
 }
 
 /// When a fault does something to a connection.
-fn span(fault: &InForce<'_>, conn: &Connection) -> Option<Span> {
+fn span(fault: &FaultSpan<'_>, conn: &Connection) -> Option<Span> {
     let (client, server) = conn.over;
     let both_over = client.zip(server).map(|(client, server)| client.max(server));
     let until = both_over.map_or(fault.ended, |over| over.min(fault.ended));
     match fault.what {
-        Fault::Cut { .. } | Fault::Reset { .. } => Some(Span { began: fault.began, known: fault.began, ended: fault.ended }),
+        Fault::Cut { .. } | Fault::Reset { .. } => {
+            Some(Span { began: fault.began, known: fault.began, ended: fault.ended })
+        }
         Fault::CutAfter { learns, .. } => {
             // An end that was over before the fault began learned nothing of it: the other end alone tells when it struck.
             let ends = [(client, &conn.client), (server, &conn.server)];
@@ -93,11 +106,12 @@ fn span(fault: &InForce<'_>, conn: &Connection) -> Option<Span> {
             let first_over = ends.iter().filter_map(|(over, _)| *over).min();
             // What outlived both ends did not kill the connection: that was over for another reason.
             let known = first_over.filter(|_| both_over.is_none_or(|over| fault.ended <= over))?;
-            let struck =
-                ends.into_iter().filter_map(|(over, host)| match learns.get(host).unwrap_or(&Learns::After(Duration::ZERO)) {
+            let struck = ends.into_iter().filter_map(|(over, host)| {
+                match learns.get(host).unwrap_or(&Learns::After(Duration::ZERO)) {
                     Learns::After(after) => Some(over?.before(*after)),
                     Learns::Never => None,
-                });
+                }
+            });
             let began = struck.min().unwrap_or(Time::ZERO).max(fault.began).max(conn.opened);
             Some(Span { began, known, ended: fault.ended })
         }
@@ -123,8 +137,8 @@ fn conn_of(fault: &Fault) -> Option<&Conn> {
         | Fault::Blackhole { conn, .. }
         | Fault::DelayClose { conn, .. }
         | Fault::Reset { conn, .. }
-        | Fault::Delay { place: Place::Conn(conn), .. }
-        | Fault::Slow { place: Place::Conn(conn), .. } => Some(conn),
+        | Fault::Delay { place: LinkPlace::Conn(conn), .. }
+        | Fault::Slow { place: LinkPlace::Conn(conn), .. } => Some(conn),
         _ => None,
     }
 }
@@ -133,9 +147,10 @@ fn conn_of(fault: &Fault) -> Option<&Conn> {
 fn latency_of(fault: &Fault) -> (Duration, bool) {
     match fault {
         Fault::Delay { by, .. } => (*by, true),
-        Fault::Slow { by: SlowBy { latency, bandwidth, segment, window }, .. } => {
-            (latency.unwrap_or_default(), bandwidth.is_none() && segment.is_none() && window.is_none())
-        }
+        Fault::Slow { by: SlowBy { latency, bandwidth, segment, window }, .. } => (
+            latency.unwrap_or_default(),
+            bandwidth.is_none() && segment.is_none() && window.is_none(),
+        ),
         _ => (Duration::ZERO, false),
     }
 }

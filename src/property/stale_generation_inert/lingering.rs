@@ -11,7 +11,7 @@
 //! The connections of one client are those of one name on one host, with ascending generations: a window that is loaded again, and
 //! a host that is started again, count from the first generation anew.
 
-use crate::history::{Connection, Time, What};
+use crate::history::{Connection, EventKind, Time};
 use crate::property::facts::Facts;
 use crate::property::path::NEVER;
 
@@ -26,9 +26,11 @@ pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
     let theirs = Older::all(there);
     let differs = |older: Older<'_>| {
         let twin = theirs.iter().find(|twin| twin.conn.name == older.conn.name)?;
-        let (first, last) = (heard(older.conn).min(heard(twin.conn)), heard(older.conn).max(heard(twin.conn)));
+        let (first, last) =
+            (heard(older.conn).min(heard(twin.conn)), heard(older.conn).max(heard(twin.conn)));
         let causes = [(&older, twin, here), (twin, &older, there)];
-        let causes = causes.into_iter().flat_map(|(older, other, facts)| older.causes(other, facts));
+        let causes =
+            causes.into_iter().flat_map(|(older, other, facts)| older.causes(other, facts));
         causes.map(|cause| cause.max(first)).filter(|from| *from < last).min()
     };
     Older::all(here).into_iter().filter_map(differs).min()
@@ -42,7 +44,10 @@ fn heard(conn: &Connection) -> Time {
 impl<'a> Older<'a> {
     fn all(facts: &Facts<'a>) -> Vec<Self> {
         let conns = &facts.evidence.history.conns;
-        let older = conns.iter().enumerate().map(|(index, conn)| Self { conn, newer: newer(&conns[index..]).collect() });
+        let older = conns
+            .iter()
+            .enumerate()
+            .map(|(index, conn)| Self { conn, newer: newer(&conns[index..]).collect() });
         older.filter(|older| !older.newer.is_empty()).collect()
     }
 
@@ -54,9 +59,13 @@ impl<'a> Older<'a> {
     /// When a newer one was over in both runs, and no other can have taken its place yet: one that does was opened long enough before
     /// for its attempt to be over.
     fn left(&self, twin: &Self, facts: &Facts<'_>) -> Vec<Time> {
-        let in_both = |one: &Connection| twin.newer.iter().any(|other| other.name == one.name && heard(other) == heard(one));
+        let in_both = |one: &Connection| {
+            twin.newer.iter().any(|other| other.name == one.name && heard(other) == heard(one))
+        };
         let attempt = facts.guarantees().attempt;
-        let serves = |at: Time| self.newer.iter().any(|other| other.opened + attempt <= at && heard(other) > at);
+        let serves = |at: Time| {
+            self.newer.iter().any(|other| other.opened + attempt <= at && heard(other) > at)
+        };
         let over = self.newer.iter().filter(|newer| in_both(newer)).map(|newer| heard(newer));
         over.filter(|at| !serves(*at)).collect()
     }
@@ -64,9 +73,19 @@ impl<'a> Older<'a> {
     /// When its user gave something up, or its client did something alone, since it was lost.
     fn gave_up(&self, facts: &Facts<'_>) -> Vec<Time> {
         let lost = self.conn.over.0.unwrap_or(NEVER).before(facts.evidence.plan.latency.1);
-        let gave_up = facts.evidence.history.events.iter().filter(|event| matches!(event.what, What::GaveUp { .. }));
-        let gave_up = gave_up.filter(|event| event.host.as_ref() == Some(&self.conn.client)).map(|event| event.at);
-        let own = facts.calls.iter().filter(|call| call.host == self.conn.client.as_str() && call.is_answered_alone());
+        let gave_up = facts
+            .evidence
+            .history
+            .events
+            .iter()
+            .filter(|event| matches!(event.what, EventKind::GaveUp { .. }));
+        let gave_up = gave_up
+            .filter(|event| event.host.as_ref() == Some(&self.conn.client))
+            .map(|event| event.at);
+        let own = facts
+            .calls
+            .iter()
+            .filter(|call| call.host == self.conn.client.as_str() && call.is_answered_alone());
         gave_up.chain(own.map(|call| call.at)).filter(|at| *at >= lost).collect()
     }
 }
@@ -75,8 +94,13 @@ impl<'a> Older<'a> {
 fn newer(conns: &[Connection]) -> impl Iterator<Item = &Connection> {
     let name = conns.first().map(name_of);
     let mut last = conns.first().and_then(|conn| conn.generation);
-    let same = conns.iter().skip(1).filter(move |newer| newer.generation.is_some() && Some(name_of(newer)) == name);
-    same.take_while(move |newer| last.is_some() && std::mem::replace(&mut last, newer.generation) < newer.generation)
+    let same = conns
+        .iter()
+        .skip(1)
+        .filter(move |newer| newer.generation.is_some() && Some(name_of(newer)) == name);
+    same.take_while(move |newer| {
+        last.is_some() && std::mem::replace(&mut last, newer.generation) < newer.generation
+    })
 }
 
 /// The host that opened a connection, and what it is for.

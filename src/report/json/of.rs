@@ -1,37 +1,55 @@
 //! From results to lines.
 
-use crate::hunt::hits::Hit as Hits;
+use crate::hunt::hits::FaultHits;
 use crate::hunt::matrix as kills;
 use crate::hunt::random::Hunted;
-use crate::hunt::sweep::{FAULTS, Outcome};
-use crate::hunt::{self, Swept as WholeSweep};
+use crate::hunt::sweep::{FAULTS, FaultOutcome};
+use crate::hunt::{self, SweepProgress as WholeSweep};
 use crate::property::{self, Violation};
-use crate::report::{Row, position, sentence, table};
+use crate::report::{TableRow, position, sentence, table};
 use crate::schedule::Plan;
 
 use super::{
-    About, Breach, Failure, Find, Found, Hit, Hunt, Kill, Line, Matrix, Milestones, Position, Scenario, Sweep, Swept, Totals,
-    Trial, Verdict, What,
+    AboutRecord, Breach, FailureRecord, FaultCoverageRecord, FindingRecord, FoundRecord,
+    HuntRecord, KillRecord, MatrixRecord, Milestones, PositionRecord, Record, RecordKind,
+    ScenarioRecord, SweepRecord, SweptRecord, TotalsRecord, TrialRecord, VerdictRecord,
 };
 
 /// A scenario's line. `broken` holds the seeds that failed, each with what broke in it.
-pub fn scenario(row: &Row, subject: &str, broken: &[(u64, &[Violation])]) -> Line {
-    let Row { scenario, runs, virtual_time, digest, reached, milestones, verdict: came } = row;
+pub fn scenario(row: &TableRow, subject: &str, broken: &[(u64, &[Violation])]) -> Record {
+    let TableRow { scenario, runs, virtual_time, digest, reached, milestones, verdict: came } = row;
     let (scenario, subject, digest) = (scenario.clone(), subject.to_owned(), digest.to_string());
     let milestones = Milestones { reached: *reached as u64, of: *milestones as u64 };
     let (verdict, held, why) = (verdict(came), came.is_good(), table::why(came));
-    let failures = broken.iter().map(|(seed, broken)| Failure { seed: *seed, broken: self::broken(broken) }).collect();
+    let failures = broken
+        .iter()
+        .map(|(seed, broken)| FailureRecord { seed: *seed, broken: self::broken(broken) })
+        .collect();
     let (runs, virtual_ms) = (*runs, virtual_time.as_millis() as u64);
-    What::Scenario(Scenario { scenario, subject, runs, virtual_ms, digest, milestones, verdict, held, why, failures }).into()
+    RecordKind::Scenario(ScenarioRecord {
+        scenario,
+        subject,
+        runs,
+        virtual_ms,
+        digest,
+        milestones,
+        verdict,
+        held,
+        why,
+        failures,
+    })
+    .into()
 }
 
-fn verdict(verdict: &hunt::Verdict) -> Verdict {
+fn verdict(verdict: &hunt::ScenarioVerdict) -> VerdictRecord {
     match verdict {
-        hunt::Verdict::Held => Verdict::Held,
-        hunt::Verdict::BrokeAsItShould(_) => Verdict::BrokeAsItShould,
-        hunt::Verdict::Broke { .. } => Verdict::Broke,
-        hunt::Verdict::TooTame(_) | hunt::Verdict::DidNotBreak(_) => Verdict::TooTame,
-        hunt::Verdict::NotRun(_) => Verdict::NotRun,
+        hunt::ScenarioVerdict::Held => VerdictRecord::Held,
+        hunt::ScenarioVerdict::BrokeAsItShould(_) => VerdictRecord::BrokeAsItShould,
+        hunt::ScenarioVerdict::Broke { .. } => VerdictRecord::Broke,
+        hunt::ScenarioVerdict::TooTame(_) | hunt::ScenarioVerdict::DidNotBreak(_) => {
+            VerdictRecord::TooTame
+        }
+        hunt::ScenarioVerdict::NotRun(_) => VerdictRecord::NotRun,
     }
 }
 
@@ -40,7 +58,10 @@ fn broken(broken: &[Violation]) -> Vec<Breach> {
 }
 
 fn breach(broken: &Violation) -> Breach {
-    let about = |subject: &property::About| About { sort: subject.sort().to_owned(), name: subject.to_string() };
+    let about = |subject: &property::About| AboutRecord {
+        sort: subject.sort().to_owned(),
+        name: subject.to_string(),
+    };
     let data = match serde_json::to_value(&broken.data) {
         Ok(serde_json::Value::Object(data)) => data,
         _ => serde_json::Map::new(),
@@ -48,7 +69,9 @@ fn breach(broken: &Violation) -> Breach {
     Breach {
         property: broken.property.to_owned(),
         kind: broken.kind.name.to_owned(),
-        subject: Some(&broken.subject).filter(|subject| **subject != property::About::Run).map(about),
+        subject: Some(&broken.subject)
+            .filter(|subject| **subject != property::About::Run)
+            .map(about),
         at_ms: broken.at.0,
         stream: broken.stream().map(ToString::to_string),
         data,
@@ -57,32 +80,37 @@ fn breach(broken: &Violation) -> Breach {
 }
 
 /// The last line.
-pub fn totals(totals: &hunt::Totals) -> Line {
-    let hunt::Totals { schedules, virtual_time, wall, repeated, grey, unreached } = totals.clone();
+pub fn totals(totals: &hunt::RunTotals) -> Record {
+    let hunt::RunTotals { schedules, virtual_time, wall, repeated, grey, unreached } =
+        totals.clone();
     let (virtual_ms, wall_ms) = (virtual_time.as_millis() as u64, wall.as_millis() as u64);
-    What::Totals(Totals { schedules, virtual_ms, wall_ms, repeated, grey, unreached }).into()
+    RecordKind::Totals(TotalsRecord { schedules, virtual_ms, wall_ms, repeated, grey, unreached })
+        .into()
 }
 
 /// The line of a schedule that breaks something. It takes the rest from whoever kept it.
-pub fn find(plan: &Plan, broken: &[Violation], kept: Find) -> Line {
+pub fn find(plan: &Plan, broken: &[Violation], kept: FindingRecord) -> Record {
     let (subject, seed, steps) = (plan.subject.clone(), plan.seed, plan.steps.len() as u64);
-    What::Find(Find { subject, seed, steps, broken: self::broken(broken), ..kept }).into()
+    RecordKind::Find(FindingRecord { subject, seed, steps, broken: self::broken(broken), ..kept })
+        .into()
 }
 
 /// A hunt's line, with what its finds came to.
-pub fn hunt(hunted: &Hunted, finds: Hunt) -> Line {
-    let hit = |hit: &Hits| {
-        let Hits { drawn, came, in_flight, handshake, catch_up, held: held_task, nothing } = *hit;
-        Hit { drawn, came, in_flight, handshake, catch_up, held_task, nothing }
+pub fn hunt(hunted: &Hunted, finds: HuntRecord) -> Record {
+    let hit = |hit: &FaultHits| {
+        let FaultHits { drawn, came, in_flight, handshake, catch_up, held: held_task, nothing } =
+            *hit;
+        FaultCoverageRecord { drawn, came, in_flight, handshake, catch_up, held_task, nothing }
     };
     let faults = hunted.hits.0.iter().map(|(word, its)| ((*word).to_owned(), hit(its))).collect();
-    let (schedules, broke, digest) = (hunted.tally.runs, hunted.broke, hunted.tally.digest.to_string());
-    What::Hunt(Hunt { schedules, broke, digest, faults, ..finds }).into()
+    let (schedules, broke, digest) =
+        (hunted.tally.runs, hunted.broke, hunted.tally.digest.to_string());
+    RecordKind::Hunt(HuntRecord { schedules, broke, digest, faults, ..finds }).into()
 }
 
 /// A line for each position.
-pub fn positions(swept: &WholeSweep) -> impl Iterator<Item = Line> {
-    let trial = |trial: &hunt::sweep::Trial| Trial {
+pub fn positions(swept: &WholeSweep) -> impl Iterator<Item = Record> {
+    let trial = |trial: &hunt::sweep::SweepTrial| TrialRecord {
         fault: trial.fault.name.to_owned(),
         outcome: trial.outcome.map(|outcome| outcome.name().to_owned()),
         broken: trial.broken.iter().map(|property| (*property).to_owned()).collect(),
@@ -91,19 +119,30 @@ pub fn positions(swept: &WholeSweep) -> impl Iterator<Item = Line> {
     swept.positions.iter().map(move |position| {
         let trials = position.trials.iter().map(|number| trial(&swept.trials[*number])).collect();
         let (host, what) = (position.host.to_string(), position.kind().name().to_owned());
-        What::Position(Position { at_ms: position.at.0, host, what, name: self::position(position), trials }).into()
+        RecordKind::Position(PositionRecord {
+            at_ms: position.at.0,
+            host,
+            what,
+            name: self::position(position),
+            trials,
+        })
+        .into()
     })
 }
 
 /// A sweep's line, with what its finds came to.
-pub fn sweep(swept: &WholeSweep, finds: Sweep) -> Line {
+pub fn sweep(swept: &WholeSweep, finds: SweepRecord) -> Record {
     let outcomes = |fault| {
-        let counts = Outcome::ALL.iter().map(|(outcome, name, _)| ((*name).to_owned(), swept.came_to(fault, *outcome)));
+        let counts = FaultOutcome::ALL
+            .iter()
+            .map(|(outcome, name, _)| ((*name).to_owned(), swept.came_to(fault, *outcome)));
         counts.filter(|(_, runs)| *runs > 0).collect()
     };
     let faults = FAULTS.iter().map(|fault| (fault.name.to_owned(), outcomes(fault)));
-    let faults = faults.filter(|(_, counts): &(_, std::collections::BTreeMap<_, _>)| !counts.is_empty()).collect();
-    What::Sweep(Sweep {
+    let faults = faults
+        .filter(|(_, counts): &(_, std::collections::BTreeMap<_, _>)| !counts.is_empty())
+        .collect();
+    RecordKind::Sweep(SweepRecord {
         subject: swept.plan.subject.clone(),
         seed: swept.plan.seed,
         positions: swept.positions.len() as u64,
@@ -118,24 +157,38 @@ pub fn sweep(swept: &WholeSweep, finds: Sweep) -> Line {
 }
 
 /// A defect's line.
-pub fn kill(subject: &str, kill: &kills::Kill, swept: Option<kills::BySweep>) -> Line {
-    let found = kill.found.as_ref().map(|found| Found {
+pub fn kill(subject: &str, kill: &kills::DefectKill, swept: Option<kills::BySweep>) -> Record {
+    let found = kill.found.as_ref().map(|found| FoundRecord {
         property: found.property.to_owned(),
         seed: found.seed,
         drawn: found.drawn as u64,
         steps: found.steps.map(|steps| steps as u64),
     });
-    let swept = swept.map(|kills::BySweep { positions, runs, found }| Swept {
+    let swept = swept.map(|kills::BySweep { positions, runs, found }| SweptRecord {
         positions: positions as u64,
         runs,
         property: found.map(str::to_owned),
     });
     let (subject, defect) = (subject.to_owned(), kill.defect.to_owned());
-    What::Kill(Kill { subject, defect, schedules: kill.schedules, found, swept }).into()
+    RecordKind::Kill(KillRecord { subject, defect, schedules: kill.schedules, found, swept }).into()
 }
 
 /// The line of all defects, of which so many were found by chance, by sweeps, and by neither.
-pub fn matrix(subject: &str, defects: usize, by_chance: usize, by_sweep: usize, missed: usize) -> Line {
-    let [defects, by_chance, by_sweep, missed] = [defects, by_chance, by_sweep, missed].map(|n| n as u64);
-    What::Matrix(Matrix { subject: subject.to_owned(), defects, by_chance, by_sweep, missed }).into()
+pub fn matrix(
+    subject: &str,
+    defects: usize,
+    by_chance: usize,
+    by_sweep: usize,
+    missed: usize,
+) -> Record {
+    let [defects, by_chance, by_sweep, missed] =
+        [defects, by_chance, by_sweep, missed].map(|n| n as u64);
+    RecordKind::Matrix(MatrixRecord {
+        subject: subject.to_owned(),
+        defects,
+        by_chance,
+        by_sweep,
+        missed,
+    })
+    .into()
 }

@@ -6,11 +6,11 @@ use super::*;
 use crate::history::{Stream, Time};
 use crate::hunt;
 use crate::property::violation::said;
-use crate::report::Row;
+use crate::report::TableRow;
 
 /// Reads a line as strictly as the schema has it: nothing more, nothing less; and it comes out the same again.
-pub(crate) fn read(line: &str) -> What {
-    let read: Line = serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+pub(crate) fn read(line: &str) -> RecordKind {
+    let read: Record = serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
     assert_eq!(read.text().trim_end(), line);
     read.what
 }
@@ -18,42 +18,53 @@ pub(crate) fn read(line: &str) -> What {
 #[test]
 fn a_line_has_all_that_the_table_has_and_the_failures() {
     let broken = said("gap_free", &Stream::from("s1"), Time(4231), "gone");
-    let verdict = hunt::Verdict::Broke { properties: vec!["gap_free".into()], runs: 1 };
-    let line = scenario(&Row { scenario: "a.toml".into(), runs: 2, verdict, ..Row::default() }, "counter", &[(7, &[broken])]);
+    let verdict = hunt::ScenarioVerdict::Broke { properties: vec!["gap_free".into()], runs: 1 };
+    let line = scenario(
+        &TableRow { scenario: "a.toml".into(), runs: 2, verdict, ..TableRow::default() },
+        "counter",
+        &[(7, &[broken])],
+    );
     insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"scenario","scenario":"a.toml","subject":"counter","runs":2,"virtual_ms":0,"digest":"cbf29ce484222325","milestones":{"reached":0,"of":0},"verdict":"broke","held":false,"why":null,"failures":[{"seed":7,"broken":[{"property":"gap_free","kind":"said","subject":{"sort":"stream","name":"s1"},"at_ms":4231,"stream":"s1","data":{"text":"gone"},"sentence":"s1: gone"}]}]}"#);
-    assert!(matches!(read(line.text().trim_end()), What::Scenario(_)));
+    assert!(matches!(read(line.text().trim_end()), RecordKind::Scenario(_)));
 }
 
 #[test]
 fn totals_are_a_line_of_their_own() {
-    let line = totals(&hunt::Totals { schedules: 3, ..hunt::Totals::default() });
+    let line = totals(&hunt::RunTotals { schedules: 3, ..hunt::RunTotals::default() });
     insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"totals","schedules":3,"virtual_ms":0,"wall_ms":0,"repeated":0,"grey":0,"unreached":[]}"#);
 }
 
 #[test]
 fn a_line_of_another_version_or_with_another_field_is_not_understood() {
-    let line = totals(&hunt::Totals::default()).text();
-    assert!(serde_json::from_str::<Line>(&line.replace("\"reknit\":1", "\"reknit\":2")).is_err());
-    assert!(serde_json::from_str::<Line>(&line.replace("\"grey\":0", "\"gray\":0")).is_err());
-    assert!(serde_json::from_str::<Line>(&line.replace("\"grey\":0", "\"grey\":0,\"more\":1")).is_err());
-    assert!(serde_json::from_str::<Line>(&line.replace("totals", "summary")).is_err());
+    let line = totals(&hunt::RunTotals::default()).text();
+    assert!(serde_json::from_str::<Record>(&line.replace("\"reknit\":1", "\"reknit\":2")).is_err());
+    assert!(serde_json::from_str::<Record>(&line.replace("\"grey\":0", "\"gray\":0")).is_err());
+    assert!(
+        serde_json::from_str::<Record>(&line.replace("\"grey\":0", "\"grey\":0,\"more\":1"))
+            .is_err()
+    );
+    assert!(serde_json::from_str::<Record>(&line.replace("totals", "summary")).is_err());
 }
 
 #[test]
 fn the_schema_in_the_docs_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.schema.json");
-    let schema = serde_json::to_string_pretty(&Line::schema()).unwrap() + "\n";
+    let schema = serde_json::to_string_pretty(&Record::schema()).unwrap() + "\n";
     if std::env::var_os("REKNIT_BLESS").is_some() {
         std::fs::write(&path, &schema).unwrap();
     }
     let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == schema, "docs/json.schema.json is out of date; REKNIT_BLESS=1 cargo test --lib up_to_date writes it anew");
+    assert!(
+        there == schema,
+        "docs/json.schema.json is out of date; REKNIT_BLESS=1 cargo test --lib up_to_date writes it anew"
+    );
 }
 
 #[test]
 fn the_page_names_every_kind_and_every_field() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")).unwrap();
-    let schema = serde_json::to_value(Line::schema()).unwrap();
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md"))
+        .unwrap();
+    let schema = serde_json::to_value(Record::schema()).unwrap();
     let mut fields = Vec::new();
     names(&schema, &mut fields);
     assert!(fields.len() > 40, "{fields:?}");
@@ -67,11 +78,15 @@ fn names(schema: &serde_json::Value, found: &mut Vec<String>) {
     use serde_json::Value;
     match schema {
         Value::Object(parts) => parts.iter().for_each(|(part, inner)| match inner {
-            Value::Object(fields) if part == "properties" => fields.iter().for_each(|(name, field)| {
-                found.push(name.clone());
-                found.extend(field["const"].as_str().filter(|_| name == "kind").map(str::to_owned));
-                names(field, found);
-            }),
+            Value::Object(fields) if part == "properties" => {
+                fields.iter().for_each(|(name, field)| {
+                    found.push(name.clone());
+                    found.extend(
+                        field["const"].as_str().filter(|_| name == "kind").map(str::to_owned),
+                    );
+                    names(field, found);
+                })
+            }
             other => names(other, found),
         }),
         Value::Array(items) => items.iter().for_each(|inner| names(inner, found)),

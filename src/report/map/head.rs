@@ -1,18 +1,22 @@
 //! What stands above the map: what was swept, what came of it, and how to read it.
 
-use crate::hunt::Swept;
-use crate::hunt::sweep::{Kind, Outcome};
+use crate::hunt::SweepProgress;
+use crate::hunt::sweep::{FaultOutcome, PositionKind};
 use crate::report::picture::markup::escaped;
 use crate::report::say;
 
 use super::swept::{Map, letter};
 
 /// What each outcome is, for somebody who never saw a sweep.
-const MEANINGS: [(Outcome, &str, &str); 4] = [
-    (Outcome::Broken, "broken", "a property broke: a bug"),
-    (Outcome::Failed, "failed, justified", "something failed, openly, and the fault justifies it"),
-    (Outcome::Recovered, "recovered", "it was felt, and all came out as without it"),
-    (Outcome::Untouched, "untouched", "the user saw no difference at all"),
+const MEANINGS: [(FaultOutcome, &str, &str); 4] = [
+    (FaultOutcome::Broken, "broken", "a property broke: a bug"),
+    (
+        FaultOutcome::Failed,
+        "failed, justified",
+        "something failed, openly, and the fault justifies it",
+    ),
+    (FaultOutcome::Recovered, "recovered", "it was felt, and all came out as without it"),
+    (FaultOutcome::Untouched, "untouched", "the user saw no difference at all"),
 ];
 
 /// The most runs that broke and are listed at the top.
@@ -27,21 +31,33 @@ pub fn head(map: &Map<'_>) -> String {
         (broke, _) => format!("<b class=\"fail\">{} broke</b>", say::count(broke, "run")),
     };
     let subject = escaped(&swept.plan.subject);
-    let mut head = format!("<header>\n<h1>{verdict} <small>{subject}: {}</small></h1>\n", escaped(title));
+    let mut head =
+        format!("<header>\n<h1>{verdict} <small>{subject}: {}</small></h1>\n", escaped(title));
     head += &what_it_is(swept);
     head += &counts(swept);
     head += &broken(swept);
     if swept.done < swept.trials.len() {
-        head += &format!("<p class=\"about\">It was stopped after {} of {} runs.</p>\n", swept.done, swept.trials.len());
+        head += &format!(
+            "<p class=\"about\">It was stopped after {} of {} runs.</p>\n",
+            swept.done,
+            swept.trials.len()
+        );
     }
-    let defects = if swept.plan.defects.is_empty() { String::new() } else { format!(", with {}", swept.plan.defects.join(", ")) };
+    let defects = if swept.plan.defects.is_empty() {
+        String::new()
+    } else {
+        format!(", with {}", swept.plan.defects.join(", "))
+    };
     let (seed, digest) = (swept.plan.seed, swept.tally.digest);
     let defects = escaped(&defects);
-    head += &format!("<p class=\"about\">seed {seed}{defects}, digest {digest}; again: <code>{}</code></p>\n", escaped(again));
+    head += &format!(
+        "<p class=\"about\">seed {seed}{defects}, digest {digest}; again: <code>{}</code></p>\n",
+        escaped(again)
+    );
     head + "</header>\n"
 }
 
-fn what_it_is(swept: &Swept) -> String {
+fn what_it_is(swept: &SweepProgress) -> String {
     if swept.trials.is_empty() {
         let why = match swept.broke {
             0 => "There is no position at which a fault makes sense.",
@@ -49,7 +65,7 @@ fn what_it_is(swept: &Swept) -> String {
         };
         return format!("<p>{why}</p>\n");
     }
-    let kinds = Kind::NAMES.iter().filter_map(|(kind, name)| {
+    let kinds = PositionKind::NAMES.iter().filter_map(|(kind, name)| {
         let n = swept.positions.iter().filter(|position| position.kind() == *kind).count() as u64;
         (n > 0).then(|| say::count(n, name))
     });
@@ -63,34 +79,49 @@ fn what_it_is(swept: &Swept) -> String {
 }
 
 /// How many runs came to which outcome: a bar, and a legend that is its scale.
-fn counts(swept: &Swept) -> String {
-    let count = |outcome| swept.trials.iter().filter(|trial| trial.outcome == Some(outcome)).count();
+fn counts(swept: &SweepProgress) -> String {
+    let count =
+        |outcome| swept.trials.iter().filter(|trial| trial.outcome == Some(outcome)).count();
     if swept.done == 0 {
         return String::new();
     }
-    let parts = MEANINGS.iter().filter(|(outcome, ..)| count(*outcome) > 0).map(|(outcome, name, _)| {
-        format!("<i class=\"{}\" style=\"flex-grow:{}\" title=\"{name}\"></i>", letter(Some(*outcome)), count(*outcome))
-    });
+    let parts =
+        MEANINGS.iter().filter(|(outcome, ..)| count(*outcome) > 0).map(|(outcome, name, _)| {
+            format!(
+                "<i class=\"{}\" style=\"flex-grow:{}\" title=\"{name}\"></i>",
+                letter(Some(*outcome)),
+                count(*outcome)
+            )
+        });
     let legend = MEANINGS.iter().map(|(outcome, name, means)| {
         let (class, n) = (letter(Some(*outcome)), count(*outcome));
-        format!("<li><i class=\"{class}\"></i><span><b>{n}</b>{name}</span><small>{means}</small></li>")
+        format!(
+            "<li><i class=\"{class}\"></i><span><b>{n}</b>{name}</span><small>{means}</small></li>"
+        )
     });
     let (parts, legend) = (parts.collect::<String>(), legend.collect::<String>());
     format!("<div class=\"bar\">{parts}</div>\n<ul class=\"counts\">{legend}</ul>\n")
 }
 
 /// Links to what broke.
-fn broken(swept: &Swept) -> String {
+fn broken(swept: &SweepProgress) -> String {
     let broken: Vec<_> = swept.trials.iter().filter(|trial| !trial.broken.is_empty()).collect();
     if broken.is_empty() {
         return String::new();
     }
     let links = broken.iter().take(LISTED).map(|trial| {
-        let (properties, name) = (trial.broken.join(", "), crate::report::position::trial(swept, trial));
-        format!("<li><a href=\"#s{}\">{}</a> {}</li>\n", trial.position, escaped(&properties), escaped(&name))
+        let (properties, name) =
+            (trial.broken.join(", "), crate::report::position::trial(swept, trial));
+        format!(
+            "<li><a href=\"#s{}\">{}</a> {}</li>\n",
+            trial.position,
+            escaped(&properties),
+            escaped(&name)
+        )
     });
     let links: String = links.collect();
     let more = broken.len().saturating_sub(LISTED);
-    let more = if more > 0 { format!("<li>and {more} more, red below</li>\n") } else { String::new() };
+    let more =
+        if more > 0 { format!("<li>and {more} more, red below</li>\n") } else { String::new() };
     format!("<ul class=\"sentences\">\n{links}{more}</ul>\n")
 }

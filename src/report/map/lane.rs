@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::history::{ConnIndex, Connection, History, Time};
-use crate::hunt::Swept;
-use crate::hunt::sweep::{Position, Spot};
-use crate::report::picture::lanes::Lanes as Order;
+use crate::hunt::SweepProgress;
+use crate::hunt::sweep::{Position, PositionSite};
+use crate::report::picture::lanes::HostLanes;
 use crate::report::picture::markup::{Drawing, Lean, spot};
 use crate::schedule::Host;
 
@@ -19,15 +19,15 @@ const EDGE: i32 = 46;
 const COLOURS: usize = 6;
 
 /// The lanes of a sweep.
-pub struct Lanes {
+pub struct SweepLanes {
     hosts: Vec<Host>,
     /// The connections: between whom, and from when to when positions are told of them.
     lives: BTreeMap<usize, (Host, Host, Time, Time)>,
 }
 
-impl Lanes {
+impl SweepLanes {
     /// The lanes of the hosts that have positions, or connections to whom has.
-    pub fn of(swept: &Swept) -> Self {
+    pub fn of(swept: &SweepProgress) -> Self {
         let mut lives: BTreeMap<usize, (Host, Host, Time, Time)> = BTreeMap::new();
         for position in &swept.positions {
             let Some(site) = &position.conn else { continue };
@@ -43,7 +43,8 @@ impl Lanes {
             over: (None, None),
         });
         let history = History { conns: conns.collect(), ..History::default() };
-        let mut hosts: Vec<_> = Order::of(&swept.plan, &history).hosts().map(|(_, host)| host.clone()).collect();
+        let mut hosts: Vec<_> =
+            HostLanes::of(&swept.plan, &history).hosts().map(|(_, host)| host.clone()).collect();
         for position in &swept.positions {
             if !hosts.contains(&position.host) {
                 hosts.push(position.host.clone());
@@ -69,32 +70,48 @@ impl Lanes {
     /// The names of the hosts.
     pub fn heading(&self) -> String {
         let mut drawing = Drawing::default();
-        self.hosts.iter().for_each(|host| drawing.text(spot(self.x(host), 16), Lean::Centred, "host", host.as_str()));
+        self.hosts.iter().for_each(|host| {
+            drawing.text(spot(self.x(host), 16), Lean::Centred, "host", host.as_str())
+        });
         self.svg(drawing)
     }
 
     /// What a position is, with a mark in the colour of the worst that came of it.
-    pub fn row(&self, swept: &Swept, position: &Position) -> String {
+    pub fn row(&self, swept: &SweepProgress, position: &Position) -> String {
         let mut drawing = Drawing::default();
         for (n, (client, server, opened, last)) in &self.lives {
             if (*opened..=*last).contains(&position.at) {
-                let (from, to) = (self.x(client).min(self.x(server)), self.x(client).max(self.x(server)));
+                let (from, to) =
+                    (self.x(client).min(self.x(server)), self.x(client).max(self.x(server)));
                 drawing.rect(spot(from, 0), spot(to, HIGH), &format!("band {}", colour(*n)));
             }
         }
-        self.hosts.iter().for_each(|host| drawing.path(&[spot(self.x(host), 0), spot(self.x(host), HIGH)], "lane"));
+        self.hosts.iter().for_each(|host| {
+            drawing.path(&[spot(self.x(host), 0), spot(self.x(host), HIGH)], "lane")
+        });
         let (x, y) = (self.x(&position.host), HIGH / 2);
         let conn = position.conn.as_ref().map_or("g0".into(), |site| colour(site.index.0));
         match &position.spot {
-            Spot::Packet { toward, .. } => arrow(&mut drawing, (x, self.x(toward)), &format!("packet {conn}")),
-            Spot::Message { toward, .. } => arrow(&mut drawing, (x, self.x(toward)), &format!("message {conn}")),
-            Spot::Milestone { .. } | Spot::Point { .. } => {}
+            PositionSite::Packet { toward, .. } => {
+                arrow(&mut drawing, (x, self.x(toward)), &format!("packet {conn}"))
+            }
+            PositionSite::Message { toward, .. } => {
+                arrow(&mut drawing, (x, self.x(toward)), &format!("message {conn}"))
+            }
+            PositionSite::Milestone { .. } | PositionSite::Point { .. } => {}
         }
         let tried = !position.trials.is_empty();
-        let class = if tried { format!("mark {}", letter(swept.worst(position))) } else { "mark none".into() };
+        let class = if tried {
+            format!("mark {}", letter(swept.worst(position)))
+        } else {
+            "mark none".into()
+        };
         match &position.spot {
-            Spot::Point { .. } => {
-                drawing.surface(&[spot(x, y - 7), spot(x + 7, y), spot(x, y + 7), spot(x - 7, y)], &class);
+            PositionSite::Point { .. } => {
+                drawing.surface(
+                    &[spot(x, y - 7), spot(x + 7, y), spot(x, y + 7), spot(x - 7, y)],
+                    &class,
+                );
             }
             _ => drawing.disc(spot(x, y), if tried { 6 } else { 3 }, &class),
         }
@@ -121,9 +138,14 @@ pub fn key() -> String {
         sample("point between two of its steps", &|parts| {
             parts.surface(&[spot(17, y - 7), spot(24, y), spot(17, y + 7), spot(10, y)], "mark u");
         }),
-        sample("a connection lives", &|parts| parts.rect(spot(0, 2), spot(34, HIGH - 2), "band g1")),
+        sample("a connection lives", &|parts| {
+            parts.rect(spot(0, 2), spot(34, HIGH - 2), "band g1")
+        }),
     ];
-    format!("<span class=\"key\">{}<b>A mark has the colour of the worst cell of its row.</b></span>", samples.concat())
+    format!(
+        "<span class=\"key\">{}<b>A mark has the colour of the worst cell of its row.</b></span>",
+        samples.concat()
+    )
 }
 
 /// A connection's colour.
@@ -136,6 +158,9 @@ fn arrow(drawing: &mut Drawing, (from, to): (i32, i32), class: &str) {
     let (y, back) = (HIGH / 2, if from < to { -1 } else { 1 });
     drawing.group(class, "", |parts| {
         parts.path(&[spot(from, y), spot(to + 8 * back, y)], "way");
-        parts.surface(&[spot(to + 2 * back, y), spot(to + 10 * back, y - 4), spot(to + 10 * back, y + 4)], "head");
+        parts.surface(
+            &[spot(to + 2 * back, y), spot(to + 10 * back, y - 4), spot(to + 10 * back, y + 4)],
+            "head",
+        );
     });
 }

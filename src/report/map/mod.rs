@@ -6,8 +6,8 @@
 //!
 //! - `head`: what was swept, the counts, how to read it. `lane`: a row's part of the drawing. `row`: a row, and what it opens.
 
-use crate::hunt::Swept;
-use crate::hunt::sweep::{FAULTS, Row};
+use crate::hunt::SweepProgress;
+use crate::hunt::sweep::{FAULTS, SweepFault};
 
 use super::picture::markup::escaped;
 use super::picture::page;
@@ -19,7 +19,7 @@ mod swept;
 #[cfg(test)]
 mod tests;
 
-use lane::Lanes;
+use lane::SweepLanes;
 pub use swept::Map;
 
 /// How the page looks.
@@ -34,8 +34,9 @@ pub fn html(map: &Map<'_>) -> String {
     };
     let mut body = head::head(map);
     if !swept.trials.is_empty() {
-        let (columns, lanes) = (columns(swept), Lanes::of(swept));
-        body += &format!("<main style=\"--lanes:{}px;--cells:{}\">\n", lanes.width(), columns.len());
+        let (columns, lanes) = (columns(swept), SweepLanes::of(swept));
+        body +=
+            &format!("<main style=\"--lanes:{}px;--cells:{}\">\n", lanes.width(), columns.len());
         body += &heading(&columns, &lanes);
         body += &row::rows(map, &columns, &lanes);
         body += "</main>\n";
@@ -44,13 +45,18 @@ pub fn html(map: &Map<'_>) -> String {
 }
 
 /// The faults that were to be tried anywhere.
-fn columns(swept: &Swept) -> Vec<&'static Row> {
-    FAULTS.iter().filter(|fault| swept.trials.iter().any(|trial| trial.fault.name == fault.name)).collect()
+fn columns(swept: &SweepProgress) -> Vec<&'static SweepFault> {
+    FAULTS
+        .iter()
+        .filter(|fault| swept.trials.iter().any(|trial| trial.fault.name == fault.name))
+        .collect()
 }
 
 /// What stands above the rows, and stays there.
-fn heading(columns: &[&Row], lanes: &Lanes) -> String {
-    let faults = columns.iter().map(|fault| format!("<b title=\"{}\">{}</b>", escaped(fault.does), escaped(fault.name)));
+fn heading(columns: &[&SweepFault], lanes: &SweepLanes) -> String {
+    let faults = columns
+        .iter()
+        .map(|fault| format!("<b title=\"{}\">{}</b>", escaped(fault.does), escaped(fault.name)));
     let faults: String = faults.collect();
     format!(
         "<div class=\"top line\"><span></span>{}{}<span class=\"cells\">{faults}</span></div>\n",

@@ -1,23 +1,26 @@
 //! A row of the map, and what a click on it opens: every fault that was tried there, and what came of it.
 
 use crate::history::Time;
-use crate::hunt::sweep::{Outcome, Position, Row, Trial};
+use crate::hunt::sweep::{FaultOutcome, Position, SweepFault, SweepTrial};
 use crate::report::picture::markup::escaped;
 use crate::report::say;
 
-use super::lane::Lanes;
+use super::lane::SweepLanes;
 use super::swept::{Map, letter};
 
 /// A pause of at least so many milliseconds has a row that says how long it was.
 const IDLE: u64 = 200;
 
 /// All rows.
-pub fn rows(map: &Map<'_>, columns: &[&Row], lanes: &Lanes) -> String {
+pub fn rows(map: &Map<'_>, columns: &[&SweepFault], lanes: &SweepLanes) -> String {
     let (mut markup, mut before) = (String::new(), None::<Time>);
     for (number, position) in map.swept.positions.iter().enumerate() {
-        let pause = before.map(|before| position.at.since(before)).filter(|pause| pause.as_millis() as u64 >= IDLE);
+        let pause = before
+            .map(|before| position.at.since(before))
+            .filter(|pause| pause.as_millis() as u64 >= IDLE);
         if let Some(pause) = pause {
-            markup += &format!("<p class=\"idle\">{} in which nothing happens</p>\n", say::span(pause));
+            markup +=
+                &format!("<p class=\"idle\">{} in which nothing happens</p>\n", say::span(pause));
         }
         let timed = before != Some(position.at);
         markup += &row(map, number, (columns, lanes), timed);
@@ -26,17 +29,24 @@ pub fn rows(map: &Map<'_>, columns: &[&Row], lanes: &Lanes) -> String {
     markup
 }
 
-fn row(map: &Map<'_>, number: usize, (columns, lanes): (&[&Row], &Lanes), timed: bool) -> String {
+fn row(
+    map: &Map<'_>,
+    number: usize,
+    (columns, lanes): (&[&SweepFault], &SweepLanes),
+    timed: bool,
+) -> String {
     let position = &map.swept.positions[number];
     let time = if timed { position.at.to_string() } else { String::new() };
     let trials = || position.trials.iter().map(|trial| &map.swept.trials[*trial]);
-    let cells = columns.iter().map(|fault| match trials().find(|trial| trial.fault.name == fault.name) {
-        None => "<i></i>".to_owned(),
-        Some(trial) => format!("<i class=\"{}\"></i>", letter(trial.outcome)),
-    });
+    let cells =
+        columns.iter().map(|fault| match trials().find(|trial| trial.fault.name == fault.name) {
+            None => "<i></i>".to_owned(),
+            Some(trial) => format!("<i class=\"{}\"></i>", letter(trial.outcome)),
+        });
     let cells: String = cells.collect();
-    let broken = trials().any(|trial| trial.outcome == Some(Outcome::Broken));
-    let class = format!("row is-{}{}", position.kind().name(), if broken { " is-broken" } else { "" });
+    let broken = trials().any(|trial| trial.outcome == Some(FaultOutcome::Broken));
+    let class =
+        format!("row is-{}{}", position.kind().name(), if broken { " is-broken" } else { "" });
     let (svg, name) = (lanes.row(map.swept, position), escaped(&crate::report::position(position)));
     format!(
         "<details class=\"{class}\" id=\"p{number}\"><summary class=\"line\"><span class=\"time\">{time}</span>{svg}<span>{name}</span>\
@@ -55,12 +65,15 @@ fn tried(map: &Map<'_>, number: usize, position: &Position) -> String {
 
 fn one(map: &Map<'_>, here: usize, number: usize) -> String {
     let trial = &map.swept.trials[number];
-    let (class, fault, came) = (letter(trial.outcome), escaped(trial.fault.name), escaped(&came(trial)));
+    let (class, fault, came) =
+        (letter(trial.outcome), escaped(trial.fault.name), escaped(&came(trial)));
     let mut told = format!("<p><i class=\"{class}\"></i><b>{fault}</b>: {came}");
     if trial.position != here {
         let other = trial.position;
         return told
-            + &format!(" <small>(the same run as <a href=\"#s{other}\">one above</a>: the same moment and place)</small></p>\n");
+            + &format!(
+                " <small>(the same run as <a href=\"#s{other}\">one above</a>: the same moment and place)</small></p>\n"
+            );
     }
     told += &format!(
         " <small>{}</small><br><code>{} --trial {}</code></p>\n",
@@ -69,19 +82,25 @@ fn one(map: &Map<'_>, here: usize, number: usize) -> String {
         number + 1
     );
     let Some(story) = map.stories.get(&number) else { return told };
-    let open = if trial.outcome == Some(Outcome::Broken) { " open" } else { "" };
-    told + &format!("<details{open}><summary>its story</summary><pre>{}</pre></details>\n", escaped(story))
+    let open = if trial.outcome == Some(FaultOutcome::Broken) { " open" } else { "" };
+    told + &format!(
+        "<details{open}><summary>its story</summary><pre>{}</pre></details>\n",
+        escaped(story)
+    )
 }
 
 /// What came of a trial.
-fn came(trial: &Trial) -> String {
+fn came(trial: &SweepTrial) -> String {
     let came = match trial.outcome {
         None => "was not run any more".to_owned(),
-        Some(Outcome::Untouched) => "nobody noticed".to_owned(),
-        Some(Outcome::Recovered) => "recovered".to_owned(),
-        Some(Outcome::Failed) => "something failed, and the fault justifies it".to_owned(),
-        Some(Outcome::Broken) if trial.broken.is_empty() => "it got stuck".to_owned(),
-        Some(Outcome::Broken) => format!("{} broke", trial.broken.join(", ")),
+        Some(FaultOutcome::Untouched) => "nobody noticed".to_owned(),
+        Some(FaultOutcome::Recovered) => "recovered".to_owned(),
+        Some(FaultOutcome::Failed) => "something failed, and the fault justifies it".to_owned(),
+        Some(FaultOutcome::Broken) if trial.broken.is_empty() => "it got stuck".to_owned(),
+        Some(FaultOutcome::Broken) => format!("{} broke", trial.broken.join(", ")),
     };
-    trial.idle.as_ref().map_or(came.clone(), |why| format!("{came}; the fault found nothing to do: {why}"))
+    trial
+        .idle
+        .as_ref()
+        .map_or(came.clone(), |why| format!("{came}; the fault found nothing to do: {why}"))
 }

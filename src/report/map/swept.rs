@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::hunt::Swept;
-use crate::hunt::sweep::Outcome;
+use crate::hunt::SweepProgress;
+use crate::hunt::sweep::FaultOutcome;
 
 /// A sweep that is to be drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Map<'a> {
     /// The sweep.
-    pub swept: &'a Swept,
+    pub swept: &'a SweepProgress,
     /// What the scenario shows, in a line.
     pub title: &'a str,
     /// The command that sweeps again; with ` --trial N`, it makes one run of it.
@@ -19,12 +19,12 @@ pub struct Map<'a> {
 }
 
 /// An outcome's letter: the class that gives it its colour and its sign.
-pub(super) fn letter(outcome: Option<Outcome>) -> &'static str {
+pub(super) fn letter(outcome: Option<FaultOutcome>) -> &'static str {
     match outcome {
         None => "x",
-        Some(Outcome::Untouched) => "u",
-        Some(Outcome::Recovered) => "r",
-        Some(Outcome::Failed) => "f",
-        Some(Outcome::Broken) => "b",
+        Some(FaultOutcome::Untouched) => "u",
+        Some(FaultOutcome::Recovered) => "r",
+        Some(FaultOutcome::Failed) => "f",
+        Some(FaultOutcome::Broken) => "b",
     }
 }

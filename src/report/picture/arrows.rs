@@ -3,8 +3,8 @@
 use crate::history::History;
 
 use super::axis::Axis;
-use super::lanes::{Lane, Lanes, at_side};
-use super::markup::{Drawing, Spot, spot};
+use super::lanes::{HostLanes, Lane, at_side};
+use super::markup::{Drawing, PixelPoint, spot};
 use super::messages::{Arrival, Journey};
 use super::ribbons::colour;
 
@@ -35,7 +35,13 @@ pub struct Arrow<'a> {
 }
 
 /// Draws one message.
-pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis, arrow: &Arrow<'_>) {
+pub fn draw(
+    drawing: &mut Drawing,
+    history: &History,
+    lanes: &HostLanes,
+    axis: &Axis,
+    arrow: &Arrow<'_>,
+) {
     let Arrow { journey, y, many, nth, title } = *arrow;
     let Some(ends) = lanes.ends(history, journey.conn) else { return };
     let (from, to) = (at_side(ends, journey.from), at_side(ends, journey.from.other()));
@@ -76,12 +82,19 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
 }
 
 /// Draws one arrow for many messages that fared alike.
-pub fn draw_many(drawing: &mut Drawing, history: &History, lanes: &Lanes, journey: &Journey, y: i32) {
+pub fn draw_many(
+    drawing: &mut Drawing,
+    history: &History,
+    lanes: &HostLanes,
+    journey: &Journey,
+    y: i32,
+) {
     let Some(ends) = lanes.ends(history, journey.conn) else { return };
     let (from, to) = (at_side(ends, journey.from), at_side(ends, journey.from.other()));
     let lost = journey.arrival == Arrival::Lost;
     let (start, end) = (edge(lanes, from, to), edge(lanes, to, from));
-    let (start, end) = (spot(start, y + BELOW), spot(if lost { (start + end) / 2 } else { end }, y + BELOW));
+    let (start, end) =
+        (spot(start, y + BELOW), spot(if lost { (start + end) / 2 } else { end }, y + BELOW));
     let class = format!("message many {} {}", colour(history, journey.conn), fate(journey));
     drawing.group(&class, "", |parts| {
         parts.path(&[start, end], "way");
@@ -100,12 +113,12 @@ pub fn fate(journey: &Journey) -> &'static str {
     }
 }
 
-fn edge(lanes: &Lanes, lane: Lane, other: Lane) -> i32 {
+fn edge(lanes: &HostLanes, lane: Lane, other: Lane) -> i32 {
     if lane < other { lanes.x(lane) + OFF } else { lanes.x(lane) - OFF }
 }
 
 /// The head of an arrow that comes from one spot to another.
-fn head(drawing: &mut Drawing, from: Spot, to: Spot) {
+fn head(drawing: &mut Drawing, from: PixelPoint, to: PixelPoint) {
     let (dx, dy) = (f64::from(to.x - from.x), f64::from(to.y - from.y));
     let length = dx.hypot(dy).max(1.0);
     let (ux, uy) = (dx / length, dy / length);

@@ -25,7 +25,7 @@ pub struct Moment {
 
 /// A row of the drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Row {
+pub enum PictureRow {
     /// One moment.
     Moment(usize),
     /// Several moments of routine, shown as one.
@@ -35,25 +35,27 @@ pub enum Row {
 }
 
 /// The rows of these moments, which are in order. With `folds`, long stretches of routine are shown as one row each.
-pub fn rows(moments: &[Moment], folds: bool) -> Vec<Row> {
+pub fn rows(moments: &[Moment], folds: bool) -> Vec<PictureRow> {
     let mut rows = Vec::new();
     let mut n = 0;
     while n < moments.len() {
         if let Some(before) = n.checked_sub(1).map(|before| moments[before].at)
             && moments[n].at.0 - before.0 >= IDLE
         {
-            rows.push(Row::Idle(before, moments[n].at));
+            rows.push(PictureRow::Idle(before, moments[n].at));
         }
         let routine = moments[n..].iter().take_while(|moment| moment.routine).count();
         // What is shown of a stretch before it is folded: its first moments, so the fold begins behind them.
-        let begins = n.checked_sub(SHOWN).is_some_and(|before| moments[before..n].iter().all(|moment| moment.routine));
+        let begins = n
+            .checked_sub(SHOWN)
+            .is_some_and(|before| moments[before..n].iter().all(|moment| moment.routine));
         let inner = n..n + routine.saturating_sub(SHOWN);
         let weight: usize = moments[inner.clone()].iter().map(|moment| moment.weight).sum();
         if folds && begins && inner.len() > SHOWN && weight > 2 * SHOWN {
             n = inner.end;
-            rows.push(Row::Folded(inner));
+            rows.push(PictureRow::Folded(inner));
         } else {
-            rows.push(Row::Moment(n));
+            rows.push(PictureRow::Moment(n));
             n += 1;
         }
     }
@@ -109,7 +111,8 @@ fn between(at: Time, (from, first): (Time, i32), (to, last): (Time, i32)) -> i32
     if to <= from {
         return first;
     }
-    first + ((at.0 - from.0) as f64 / (to.0 - from.0) as f64 * f64::from(last - first)).round() as i32
+    first
+        + ((at.0 - from.0) as f64 / (to.0 - from.0) as f64 * f64::from(last - first)).round() as i32
 }
 
 #[cfg(test)]
@@ -123,7 +126,12 @@ mod tests {
     #[test]
     fn a_pause_is_a_row_that_says_how_long() {
         let moments = moments(&[(0, false), (999, false), (1999, false)]);
-        let expected = [Row::Moment(0), Row::Moment(1), Row::Idle(Time(999), Time(1999)), Row::Moment(2)];
+        let expected = [
+            PictureRow::Moment(0),
+            PictureRow::Moment(1),
+            PictureRow::Idle(Time(999), Time(1999)),
+            PictureRow::Moment(2),
+        ];
         assert_eq!(rows(&moments, true), expected);
     }
 
@@ -131,8 +139,9 @@ mod tests {
     fn a_long_stretch_of_routine_is_one_row_between_its_ends() {
         let of: Vec<_> = (0..30).map(|n| (n, n != 0 && n != 29)).collect();
         let rows_ = rows(&moments(&of), true);
-        let folded: Vec<_> = rows_.iter().filter(|row| matches!(row, Row::Folded(_))).collect();
-        assert_eq!(folded, [&Row::Folded(4..26)]);
+        let folded: Vec<_> =
+            rows_.iter().filter(|row| matches!(row, PictureRow::Folded(_))).collect();
+        assert_eq!(folded, [&PictureRow::Folded(4..26)]);
         assert_eq!(rows_.len(), 9);
         assert_eq!(rows(&moments(&of), false).len(), 30);
     }
@@ -140,7 +149,7 @@ mod tests {
     #[test]
     fn a_short_stretch_stays_as_it_is() {
         let of: Vec<_> = (0..13).map(|n| (n, n != 0 && n != 12)).collect();
-        assert!(!rows(&moments(&of), true).iter().any(|row| matches!(row, Row::Folded(_))));
+        assert!(!rows(&moments(&of), true).iter().any(|row| matches!(row, PictureRow::Folded(_))));
     }
 
     #[test]

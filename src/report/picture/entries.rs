@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnEnd, ConnIndex, Event, History, Scope, Side, Time, What};
+use crate::history::{ConnEnd, ConnIndex, Event, EventKind, History, Scope, Side, Time};
 use crate::property::Violation;
 use crate::report::line::{Tone, wrap};
 use crate::report::sentence;
 use crate::report::{say, telling};
 use crate::schedule::{Action, Operation, Plan};
 
-use super::lanes::{Hang, Lane, Lanes, at_side};
+use super::lanes::{Hang, HostLanes, Lane, at_side};
 use super::messages::Journey;
 
 /// What an entry is drawn as, besides its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum EntryShape {
     /// A dot on a lane.
     Dot(Lane),
     /// A dot in the colour of a connection.
@@ -29,7 +29,7 @@ pub enum Shape {
 
 /// Something that is told at one moment.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct PictureEntry {
     /// When.
     pub at: Time,
     /// Where its text hangs.
@@ -41,14 +41,15 @@ pub struct Entry {
     /// How it is to be read.
     pub tone: Tone,
     /// What it is drawn as.
-    pub shape: Shape,
+    pub shape: EntryShape,
 }
 
-impl Entry {
+impl PictureEntry {
     /// Its text in lines that fit where it hangs; at most three.
-    pub fn lines(&self, lanes: &Lanes) -> Vec<String> {
+    pub fn lines(&self, lanes: &HostLanes) -> Vec<String> {
         let most = if self.hang == Hang::Across { 6 } else { 3 };
-        let text = if self.hang == Hang::Across { self.text.clone() } else { with_short_ids(&self.text) };
+        let text =
+            if self.hang == Hang::Across { self.text.clone() } else { with_short_ids(&self.text) };
         let mut lines = wrap(&text, lanes.characters(self.hang));
         if lines.len() > most {
             lines.truncate(most);
@@ -63,11 +64,19 @@ pub fn entries(
     plan: &Plan,
     history: &History,
     broken: &[Violation],
-    lanes: &Lanes,
+    lanes: &HostLanes,
     journeys: &BTreeMap<usize, Journey>,
-) -> Vec<Entry> {
+) -> Vec<PictureEntry> {
     let residue = broken.iter().any(|broken| broken.property == "no_residue");
-    let mut teller = Teller { plan, history, lanes, journeys, residue, faults: BTreeMap::new(), endings: BTreeMap::new() };
+    let mut teller = Teller {
+        plan,
+        history,
+        lanes,
+        journeys,
+        residue,
+        faults: BTreeMap::new(),
+        endings: BTreeMap::new(),
+    };
     let mut marks: Vec<_> = broken.iter().enumerate().collect();
     marks.sort_by_key(|(_, broken)| broken.at);
     let mut marks = marks.into_iter().peekable();
@@ -82,16 +91,23 @@ pub fn entries(
     entries
 }
 
-fn mark(n: usize, broken: &Violation) -> Entry {
+fn mark(n: usize, broken: &Violation) -> PictureEntry {
     let text = format!("✖ {}: {}", telling::mark(broken).text, sentence(broken));
     let (at, tone) = (broken.at, Tone::Broken);
-    Entry { at, hang: Hang::Across, title: text.clone(), text, tone, shape: Shape::Broken(n) }
+    PictureEntry {
+        at,
+        hang: Hang::Across,
+        title: text.clone(),
+        text,
+        tone,
+        shape: EntryShape::Broken(n),
+    }
 }
 
 struct Teller<'a> {
     plan: &'a Plan,
     history: &'a History,
-    lanes: &'a Lanes,
+    lanes: &'a HostLanes,
     journeys: &'a BTreeMap<usize, Journey>,
     /// Whether what is left in the end matters.
     residue: bool,
@@ -103,34 +119,35 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     /// What one entry of the history says, if it is told at all.
-    fn entry(&mut self, n: usize, event: &Event) -> Option<Entry> {
+    fn entry(&mut self, n: usize, event: &Event) -> Option<PictureEntry> {
         match &event.what {
-            What::Produced { .. }
-            | What::Delivered { .. }
-            | What::Packet(_)
-            | What::ConnUp { .. }
-            | What::Opened { .. }
-            | What::Gauge { .. }
-            | What::Point { held: false, .. }
-            | What::Census { baseline: true, .. }
-            | What::ConnOver { how: ConnEnd::Closed, .. }
-            | What::ConnOver { how: ConnEnd::NotOpened(_), side: Side::Server, .. } => None,
-            What::Census { .. } if !self.residue => None,
-            What::Message { label, .. } => self.message(n, event, label),
-            What::Stepped { step, note } => self.stepped(n, event, *step, note.as_deref()),
-            What::Asked { operation, .. } if self.is_step(n, event, operation) => None,
-            What::FaultBegan { fault, step, what, scope, .. } => {
+            EventKind::Produced { .. }
+            | EventKind::Delivered { .. }
+            | EventKind::Packet(_)
+            | EventKind::ConnUp { .. }
+            | EventKind::Opened { .. }
+            | EventKind::Gauge { .. }
+            | EventKind::Point { held: false, .. }
+            | EventKind::Census { baseline: true, .. }
+            | EventKind::ConnOver { how: ConnEnd::Closed, .. }
+            | EventKind::ConnOver { how: ConnEnd::NotOpened(_), side: Side::Server, .. } => None,
+            EventKind::Census { .. } if !self.residue => None,
+            EventKind::Message { label, .. } => self.message(n, event, label),
+            EventKind::Stepped { step, note } => self.stepped(n, event, *step, note.as_deref()),
+            EventKind::Asked { operation, .. } if self.is_step(n, event, operation) => None,
+            EventKind::FaultBegan { fault, step, what, scope, .. } => {
                 let (said, hang) = (say::fault(what), self.middle(scope));
                 self.faults.insert(*fault, (event.at, said.clone(), hang));
-                let stepped = |other: &&Event| matches!(other.what, What::Stepped { step: of, .. } if of == *step);
+                let stepped = |other: &&Event| matches!(other.what, EventKind::Stepped { step: of, .. } if of == *step);
                 let told = self.moment(n, event.at).find(stepped).is_some();
                 (!told).then(|| self.fault(event, format!("in force: {said}"), hang))
             }
-            What::FaultEnded { fault } => {
+            EventKind::FaultEnded { fault } => {
                 let (began, said, hang) = self.faults.get(fault)?.clone();
-                (began != event.at).then(|| self.fault(event, format!("over: {}", telling::brief(&said)), hang))
+                (began != event.at)
+                    .then(|| self.fault(event, format!("over: {}", telling::brief(&said)), hang))
             }
-            What::StreamEnded { stream, ending } => {
+            EventKind::StreamEnded { stream, ending } => {
                 let said = say::ending(ending);
                 let before = self.endings.insert(stream.to_string(), said.clone());
                 (before != Some(said)).then(|| self.noted(event)).flatten()
@@ -140,16 +157,20 @@ impl Teller<'_> {
     }
 
     /// What happened on a host.
-    fn noted(&self, event: &Event) -> Option<Entry> {
+    fn noted(&self, event: &Event) -> Option<PictureEntry> {
         let line = telling::entry(self.plan, self.history, event);
         let title = format!("{}  {}: {}", line.at, line.place, line.text);
         let lane = match (&event.what, &event.host) {
-            (What::ConnOver { conn, side, .. }, _) => Some(at_side(self.lanes.ends(self.history, *conn)?, *side)),
+            (EventKind::ConnOver { conn, side, .. }, _) => {
+                Some(at_side(self.lanes.ends(self.history, *conn)?, *side))
+            }
             (_, Some(host)) => Some(self.lanes.lane(host)?),
             (_, None) => None,
         };
         let text = match &event.what {
-            What::Milestone { name, .. } | What::Point { name, .. } | What::Released { name } => {
+            EventKind::Milestone { name, .. }
+            | EventKind::Point { name, .. }
+            | EventKind::Released { name } => {
                 let host = event.host.as_ref().map_or("", |host| host.as_str());
                 line.text.replacen(name, short(name, &self.plan.subject, host), 1)
             }
@@ -157,19 +178,34 @@ impl Teller<'_> {
         };
         let Some(lane) = lane else {
             let hang = Hang::Across;
-            return Some(Entry { at: event.at, hang, text, title, tone: line.tone, shape: Shape::Fault });
+            return Some(PictureEntry {
+                at: event.at,
+                hang,
+                text,
+                title,
+                tone: line.tone,
+                shape: EntryShape::Fault,
+            });
         };
         let shape = match &event.what {
-            What::ConnOpened { conn } => Shape::Opens(lane, *conn),
-            _ => Shape::Dot(lane),
+            EventKind::ConnOpened { conn } => EntryShape::Opens(lane, *conn),
+            _ => EntryShape::Dot(lane),
         };
-        Some(Entry { at: event.at, hang: self.lanes.beside(lane), text, title, tone: line.tone, shape })
+        Some(PictureEntry {
+            at: event.at,
+            hang: self.lanes.beside(lane),
+            text,
+            title,
+            tone: line.tone,
+            shape,
+        })
     }
 
-    fn message(&self, n: usize, event: &Event, label: &str) -> Option<Entry> {
+    fn message(&self, n: usize, event: &Event, label: &str) -> Option<PictureEntry> {
         let journey = self.journeys.get(&n)?;
         let ends = self.lanes.ends(self.history, journey.conn)?;
-        let hang = Lanes::toward(at_side(ends, journey.from), at_side(ends, journey.from.other()));
+        let hang =
+            HostLanes::toward(at_side(ends, journey.from), at_side(ends, journey.from.other()));
         let line = telling::entry(self.plan, self.history, event);
         let fate = match (journey.held, journey.arrival.at()) {
             (Some(held), Some(at)) => format!("held until {held}, delivered at {at}"),
@@ -177,13 +213,27 @@ impl Teller<'_> {
             (None, Some(at)) => format!("delivered at {at}"),
             (None, None) => "never delivered".into(),
         };
-        let title = format!("{}  {}: {label} ({fate})", line.at, say::conn(self.history, journey.conn));
-        let shape = Shape::Message(n);
-        Some(Entry { at: event.at, hang, text: label.to_owned(), title, tone: Tone::Plain, shape })
+        let title =
+            format!("{}  {}: {label} ({fate})", line.at, say::conn(self.history, journey.conn));
+        let shape = EntryShape::Message(n);
+        Some(PictureEntry {
+            at: event.at,
+            hang,
+            text: label.to_owned(),
+            title,
+            tone: Tone::Plain,
+            shape,
+        })
     }
 
     /// A step of the schedule: an operation stands where its user is, a fault where it is in force.
-    fn stepped(&self, n: usize, event: &Event, step: usize, note: Option<&str>) -> Option<Entry> {
+    fn stepped(
+        &self,
+        n: usize,
+        event: &Event,
+        step: usize,
+        note: Option<&str>,
+    ) -> Option<PictureEntry> {
         let of = self.plan.steps.get(step)?;
         let mut text = say::step(of);
         text += &note.map_or(String::new(), |note| format!(": {note}"));
@@ -192,46 +242,66 @@ impl Teller<'_> {
         match &of.action {
             Action::Operation(operation) => {
                 let asked = |other: &Event| match &other.what {
-                    What::Asked { call, operation: asked, .. } if **asked == *operation => Some(*call),
+                    EventKind::Asked { call, operation: asked, .. } if **asked == *operation => {
+                        Some(*call)
+                    }
                     _ => None,
                 };
-                text += &self.moment(n, event.at).find_map(asked).map_or(String::new(), |call| format!(" ({call})"));
+                text += &self
+                    .moment(n, event.at)
+                    .find_map(asked)
+                    .map_or(String::new(), |call| format!(" ({call})"));
                 let lane = self.lanes.lane(&operation.client)?;
-                let (hang, shape) = (self.lanes.beside(lane), Shape::Dot(lane));
-                Some(Entry { at: event.at, hang, text, title, tone: Tone::Schedule, shape })
+                let (hang, shape) = (self.lanes.beside(lane), EntryShape::Dot(lane));
+                Some(PictureEntry { at: event.at, hang, text, title, tone: Tone::Schedule, shape })
             }
             Action::Fault(_) => {
                 let began = |other: &Event| match &other.what {
-                    What::FaultBegan { step: of, scope, .. } if *of == step => Some(self.middle(scope)),
+                    EventKind::FaultBegan { step: of, scope, .. } if *of == step => {
+                        Some(self.middle(scope))
+                    }
                     _ => None,
                 };
-                let hang = self.moment(n, event.at).find_map(began).unwrap_or_else(|| self.middle(&Scope::default()));
-                Some(Entry { title, ..self.fault(event, text + &cause, hang) })
+                let hang = self
+                    .moment(n, event.at)
+                    .find_map(began)
+                    .unwrap_or_else(|| self.middle(&Scope::default()));
+                Some(PictureEntry { title, ..self.fault(event, text + &cause, hang) })
             }
         }
     }
 
-    fn fault(&self, event: &Event, text: String, hang: Hang) -> Entry {
+    fn fault(&self, event: &Event, text: String, hang: Hang) -> PictureEntry {
         let title = format!("{}  {text}", event.at);
-        Entry { at: event.at, hang, text, title, tone: Tone::Schedule, shape: Shape::Fault }
+        PictureEntry {
+            at: event.at,
+            hang,
+            text,
+            title,
+            tone: Tone::Schedule,
+            shape: EntryShape::Fault,
+        }
     }
 
     /// Whether a step of the same moment says the same.
     fn is_step(&self, n: usize, event: &Event, operation: &Operation) -> bool {
         let same = |step: usize| matches!(&self.plan.steps.get(step).map(|step| &step.action), Some(Action::Operation(of)) if of == operation);
-        self.moment(n, event.at).any(|other| matches!(other.what, What::Stepped { step, .. } if same(step)))
+        self.moment(n, event.at)
+            .any(|other| matches!(other.what, EventKind::Stepped { step, .. } if same(step)))
     }
 
     /// The entries of the moment at which this one stands.
     fn moment(&self, n: usize, at: Time) -> impl Iterator<Item = &Event> {
         let events = &self.history.events;
-        let first = events[..n].iter().rposition(|event| event.at != at).map_or(0, |before| before + 1);
+        let first =
+            events[..n].iter().rposition(|event| event.at != at).map_or(0, |before| before + 1);
         events[first..].iter().take_while(move |event| event.at == at)
     }
 
     /// Where a fault is told: in the middle of what it affects.
     fn middle(&self, scope: &Scope) -> Hang {
-        let links = scope.links.iter().filter_map(|(a, b)| self.lanes.lane(a).zip(self.lanes.lane(b)));
+        let links =
+            scope.links.iter().filter_map(|(a, b)| self.lanes.lane(a).zip(self.lanes.lane(b)));
         let conns = scope.conns.iter().filter_map(|conn| self.lanes.ends(self.history, *conn));
         if let Some((a, b)) = conns.chain(links).next() {
             return Hang::Middle(a.min(b));
@@ -263,7 +333,8 @@ fn with_short_ids(text: &str) -> String {
 
 /// The name of a milestone or point beside the lane of its host: what the lane says is left out.
 fn short<'n>(name: &'n str, subject: &str, host: &str) -> &'n str {
-    let after = |name: &'n str, word: &str| name.strip_prefix(word).and_then(|rest| rest.strip_prefix('.'));
+    let after =
+        |name: &'n str, word: &str| name.strip_prefix(word).and_then(|rest| rest.strip_prefix('.'));
     let Some(rest) = after(name, subject) else { return name };
     let role = host.trim_end_matches(|c: char| c.is_ascii_digit());
     after(rest, role).unwrap_or(rest)
@@ -283,17 +354,24 @@ mod tests {
 
     #[test]
     fn long_ids_are_cut_short() {
-        assert_eq!(with_short_ids("hello f0697ec92aef99d02944b6b1b4598493 2 2"), "hello f0697ec9… 2 2");
-        assert_eq!(with_short_ids("answer 1 session 938459b4-b1b6-4429-9099-ef2ac97e69f0"), "answer 1 session 938459b4…");
+        assert_eq!(
+            with_short_ids("hello f0697ec92aef99d02944b6b1b4598493 2 2"),
+            "hello f0697ec9… 2 2"
+        );
+        assert_eq!(
+            with_short_ids("answer 1 session 938459b4-b1b6-4429-9099-ef2ac97e69f0"),
+            "answer 1 session 938459b4…"
+        );
         assert_eq!(with_short_ids("n s1 1 164000001"), "n s1 1 164000001");
     }
 
     #[test]
     fn each_entry_is_told_once_in_the_words_of_the_story() {
         let (plan, history, broken) = a_gap();
-        let lanes = Lanes::of(&plan, &history);
+        let lanes = HostLanes::of(&plan, &history);
         let told = entries(&plan, &history, &broken, &lanes, &BTreeMap::new());
-        let told: Vec<_> = told.iter().map(|entry| format!("{} {}", entry.at, entry.text)).collect();
+        let told: Vec<_> =
+            told.iter().map(|entry| format!("{} {}", entry.at, entry.text)).collect();
         assert_eq!(
             told,
             [

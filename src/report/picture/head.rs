@@ -6,8 +6,8 @@ use crate::report::sentence;
 use crate::report::{say, story, telling};
 
 use super::Picture;
-use super::axis::Row;
-use super::entries::Entry;
+use super::axis::PictureRow;
+use super::entries::PictureEntry;
 use super::markup::escaped;
 use super::sheet::{Placed, Sheet};
 
@@ -35,7 +35,8 @@ pub fn head(picture: &Picture<'_>) -> String {
         [] => "<b class=\"held\">all held</b>".to_owned(),
         _ => format!("<b class=\"fail\">FAIL</b> {}", escaped(&names.join(", "))),
     };
-    let mut head = format!("<header>\n<h1>{verdict} <small>{}</small></h1>\n", escaped(&plan.subject));
+    let mut head =
+        format!("<header>\n<h1>{verdict} <small>{}</small></h1>\n", escaped(&plan.subject));
     if !broken.is_empty() {
         head += "<ul class=\"sentences\">\n";
         names.iter().for_each(|name| head += &sentences(name, broken));
@@ -43,7 +44,10 @@ pub fn head(picture: &Picture<'_>) -> String {
     }
     let about = escaped(&story::about(plan));
     let (end, packets) = (history.end, say::count(history.packets, "segment"));
-    head += &format!("<p class=\"about\">{about}; {end} of virtual time, {packets}, digest {}</p>\n", history.digest);
+    head += &format!(
+        "<p class=\"about\">{about}; {end} of virtual time, {packets}, digest {}</p>\n",
+        history.digest
+    );
     head += &format!("<p class=\"about\">again: <code>{}</code></p>\n", escaped(replay));
     head + "<p class=\"about\">Hovering tells details. The strip at the left edge is the whole run: click into it to jump there.</p>\n</header>\n"
 }
@@ -51,14 +55,21 @@ pub fn head(picture: &Picture<'_>) -> String {
 /// What the property says, and how it broke, with links to where it did.
 fn sentences(name: &str, broken: &[Violation]) -> String {
     let expected = ("expect", "what the scenario file expects of this run");
-    let doc = property::list(&[]).chain([expected]).find(|(known, _)| *known == name).map_or("", |(_, doc)| doc);
+    let doc = property::list(&[])
+        .chain([expected])
+        .find(|(known, _)| *known == name)
+        .map_or("", |(_, doc)| doc);
     let of_name = broken.iter().enumerate().filter(|(_, broken)| broken.property == name);
     let count = of_name.clone().count();
-    let links =
-        of_name.take(SENTENCES).map(|(n, broken)| format!("<a href=\"#broken-{n}\">{}</a><br>", escaped(&sentence(broken))));
+    let links = of_name.take(SENTENCES).map(|(n, broken)| {
+        format!("<a href=\"#broken-{n}\">{}</a><br>", escaped(&sentence(broken)))
+    });
     let links: String = links.collect();
-    let more =
-        if count > SENTENCES { format!("<small>and {} more of {name}</small><br>", count - SENTENCES) } else { String::new() };
+    let more = if count > SENTENCES {
+        format!("<small>and {} more of {name}</small><br>", count - SENTENCES)
+    } else {
+        String::new()
+    };
     format!("<li>{links}{more}<small><b>{}</b> {}</small></li>\n", escaped(name), escaped(doc))
 }
 
@@ -68,16 +79,22 @@ pub fn story(picture: &Picture<'_>) -> String {
     let rows = lines.iter().map(|line| {
         let class = if line.tone == Tone::Broken { " class=\"fail\"" } else { "" };
         let (at, place, text) = (line.at, escaped(&line.place), escaped(&line.text));
-        let after = line.after.as_deref().map_or(String::new(), |after| format!(" <small>{}</small>", escaped(after)));
+        let after = line
+            .after
+            .as_deref()
+            .map_or(String::new(), |after| format!(" <small>{}</small>", escaped(after)));
         format!("<tr{class}><td>{at}</td><td>{place}</td><td>{text}{after}</td></tr>\n")
     });
     let rows: String = rows.collect();
-    format!("<details class=\"story\"><summary>The same as a story, in short</summary><table>\n{rows}</table></details>\n")
+    format!(
+        "<details class=\"story\"><summary>The same as a story, in short</summary><table>\n{rows}</table></details>\n"
+    )
 }
 
 /// What was folded, moment by moment.
-pub fn folded(entries: &[Entry], sheet: &Sheet) -> String {
-    let folds: Vec<&Placed> = sheet.rows.iter().filter(|row| matches!(row.row, Row::Folded(_))).collect();
+pub fn folded(entries: &[PictureEntry], sheet: &Sheet) -> String {
+    let folds: Vec<&Placed> =
+        sheet.rows.iter().filter(|row| matches!(row.row, PictureRow::Folded(_))).collect();
     if folds.is_empty() {
         return String::new();
     }
@@ -85,16 +102,19 @@ pub fn folded(entries: &[Entry], sheet: &Sheet) -> String {
     let mut markup = String::from("<section class=\"folds\"><h2>What was folded</h2>\n");
     for fold in folds {
         let (from, to) = fold.span;
-        let among: Vec<_> = entries.iter().filter(|entry| from <= entry.at && entry.at <= to).collect();
+        let among: Vec<_> =
+            entries.iter().filter(|entry| from <= entry.at && entry.at <= to).collect();
         let most = LISTED.0.min(LISTED.1 - listed);
         let shown = among.len().min(most);
         listed += shown;
-        markup += &format!("<details><summary>{from} to {to}</summary><pre id=\"fold-{}\">", from.0);
+        markup +=
+            &format!("<details><summary>{from} to {to}</summary><pre id=\"fold-{}\">", from.0);
         among[..shown].iter().for_each(|entry| markup += &format!("{}\n", escaped(&entry.title)));
         if among.len() > shown {
             markup += &format!("and {} more; the replay tells them\n", among.len() - shown);
         }
-        markup += &format!("</pre><p><a href=\"#t{}\">back to the drawing</a></p></details>\n", from.0);
+        markup +=
+            &format!("</pre><p><a href=\"#t{}\">back to the drawing</a></p></details>\n", from.0);
     }
     markup + "</section>\n"
 }

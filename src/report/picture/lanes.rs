@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{ConnIndex, Connection, History, Side, What};
+use crate::history::{ConnIndex, Connection, EventKind, History, Side};
 use crate::schedule::{Host, Plan};
 
 use super::markup::Lean;
@@ -57,16 +57,20 @@ impl Hang {
 
 /// The hosts of a run that did anything, from left to right: who opens connections stands before whom they lead to.
 #[derive(Clone, Debug)]
-pub struct Lanes {
+pub struct HostLanes {
     hosts: Vec<Host>,
 }
 
-impl Lanes {
+impl HostLanes {
     /// The lanes of a run.
     pub fn of(plan: &Plan, history: &History) -> Self {
         let depths = depths(&history.conns);
         let mut hosts: Vec<Host> = plan.client_hosts().collect();
-        let seen = history.events.iter().filter(|event| says_something(&event.what)).filter_map(|event| event.host.as_ref());
+        let seen = history
+            .events
+            .iter()
+            .filter(|event| says_something(&event.what))
+            .filter_map(|event| event.host.as_ref());
         let ends = history.conns.iter().flat_map(|conn| [&conn.client, &conn.server]);
         let mut known: BTreeSet<Host> = hosts.iter().cloned().collect();
         for host in ends.chain(seen) {
@@ -137,7 +141,9 @@ impl Lanes {
         match hang {
             Hang::Left(Lane(0)) => (self.x(Lane(0)) - PAD, Lean::Ends),
             Hang::Left(lane) => (self.x(lane) - pad, Lean::Ends),
-            Hang::Right(lane) if lane.0 + 1 == self.hosts.len() => (self.x(lane) + PAD, Lean::Begins),
+            Hang::Right(lane) if lane.0 + 1 == self.hosts.len() => {
+                (self.x(lane) + PAD, Lean::Begins)
+            }
             Hang::Right(lane) => (self.x(lane) + pad, Lean::Begins),
             Hang::Middle(lane) => (self.x(lane) + self.gap() / 2, Lean::Centred),
             Hang::Across => (self.room().0 + 4, Lean::Begins),
@@ -182,8 +188,8 @@ pub fn at_side((client, server): (Lane, Lane), side: Side) -> Lane {
 }
 
 /// Whether an entry is a reason to give its host a lane.
-fn says_something(what: &What) -> bool {
-    !matches!(what, What::Started | What::Census { .. } | What::Gauge { .. })
+fn says_something(what: &EventKind) -> bool {
+    !matches!(what, EventKind::Started | EventKind::Census { .. } | EventKind::Gauge { .. })
 }
 
 /// How many connections lie between a host and those to whom none leads.
@@ -207,16 +213,26 @@ mod tests {
 
     fn conn(client: &str, server: &str) -> Connection {
         let (name, opened, over) = (format!("{client}#1"), Time(0), (None, None));
-        Connection { name, client: client.into(), server: server.into(), generation: None, opened, over }
+        Connection {
+            name,
+            client: client.into(),
+            server: server.into(),
+            generation: None,
+            opened,
+            over,
+        }
     }
 
-    fn lanes(conns: Vec<Connection>, clients: u32) -> Lanes {
-        Lanes::of(&Plan { clients, ..Plan::new("x") }, &History { conns, ..History::default() })
+    fn lanes(conns: Vec<Connection>, clients: u32) -> HostLanes {
+        HostLanes::of(&Plan { clients, ..Plan::new("x") }, &History { conns, ..History::default() })
     }
 
     #[test]
     fn who_opens_connections_stands_before_whom_they_lead_to() {
-        let lanes = lanes(vec![conn("server", "web"), conn("client", "server"), conn("client2", "server")], 2);
+        let lanes = lanes(
+            vec![conn("server", "web"), conn("client", "server"), conn("client2", "server")],
+            2,
+        );
         let names: Vec<_> = lanes.hosts().map(|(_, host)| host.as_str()).collect();
         assert_eq!(names, ["client", "client2", "server", "web"]);
     }
@@ -243,6 +259,9 @@ mod tests {
         let (client, server) = (Lane(0), Lane(1));
         assert_eq!(lanes.beside(client).zone(), Zone::Number(0));
         assert_eq!(lanes.beside(server).zone(), Zone::Number(2));
-        assert_eq!(Lanes::toward(client, server).zone(), Lanes::toward(server, client).zone());
+        assert_eq!(
+            HostLanes::toward(client, server).zone(),
+            HostLanes::toward(server, client).zone()
+        );
     }
 }

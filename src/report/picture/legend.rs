@@ -1,36 +1,36 @@
 //! How to read the drawing: a small sample of each kind of mark that is in it.
 
-use crate::history::{History, Nature, What};
+use crate::history::{EventKind, History, Nature};
 
-use super::axis::Row;
+use super::axis::PictureRow;
 use super::markup::{Drawing, escaped, spot};
 use super::messages::{Arrival, Journey};
 use super::sheet::Sheet;
-use super::spans::{Span, class};
+use super::spans::{PictureSpan, class};
 
 /// So many generations have a sample of their own.
 const GENERATIONS: u64 = 4;
 
 /// What the legend is made from.
-pub struct Seen<'a> {
+pub struct LegendSource<'a> {
     /// The record of the run.
     pub history: &'a History,
     /// How its messages fared.
     pub journeys: Vec<&'a Journey>,
     /// Its faults.
-    pub spans: &'a [Span],
+    pub spans: &'a [PictureSpan],
     /// Its rows.
     pub sheet: &'a Sheet,
     /// Whether a property broke.
     pub broke: bool,
 }
 
-impl Seen<'_> {
+impl LegendSource<'_> {
     fn any(&self, of: impl Fn(&Journey) -> bool) -> bool {
         self.journeys.iter().any(|journey| of(journey))
     }
 
-    fn event(&self, of: impl Fn(&What) -> bool) -> bool {
+    fn event(&self, of: impl Fn(&EventKind) -> bool) -> bool {
         self.history.events.iter().any(|event| of(&event.what))
     }
 
@@ -40,12 +40,16 @@ impl Seen<'_> {
 }
 
 /// The legend.
-pub fn legend(seen: &Seen<'_>) -> String {
-    let mut samples = vec![sample("time goes down; a moment is a row, so distances are not durations", |parts| {
-        parts.path(&[spot(20, 0), spot(20, 16)], "lane");
-        parts.disc(spot(20, 8), 4, "dot");
-    })];
-    let generations = seen.history.conns.iter().filter_map(|conn| conn.generation).max().unwrap_or_default();
+pub fn legend(seen: &LegendSource<'_>) -> String {
+    let mut samples = vec![sample(
+        "time goes down; a moment is a row, so distances are not durations",
+        |parts| {
+            parts.path(&[spot(20, 0), spot(20, 16)], "lane");
+            parts.disc(spot(20, 8), 4, "dot");
+        },
+    )];
+    let generations =
+        seen.history.conns.iter().filter_map(|conn| conn.generation).max().unwrap_or_default();
     for generation in 1..=generations.min(GENERATIONS) {
         samples.push(sample(&format!("connection of generation {generation}"), |parts| {
             parts.group(&format!("ribbon g{generation}"), "", |parts| {
@@ -72,12 +76,27 @@ pub fn legend(seen: &Seen<'_>) -> String {
         })
     };
     let kinds: [(bool, &str, &str, bool); 4] = [
-        (seen.any(|of| of.arrival.at().is_some() && of.held.is_none()), "delivered", "message, sent and delivered", true),
+        (
+            seen.any(|of| of.arrival.at().is_some() && of.held.is_none()),
+            "delivered",
+            "message, sent and delivered",
+            true,
+        ),
         (seen.any(|of| of.held.is_some()), "waited", "held on its way by a fault", true),
         (seen.any(|of| of.arrival == Arrival::Lost), "lost", "lost, never delivered", false),
-        (seen.any(|of| matches!(of.arrival, Arrival::Late(_))), "late", "late: a newer generation was up", true),
+        (
+            seen.any(|of| matches!(of.arrival, Arrival::Late(_))),
+            "late",
+            "late: a newer generation was up",
+            true,
+        ),
     ];
-    samples.extend(kinds.into_iter().filter(|(is, ..)| *is).map(|(_, class, said, ends)| arrow(class, said, ends)));
+    samples.extend(
+        kinds
+            .into_iter()
+            .filter(|(is, ..)| *is)
+            .map(|(_, class, said, ends)| arrow(class, said, ends)),
+    );
     let natures = [
         (Nature::Kills, "fault that kills connections"),
         (Nature::Slows, "fault that slows or holds"),
@@ -88,12 +107,12 @@ pub fn legend(seen: &Seen<'_>) -> String {
             parts.group(class(nature), "", |parts| parts.rect(spot(0, 1), spot(40, 15), "area"));
         }));
     }
-    if seen.event(|what| matches!(what, What::Point { held: true, .. })) {
+    if seen.event(|what| matches!(what, EventKind::Point { held: true, .. })) {
         samples.push(sample("a task is held here", |parts| {
             parts.group("held", "", |parts| parts.rect(spot(16, 0), spot(24, 16), "area"));
         }));
     }
-    if seen.event(|what| matches!(what, What::Died { .. })) {
+    if seen.event(|what| matches!(what, EventKind::Died { .. })) {
         samples.push(sample("the host is down", |parts| {
             parts.group("down", "", |parts| {
                 parts.rect(spot(16, 0), spot(24, 16), "area");
@@ -101,11 +120,14 @@ pub fn legend(seen: &Seen<'_>) -> String {
             });
         }));
     }
-    if seen.sheet.rows.iter().any(|row| matches!(row.row, Row::Folded(_))) {
-        samples.push(sample("routine, folded", |parts| parts.rect(spot(0, 1), spot(40, 15), "fold")));
+    if seen.sheet.rows.iter().any(|row| matches!(row.row, PictureRow::Folded(_))) {
+        samples
+            .push(sample("routine, folded", |parts| parts.rect(spot(0, 1), spot(40, 15), "fold")));
     }
     if seen.broke {
-        samples.push(sample("a property broke here", |parts| parts.rect(spot(0, 1), spot(40, 15), "broke")));
+        samples.push(sample("a property broke here", |parts| {
+            parts.rect(spot(0, 1), spot(40, 15), "broke")
+        }));
     }
     format!("<ul class=\"legend\">{}</ul>\n", samples.concat())
 }
@@ -113,5 +135,9 @@ pub fn legend(seen: &Seen<'_>) -> String {
 fn sample(said: &str, draw: impl FnOnce(&mut Drawing)) -> String {
     let mut drawing = Drawing::default();
     draw(&mut drawing);
-    format!("<li><svg width=\"40\" height=\"16\" aria-hidden=\"true\">{}</svg>{}</li>", drawing.markup(), escaped(said))
+    format!(
+        "<li><svg width=\"40\" height=\"16\" aria-hidden=\"true\">{}</svg>{}</li>",
+        drawing.markup(),
+        escaped(said)
+    )
 }

@@ -23,7 +23,7 @@ pub fn escaped(text: &str) -> String {
 
 /// A place in the drawing, in pixels: across, and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct PixelPoint {
     /// Across.
     pub x: i32,
     /// Down.
@@ -31,8 +31,8 @@ pub struct Spot {
 }
 
 /// A place in the drawing.
-pub fn spot(x: i32, y: i32) -> Spot {
-    Spot { x, y }
+pub fn spot(x: i32, y: i32) -> PixelPoint {
+    PixelPoint { x, y }
 }
 
 /// On which side of its spot a text stands.
@@ -77,8 +77,8 @@ impl Drawing {
     }
 
     /// A text.
-    pub fn text(&mut self, at: Spot, lean: Lean, class: &str, text: &str) {
-        let (Spot { x, y }, lean) = (at, lean.class());
+    pub fn text(&mut self, at: PixelPoint, lean: Lean, class: &str, text: &str) {
+        let (PixelPoint { x, y }, lean) = (at, lean.class());
         let class = format!("{class}{lean}");
         let class = class.trim();
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
@@ -86,31 +86,33 @@ impl Drawing {
     }
 
     /// A rectangle between two corners; at least a pixel high.
-    pub fn rect(&mut self, from: Spot, to: Spot, class: &str) {
+    pub fn rect(&mut self, from: PixelPoint, to: PixelPoint, class: &str) {
         let (width, height) = ((to.x - from.x).max(1), (to.y - from.y).max(1));
         let (x, y) = (from.x, from.y);
-        self.push(format_args!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" class=\"{class}\"/>"));
+        self.push(format_args!(
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" class=\"{class}\"/>"
+        ));
     }
 
     /// A line through these spots.
-    pub fn path(&mut self, spots: &[Spot], class: &str) {
+    pub fn path(&mut self, spots: &[PixelPoint], class: &str) {
         self.push(format_args!("<path d=\"{}\" class=\"{class}\"/>", way(spots)));
     }
 
     /// A surface with these corners.
-    pub fn surface(&mut self, corners: &[Spot], class: &str) {
+    pub fn surface(&mut self, corners: &[PixelPoint], class: &str) {
         self.push(format_args!("<path d=\"{}Z\" class=\"{class}\"/>", way(corners)));
     }
 
     /// A disc.
-    pub fn disc(&mut self, at: Spot, radius: i32, class: &str) {
-        let Spot { x, y } = at;
+    pub fn disc(&mut self, at: PixelPoint, radius: i32, class: &str) {
+        let PixelPoint { x, y } = at;
         self.push(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" class=\"{class}\"/>"));
     }
 
     /// A cross.
-    pub fn cross(&mut self, at: Spot, arm: i32, class: &str) {
-        let Spot { x, y } = at;
+    pub fn cross(&mut self, at: PixelPoint, arm: i32, class: &str) {
+        let PixelPoint { x, y } = at;
         let (left, right, top, bottom) = (x - arm, x + arm, y - arm, y + arm);
         self.push(format_args!("<path d=\"M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}\" class=\"{class}\"/>"));
     }
@@ -125,8 +127,8 @@ impl Drawing {
     }
 }
 
-fn way(spots: &[Spot]) -> String {
-    let points: Vec<_> = spots.iter().map(|Spot { x, y }| format!("{x} {y}")).collect();
+fn way(spots: &[PixelPoint]) -> String {
+    let points: Vec<_> = spots.iter().map(|PixelPoint { x, y }| format!("{x} {y}")).collect();
     format!("M{}", points.join("L"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnIndex, Event, Fate, History, Side, Time, What};
+use crate::history::{ConnIndex, Event, EventKind, Fate, History, Side, Time};
 use crate::schedule::Host;
 
 /// A message on its way.
@@ -59,7 +59,7 @@ struct Direction {
 pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
     let mut directions: BTreeMap<(ConnIndex, Side), Direction> = BTreeMap::new();
     for Event { at, what, .. } in &history.events {
-        let What::Packet(packet) = what else { continue };
+        let EventKind::Packet(packet) = what else { continue };
         let direction = directions.entry((packet.conn, packet.from)).or_default();
         let (start, end) = (packet.offset, packet.offset + u64::from(packet.len));
         match packet.fate {
@@ -77,7 +77,7 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
     let newest = generations(history);
     let mut journeys = BTreeMap::new();
     for (n, event) in history.events.iter().enumerate() {
-        let What::Message { conn, from, end, delivered, .. } = &event.what else { continue };
+        let EventKind::Message { conn, from, end, delivered, .. } = &event.what else { continue };
         let direction = directions.entry((*conn, *from)).or_default();
         let bytes = (direction.told, *end);
         direction.told = *end;
@@ -88,8 +88,13 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
         };
         let held = moments(&direction.held, bytes).min().map(|since| {
             let on = moments(&direction.left, bytes).filter(|at| *at > since).max();
-            let dead = [history.conn(*conn).over.0, history.conn(*conn).over.1].into_iter().flatten();
-            arrival.at().and(on).or(arrival.at()).unwrap_or_else(|| dead.filter(|at| *at >= since).min().unwrap_or(history.end))
+            let dead =
+                [history.conn(*conn).over.0, history.conn(*conn).over.1].into_iter().flatten();
+            arrival
+                .at()
+                .and(on)
+                .or(arrival.at())
+                .unwrap_or_else(|| dead.filter(|at| *at >= since).min().unwrap_or(history.end))
         });
         journeys.insert(n, Journey { conn: *conn, from: *from, sent: event.at, held, arrival });
     }
@@ -105,7 +110,7 @@ fn moments(ranges: &Ranges, (start, end): (u64, u64)) -> impl Iterator<Item = Ti
 fn generations(history: &History) -> BTreeMap<&Host, Vec<(Time, u64)>> {
     let mut generations: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for event in &history.events {
-        let What::ConnUp { conn, side: Side::Client } = event.what else { continue };
+        let EventKind::ConnUp { conn, side: Side::Client } = event.what else { continue };
         let Some(conn) = history.conns.get(conn.0) else { continue };
         if let Some(generation) = conn.generation {
             generations.entry(&conn.client).or_default().push((event.at, generation));
@@ -114,7 +119,12 @@ fn generations(history: &History) -> BTreeMap<&Host, Vec<(Time, u64)>> {
     generations
 }
 
-fn is_late(history: &History, newest: &BTreeMap<&Host, Vec<(Time, u64)>>, conn: ConnIndex, at: Time) -> bool {
+fn is_late(
+    history: &History,
+    newest: &BTreeMap<&Host, Vec<(Time, u64)>>,
+    conn: ConnIndex,
+    at: Time,
+) -> bool {
     let Some(conn) = history.conns.get(conn.0) else { return false };
     let (Some(own), Some(up)) = (conn.generation, newest.get(&conn.client)) else { return false };
     up.iter().any(|(since, generation)| *generation > own && *since < at)
@@ -126,13 +136,21 @@ mod tests {
     use crate::history::{Connection, Flags, Packet};
 
     fn packet(at: u64, offset: u64, fate: Fate) -> Event {
-        let packet = Packet { conn: ConnIndex(0), from: Side::Server, flags: Flags::default(), offset, len: 10, fate };
-        Event { at: Time(at), host: None, what: What::Packet(packet) }
+        let packet = Packet {
+            conn: ConnIndex(0),
+            from: Side::Server,
+            flags: Flags::default(),
+            offset,
+            len: 10,
+            fate,
+        };
+        Event { at: Time(at), host: None, what: EventKind::Packet(packet) }
     }
 
     fn message(at: u64, end: u64, delivered: Option<u64>) -> Event {
         let (label, delivered) = ("x".into(), delivered.map(Time));
-        let what = What::Message { conn: ConnIndex(0), from: Side::Server, label, end, delivered };
+        let what =
+            EventKind::Message { conn: ConnIndex(0), from: Side::Server, label, end, delivered };
         Event { at: Time(at), host: None, what }
     }
 
@@ -145,7 +163,11 @@ mod tests {
             opened: Time(0),
             over: (over, None),
         };
-        events.push(Event { at: Time(500), host: None, what: What::ConnUp { conn: ConnIndex(1), side: Side::Client } });
+        events.push(Event {
+            at: Time(500),
+            host: None,
+            what: EventKind::ConnUp { conn: ConnIndex(1), side: Side::Client },
+        });
         let conns = vec![conn(1, Some(Time(400))), conn(2, None)];
         let history = History { events, conns, end: Time(900), ..History::default() };
         journeys(&history).into_values().map(|journey| (journey.held, journey.arrival)).collect()

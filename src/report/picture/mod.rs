@@ -32,10 +32,10 @@ mod tests;
 mod texts;
 
 use arrows::Arrow;
-use lanes::Lanes;
-use legend::Seen;
+use lanes::HostLanes;
+use legend::LegendSource;
 use markup::{Drawing, escaped};
-use sheet::{Contents, Mark, Sheet};
+use sheet::{Contents, NoteMark, Sheet};
 
 /// How every page of this crate looks, and this one.
 pub(super) const BASE: &str = include_str!("../base.css");
@@ -60,14 +60,20 @@ pub struct Picture<'a> {
 /// The page.
 pub fn html(picture: &Picture<'_>) -> String {
     let Picture { plan, history, broken, .. } = *picture;
-    let lanes = Lanes::of(plan, history);
+    let lanes = HostLanes::of(plan, history);
     let journeys = messages::journeys(history);
     let entries = entries::entries(plan, history, broken, &lanes, &journeys);
     let mut columns = streams::columns(history);
-    columns.sort_by_key(|column| !broken.iter().any(|broken| broken.stream() == Some(&column.stream)));
+    columns
+        .sort_by_key(|column| !broken.iter().any(|broken| broken.stream() == Some(&column.stream)));
     let left_out = columns.len().saturating_sub(STREAMS);
     columns.truncate(STREAMS);
-    let sheet = Sheet::set(&Contents { lanes: &lanes, entries: &entries, journeys: &journeys, columns: &columns });
+    let sheet = Sheet::set(&Contents {
+        lanes: &lanes,
+        entries: &entries,
+        journeys: &journeys,
+        columns: &columns,
+    });
     let (lives, spans) = (ribbons::lives(history), spans::faults(history));
 
     let mut drawing = Drawing::default();
@@ -78,8 +84,8 @@ pub fn html(picture: &Picture<'_>) -> String {
     ribbons::draw_ticks(&mut drawing, plan, history, &lanes, &sheet.axis);
     let notes = sheet.rows.iter().flat_map(|row| &row.notes);
     let shown = notes.filter_map(|note| match &note.mark {
-        Mark::One(entries::Shape::Message(n)) => Some((note, journeys.get(n)?, false)),
-        Mark::Burst(journey) => Some((note, journey, true)),
+        NoteMark::One(entries::EntryShape::Message(n)) => Some((note, journeys.get(n)?, false)),
+        NoteMark::Burst(journey) => Some((note, journey, true)),
         _ => None,
     });
     for (nth, (note, journey, many)) in shown.enumerate() {
@@ -88,7 +94,13 @@ pub fn html(picture: &Picture<'_>) -> String {
     }
     texts::draw(&mut drawing, history, &lanes, &columns, &sheet);
 
-    let seen = Seen { history, journeys: journeys.values().collect(), spans: &spans, sheet: &sheet, broke: !broken.is_empty() };
+    let seen = LegendSource {
+        history,
+        journeys: journeys.values().collect(),
+        spans: &spans,
+        sheet: &sheet,
+        broke: !broken.is_empty(),
+    };
     let class = if lanes.are_many() { "run wide" } else { "run" };
     let (wide, high) = (texts::width(&lanes, &columns), sheet.axis.bottom());
     let more = match left_out {
@@ -104,7 +116,9 @@ pub fn html(picture: &Picture<'_>) -> String {
         head::story(picture),
         "<main>\n".to_owned(),
         texts::heading(&lanes, &columns),
-        format!("<svg class=\"{class}\" width=\"{wide}\" height=\"{high}\" viewBox=\"0 0 {wide} {high}\">\n"),
+        format!(
+            "<svg class=\"{class}\" width=\"{wide}\" height=\"{high}\" viewBox=\"0 0 {wide} {high}\">\n"
+        ),
         drawing.markup(),
         "</svg>\n</main>\n".to_owned(),
         head::folded(&entries, &sheet),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnIndex, Event, Flags, History, Side, Time, What};
+use crate::history::{ConnIndex, Event, EventKind, Flags, History, Side, Time};
 use crate::report::{say, telling};
 use crate::schedule::Plan;
 
 use super::axis::Axis;
-use super::lanes::{BAR, BARS, Lane, Lanes, at_side};
+use super::lanes::{BAR, BARS, HostLanes, Lane, at_side};
 use super::markup::{Drawing, spot};
 
 /// How many colours there are for generations.
@@ -15,7 +15,7 @@ const COLOURS: u64 = 6;
 
 /// The life of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct ConnectionRibbon {
     /// Which connection.
     pub conn: ConnIndex,
     /// When it was opened.
@@ -28,7 +28,7 @@ pub struct Life {
     pub slot: usize,
 }
 
-impl Life {
+impl ConnectionRibbon {
     /// From when to when one of its ends lasted, if it ever did.
     fn of(&self, side: Side) -> Option<(Time, Time)> {
         match side {
@@ -39,25 +39,26 @@ impl Life {
 }
 
 /// The lives of all connections.
-pub fn lives(history: &History) -> Vec<Life> {
+pub fn lives(history: &History) -> Vec<ConnectionRibbon> {
     let mut up: BTreeMap<(ConnIndex, Side), Time> = BTreeMap::new();
     for event in &history.events {
-        if let What::ConnUp { conn, side } = event.what {
+        if let EventKind::ConnUp { conn, side } = event.what {
             up.entry((conn, side)).or_insert(event.at);
         }
     }
-    let mut lives: Vec<Life> = Vec::new();
+    let mut lives: Vec<ConnectionRibbon> = Vec::new();
     for (n, conn) in history.conns.iter().enumerate() {
         let index = ConnIndex(n);
         let up = (up.get(&(index, Side::Client)).copied(), up.get(&(index, Side::Server)).copied());
         let over = (conn.over.0.unwrap_or(history.end), conn.over.1.unwrap_or(history.end));
         let beside = lives.iter().filter(|life| {
             let other = &history.conns[life.conn.0];
-            (&other.client, &other.server) == (&conn.client, &conn.server) && life.over.0.max(life.over.1) >= conn.opened
+            (&other.client, &other.server) == (&conn.client, &conn.server)
+                && life.over.0.max(life.over.1) >= conn.opened
         });
         let taken: Vec<_> = beside.map(|life| life.slot).collect();
         let slot = (0..BARS).find(|slot| !taken.contains(slot)).unwrap_or(BARS - 1);
-        lives.push(Life { conn: index, opened: conn.opened, up, over, slot });
+        lives.push(ConnectionRibbon { conn: index, opened: conn.opened, up, over, slot });
     }
     lives
 }
@@ -65,17 +66,25 @@ pub fn lives(history: &History) -> Vec<Life> {
 /// The class that gives a connection its colour.
 pub fn colour(history: &History, conn: ConnIndex) -> String {
     let generation = history.conns.get(conn.0).and_then(|conn| conn.generation);
-    generation.map_or("g0".into(), |generation| format!("g{}", generation.saturating_sub(1) % COLOURS + 1))
+    generation.map_or("g0".into(), |generation| {
+        format!("g{}", generation.saturating_sub(1) % COLOURS + 1)
+    })
 }
 
 /// Where a connection's bar stands at a lane, as seen from the other one.
-pub fn bar(lanes: &Lanes, life: &Life, lane: Lane, other: Lane) -> i32 {
+pub fn bar(lanes: &HostLanes, life: &ConnectionRibbon, lane: Lane, other: Lane) -> i32 {
     let off = 3 + life.slot as i32 * (BAR + 1);
     if lane < other { lanes.x(lane) + off } else { lanes.x(lane) - off - BAR }
 }
 
 /// Draws all ribbons.
-pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis, lives: &[Life]) {
+pub fn draw(
+    drawing: &mut Drawing,
+    history: &History,
+    lanes: &HostLanes,
+    axis: &Axis,
+    lives: &[ConnectionRibbon],
+) {
     for life in lives {
         let Some((client, server)) = lanes.ends(history, life.conn) else { continue };
         let colour = colour(history, life.conn);
@@ -88,9 +97,18 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
             if let Some((from, to)) = life.of(Side::Server) {
                 let there = (axis.y(from), axis.y(to));
                 let (left, right) = if client < server { (here, there) } else { (there, here) };
-                let corners = [spot(inner.0, left.0), spot(inner.1, right.0), spot(inner.1, right.1), spot(inner.0, left.1)];
+                let corners = [
+                    spot(inner.0, left.0),
+                    spot(inner.1, right.0),
+                    spot(inner.1, right.1),
+                    spot(inner.0, left.1),
+                ];
                 parts.surface(&corners, "band");
-                parts.rect(spot(bars.1, there.0), spot(bars.1 + BAR, there.1.max(there.0 + 3)), "bar");
+                parts.rect(
+                    spot(bars.1, there.0),
+                    spot(bars.1 + BAR, there.1.max(there.0 + 3)),
+                    "bar",
+                );
             }
             let bottom = here.1.max(here.0 + 3);
             parts.rect(spot(bars.0, here.0), spot(bars.0 + BAR, bottom), "bar");
@@ -98,22 +116,35 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
     }
 }
 
-fn title(history: &History, life: &Life, name: &str) -> String {
+fn title(history: &History, life: &ConnectionRibbon, name: &str) -> String {
     let conn = history.conn(life.conn);
     let up = life.up.0.map_or("never up".into(), |at| format!("up at {at}"));
     let over = |host: &crate::schedule::Host, over: Option<Time>| match over {
         Some(at) => format!("over for {host} at {at}"),
         None => format!("never over for {host}"),
     };
-    format!("{name}: opened at {}, {up}, {}, {}", life.opened, over(&conn.client, conn.over.0), over(&conn.server, conn.over.1))
+    format!(
+        "{name}: opened at {}, {up}, {}, {}",
+        life.opened,
+        over(&conn.client, conn.over.0),
+        over(&conn.server, conn.over.1)
+    )
 }
 
 /// Draws a tick for each segment that opens, closes or resets a connection.
-pub fn draw_ticks(drawing: &mut Drawing, plan: &Plan, history: &History, lanes: &Lanes, axis: &Axis) {
+pub fn draw_ticks(
+    drawing: &mut Drawing,
+    plan: &Plan,
+    history: &History,
+    lanes: &HostLanes,
+    axis: &Axis,
+) {
     for event in &history.events {
-        let Event { at, what: What::Packet(packet), .. } = event else { continue };
+        let Event { at, what: EventKind::Packet(packet), .. } = event else { continue };
         let Flags { syn, fin, rst, .. } = packet.flags;
-        let Some(ends) = lanes.ends(history, packet.conn).filter(|_| syn || fin || rst) else { continue };
+        let Some(ends) = lanes.ends(history, packet.conn).filter(|_| syn || fin || rst) else {
+            continue;
+        };
         let (lane, other) = (at_side(ends, packet.from), at_side(ends, packet.from.other()));
         let (x, y) = (lanes.x(lane), axis.y(*at));
         let to = if lane < other { x + 14 } else { x - 14 };
@@ -132,7 +163,14 @@ mod tests {
     fn conn(generation: u64, opened: u64, over: Option<u64>) -> Connection {
         let (name, over) = (format!("client#{generation}"), over.map(Time));
         let (client, server) = ("client".into(), "server".into());
-        Connection { name, client, server, generation: Some(generation), opened: Time(opened), over: (over, over) }
+        Connection {
+            name,
+            client,
+            server,
+            generation: Some(generation),
+            opened: Time(opened),
+            over: (over, over),
+        }
     }
 
     #[test]
@@ -145,8 +183,12 @@ mod tests {
 
     #[test]
     fn colours_come_round() {
-        let history = History { conns: vec![conn(1, 0, None), conn(7, 0, None)], ..History::default() };
-        assert_eq!((colour(&history, ConnIndex(0)), colour(&history, ConnIndex(1))), ("g1".into(), "g1".into()));
+        let history =
+            History { conns: vec![conn(1, 0, None), conn(7, 0, None)], ..History::default() };
+        assert_eq!(
+            (colour(&history, ConnIndex(0)), colour(&history, ConnIndex(1))),
+            ("g1".into(), "g1".into())
+        );
         assert_eq!(colour(&history, ConnIndex(9)), "g0");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::report::line::Tone;
 
-use super::entries::{Entry, Shape};
+use super::entries::{EntryShape, PictureEntry};
 use super::lanes::Hang;
 
 /// A run in which no more than so much is told is shown whole.
@@ -20,15 +20,15 @@ pub fn is_long(told: usize) -> bool {
 }
 
 /// Which of these entries are routine.
-pub fn routine(entries: &[Entry]) -> Vec<bool> {
+pub fn routine(entries: &[PictureEntry]) -> Vec<bool> {
     let mut kinds: BTreeMap<(Hang, String), usize> = BTreeMap::new();
-    let kind = |entry: &Entry| (entry.hang, kind(&entry.text));
+    let kind = |entry: &PictureEntry| (entry.hang, kind(&entry.text));
     entries.iter().for_each(|entry| *kinds.entry(kind(entry)).or_default() += 1);
     let of = |often: (usize, usize)| -> Vec<bool> {
-        let is_routine = |entry: &Entry| match entry.shape {
-            Shape::Broken(_) | Shape::Fault => false,
+        let is_routine = |entry: &PictureEntry| match entry.shape {
+            EntryShape::Broken(_) | EntryShape::Fault => false,
             _ if entry.tone == Tone::Schedule => kinds[&kind(entry)] > 2 * often.1,
-            Shape::Message(_) => kinds[&kind(entry)] > often.0,
+            EntryShape::Message(_) => kinds[&kind(entry)] > often.0,
             _ => kinds[&kind(entry)] > often.1,
         };
         entries.iter().map(is_routine).collect()
@@ -57,9 +57,16 @@ mod tests {
     use crate::history::Time;
     use crate::report::picture::lanes::Lane;
 
-    fn message(text: String) -> Entry {
+    fn message(text: String) -> PictureEntry {
         let (hang, title) = (Hang::Right(Lane(0)), String::new());
-        Entry { at: Time(0), hang, text, title, tone: Tone::Plain, shape: Shape::Message(0) }
+        PictureEntry {
+            at: Time(0),
+            hang,
+            text,
+            title,
+            tone: Tone::Plain,
+            shape: EntryShape::Message(0),
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use crate::history::Time;
 use crate::report::line::Tone;
 
 use super::arrows::fate;
-use super::axis::{Axis, Band, Moment, Row, rows};
-use super::entries::{Entry, Shape};
-use super::lanes::{Hang, Lanes, Zone};
+use super::axis::{Axis, Band, Moment, PictureRow, rows};
+use super::entries::{EntryShape, PictureEntry};
+use super::lanes::{Hang, HostLanes, Zone};
 use super::messages::Journey;
 use super::routine::{is_long, kind, routine};
 use super::streams::{Cell, Column};
@@ -32,7 +32,7 @@ const KINDS: usize = 4;
 #[derive(Debug)]
 pub struct Placed {
     /// What it is.
-    pub row: Row,
+    pub row: PictureRow,
     /// Its first and its last moment.
     pub span: (Time, Time),
     /// Its upper and its lower edge.
@@ -40,14 +40,14 @@ pub struct Placed {
     /// Whether its time is told.
     pub timed: bool,
     /// What is told in it.
-    pub notes: Vec<Note>,
+    pub notes: Vec<SheetNote>,
     /// What is told of streams: which column, where, what.
     pub cells: Vec<(usize, i32, Cell)>,
 }
 
 /// A text, where it is.
 #[derive(Debug)]
-pub struct Note {
+pub struct SheetNote {
     /// The middle of its first line.
     pub y: i32,
     /// Where it hangs.
@@ -59,14 +59,14 @@ pub struct Note {
     /// How it is to be read.
     pub tone: Tone,
     /// What is drawn of it.
-    pub mark: Mark,
+    pub mark: NoteMark,
 }
 
 /// What is drawn of a note, besides its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum NoteMark {
     /// What its entry is drawn as.
-    One(Shape),
+    One(EntryShape),
     /// One arrow for many messages of a fold that fared as this one did.
     Many(Journey),
     /// One arrow for many messages of one moment that fared as this one did.
@@ -90,9 +90,9 @@ type Kind<'a> = (Hang, String, &'a str);
 /// What is set on a sheet.
 pub struct Contents<'a> {
     /// The lanes.
-    pub lanes: &'a Lanes,
+    pub lanes: &'a HostLanes,
     /// What is told.
-    pub entries: &'a [Entry],
+    pub entries: &'a [PictureEntry],
     /// How messages fared.
     pub journeys: &'a BTreeMap<usize, Journey>,
     /// What came of the streams.
@@ -113,9 +113,13 @@ impl Sheet {
             let (from, to) = placed.span;
             let (_, bottom) = placed.edges;
             match &placed.row {
-                Row::Moment(_) => bands.push(Band { from, to, first: top - 1, last: top - 1 }),
-                Row::Folded(_) => bands.push(Band { from, to, first: top + 2, last: bottom - 2 }),
-                Row::Idle(..) => {}
+                PictureRow::Moment(_) => {
+                    bands.push(Band { from, to, first: top - 1, last: top - 1 })
+                }
+                PictureRow::Folded(_) => {
+                    bands.push(Band { from, to, first: top + 2, last: bottom - 2 })
+                }
+                PictureRow::Idle(..) => {}
             }
             top = bottom + PAD;
             sheet.rows.push(placed);
@@ -126,7 +130,8 @@ impl Sheet {
 
     /// The row of a moment, or the last one before it.
     pub fn row_of(&self, at: Time) -> Option<&Placed> {
-        let timed = self.rows.iter().filter(|row| !matches!(row.row, Row::Idle(..)) && row.timed);
+        let timed =
+            self.rows.iter().filter(|row| !matches!(row.row, PictureRow::Idle(..)) && row.timed);
         timed.take_while(|row| row.span.0 <= at).last()
     }
 }
@@ -142,7 +147,8 @@ impl Contents<'_> {
 
     /// Which entries stand at these moments.
     fn among(&self, from: Time, to: Time) -> std::ops::Range<usize> {
-        self.entries.partition_point(|entry| entry.at < from)..self.entries.partition_point(|entry| entry.at <= to)
+        self.entries.partition_point(|entry| entry.at < from)
+            ..self.entries.partition_point(|entry| entry.at <= to)
     }
 
     fn moment(&self, at: Time, routine: &[bool]) -> Moment {
@@ -153,17 +159,24 @@ impl Contents<'_> {
         Moment { at, routine: flows && among.into_iter().all(|n| routine[n]), weight }
     }
 
-    fn place(&self, row: Row, times: &[Time], top: i32) -> Placed {
+    fn place(&self, row: PictureRow, times: &[Time], top: i32) -> Placed {
         match row {
-            Row::Idle(from, to) => {
+            PictureRow::Idle(from, to) => {
                 let edges = (top, top + IDLE);
-                Placed { row, span: (from, to), edges, timed: false, notes: Vec::new(), cells: Vec::new() }
+                Placed {
+                    row,
+                    span: (from, to),
+                    edges,
+                    timed: false,
+                    notes: Vec::new(),
+                    cells: Vec::new(),
+                }
             }
-            Row::Moment(n) => {
+            PictureRow::Moment(n) => {
                 let entries = &self.entries[self.among(times[n], times[n])];
                 self.lined_up(row, (times[n], times[n]), self.told(entries), top)
             }
-            Row::Folded(ref range) => {
+            PictureRow::Folded(ref range) => {
                 let span = (times[range.start], times[range.end - 1]);
                 self.lined_up(row, span, self.folded(span), top)
             }
@@ -171,16 +184,24 @@ impl Contents<'_> {
     }
 
     /// Gives each note and each cell its line: in order, and in a line with the one before where there is room.
-    fn lined_up(&self, row: Row, span: (Time, Time), mut notes: Vec<Note>, top: i32) -> Placed {
+    fn lined_up(
+        &self,
+        row: PictureRow,
+        span: (Time, Time),
+        mut notes: Vec<SheetNote>,
+        top: i32,
+    ) -> Placed {
         let mut free: BTreeMap<Zone, usize> = BTreeMap::new();
         let (mut line, mut lines) = (0, 0);
         for note in &mut notes {
             let zone = note.hang.zone();
             let taken = match zone {
                 Zone::All => lines,
-                Zone::Number(_) => {
-                    free.get(&zone).copied().unwrap_or_default().max(free.get(&Zone::All).copied().unwrap_or_default())
-                }
+                Zone::Number(_) => free
+                    .get(&zone)
+                    .copied()
+                    .unwrap_or_default()
+                    .max(free.get(&Zone::All).copied().unwrap_or_default()),
             };
             line = taken.max(line);
             note.y = top + line as i32 * LINE + LINE / 2;
@@ -189,26 +210,31 @@ impl Contents<'_> {
             lines = lines.max(below);
         }
         let y = top + LINE / 2;
-        let cells: Vec<_> =
-            (self.columns.iter().enumerate()).filter_map(|(n, column)| Some((n, y, merged(column, span)?))).collect();
+        let cells: Vec<_> = (self.columns.iter().enumerate())
+            .filter_map(|(n, column)| Some((n, y, merged(column, span)?)))
+            .collect();
         let timed = lines > 0 || !cells.is_empty();
         let lines = lines.max(usize::from(!cells.is_empty())) as i32;
         let height = if timed { lines * LINE } else { BARE };
-        let extra = if matches!(row, Row::Folded(_)) { LINE } else { 0 };
+        let extra = if matches!(row, PictureRow::Folded(_)) { LINE } else { 0 };
         notes.iter_mut().for_each(|note| note.y += extra);
         Placed { row, span, edges: (top, top + height + extra), timed, notes, cells }
     }
 
     /// What is told of one moment: each entry by itself, but many alike in a row as one.
-    fn told(&self, mut entries: &[Entry]) -> Vec<Note> {
+    fn told(&self, mut entries: &[PictureEntry]) -> Vec<SheetNote> {
         let mut notes = Vec::new();
         while let Some(first) = entries.first() {
-            let alike = entries.iter().take_while(|entry| self.are_alike(first, entry)).count().max(1);
+            let alike =
+                entries.iter().take_while(|entry| self.are_alike(first, entry)).count().max(1);
             if alike >= BURST {
                 let of: Vec<_> = entries[..alike].iter().collect();
                 let note = self.one_of(first.hang, &of);
-                let mark = self.journey(first).cloned().map_or(Mark::One(first.shape.clone()), Mark::Burst);
-                notes.push(Note { mark, ..note });
+                let mark = self
+                    .journey(first)
+                    .cloned()
+                    .map_or(NoteMark::One(first.shape.clone()), NoteMark::Burst);
+                notes.push(SheetNote { mark, ..note });
             } else {
                 notes.extend(entries[..alike].iter().map(|entry| self.one(entry)));
             }
@@ -217,23 +243,28 @@ impl Contents<'_> {
         notes
     }
 
-    fn one(&self, entry: &Entry) -> Note {
-        let (lines, title, mark) = (entry.lines(self.lanes), entry.title.clone(), Mark::One(entry.shape.clone()));
-        Note { y: 0, hang: entry.hang, lines, title, tone: entry.tone, mark }
+    fn one(&self, entry: &PictureEntry) -> SheetNote {
+        let (lines, title, mark) =
+            (entry.lines(self.lanes), entry.title.clone(), NoteMark::One(entry.shape.clone()));
+        SheetNote { y: 0, hang: entry.hang, lines, title, tone: entry.tone, mark }
     }
 
     /// Whether two entries say the same but for numbers, and are no work of the schedule; messages must have fared alike.
-    fn are_alike(&self, a: &Entry, b: &Entry) -> bool {
+    fn are_alike(&self, a: &PictureEntry, b: &PictureEntry) -> bool {
         let alike = match (self.journey(a), self.journey(b)) {
             (Some(a), Some(b)) => (a.conn, a.from, fate(a)) == (b.conn, b.from, fate(b)),
-            _ => a.shape == b.shape && matches!(a.shape, Shape::Dot(_)) && a.tone != Tone::Schedule,
+            _ => {
+                a.shape == b.shape
+                    && matches!(a.shape, EntryShape::Dot(_))
+                    && a.tone != Tone::Schedule
+            }
         };
         alike && a.hang == b.hang && kind(&a.text) == kind(&b.text)
     }
 
     /// What is told of moments that are shown as one: how often each kind of entry came.
-    fn folded(&self, span: (Time, Time)) -> Vec<Note> {
-        let mut kinds: Vec<(Kind<'_>, Vec<&Entry>)> = Vec::new();
+    fn folded(&self, span: (Time, Time)) -> Vec<SheetNote> {
+        let mut kinds: Vec<(Kind<'_>, Vec<&PictureEntry>)> = Vec::new();
         for entry in &self.entries[self.among(span.0, span.1)] {
             let kind = (entry.hang, kind(&entry.text), self.journey(entry).map_or("", fate));
             match kinds.iter_mut().find(|(known, _)| *known == kind) {
@@ -254,45 +285,55 @@ impl Contents<'_> {
                 notes.push(self.one_of(hang, &of));
             }
         }
-        notes.extend(left_out.into_iter().map(|(hang, n)| Note {
+        notes.extend(left_out.into_iter().map(|(hang, n)| SheetNote {
             y: 0,
             hang,
             lines: vec![format!("and {n} more")],
             title: format!("{n} of other kinds"),
             tone: Tone::Quiet,
-            mark: Mark::Nothing,
+            mark: NoteMark::Nothing,
         }));
         notes
     }
 
-    fn journey(&self, entry: &Entry) -> Option<&Journey> {
+    fn journey(&self, entry: &PictureEntry) -> Option<&Journey> {
         match entry.shape {
-            Shape::Message(n) => self.journeys.get(&n),
+            EntryShape::Message(n) => self.journeys.get(&n),
             _ => None,
         }
     }
 
     /// One note for entries of a kind.
-    fn one_of(&self, hang: Hang, of: &[&Entry]) -> Note {
+    fn one_of(&self, hang: Hang, of: &[&PictureEntry]) -> SheetNote {
         let (first, last) = (of[0], of[of.len() - 1]);
         let text = match of.len() {
             1 => first.text.clone(),
             n if first.text == last.text => format!("{n} × {}", first.text),
             n => format!("{n} × {} … {}", first.text, rest(&first.text, &last.text)),
         };
-        let mark = self.journey(first).cloned().map(Mark::Many);
-        let entry = Entry { text: text.clone(), ..first.clone() };
+        let mark = self.journey(first).cloned().map(NoteMark::Many);
+        let entry = PictureEntry { text: text.clone(), ..first.clone() };
         let mut titles: Vec<_> = of.iter().take(LISTED).map(|entry| entry.title.clone()).collect();
         titles.extend((of.len() > LISTED).then(|| format!("and {} more", of.len() - LISTED)));
         let title = titles.join("\n");
-        Note { y: 0, hang, lines: entry.lines(self.lanes), title, tone: first.tone, mark: mark.unwrap_or(Mark::Nothing) }
+        SheetNote {
+            y: 0,
+            hang,
+            lines: entry.lines(self.lanes),
+            title,
+            tone: first.tone,
+            mark: mark.unwrap_or(NoteMark::Nothing),
+        }
     }
 }
 
 /// The words of a text from the first on in which it differs from one before.
 fn rest<'t>(before: &str, text: &'t str) -> &'t str {
     let alike = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
-    let word = text.as_bytes()[..alike].iter().rposition(|byte| *byte == b' ').map_or(0, |blank| blank + 1);
+    let word = text.as_bytes()[..alike]
+        .iter()
+        .rposition(|byte| *byte == b' ')
+        .map_or(0, |blank| blank + 1);
     &text[word..]
 }
 

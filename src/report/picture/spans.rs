@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Event, History, Nature, Scope, Time, What};
+use crate::history::{Event, EventKind, History, Nature, Scope, Time};
 use crate::report::say;
 use crate::schedule::Host;
 
 use super::axis::Axis;
-use super::lanes::{Lane, Lanes};
+use super::lanes::{HostLanes, Lane};
 use super::markup::{Drawing, spot};
 
 /// A fault, as long as it was in force.
 #[derive(Clone, Debug)]
-pub struct Span {
+pub struct PictureSpan {
     /// What is in force.
     pub said: String,
     /// What it does.
@@ -21,23 +21,30 @@ pub struct Span {
     pub scope: Scope,
     /// From when to when; to the end of the run where it never was over.
     pub from: Time,
-    /// See [`from`](Span::from).
+    /// See [`from`](PictureSpan::from).
     pub to: Time,
     /// Whether it was over before the run was.
     pub over: bool,
 }
 
 /// All faults of a run.
-pub fn faults(history: &History) -> Vec<Span> {
-    let mut spans: BTreeMap<usize, Span> = BTreeMap::new();
+pub fn faults(history: &History) -> Vec<PictureSpan> {
+    let mut spans: BTreeMap<usize, PictureSpan> = BTreeMap::new();
     for event in &history.events {
         match &event.what {
-            What::FaultBegan { fault, what, scope, nature, .. } => {
+            EventKind::FaultBegan { fault, what, scope, nature, .. } => {
                 let (said, scope) = (say::fault(what), Scope::clone(scope));
-                let span = Span { said, nature: *nature, scope, from: event.at, to: history.end, over: false };
+                let span = PictureSpan {
+                    said,
+                    nature: *nature,
+                    scope,
+                    from: event.at,
+                    to: history.end,
+                    over: false,
+                };
                 spans.insert(*fault, span);
             }
-            What::FaultEnded { fault } => {
+            EventKind::FaultEnded { fault } => {
                 if let Some(span) = spans.get_mut(fault) {
                     (span.to, span.over) = (event.at, true);
                 }
@@ -67,13 +74,26 @@ pub fn hatches() -> String {
              <rect width=\"3\" height=\"9\" class=\"stripe\"/></pattern>"
         )
     });
-    format!("<svg width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>{}</defs></svg>\n", patterns.concat())
+    format!(
+        "<svg width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>{}</defs></svg>\n",
+        patterns.concat()
+    )
 }
 
 /// Draws all faults.
-pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis, spans: &[Span]) {
+pub fn draw(
+    drawing: &mut Drawing,
+    history: &History,
+    lanes: &HostLanes,
+    axis: &Axis,
+    spans: &[PictureSpan],
+) {
     for span in spans {
-        let until = if span.over { format!("until {}", span.to) } else { "until the end of the run".into() };
+        let until = if span.over {
+            format!("until {}", span.to)
+        } else {
+            "until the end of the run".into()
+        };
         let title = format!("{}: in force from {} {until}", span.said, span.from);
         let top = axis.y(span.from);
         let bottom = axis.y(span.to).max(top + 16);
@@ -88,13 +108,18 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis
 }
 
 /// From where to where a scope reaches.
-fn sides(history: &History, lanes: &Lanes, scope: &Scope) -> Vec<(i32, i32)> {
+fn sides(history: &History, lanes: &HostLanes, scope: &Scope) -> Vec<(i32, i32)> {
     let conns = scope.conns.iter().filter_map(|conn| lanes.ends(history, *conn));
     let links = scope.links.iter().filter_map(|(a, b)| lanes.lane(a).zip(lanes.lane(b)));
-    let mut between: Vec<(Lane, Lane)> = conns.chain(links).map(|(a, b)| (a.min(b), a.max(b))).collect();
+    let mut between: Vec<(Lane, Lane)> =
+        conns.chain(links).map(|(a, b)| (a.min(b), a.max(b))).collect();
     between.sort_unstable();
     between.dedup();
-    let hosts = scope.hosts.iter().filter_map(|host| lanes.lane(host)).map(|lane| (lanes.x(lane) - 16, lanes.x(lane) + 16));
+    let hosts = scope
+        .hosts
+        .iter()
+        .filter_map(|host| lanes.lane(host))
+        .map(|lane| (lanes.x(lane) - 16, lanes.x(lane) + 16));
     between.into_iter().map(|(a, b)| (lanes.x(a), lanes.x(b))).chain(hosts).collect()
 }
 
@@ -102,7 +127,7 @@ fn sides(history: &History, lanes: &Lanes, scope: &Scope) -> Vec<(i32, i32)> {
 type Lasting = (Host, Time, Time, String);
 
 /// Draws the lanes: dashed where a host is down, thick where a task of it is held.
-pub fn draw_lanes(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis: &Axis) {
+pub fn draw_lanes(drawing: &mut Drawing, history: &History, lanes: &HostLanes, axis: &Axis) {
     for (lane, host) in lanes.hosts() {
         let x = lanes.x(lane);
         drawing.path(&[spot(x, 0), spot(x, axis.bottom())], "lane");
@@ -114,15 +139,17 @@ pub fn draw_lanes(drawing: &mut Drawing, history: &History, lanes: &Lanes, axis:
         }
         for (_, from, to, title) in held(history).iter().filter(|(of, ..)| of == host) {
             let (top, bottom) = (axis.y(*from), axis.y(*to));
-            drawing.group("held", title, |parts| parts.rect(spot(x - 4, top), spot(x + 4, bottom.max(top + 6)), "area"));
+            drawing.group("held", title, |parts| {
+                parts.rect(spot(x - 4, top), spot(x + 4, bottom.max(top + 6)), "area")
+            });
         }
     }
 }
 
 /// When hosts were down.
 fn down(history: &History) -> Vec<Lasting> {
-    let begins = |event: &Event| matches!(event.what, What::Died { .. }).then_some("");
-    let ends = |event: &Event| matches!(event.what, What::Started).then_some("");
+    let begins = |event: &Event| matches!(event.what, EventKind::Died { .. }).then_some("");
+    let ends = |event: &Event| matches!(event.what, EventKind::Started).then_some("");
     lasting(history, begins, ends)
         .into_iter()
         .map(|(host, from, to, _)| {
@@ -135,11 +162,11 @@ fn down(history: &History) -> Vec<Lasting> {
 /// When tasks were held at points.
 fn held(history: &History) -> Vec<Lasting> {
     let begins = |event: &Event| match event.what {
-        What::Point { name, held: true, .. } => Some(name),
+        EventKind::Point { name, held: true, .. } => Some(name),
         _ => None,
     };
     let ends = |event: &Event| match event.what {
-        What::Released { name } => Some(name),
+        EventKind::Released { name } => Some(name),
         _ => None,
     };
     lasting(history, begins, ends)
@@ -163,12 +190,16 @@ fn lasting(
         if let Some(name) = begins(event) {
             open.entry((host.clone(), name)).or_default().push(event.at);
         } else if let Some(name) = ends(event)
-            && let Some(from) = open.get_mut(&(host.clone(), name)).and_then(|since| (!since.is_empty()).then(|| since.remove(0)))
+            && let Some(from) = open
+                .get_mut(&(host.clone(), name))
+                .and_then(|since| (!since.is_empty()).then(|| since.remove(0)))
         {
             all.push((host.clone(), from, event.at, name));
         }
     }
-    let open = open.into_iter().flat_map(|((host, name), since)| since.into_iter().map(move |from| (host.clone(), from, name)));
+    let open = open.into_iter().flat_map(|((host, name), since)| {
+        since.into_iter().map(move |from| (host.clone(), from, name))
+    });
     all.extend(open.map(|(host, from, name)| (host, from, history.end, name)));
     all
 }
@@ -181,7 +212,8 @@ mod tests {
     #[test]
     fn a_fault_lasts_from_its_beginning_to_its_end() {
         let (_, history, _) = a_gap();
-        let spans: Vec<_> = faults(&history).into_iter().map(|span| (span.from, span.to, span.over)).collect();
+        let spans: Vec<_> =
+            faults(&history).into_iter().map(|span| (span.from, span.to, span.over)).collect();
         assert_eq!(spans, [(Time(3000), Time(3400), true), (Time(3412), Time(4212), true)]);
     }
 
@@ -189,10 +221,10 @@ mod tests {
     fn a_host_is_down_until_it_starts_again_or_for_good() {
         let event = |at, what| Event { at: Time(at), host: Some("server".into()), what };
         let events = vec![
-            event(0, What::Started),
-            event(10, What::Died { kernel: true }),
-            event(20, What::Started),
-            event(30, What::Died { kernel: true }),
+            event(0, EventKind::Started),
+            event(10, EventKind::Died { kernel: true }),
+            event(20, EventKind::Started),
+            event(30, EventKind::Died { kernel: true }),
         ];
         let history = History { events, end: Time(90), ..History::default() };
         let down: Vec<_> = down(&history).into_iter().map(|(_, from, to, _)| (from, to)).collect();

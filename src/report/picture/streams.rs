@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{Ending, History, Stream, Time, What};
+use crate::history::{Ending, EventKind, History, Stream, Time};
 use crate::report::items::Numbering;
 use crate::report::say;
 
@@ -68,33 +68,41 @@ pub fn columns(history: &History) -> Vec<Column> {
     for event in &history.events {
         let Some(stream) = event.what.stream() else { continue };
         let unit = if in_pieces.contains(stream) { Unit::Bytes } else { Unit::Items };
-        let new = || Column { stream: stream.clone(), cells: BTreeMap::new(), opened: false, unit, totals: (0, 0) };
+        let new = || Column {
+            stream: stream.clone(),
+            cells: BTreeMap::new(),
+            opened: false,
+            unit,
+            totals: (0, 0),
+        };
         let Column { cells, opened, totals, .. } = columns.entry(stream).or_insert_with(new);
         match &event.what {
-            What::Produced { bytes, .. } if unit == Unit::Bytes => {
+            EventKind::Produced { bytes, .. } if unit == Unit::Bytes => {
                 totals.0 += bytes.len() as u64;
                 cells.entry(event.at).or_default().bytes += bytes.len();
             }
-            What::Produced { bytes, .. } => {
+            EventKind::Produced { bytes, .. } => {
                 numbering.produced(stream, bytes);
                 totals.0 += 1;
                 let produced = &mut cells.entry(event.at).or_default().produced;
                 *produced = Some((produced.map_or(totals.0, |(first, _)| first), totals.0));
             }
-            What::Delivered { bytes, .. } if unit == Unit::Bytes => {
+            EventKind::Delivered { bytes, .. } if unit == Unit::Bytes => {
                 totals.1 += bytes.len() as u64;
                 cells.entry(event.at).or_default().add(None, 0, bytes.len());
             }
-            What::Delivered { bytes, .. } => {
+            EventKind::Delivered { bytes, .. } => {
                 let item = numbering.delivered(stream, bytes);
                 totals.1 += 1;
                 let before = last.get(stream).copied().unwrap_or_default();
                 cells.entry(event.at).or_default().add(item, before, bytes.len());
                 last.extend(item.map(|item| (stream, item)));
             }
-            What::Opened { .. } => *opened = true,
-            What::Ended { outcome, .. } => cells.entry(event.at).or_default().ended = Some(outcome.to_string()),
-            What::StreamEnded { ending, .. } => {
+            EventKind::Opened { .. } => *opened = true,
+            EventKind::Ended { outcome, .. } => {
+                cells.entry(event.at).or_default().ended = Some(outcome.to_string())
+            }
+            EventKind::StreamEnded { ending, .. } => {
                 let ending = (say::ending(ending), matches!(ending, Ending::Completed { .. }));
                 if !cells.values().any(|cell| cell.ending.as_ref() == Some(&ending)) {
                     cells.entry(event.at).or_default().ending = Some(ending);
@@ -112,8 +120,10 @@ fn in_pieces(history: &History) -> BTreeSet<&Stream> {
     let mut found = BTreeSet::new();
     for event in &history.events {
         match &event.what {
-            What::Produced { stream, bytes } => numbering.produced(stream, bytes),
-            What::Delivered { stream, bytes, .. } if !found.contains(stream) && numbering.delivered(stream, bytes).is_none() => {
+            EventKind::Produced { stream, bytes } => numbering.produced(stream, bytes),
+            EventKind::Delivered { stream, bytes, .. }
+                if !found.contains(stream) && numbering.delivered(stream, bytes).is_none() =>
+            {
                 found.insert(stream);
             }
             _ => {}
@@ -143,7 +153,9 @@ impl Cell {
 
     /// Whether nothing here is worth more than a number.
     pub fn is_routine(&self) -> bool {
-        self.ended.is_none() && self.ending.is_none() && !self.delivered.iter().any(|piece| matches!(piece, Piece::Jump(..)))
+        self.ended.is_none()
+            && self.ending.is_none()
+            && !self.delivered.iter().any(|piece| matches!(piece, Piece::Jump(..)))
     }
 
     /// The produced items, as text.
@@ -154,7 +166,11 @@ impl Cell {
             None => String::new(),
         };
         let end = self.ended.as_ref().map_or("", |_| "end");
-        [items.as_str(), end].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+        [items.as_str(), end]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// The delivered items, as text; the marks say what is wrong with them. Of what has no room the first wrong one is told.
@@ -164,7 +180,8 @@ impl Cell {
             Piece::Jump(_, item) => format!("{item} ✖"),
             Piece::Bytes(many) => bytes(*many as u64),
         };
-        let ending = self.ending.as_ref().map(|(_, well)| if *well { "end ✔" } else { "failed" }.to_owned());
+        let ending =
+            self.ending.as_ref().map(|(_, well)| if *well { "end ✔" } else { "failed" }.to_owned());
         let all = self.delivered.iter().map(said).chain(ending).collect::<Vec<_>>().join(", ");
         let wrong = self.delivered.iter().find(|piece| matches!(piece, Piece::Jump(..)));
         match wrong.or(self.delivered.first()).filter(|_| all.chars().count() > ROOM) {
@@ -198,7 +215,9 @@ impl Cell {
         self.bytes += later.bytes;
         for piece in &later.delivered {
             match (self.delivered.last_mut(), piece) {
-                (Some(Piece::Items(_, last)), Piece::Items(first, to)) if *first == *last + 1 => *last = *to,
+                (Some(Piece::Items(_, last)), Piece::Items(first, to)) if *first == *last + 1 => {
+                    *last = *to
+                }
                 (Some(Piece::Bytes(many)), Piece::Bytes(more)) => *many += more,
                 _ => self.delivered.push(*piece),
             }
@@ -239,7 +258,10 @@ mod tests {
         let cell = &column.cells[&Time(4231)];
         assert_eq!(cell.delivered, [Piece::Jump(40, 42)]);
         assert_eq!((cell.delivered_text().as_str(), cell.is_routine()), ("42 ✖, end ✔", false));
-        assert_eq!(cell.title(&column.stream), "s1: delivered item 42 after item 40; completed, total 60");
+        assert_eq!(
+            cell.title(&column.stream),
+            "s1: delivered item 42 after item 40; completed, total 60"
+        );
     }
 
     #[test]

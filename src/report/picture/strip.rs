@@ -5,25 +5,38 @@ use crate::property::Violation;
 
 use super::lanes::BARS;
 use super::markup::escaped;
-use super::ribbons::{Life, colour};
+use super::ribbons::{ConnectionRibbon, colour};
 use super::sheet::{Placed, Sheet};
-use super::spans::{Span, class};
+use super::spans::{PictureSpan, class};
 
 /// So many places can be jumped to.
 const PLACES: i32 = 48;
 
 /// The markup of the strip.
-pub fn strip(history: &History, sheet: &Sheet, lives: &[Life], spans: &[Span], broken: &[Violation]) -> String {
+pub fn strip(
+    history: &History,
+    sheet: &Sheet,
+    lives: &[ConnectionRibbon],
+    spans: &[PictureSpan],
+    broken: &[Violation],
+) -> String {
     let whole = sheet.axis.bottom().max(1);
     let part = |y: i32| f64::from(y) * 100.0 / f64::from(whole);
     let piece = |class: &str, left: usize, top: i32, bottom: i32| {
         let (top, height) = (part(top), part(bottom - top).max(0.3));
-        format!("<i class=\"{class}\" style=\"left:{left}px;top:{top:.2}%;height:{height:.2}%\"></i>")
+        format!(
+            "<i class=\"{class}\" style=\"left:{left}px;top:{top:.2}%;height:{height:.2}%\"></i>"
+        )
     };
     let mut markup = String::from("<nav class=\"strip\" aria-label=\"The whole run\">");
     for life in lives {
         let (from, to) = (sheet.axis.y(life.opened), sheet.axis.y(life.over.0.max(life.over.1)));
-        markup += &piece(&format!("bar {}", colour(history, life.conn)), 4 + 6 * life.slot.min(BARS), from, to);
+        markup += &piece(
+            &format!("bar {}", colour(history, life.conn)),
+            4 + 6 * life.slot.min(BARS),
+            from,
+            to,
+        );
     }
     for span in spans {
         markup += &piece(class(span.nature), 0, sheet.axis.y(span.from), sheet.axis.y(span.to));
@@ -32,7 +45,10 @@ pub fn strip(history: &History, sheet: &Sheet, lives: &[Life], spans: &[Span], b
     for (n, broken) in broken.iter().enumerate() {
         let row = sheet.row_of(broken.at).map_or(0, |row| row.edges.1);
         let title = escaped(&format!("{} breaks at {}", broken.property, broken.at));
-        markup += &format!("<a class=\"broke\" href=\"#broken-{n}\" style=\"top:{:.2}%\" title=\"{title}\">✖</a>", part(row));
+        markup += &format!(
+            "<a class=\"broke\" href=\"#broken-{n}\" style=\"top:{:.2}%\" title=\"{title}\">✖</a>",
+            part(row)
+        );
     }
     markup + "</nav>\n"
 }
@@ -45,7 +61,10 @@ fn links(sheet: &Sheet, part: impl Fn(i32) -> f64) -> String {
         let (top, bottom) = (whole * n / PLACES, whole * (n + 1) / PLACES);
         let row = named.iter().find(|row| row.edges.0 >= top).or(named.last())?;
         let (at, top, height) = (row.span.0, part(top), part(bottom - top));
-        Some(format!("<a href=\"#t{}\" style=\"top:{top:.2}%;height:{height:.2}%\" title=\"{at}\"></a>", at.0))
+        Some(format!(
+            "<a href=\"#t{}\" style=\"top:{top:.2}%;height:{height:.2}%\" title=\"{at}\"></a>",
+            at.0
+        ))
     });
     places.collect()
 }

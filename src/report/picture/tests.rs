@@ -7,27 +7,40 @@ use super::*;
 use crate::property::About;
 use crate::property::violation::said;
 use crate::report::story::tests::a_gap;
-use crate::scenario::Scenario;
+use crate::scenario::ScenarioFile;
 use crate::world::{Detail, Options, run};
 
 /// The page of the first run of a scenario file, with a defect on, and how many segments it had. What the run breaks is none of
 /// this room's business: it is told that `gap_free` broke when it was over.
 fn page_of(file: &str, defects: &[&str], detail: Detail) -> (String, u64) {
     let subjects = crate::subjects::built_in();
-    let scenario = Scenario::load(&Path::new("scenarios").join(file), &subjects).unwrap();
+    let scenario = ScenarioFile::load(&Path::new("scenarios").join(file), &subjects).unwrap();
     let mut plan = scenario.plans().remove(0);
     plan.defects.extend(defects.iter().map(|defect| (*defect).to_owned()));
     let subject = subjects.iter().find(|subject| subject.name() == plan.subject).unwrap();
     let history = run(subject, &plan, &Options { detail, ..Options::default() }).unwrap().history;
     let sentence = "s1: 3 < 4 & 5 > 4".to_owned();
     let broken = [said("gap_free", About::Run, history.end, &sentence)];
-    (html(&Picture { plan: &plan, history: &history, broken: &broken, replay: "reknit replay 'a&b.toml'" }), history.packets)
+    (
+        html(&Picture {
+            plan: &plan,
+            history: &history,
+            broken: &broken,
+            replay: "reknit replay 'a&b.toml'",
+        }),
+        history.packets,
+    )
 }
 
 #[test]
 fn a_history_without_messages_has_lanes_connections_faults_and_where_it_broke() {
     let (plan, history, broken) = a_gap();
-    let page = html(&Picture { plan: &plan, history: &history, broken: &broken, replay: "reknit replay a.toml" });
+    let page = html(&Picture {
+        plan: &plan,
+        history: &history,
+        broken: &broken,
+        replay: "reknit replay a.toml",
+    });
     for part in [
         "<title>counter: gap_free breaks</title>",
         ">client</text>",
@@ -66,9 +79,21 @@ fn each_kind_of_mark_is_in_the_page_of_a_run_that_has_it() {
                 "note plain",
             ],
         ),
-        ("counter/half-open-toward-the-client.toml", &[], &["message g1 waited", "message g2 delivered"]),
-        ("counter/data-of-generation-1-is-late.toml", &["old-numbers-delivered"], &["message g1 late", "fault slows"]),
-        ("counter/server-crashes-and-starts-again.toml", &[], &["down", "ribbon g0", "message g1 delivered"]),
+        (
+            "counter/half-open-toward-the-client.toml",
+            &[],
+            &["message g1 waited", "message g2 delivered"],
+        ),
+        (
+            "counter/data-of-generation-1-is-late.toml",
+            &["old-numbers-delivered"],
+            &["message g1 late", "fault slows"],
+        ),
+        (
+            "counter/server-crashes-and-starts-again.toml",
+            &[],
+            &["down", "ribbon g0", "message g1 delivered"],
+        ),
         ("counter/held-between-attach-and-welcome.toml", &[], &["held", "fault slows"]),
     ];
     for (file, defects, classes) in marks {
@@ -82,7 +107,10 @@ fn each_kind_of_mark_is_in_the_page_of_a_run_that_has_it() {
 #[test]
 fn what_a_page_would_read_as_markup_is_text() {
     let (page, _) = page_of("counter/short-cut-while-numbers-flow.toml", &[], Detail::Verdict);
-    assert!(page.contains("s1: 3 &lt; 4 &amp; 5 &gt; 4") && page.contains("reknit replay &#39;a&amp;b.toml&#39;"));
+    assert!(
+        page.contains("s1: 3 &lt; 4 &amp; 5 &gt; 4")
+            && page.contains("reknit replay &#39;a&amp;b.toml&#39;")
+    );
     assert!(!page.contains("3 < 4"));
 }
 
@@ -92,7 +120,8 @@ fn a_page_stands_by_itself() {
     for needs in ["<script", "<link", "src=", "http:", "https:", "@import"] {
         assert!(!page.contains(needs), "{needs}");
     }
-    let names: Vec<_> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let names: Vec<_> =
+        page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let known: BTreeSet<_> = names.iter().copied().collect();
     assert_eq!(known.len(), names.len(), "each name is given once");
     let links = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next());

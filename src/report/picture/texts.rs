@@ -4,12 +4,12 @@ use crate::history::{History, Time};
 use crate::report::line::Tone;
 use crate::report::say;
 
-use super::axis::Row;
-use super::entries::Shape;
-use super::lanes::Lanes;
+use super::axis::PictureRow;
+use super::entries::EntryShape;
+use super::lanes::HostLanes;
 use super::markup::{Drawing, Lean, spot};
 use super::ribbons::colour;
-use super::sheet::{LINE, Mark, Note, Placed, Sheet};
+use super::sheet::{LINE, NoteMark, Placed, Sheet, SheetNote};
 use super::streams::{Cell, Column, Piece, Unit, bytes};
 use super::{arrows, markup::escaped};
 
@@ -19,17 +19,17 @@ const COLUMN: i32 = 96;
 const GAP: i32 = 12;
 
 /// Where the middle of a stream's column is.
-pub fn column_x(lanes: &Lanes, n: usize) -> i32 {
+pub fn column_x(lanes: &HostLanes, n: usize) -> i32 {
     lanes.room().1 + GAP + n as i32 * COLUMN + COLUMN / 2
 }
 
 /// How wide everything is.
-pub fn width(lanes: &Lanes, columns: &[Column]) -> i32 {
+pub fn width(lanes: &HostLanes, columns: &[Column]) -> i32 {
     lanes.room().1 + GAP + columns.len() as i32 * COLUMN + GAP
 }
 
 /// What is behind everything: idle time, folds, and where something broke.
-pub fn draw_ground(drawing: &mut Drawing, lanes: &Lanes, columns: &[Column], sheet: &Sheet) {
+pub fn draw_ground(drawing: &mut Drawing, lanes: &HostLanes, columns: &[Column], sheet: &Sheet) {
     let right = width(lanes, columns);
     for (n, _) in columns.iter().enumerate() {
         let x = column_x(lanes, n) - COLUMN / 2;
@@ -38,15 +38,21 @@ pub fn draw_ground(drawing: &mut Drawing, lanes: &Lanes, columns: &[Column], she
     for row in &sheet.rows {
         let (top, bottom) = row.edges;
         match row.row {
-            Row::Idle(from, to) => {
+            PictureRow::Idle(from, to) => {
                 drawing.rect(spot(0, top), spot(right, bottom), "idle");
                 let middle = spot(lanes.times(), (top + bottom) / 2 + 4);
                 drawing.text(middle, Lean::Ends, "pause", &format!("… {}", pause(from, to)));
             }
-            Row::Folded(_) => drawing.rect(spot(0, top - 1), spot(right, bottom + 1), "fold"),
-            Row::Moment(_) => {}
+            PictureRow::Folded(_) => {
+                drawing.rect(spot(0, top - 1), spot(right, bottom + 1), "fold")
+            }
+            PictureRow::Moment(_) => {}
         }
-        for note in row.notes.iter().filter(|note| matches!(note.mark, Mark::One(Shape::Broken(_)))) {
+        for note in row
+            .notes
+            .iter()
+            .filter(|note| matches!(note.mark, NoteMark::One(EntryShape::Broken(_))))
+        {
             let (top, height) = (note.y - LINE / 2 - 1, note.lines.len() as i32 * LINE + 2);
             drawing.rect(spot(0, top), spot(right, top + height), "broke");
         }
@@ -60,7 +66,13 @@ fn pause(from: Time, to: Time) -> String {
 }
 
 /// All texts.
-pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, columns: &[Column], sheet: &Sheet) {
+pub fn draw(
+    drawing: &mut Drawing,
+    history: &History,
+    lanes: &HostLanes,
+    columns: &[Column],
+    sheet: &Sheet,
+) {
     for row in sheet.rows.iter().filter(|row| row.timed) {
         draw_times(drawing, lanes, row);
         for note in &row.notes {
@@ -72,38 +84,51 @@ pub fn draw(drawing: &mut Drawing, history: &History, lanes: &Lanes, columns: &[
     }
 }
 
-fn draw_times(drawing: &mut Drawing, lanes: &Lanes, row: &Placed) {
+fn draw_times(drawing: &mut Drawing, lanes: &HostLanes, row: &Placed) {
     let (from, to) = row.span;
     let (x, y) = (lanes.times(), row.edges.0 + LINE / 2 + 4);
     let name = format!("t{}", from.0);
-    drawing.raw(&format!("<text id=\"{name}\" x=\"{x}\" y=\"{y}\" class=\"time end\">{from}</text>"));
-    if let Row::Folded(moments) = &row.row {
-        let said = format!("… until {to}: {} of routine, folded (list)", say::count(moments.len() as u64, "moment"));
+    drawing
+        .raw(&format!("<text id=\"{name}\" x=\"{x}\" y=\"{y}\" class=\"time end\">{from}</text>"));
+    if let PictureRow::Folded(moments) = &row.row {
+        let said = format!(
+            "… until {to}: {} of routine, folded (list)",
+            say::count(moments.len() as u64, "moment")
+        );
         let said = escaped(&said);
         let x = lanes.room().0;
-        drawing.raw(&format!("<a href=\"#fold-{}\"><text x=\"{x}\" y=\"{y}\" class=\"unfold\">{said}</text></a>\n", from.0));
+        drawing.raw(&format!(
+            "<a href=\"#fold-{}\"><text x=\"{x}\" y=\"{y}\" class=\"unfold\">{said}</text></a>\n",
+            from.0
+        ));
     }
 }
 
-fn draw_note(drawing: &mut Drawing, history: &History, lanes: &Lanes, note: &Note) {
+fn draw_note(drawing: &mut Drawing, history: &History, lanes: &HostLanes, note: &SheetNote) {
     let (x, lean) = lanes.set(note.hang);
     let class = match note.mark {
-        Mark::One(Shape::Message(_)) | Mark::Many(_) | Mark::Burst(_) => "label".to_owned(),
-        Mark::One(Shape::Fault) => "word".to_owned(),
-        Mark::One(Shape::Opens(_, conn)) => format!("opens {}", colour(history, conn)),
+        NoteMark::One(EntryShape::Message(_)) | NoteMark::Many(_) | NoteMark::Burst(_) => {
+            "label".to_owned()
+        }
+        NoteMark::One(EntryShape::Fault) => "word".to_owned(),
+        NoteMark::One(EntryShape::Opens(_, conn)) => format!("opens {}", colour(history, conn)),
         _ => "note".to_owned(),
     };
     let class = class.as_str();
-    if let Mark::One(Shape::Broken(n)) = note.mark {
+    if let NoteMark::One(EntryShape::Broken(n)) = note.mark {
         drawing.raw(&format!("<a id=\"broken-{n}\"></a>"));
     }
-    if let Mark::Many(journey) = &note.mark {
+    if let NoteMark::Many(journey) = &note.mark {
         arrows::draw_many(drawing, history, lanes, journey, note.y);
     }
     drawing.group(&format!("{class} {}", tone(note.tone)), &note.title, |parts| {
         match &note.mark {
-            Mark::One(Shape::Dot(lane)) => parts.disc(spot(lanes.x(*lane), note.y), 4, "dot"),
-            Mark::One(Shape::Opens(lane, _)) => parts.disc(spot(lanes.x(*lane), note.y), 4, "dot"),
+            NoteMark::One(EntryShape::Dot(lane)) => {
+                parts.disc(spot(lanes.x(*lane), note.y), 4, "dot")
+            }
+            NoteMark::One(EntryShape::Opens(lane, _)) => {
+                parts.disc(spot(lanes.x(*lane), note.y), 4, "dot")
+            }
             _ => {}
         }
         let baseline = if class == "label" { 2 } else { 4 };
@@ -141,7 +166,7 @@ fn draw_cell(drawing: &mut Drawing, x: i32, y: i32, cell: &Cell, column: &Column
 }
 
 /// The names of lanes and streams, which stay in sight.
-pub fn heading(lanes: &Lanes, columns: &[Column]) -> String {
+pub fn heading(lanes: &HostLanes, columns: &[Column]) -> String {
     let mut drawing = Drawing::default();
     for (lane, host) in lanes.hosts() {
         drawing.text(spot(lanes.x(lane), 28), Lean::Centred, "host", host.as_str());
@@ -154,7 +179,10 @@ pub fn heading(lanes: &Lanes, columns: &[Column]) -> String {
             Unit::Items => ("items", |n| n.to_string()),
             Unit::Bytes => ("bytes", bytes),
         };
-        let title = format!("{}: {produced} {unit} produced, {delivered} delivered in the whole run", column.stream);
+        let title = format!(
+            "{}: {produced} {unit} produced, {delivered} delivered in the whole run",
+            column.stream
+        );
         drawing.group("stream", &title, |parts| {
             parts.text(spot(x, 14), Lean::Centred, "name", &column.stream.to_string());
             parts.text(spot(x - 4, 27), Lean::Ends, "of", "produced");
@@ -166,5 +194,8 @@ pub fn heading(lanes: &Lanes, columns: &[Column]) -> String {
         });
     }
     let wide = width(lanes, columns);
-    format!("<svg class=\"heading\" width=\"{wide}\" height=\"46\" viewBox=\"0 0 {wide} 46\">\n{}</svg>\n", drawing.markup())
+    format!(
+        "<svg class=\"heading\" width=\"{wide}\" height=\"46\" viewBox=\"0 0 {wide} 46\">\n{}</svg>\n",
+        drawing.markup()
+    )
 }

@@ -4,22 +4,25 @@ use std::path::Path;
 
 use super::tests::plain;
 use super::*;
-use crate::hunt::{Case, judge};
-use crate::scenario::{Expect, Scenario};
+use crate::hunt::{JudgedRun, judge};
+use crate::scenario::{Expect, ScenarioFile};
 use crate::world::Options;
 
 /// The story of a client that resumes one too late, on a page of this width.
 fn told(width: usize) -> String {
     let subjects = crate::subjects::built_in();
     let file = "scenarios/counter/session-expires-just-in-time.toml";
-    let mut plan = Scenario::load(Path::new(file), &subjects).unwrap().plans().remove(0);
+    let mut plan = ScenarioFile::load(Path::new(file), &subjects).unwrap().plans().remove(0);
     plan.defects.push("resumes-one-too-late".into());
-    let case = Case { subject: &subjects[0], plan: &plan, expect: &Expect::default() };
+    let case = JudgedRun { subject: &subjects[0], plan: &plan, expect: &Expect::default() };
     let judged = judge(case, &Options::default(), |_| true).unwrap();
     let replay = format!("reknit replay {file} --seed 1 --defect resumes-one-too-late");
     let picture = Some("target/reknit/counter-gap-free-session-expires-just-in-time-1.html");
     let (history, broken) = (&judged.history, &judged.broken);
-    failure(&Failure { plan: &plan, history, broken, origin: None, replay: &replay, picture }, width)
+    failure(
+        &StoryFailure { plan: &plan, history, broken, origin: None, replay: &replay, picture },
+        width,
+    )
 }
 
 /// Codes of colours as a person reads them.
@@ -163,7 +166,9 @@ fn on_a_wide_page_with_colours() {
 fn no_line_is_wider_than_the_page_but_for_the_commands() {
     for width in [80, 120] {
         let told = plain(&told(width));
-        let lines = told.lines().filter(|line| !line.starts_with("  replay ") && !line.starts_with("  picture "));
+        let lines = told
+            .lines()
+            .filter(|line| !line.starts_with("  replay ") && !line.starts_with("  picture "));
         assert!(lines.clone().count() > 10);
         lines.for_each(|line| assert!(line.chars().count() <= width, "{line}"));
     }

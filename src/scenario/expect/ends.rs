@@ -2,10 +2,10 @@
 
 use bytes::BufMut;
 
-use super::{CallEnds, ExpectCall, ExpectStream, Output, StreamEnds, unmet};
-use crate::history::{Call, Connection, Data, Ending, History, Stream, Time, What};
+use super::{CallEnds, ExpectCall, ExpectStream, ExpectedOutput, StreamEnds, unmet};
+use crate::history::{Call, Connection, Data, Ending, EventKind, History, Stream, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{Fields, Kind, Phrase, Violation};
+use crate::property::{Phrase, Violation, ViolationFields, ViolationKind};
 use crate::schedule::Host;
 
 kinds! {
@@ -38,7 +38,7 @@ kinds! {
 }
 
 /// What did not come out, if anything did not.
-pub(super) type Unmet = Option<(&'static Kind, Fields)>;
+pub(super) type Unmet = Option<(&'static ViolationKind, ViolationFields)>;
 
 impl ExpectStream {
     /// What did not come out of this stream.
@@ -47,7 +47,12 @@ impl ExpectStream {
         if !seen.opened {
             return vec![seen.never_opened(history)];
         }
-        let all = [self.ends_unmet(&seen), self.output_unmet(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
+        let all = [
+            self.ends_unmet(&seen),
+            self.output_unmet(&seen),
+            self.within_unmet(&seen),
+            self.live_unmet(&seen, history),
+        ];
         all.into_iter().flatten().map(|unmet| seen.unmet(unmet, history)).collect()
     }
 
@@ -55,7 +60,9 @@ impl ExpectStream {
         let came = seen.came();
         let (ends, outcome, reason) = match seen.ended {
             None => (StreamEnds::Open, None, None),
-            Some((_, Ending::Completed { outcome })) => (StreamEnds::Completed, Some(outcome.to_string()), None),
+            Some((_, Ending::Completed { outcome })) => {
+                (StreamEnds::Completed, Some(outcome.to_string()), None)
+            }
             Some((_, Ending::Failed { reason })) => (StreamEnds::Failed, None, Some(reason)),
         };
         if let Some(wanted) = self.ends.filter(|wanted| *wanted != ends) {
@@ -64,7 +71,10 @@ impl ExpectStream {
                 StreamEnds::Failed => &MUST_FAIL,
                 StreamEnds::Open => &MUST_STAY_OPEN,
             };
-            return Some((&ENDS_OTHERWISE, fields! { wanted: Phrase::new(wanted, Fields::default()), came }));
+            return Some((
+                &ENDS_OTHERWISE,
+                fields! { wanted: Phrase::new(wanted, ViolationFields::default()), came },
+            ));
         }
         let wanted = wrong_text(&self.outcome, outcome, &self.reason, reason)?;
         Some(says_otherwise(came, wanted))
@@ -74,13 +84,15 @@ impl ExpectStream {
         let (produced, delivered) = (&seen.produced, &seen.delivered);
         let figures = || fields! { delivered: delivered.len(), produced: produced.len() };
         match self.output? {
-            Output::All if delivered == produced => None,
-            Output::All if delivered.len() == produced.len() => Some((&OTHER_OUTPUT, Fields::default())),
-            Output::All => Some((&NOT_ALL, figures())),
-            Output::Prefix if produced.starts_with(delivered) => None,
-            Output::Prefix => Some((&NO_PREFIX, Fields::default())),
-            Output::None if delivered.is_empty() => None,
-            Output::None => Some((&NOT_NONE, figures())),
+            ExpectedOutput::All if delivered == produced => None,
+            ExpectedOutput::All if delivered.len() == produced.len() => {
+                Some((&OTHER_OUTPUT, ViolationFields::default()))
+            }
+            ExpectedOutput::All => Some((&NOT_ALL, figures())),
+            ExpectedOutput::Prefix if produced.starts_with(delivered) => None,
+            ExpectedOutput::Prefix => Some((&NO_PREFIX, ViolationFields::default())),
+            ExpectedOutput::None if delivered.is_empty() => None,
+            ExpectedOutput::None => Some((&NOT_NONE, figures())),
         }
     }
 
@@ -99,14 +111,20 @@ impl ExpectStream {
     pub(super) fn live_unmet(&self, seen: &SeenStream<'_>, history: &History) -> Unmet {
         let from = self.live_from?;
         let client = seen.client.as_ref()?;
-        let carries = |conn: &&Connection| conn.client == *client && conn.generation.is_some_and(|generation| generation >= from);
+        let carries = |conn: &&Connection| {
+            conn.client == *client && conn.generation.is_some_and(|generation| generation >= from)
+        };
         let unmet = || Some((&NOT_LIVE, fields! { from }));
-        let Some(connected) = history.conns.iter().filter(carries).map(|conn| conn.opened).min() else { return unmet() };
+        let Some(connected) = history.conns.iter().filter(carries).map(|conn| conn.opened).min()
+        else {
+            return unmet();
+        };
         let mut delivered = 0;
         let live = history.of_stream(seen.stream).any(|(_, event)| {
-            let What::Delivered { bytes, generation, .. } = &event.what else { return false };
+            let EventKind::Delivered { bytes, generation, .. } = &event.what else { return false };
             delivered += bytes.len();
-            generation.is_some_and(|generation| generation >= from) && seen.produced_at(delivered) >= Some(connected)
+            generation.is_some_and(|generation| generation >= from)
+                && seen.produced_at(delivered) >= Some(connected)
         });
         if live { None } else { unmet() }
     }
@@ -141,17 +159,19 @@ impl<'h> SeenStream<'h> {
         };
         for (_, event) in history.of_stream(stream) {
             match &event.what {
-                What::Opened { .. } => {
+                EventKind::Opened { .. } => {
                     seen.opened = true;
                     seen.client = event.host.clone();
                 }
-                What::Produced { bytes, .. } => {
+                EventKind::Produced { bytes, .. } => {
                     seen.produced.put(bytes.reading());
                     seen.items.push((seen.produced.len(), event.at));
                 }
-                What::Ended { .. } => seen.really_ended = seen.really_ended.or(Some(event.at)),
-                What::Delivered { bytes, .. } => seen.delivered.put(bytes.reading()),
-                What::StreamEnded { ending, .. } => seen.ended = seen.ended.or(Some((event.at, ending))),
+                EventKind::Ended { .. } => seen.really_ended = seen.really_ended.or(Some(event.at)),
+                EventKind::Delivered { bytes, .. } => seen.delivered.put(bytes.reading()),
+                EventKind::StreamEnded { ending, .. } => {
+                    seen.ended = seen.ended.or(Some((event.at, ending)))
+                }
                 _ => {}
             }
         }
@@ -161,20 +181,28 @@ impl<'h> SeenStream<'h> {
     /// How it ended for its user.
     pub(super) fn came(&self) -> Phrase {
         match self.ended {
-            None => Phrase::new(&OPEN, Fields::default()),
-            Some((ended, Ending::Completed { outcome })) => Phrase::new(&COMPLETED, fields! { ended, outcome }),
-            Some((ended, Ending::Failed { reason })) => Phrase::new(&FAILED, fields! { ended, reason }),
+            None => Phrase::new(&OPEN, ViolationFields::default()),
+            Some((ended, Ending::Completed { outcome })) => {
+                Phrase::new(&COMPLETED, fields! { ended, outcome })
+            }
+            Some((ended, Ending::Failed { reason })) => {
+                Phrase::new(&FAILED, fields! { ended, reason })
+            }
         }
     }
 
     /// Something that did not come out of it.
-    pub(super) fn unmet(&self, (kind, data): (&'static Kind, Fields), history: &History) -> Violation {
+    pub(super) fn unmet(
+        &self,
+        (kind, data): (&'static ViolationKind, ViolationFields),
+        history: &History,
+    ) -> Violation {
         let at = self.ended.map_or(history.end, |(at, _)| at);
         unmet(self.stream, at, kind, data)
     }
 
     pub(super) fn never_opened(&self, history: &History) -> Violation {
-        self.unmet((&NEVER_OPENED, Fields::default()), history)
+        self.unmet((&NEVER_OPENED, ViolationFields::default()), history)
     }
 
     /// When the byte was produced that is the n-th, from 1.
@@ -186,24 +214,30 @@ impl<'h> SeenStream<'h> {
 impl ExpectCall {
     /// What did not come of this call.
     pub(super) fn unmet(&self, call: Call, history: &History) -> Vec<Violation> {
-        let about = |what: &What| match what {
-            What::Asked { call, .. } | What::Answered { call, .. } | What::Failed { call, .. } => Some(*call),
+        let about = |what: &EventKind| match what {
+            EventKind::Asked { call, .. }
+            | EventKind::Answered { call, .. }
+            | EventKind::Failed { call, .. } => Some(*call),
             _ => None,
         };
-        let mut events = history.events.iter().filter(|event| about(&event.what) == Some(call)).peekable();
+        let mut events =
+            history.events.iter().filter(|event| about(&event.what) == Some(call)).peekable();
         if events.peek().is_none() {
-            return vec![unmet(call, history.end, &NEVER_ASKED, Fields::default())];
+            return vec![unmet(call, history.end, &NEVER_ASKED, ViolationFields::default())];
         }
-        let ended = events.find(|event| !matches!(event.what, What::Asked { .. }));
+        let ended = events.find(|event| !matches!(event.what, EventKind::Asked { .. }));
         let (ends, result, reason, came) = match ended.map(|event| (event.at, &event.what)) {
-            Some((ended, What::Answered { answer, .. })) => {
+            Some((ended, EventKind::Answered { answer, .. })) => {
                 let came = Phrase::new(&ANSWERED, fields! { ended, answer });
                 (CallEnds::Answered, Some(answer.to_string()), None, came)
             }
-            Some((ended, What::Failed { reason, .. })) => {
-                (CallEnds::Failed, None, Some(reason), Phrase::new(&FAILED, fields! { ended, reason }))
-            }
-            _ => (CallEnds::Open, None, None, Phrase::new(&OPEN, Fields::default())),
+            Some((ended, EventKind::Failed { reason, .. })) => (
+                CallEnds::Failed,
+                None,
+                Some(reason),
+                Phrase::new(&FAILED, fields! { ended, reason }),
+            ),
+            _ => (CallEnds::Open, None, None, Phrase::new(&OPEN, ViolationFields::default())),
         };
         let otherwise = if let Some(wanted) = self.ends.filter(|wanted| *wanted != ends) {
             let wanted = match wanted {
@@ -211,9 +245,13 @@ impl ExpectCall {
                 CallEnds::Failed => &MUST_FAIL,
                 CallEnds::Open => &MUST_STAY_OPEN,
             };
-            Some((&ENDS_OTHERWISE, fields! { wanted: Phrase::new(wanted, Fields::default()), came }))
+            Some((
+                &ENDS_OTHERWISE,
+                fields! { wanted: Phrase::new(wanted, ViolationFields::default()), came },
+            ))
         } else {
-            wrong_text(&self.result, result, &self.reason, reason).map(|wanted| says_otherwise(came, wanted))
+            wrong_text(&self.result, result, &self.reason, reason)
+                .map(|wanted| says_otherwise(came, wanted))
         };
         let at = ended.map_or(history.end, |event| event.at);
         otherwise.map(|(kind, data)| unmet(call, at, kind, data)).into_iter().collect()
@@ -221,16 +259,25 @@ impl ExpectCall {
 }
 
 /// Something ended with another text than it must.
-pub(super) fn says_otherwise(came: Phrase, wanted: Phrase) -> (&'static Kind, Fields) {
+pub(super) fn says_otherwise(
+    came: Phrase,
+    wanted: Phrase,
+) -> (&'static ViolationKind, ViolationFields) {
     (&SAYS_OTHERWISE, fields! { came, wanted })
 }
 
 /// What an ending must do that it does not: have exactly this text, or a reason that contains this one.
-fn wrong_text(exact: &Option<String>, is: Option<String>, contained: &Option<String>, reason: Option<&Data>) -> Option<Phrase> {
+fn wrong_text(
+    exact: &Option<String>,
+    is: Option<String>,
+    contained: &Option<String>,
+    reason: Option<&Data>,
+) -> Option<Phrase> {
     if let Some(exact) = exact.as_ref().filter(|exact| is.as_ref() != Some(exact)) {
         return Some(Phrase::new(&EXACTLY, fields! { exact }));
     }
-    let contained =
-        contained.as_ref().filter(|contained| !reason.is_some_and(|reason| reason.to_string().contains(contained.as_str())))?;
+    let contained = contained.as_ref().filter(|contained| {
+        !reason.is_some_and(|reason| reason.to_string().contains(contained.as_str()))
+    })?;
     Some(Phrase::new(&CONTAINS, fields! { contained }))
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{ConnIndex, History, What};
+use crate::history::{ConnIndex, EventKind, History};
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Fields, Phrase, Value, Violation};
-use crate::scenario::file::{Body, Scenario};
+use crate::property::{About, Phrase, Violation, ViolationFields, ViolationValue};
+use crate::scenario::file::{Body, ScenarioFile};
 use crate::schedule::{Action, Step, When, words};
 
 use super::over_all;
@@ -28,33 +28,38 @@ kinds! {
 pub struct Idle<'s> {
     runs: u64,
     /// The steps that did nothing yet and must do something, by number, with why each did nothing, the last time.
-    steps: BTreeMap<usize, (&'s Step, Option<Value>)>,
+    steps: BTreeMap<usize, (&'s Step, Option<ViolationValue>)>,
     lines: &'s [usize],
 }
 
 impl<'s> Idle<'s> {
     /// No step did anything yet. A swarm has no steps of its own.
-    pub fn new(scenario: &'s Scenario) -> Self {
+    pub fn new(scenario: &'s ScenarioFile) -> Self {
         let steps = match &scenario.body {
             Body::Schedule(plan) => plan.steps.as_slice(),
             Body::Swarm(_) => &[],
         };
         let must = steps.iter().enumerate().filter(|(n, _)| !scenario.expect.may_miss.contains(n));
-        Self { runs: 0, steps: must.map(|(n, step)| (n, (step, None))).collect(), lines: &scenario.step_lines }
+        Self {
+            runs: 0,
+            steps: must.map(|(n, step)| (n, (step, None))).collect(),
+            lines: &scenario.step_lines,
+        }
     }
 
     /// Adds one more run.
     pub fn add(&mut self, history: &History) {
         self.runs += 1;
         let stepped = history.events.iter().filter_map(|event| match &event.what {
-            What::Stepped { step, note } => Some((*step, note)),
+            EventKind::Stepped { step, note } => Some((*step, note)),
             _ => None,
         });
         // A step that misses is carried out, and then noted.
         let last: BTreeMap<_, _> = stepped.collect();
         for (number, note) in last {
             let Some((step, noted)) = self.steps.get_mut(&number) else { continue };
-            match note.as_ref().map(Value::from).or_else(|| aims_at_nothing(step, history)) {
+            match note.as_ref().map(ViolationValue::from).or_else(|| aims_at_nothing(step, history))
+            {
                 None => drop(self.steps.remove(&number)),
                 why => *noted = why,
             }
@@ -64,10 +69,10 @@ impl<'s> Idle<'s> {
     /// The steps that did nothing.
     pub fn unmet(&self) -> Vec<Violation> {
         let kind = if self.runs == 1 { &IDLE } else { &IDLE_IN_ALL };
-        let unmet = |(n, (step, why)): (&usize, &(&Step, Option<Value>))| {
+        let unmet = |(n, (step, why)): (&usize, &(&Step, Option<ViolationValue>))| {
             let why = why.clone().unwrap_or_else(|| match step.when {
-                When::After(_) => Phrase::new(&NOT_REACHED, Fields::default()).into(),
-                When::At(_) => Phrase::new(&TOO_SOON, Fields::default()).into(),
+                When::After(_) => Phrase::new(&NOT_REACHED, ViolationFields::default()).into(),
+                When::At(_) => Phrase::new(&TOO_SOON, ViolationFields::default()).into(),
             });
             let subject = About::Step(*n, self.lines.get(*n).copied());
             over_all(subject, kind, fields! { verb: verb(step), why, runs: self.runs })
@@ -77,10 +82,10 @@ impl<'s> Idle<'s> {
 }
 
 /// A fault that lasts waits for its connection: whether that ever came.
-fn aims_at_nothing(step: &Step, history: &History) -> Option<Value> {
+fn aims_at_nothing(step: &Step, history: &History) -> Option<ViolationValue> {
     let Action::Fault(fault) = &step.action else { return None };
     let conn = fault.fields().into_iter().find_map(|(_, value)| match value {
-        words::Value::Conn(conn) => Some(conn),
+        words::FieldValue::Conn(conn) => Some(conn),
         _ => None,
     })?;
     let came = (0..history.conns.len()).any(|found| history.is_named(ConnIndex(found), &conn));

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::ends::{SeenStream, Unmet, says_otherwise};
-use super::{ExpectProcess, ExpectStream, Output, ProcessExit, StreamEnds};
-use crate::history::{Data, Ending, History, Outcome, Stream, Time};
+use super::{ExpectProcess, ExpectStream, ExpectedOutput, ProcessExit, StreamEnds};
+use crate::history::{Data, Ending, History, ProcessOutcome, Stream, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{Evidence, Fields, Phrase, Violation};
+use crate::property::{CheckContext, Phrase, Violation, ViolationFields};
 
 kinds! {
     NO_PART = "no-part": "{subject:}no part of it was opened, and all that it printed must be delivered";
@@ -27,7 +27,7 @@ kinds! {
 
 impl ExpectProcess {
     /// What did not come of the process of this name.
-    pub(super) fn unmet(&self, name: &str, evidence: &Evidence<'_>) -> Vec<Violation> {
+    pub(super) fn unmet(&self, name: &str, evidence: &CheckContext<'_>) -> Vec<Violation> {
         let (whole, history) = (Stream::from(name), evidence.history);
         let seen = SeenProcess::of(&whole, evidence);
         if seen.opened().next().is_none() || self.exit.is_some() && !seen.whole.opened {
@@ -37,8 +37,10 @@ impl ExpectProcess {
             let all = [self.ends_unmet(stream, &whole), self.as_stream().output_unmet(stream)];
             all.into_iter().flatten().map(|unmet| stream.unmet(unmet, history))
         });
-        let together = [self.nothing_opened(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
-        each.chain(together.into_iter().flatten().map(|unmet| seen.whole.unmet(unmet, history))).collect()
+        let together =
+            [self.nothing_opened(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
+        each.chain(together.into_iter().flatten().map(|unmet| seen.whole.unmet(unmet, history)))
+            .collect()
     }
 
     /// What holds for each of its streams, but for the outcome.
@@ -51,22 +53,26 @@ impl ExpectProcess {
         if stream.stream == whole {
             return self.as_stream().ends_unmet(stream).or_else(|| self.exit_unmet(stream));
         }
-        let outcome = (self.ends == Some(StreamEnds::Completed)).then(|| Outcome::Closed.to_string());
+        let outcome =
+            (self.ends == Some(StreamEnds::Completed)).then(|| ProcessOutcome::Closed.to_string());
         ExpectStream { outcome, ..self.as_stream() }.ends_unmet(stream)
     }
 
     fn exit_unmet(&self, whole: &SeenStream<'_>) -> Unmet {
         let exit = self.exit?;
-        let fits = matches!(whole.ended, Some((_, Ending::Completed { outcome })) if exit.is(outcome));
-        (!fits).then(|| says_otherwise(whole.came(), Phrase::new(&EXIT, fields! { exit: exit.to_string() })))
+        let fits =
+            matches!(whole.ended, Some((_, Ending::Completed { outcome })) if exit.is(outcome));
+        (!fits).then(|| {
+            says_otherwise(whole.came(), Phrase::new(&EXIT, fields! { exit: exit.to_string() }))
+        })
     }
 
     /// Without a part that was opened, all of nothing was delivered.
     fn nothing_opened(&self, seen: &SeenProcess<'_>) -> Unmet {
         let opened = seen.parts.iter().any(|part| part.opened);
         let printed = seen.parts.iter().any(|part| !part.produced.is_empty());
-        let missed = self.output == Some(Output::All) && printed && !opened;
-        missed.then(|| (&NO_PART, Fields::default()))
+        let missed = self.output == Some(ExpectedOutput::All) && printed && !opened;
+        missed.then(|| (&NO_PART, ViolationFields::default()))
     }
 
     fn within_unmet(&self, seen: &SeenProcess<'_>) -> Unmet {
@@ -83,8 +89,8 @@ impl ExpectProcess {
 impl ProcessExit {
     fn is(self, outcome: &Data) -> bool {
         match (self, outcome.downcast_ref()) {
-            (ProcessExit::Code(code), Some(Outcome::Exit(exit))) => i32::from(code) == *exit,
-            (ProcessExit::Signal, Some(Outcome::Signal(_))) => true,
+            (ProcessExit::Code(code), Some(ProcessOutcome::Exit(exit))) => i32::from(code) == *exit,
+            (ProcessExit::Signal, Some(ProcessOutcome::Signal(_))) => true,
             _ => false,
         }
     }
@@ -107,11 +113,12 @@ struct SeenProcess<'h> {
 }
 
 impl<'h> SeenProcess<'h> {
-    fn of(whole: &'h Stream, evidence: &Evidence<'h>) -> Self {
+    fn of(whole: &'h Stream, evidence: &CheckContext<'h>) -> Self {
         let history = evidence.history;
         let streams = history.events.iter().filter_map(|event| event.what.stream());
-        let parts: BTreeSet<_> =
-            streams.filter(|stream| *stream != whole && evidence.guarantees.whole(stream) == &*whole.0).collect();
+        let parts: BTreeSet<_> = streams
+            .filter(|stream| *stream != whole && evidence.guarantees.whole(stream) == &*whole.0)
+            .collect();
         let parts = parts.into_iter().map(|part| SeenStream::of(part, history)).collect();
         Self { whole: SeenStream::of(whole, history), parts }
     }
@@ -132,7 +139,12 @@ impl<'h> SeenProcess<'h> {
 
     /// When it had really ended, and everybody had gone who held one of its pipes.
     fn really_ended(&self) -> Option<Time> {
-        let pipes = self.parts.iter().filter(|part| part.really_ended.is_some() || !part.produced.is_empty());
-        pipes.map(|pipe| pipe.really_ended).try_fold(self.whole.really_ended?, |last, end| Some(last.max(end?)))
+        let pipes = self
+            .parts
+            .iter()
+            .filter(|part| part.really_ended.is_some() || !part.produced.is_empty());
+        pipes
+            .map(|pipe| pipe.really_ended)
+            .try_fold(self.whole.really_ended?, |last, end| Some(last.max(end?)))
     }
 }

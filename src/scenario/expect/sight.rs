@@ -1,13 +1,13 @@
 //! What a file wants to be reached, or never: a trigger that is looked for in a history, after the fact.
 
-use crate::history::{ConnIndex, Event, History, Time, What};
-use crate::schedule::{Conn, FieldValue, Mark, Trigger, Which};
+use crate::history::{ConnIndex, Event, EventKind, History, Time};
+use crate::schedule::{Conn, MilestoneValue, Trigger, TriggerMark, Which};
 
 /// How often a milestone or point was reached in a run, wherever and with whatever fields.
-pub(super) fn times(mark: &Mark, history: &History) -> u64 {
+pub(super) fn times(mark: &TriggerMark, history: &History) -> u64 {
     match mark {
-        Mark::Milestone(name) => history.milestones.get(name.as_str()).copied().unwrap_or(0),
-        Mark::Point(name) => history.points.get(name.as_str()).copied().unwrap_or(0),
+        TriggerMark::Milestone(name) => history.milestones.get(name.as_str()).copied().unwrap_or(0),
+        TriggerMark::Point(name) => history.points.get(name.as_str()).copied().unwrap_or(0),
     }
 }
 
@@ -25,20 +25,34 @@ impl Sight for Trigger {
     fn sightings<'h>(&'h self, history: &'h History) -> impl Iterator<Item = &'h Event> {
         history.events.iter().filter(move |event| {
             let (name, fields) = match (&event.what, &self.mark) {
-                (What::Milestone { name, fields }, Mark::Milestone(wanted)) if name == wanted => (name, fields),
-                (What::Point { name, fields, .. }, Mark::Point(wanted)) if name == wanted => (name, fields),
+                (EventKind::Milestone { name, fields }, TriggerMark::Milestone(wanted))
+                    if name == wanted =>
+                {
+                    (name, fields)
+                }
+                (EventKind::Point { name, fields, .. }, TriggerMark::Point(wanted))
+                    if name == wanted =>
+                {
+                    (name, fields)
+                }
                 _ => return false,
             };
             debug_assert_eq!(*name, self.mark.name());
-            let field = |wanted: &str| fields.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+            let field = |wanted: &str| {
+                fields.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+            };
             self.host.as_ref().is_none_or(|host| event.host.as_ref() == Some(host))
                 && self.fields.iter().all(|(name, value)| field(name) == Some(value))
-                && self.conn.as_ref().is_none_or(|conn| names(conn, field("conn"), event.at, history))
+                && self
+                    .conn
+                    .as_ref()
+                    .is_none_or(|conn| names(conn, field("conn"), event.at, history))
         })
     }
 
     fn seen(&self, history: &History) -> bool {
-        times(&self.mark, history) >= self.nth && self.sightings(history).nth(self.nth as usize - 1).is_some()
+        times(&self.mark, history) >= self.nth
+            && self.sightings(history).nth(self.nth as usize - 1).is_some()
     }
 
     fn told(&self) -> String {
@@ -46,15 +60,27 @@ impl Sight for Trigger {
         let conn = self.conn.iter().map(|conn| format!("on {conn}"));
         let host = self.host.iter().map(|host| format!("at {host}"));
         let details: Vec<_> = fields.chain(conn).chain(host).collect();
-        if details.is_empty() { self.mark.to_string() } else { format!("{} ({})", self.mark, details.join(", ")) }
+        if details.is_empty() {
+            self.mark.to_string()
+        } else {
+            format!("{} ({})", self.mark, details.join(", "))
+        }
     }
 }
 
 /// Whether a schedule's name of a connection names the one whose number a milestone told.
-fn names(conn: &Conn, told: Option<&FieldValue>, at: Time, history: &History) -> bool {
-    let Some(FieldValue::Number(id)) = told else { return false };
-    let Some(index) = usize::try_from(*id).ok().and_then(|id| id.checked_sub(1)) else { return false };
+fn names(conn: &Conn, told: Option<&MilestoneValue>, at: Time, history: &History) -> bool {
+    let Some(MilestoneValue::Number(id)) = told else { return false };
+    let Some(index) = usize::try_from(*id).ok().and_then(|id| id.checked_sub(1)) else {
+        return false;
+    };
     let mut later = index + 1..history.conns.len();
-    let mut is_last = || !later.any(|later| history.is_named(ConnIndex(later), conn) && history.conns[later].opened <= at);
-    index < history.conns.len() && history.is_named(ConnIndex(index), conn) && (conn.which != Which::Last || is_last())
+    let mut is_last = || {
+        !later.any(|later| {
+            history.is_named(ConnIndex(later), conn) && history.conns[later].opened <= at
+        })
+    };
+    index < history.conns.len()
+        && history.is_named(ConnIndex(index), conn)
+        && (conn.which != Which::Last || is_last())
 }

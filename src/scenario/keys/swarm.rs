@@ -10,8 +10,18 @@ pub const SWARM: Section = Section {
           the swarm that is run where nobody wrote one: the subject's own values, every fault, limits that are now and then \
           the least ones.",
     keys: &[
-        key("runs", Form::Number(1), Some("100"), "How many schedules are drawn where nobody asks for another number."),
-        key("first-seed", Form::Number(0), Some("1"), "The seed of the first of them; the others follow it, one by one."),
+        key(
+            "runs",
+            Form::Number(1),
+            Some("100"),
+            "How many schedules are drawn where nobody asks for another number.",
+        ),
+        key(
+            "first-seed",
+            Form::Number(0),
+            Some("1"),
+            "The seed of the first of them; the others follow it, one by one.",
+        ),
         key("horizon", Form::Times, Some("3m"), "The horizon of a schedule."),
         key(
             "heal",
@@ -19,19 +29,54 @@ pub const SWARM: Section = Section {
             Some("60s"),
             "The healed tail: no fault is in force in this last part before the horizon, and what is owed must arrive.",
         ),
-        key("latency", Form::Ranges, Some("1ms..20ms"), "Ranges of one-way latency, one of which is in force in a run."),
-        key("asks", Form::Numbers(0), Some("1..8"), "How many operations the user of each client asks for."),
-        key("busy", Form::Times, Some("1s..30s"), "The part of the run, from its start, in which they are asked for."),
+        key(
+            "latency",
+            Form::Ranges,
+            Some("1ms..20ms"),
+            "Ranges of one-way latency, one of which is in force in a run.",
+        ),
+        key(
+            "asks",
+            Form::Numbers(0),
+            Some("1..8"),
+            "How many operations the user of each client asks for.",
+        ),
+        key(
+            "busy",
+            Form::Times,
+            Some("1s..30s"),
+            "The part of the run, from its start, in which they are asked for.",
+        ),
         key(
             "verbs",
             Form::Numbers(1),
             Some("1..4"),
             "Of how many kinds the operations of a run are, besides the first of each client.",
         ),
-        key("hosts", Form::Table("[swarm.hosts]"), Some("1..2 clients"), "How many clients there are, each with how much to do."),
-        key("limits", Form::Table("[swarm.limits]"), Some("now and then the least sizes"), "Choices of limits."),
-        key("operations", Form::Table("[swarm.operations]"), Some("the subject's choice"), "The weights of operations."),
-        key("faults", Form::Table("[swarm.faults]"), Some("every fault"), "Which faults come, how many, aimed at what."),
+        key(
+            "hosts",
+            Form::Table("[swarm.hosts]"),
+            Some("1..2 clients"),
+            "How many clients there are, each with how much to do.",
+        ),
+        key(
+            "limits",
+            Form::Table("[swarm.limits]"),
+            Some("now and then the least sizes"),
+            "Choices of limits.",
+        ),
+        key(
+            "operations",
+            Form::Table("[swarm.operations]"),
+            Some("the subject's choice"),
+            "The weights of operations.",
+        ),
+        key(
+            "faults",
+            Form::Table("[swarm.faults]"),
+            Some("every fault"),
+            "Which faults come, how many, aimed at what.",
+        ),
         key(
             "puppet",
             Form::Tables("[[swarm.puppet]]"),
@@ -54,7 +99,9 @@ pub const SWARM_HOSTS: Section = Section {
 pub fn several(table: &str) -> String {
     match table.strip_suffix('y') {
         Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
-        _ if ["s", "x", "z", "ch", "sh"].iter().any(|end| table.ends_with(end)) => format!("{table}es"),
+        _ if ["s", "x", "z", "ch", "sh"].iter().any(|end| table.ends_with(end)) => {
+            format!("{table}es")
+        }
         _ => format!("{table}s"),
     }
 }
@@ -92,7 +139,12 @@ pub const SWARM_FAULTS: Section = Section {
     doc: "Which faults come, how many, aimed at what.",
     keys: &[
         key("count", Form::Numbers(0), Some("0..6"), "How many faults a run has."),
-        key("kinds", Form::Numbers(0), Some("1..3"), "Of how many kinds: with a few kinds only, rare pairs get room."),
+        key(
+            "kinds",
+            Form::Numbers(0),
+            Some("1..3"),
+            "Of how many kinds: with a few kinds only, rare pairs get room.",
+        ),
         key("aimed", Form::Table("aimed"), Some("6 to 2 to 2"), "What they are aimed at."),
         key(
             "at",
@@ -106,7 +158,12 @@ pub const SWARM_FAULTS: Section = Section {
             Some("0.4"),
             "The share that comes in the wake of the fault before: at its moment, or up to 3 s later.",
         ),
-        key("weights", Form::Table("[swarm.faults.weights]"), Some("every word, with usual weights"), "The words that come."),
+        key(
+            "weights",
+            Form::Table("[swarm.faults.weights]"),
+            Some("every word, with usual weights"),
+            "The words that come.",
+        ),
     ],
 };
 

@@ -7,14 +7,14 @@ use super::names::Names;
 use super::trigger::{Delay, trigger};
 use super::values::one_of;
 use crate::scenario::expect::{
-    CALL_ENDS, CallEnds, EXITS, Expect, ExpectCall, ExpectProcess, ExpectStream, OUTPUTS, Output, PROCESS_ENDS, ProcessExit,
-    STREAM_ENDS, StreamEnds,
+    CALL_ENDS, CallEnds, EXITS, Expect, ExpectCall, ExpectProcess, ExpectStream, ExpectedOutput,
+    OUTPUTS, PROCESS_ENDS, ProcessExit, STREAM_ENDS, StreamEnds,
 };
 use crate::scenario::file::Body;
 use crate::scenario::keys;
-use crate::scenario::mistake::{Parsed, Wrong};
+use crate::scenario::mistake::{MistakeAt, Parsed};
 use crate::scenario::reader::{Node, Table};
-use crate::schedule::{Mark, Trigger};
+use crate::schedule::{Trigger, TriggerMark};
 
 /// What must come out of this body.
 pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<Expect> {
@@ -33,20 +33,28 @@ pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<
             .map(|entry| Ok((entry.label.to_owned(), process(entry)?)))
             .collect::<Parsed<_>>()?,
         may_miss: BTreeSet::new(), // it stands in the steps
-        calls: named(&table, "call")?.iter().map(|entry| Ok((number(entry)?, call(entry)?))).collect::<Parsed<_>>()?,
+        calls: named(&table, "call")?
+            .iter()
+            .map(|entry| Ok((number(entry)?, call(entry)?)))
+            .collect::<Parsed<_>>()?,
     })
 }
 
 /// Some keys are for schedules only, others for swarms only.
 fn fits(table: &Table<'_>, body: &Body) -> Parsed<()> {
     let (strays, message): (&[&str], _) = match body {
-        Body::Schedule(_) => (&["at-least"], "is for a swarm; write `reaches`, which holds for every seed"),
-        Body::Swarm(_) => {
-            (&["stream", "process", "call", "breaks"], "is for a schedule: the streams, processes and calls of a swarm are drawn")
+        Body::Schedule(_) => {
+            (&["at-least"], "is for a swarm; write `reaches`, which holds for every seed")
         }
+        Body::Swarm(_) => (
+            &["stream", "process", "call", "breaks"],
+            "is for a schedule: the streams, processes and calls of a swarm are drawn",
+        ),
     };
     match strays.iter().find_map(|key| table.get(key)) {
-        Some(stray) => Err(Wrong { at: stray.key_at, message: format!("`{}` {message}", stray.label) }),
+        Some(stray) => {
+            Err(MistakeAt { at: stray.key_at, message: format!("`{}` {message}", stray.label) })
+        }
         None => Ok(()),
     }
 }
@@ -57,8 +65,9 @@ fn marks(table: &Table<'_>, key: &str, names: &Names<'_>) -> Parsed<Vec<Trigger>
     list.iter().map(|entry| trigger(entry, names, Delay::Not("leave it out"))).collect()
 }
 
-fn shares(node: &Node<'_>, names: &Names<'_>) -> Parsed<Vec<(Mark, f64)>> {
-    let share = |entry: Node<'_>| Ok((names.mark_called(entry.key_at, entry.label)?, entry.share()?));
+fn shares(node: &Node<'_>, names: &Names<'_>) -> Parsed<Vec<(TriggerMark, f64)>> {
+    let share =
+        |entry: Node<'_>| Ok((names.mark_called(entry.key_at, entry.label)?, entry.share()?));
     node.free_table()?.entries().map(share).collect()
 }
 
@@ -68,8 +77,15 @@ fn named<'a>(table: &Table<'a>, key: &str) -> Parsed<Vec<Node<'a>>> {
 }
 
 fn number(entry: &Node<'_>) -> Parsed<u64> {
-    let message = || format!("`{}` is no call; calls are numbered from 1, in the order of asking", entry.label);
-    entry.label.parse().ok().filter(|number| *number > 0).ok_or_else(|| Wrong { at: entry.key_at, message: message() })
+    let message = || {
+        format!("`{}` is no call; calls are numbered from 1, in the order of asking", entry.label)
+    };
+    entry
+        .label
+        .parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| MistakeAt { at: entry.key_at, message: message() })
 }
 
 fn stream(node: &Node<'_>) -> Parsed<ExpectStream> {
@@ -109,18 +125,21 @@ fn exit(node: &Node<'_>) -> Parsed<ProcessExit> {
     }
     let code = node.number(0)?;
     let most = u8::MAX;
-    u8::try_from(code).map(ProcessExit::Code).or_else(|_| node.wrong(format!("`{}` is at most {most}, not {code}", node.label)))
+    u8::try_from(code)
+        .map(ProcessExit::Code)
+        .or_else(|_| node.wrong(format!("`{}` is at most {most}, not {code}", node.label)))
 }
 
-fn output(table: &Table<'_>) -> Parsed<Option<Output>> {
+fn output(table: &Table<'_>) -> Parsed<Option<ExpectedOutput>> {
     table.get("output").map(|node| one_of(&node, &OUTPUTS)).transpose()
 }
 
 fn within(table: &Table<'_>, ends: Option<StreamEnds>, whose: &str) -> Parsed<Option<Duration>> {
     match table.get("within") {
         Some(node) if ends == Some(StreamEnds::Open) => {
-            let message = format!("`within` is about the end of {whose}; leave it out where it stays open");
-            Err(Wrong { at: node.key_at, message })
+            let message =
+                format!("`within` is about the end of {whose}; leave it out where it stays open");
+            Err(MistakeAt { at: node.key_at, message })
         }
         node => node.map(|node| node.duration()).transpose(),
     }
@@ -140,7 +159,10 @@ fn call(node: &Node<'_>) -> Parsed<ExpectCall> {
 
 fn goes_with(table: &Table<'_>, key: &str, fits: bool, ends: &str) -> Parsed<()> {
     match table.get(key) {
-        Some(node) if !fits => Err(Wrong { at: node.key_at, message: format!("`{key}` goes with `ends = \"{ends}\"` only") }),
+        Some(node) if !fits => Err(MistakeAt {
+            at: node.key_at,
+            message: format!("`{key}` goes with `ends = \"{ends}\"` only"),
+        }),
         _ => Ok(()),
     }
 }

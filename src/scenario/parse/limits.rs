@@ -2,35 +2,39 @@
 
 use std::collections::BTreeMap;
 
-use crate::scenario::mistake::{Parsed, Wrong, unknown};
+use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
 use crate::scenario::reader::Node;
 use crate::schedule::{Limit, LimitValue, units};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 /// The entries of a table of limits. `value` reads one: a value, or a choice of values.
 pub(in crate::scenario) fn limits<T>(
     node: Option<Node<'_>>,
-    subject: &dyn Erased,
+    subject: &dyn DynSubject,
     value: impl Fn(&Limit, &Node<'_>) -> Parsed<T>,
 ) -> Parsed<BTreeMap<String, T>> {
     let Some(node) = node else { return Ok(BTreeMap::new()) };
     let known = || subject.limits().iter().map(|limit| limit.name);
-    let entry = |entry: Node<'_>| match subject.limits().iter().find(|limit| limit.name == entry.label) {
-        Some(limit) => Ok((limit.name.to_owned(), value(limit, &entry)?)),
-        None if entry.is_table() => {
-            let message = format!("write the limit's name between quotes: `\"{}\"`", dotted(&entry));
-            Err(Wrong { at: entry.key_at, message })
-        }
-        None => {
-            Err(Wrong { at: entry.key_at, message: unknown(&format!("no limit of {}", subject.name()), entry.label, known()) })
-        }
-    };
+    let entry =
+        |entry: Node<'_>| match subject.limits().iter().find(|limit| limit.name == entry.label) {
+            Some(limit) => Ok((limit.name.to_owned(), value(limit, &entry)?)),
+            None if entry.is_table() => {
+                let message =
+                    format!("write the limit's name between quotes: `\"{}\"`", dotted(&entry));
+                Err(MistakeAt { at: entry.key_at, message })
+            }
+            None => Err(MistakeAt {
+                at: entry.key_at,
+                message: unknown(&format!("no limit of {}", subject.name()), entry.label, known()),
+            }),
+        };
     node.free_table()?.entries().map(entry).collect()
 }
 
 /// The name that somebody meant who wrote a dotted name without quotes.
 fn dotted(node: &Node<'_>) -> String {
-    let inner = node.free_table().ok().and_then(|table| table.entries().next().map(|inner| dotted(&inner)));
+    let inner =
+        node.free_table().ok().and_then(|table| table.entries().next().map(|inner| dotted(&inner)));
     inner.map_or_else(|| node.label.to_owned(), |inner| format!("{}.{inner}", node.label))
 }
 
@@ -50,19 +54,35 @@ pub(in crate::scenario) fn value(limit: &Limit, node: &Node<'_>) -> Parsed<Limit
 /// # Errors
 /// If it is not of the limit's kind, or below its least value; what to write instead.
 pub fn read_limit(limit: &Limit, text: &str) -> Result<LimitValue, String> {
-    let number = || text.parse().map_err(|_| format!("`{}` must be a whole number, not `{text}`", limit.name));
-    let flag = || text.parse().map_err(|_| format!("`{}` must be `true` or `false`, not `{text}`", limit.name));
+    let number = || {
+        text.parse().map_err(|_| format!("`{}` must be a whole number, not `{text}`", limit.name))
+    };
+    let flag = || {
+        text.parse()
+            .map_err(|_| format!("`{}` must be `true` or `false`, not `{text}`", limit.name))
+    };
     let value = match limit.default {
-        LimitValue::Duration(_) => LimitValue::Duration(units::read_duration(text).map_err(|error| error.to_string())?),
-        LimitValue::Bytes(_) => LimitValue::Bytes(units::read_size(text).map_err(|error| error.to_string())?),
+        LimitValue::Duration(_) => {
+            LimitValue::Duration(units::read_duration(text).map_err(|error| error.to_string())?)
+        }
+        LimitValue::Bytes(_) => {
+            LimitValue::Bytes(units::read_size(text).map_err(|error| error.to_string())?)
+        }
         LimitValue::Count(_) => LimitValue::Count(number()?),
         LimitValue::Flag(_) => LimitValue::Flag(flag()?),
     };
     not_below_least(limit, value)
 }
 
-pub(in crate::scenario) fn not_below_least(limit: &Limit, value: LimitValue) -> Result<LimitValue, String> {
-    if value < limit.least { Err(format!("`{}` is at least {}, not {value}", limit.name, limit.least)) } else { Ok(value) }
+pub(in crate::scenario) fn not_below_least(
+    limit: &Limit,
+    value: LimitValue,
+) -> Result<LimitValue, String> {
+    if value < limit.least {
+        Err(format!("`{}` is at least {}, not {value}", limit.name, limit.least))
+    } else {
+        Ok(value)
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +100,9 @@ mod tests {
         assert_eq!(read_limit(&queue, "2s"), Err("`a.b` must be a whole number, not `2s`".into()));
         let retry = limit(LimitValue::Flag(false), LimitValue::Flag(false));
         assert_eq!(read_limit(&retry, "true"), Ok(LimitValue::Flag(true)));
-        assert_eq!(read_limit(&retry, "yes"), Err("`a.b` must be `true` or `false`, not `yes`".into()));
+        assert_eq!(
+            read_limit(&retry, "yes"),
+            Err("`a.b` must be `true` or `false`, not `yes`".into())
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! The names that a file may use: each is looked up in a table, and the nearest known one is offered.
 
 use crate::property;
-use crate::scenario::mistake::{Parsed, Wrong, unknown};
+use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
 use crate::scenario::reader::Node;
-use crate::schedule::{Conn, Host, Mark};
-use crate::subject::{Erased, MilestoneDoc, PointDoc};
+use crate::schedule::{Conn, Host, TriggerMark};
+use crate::subject::{DynSubject, MilestoneDoc, PointDoc};
 
 /// What names are looked up in.
 pub struct Names<'s> {
-    pub subject: &'s dyn Erased,
+    pub subject: &'s dyn DynSubject,
     /// How many client hosts there are.
     pub clients: u32,
 }
@@ -17,12 +17,16 @@ pub struct Names<'s> {
 const OVER_RUNS: &[&str] = &["same_digest"];
 
 impl<'s> Names<'s> {
-    pub fn new(subject: &'s dyn Erased, clients: u32) -> Self {
+    pub fn new(subject: &'s dyn DynSubject, clients: u32) -> Self {
         Self { subject, clients }
     }
 
     /// A list of names, each looked up; empty where the key is left out.
-    pub fn list(&self, node: Option<Node<'_>>, look_up: impl Fn(&Node<'_>) -> Parsed<String>) -> Parsed<Vec<String>> {
+    pub fn list(
+        &self,
+        node: Option<Node<'_>>,
+        look_up: impl Fn(&Node<'_>) -> Parsed<String>,
+    ) -> Parsed<Vec<String>> {
         node.map_or(Ok(Vec::new()), |node| node.texts()?.iter().map(look_up).collect())
     }
 
@@ -53,7 +57,7 @@ impl<'s> Names<'s> {
         let hosts: Vec<_> = self.hosts().collect();
         let known = hosts.iter().map(Host::as_str);
         let found = hosts.iter().find(|host| host.as_str() == name).cloned();
-        found.ok_or_else(|| Wrong { at, message: unknown("no host", name, known) })
+        found.ok_or_else(|| MistakeAt { at, message: unknown("no host", name, known) })
     }
 
     /// A connection of a host that there is.
@@ -73,7 +77,11 @@ impl<'s> Names<'s> {
         if points.iter().any(|point| point.name == name) {
             return node.wrong(format!("`{name}` is a point; write `{{ point = \"{name}\" }}`"));
         }
-        node.wrong(unknown(&self.none("milestone"), name, milestones.iter().map(|milestone| milestone.name)))
+        node.wrong(unknown(
+            &self.none("milestone"),
+            name,
+            milestones.iter().map(|milestone| milestone.name),
+        ))
     }
 
     /// A point.
@@ -90,16 +98,19 @@ impl<'s> Names<'s> {
     }
 
     /// A milestone or a point of this name, which stands at that byte.
-    pub fn mark_called(&self, at: usize, name: &str) -> Parsed<Mark> {
+    pub fn mark_called(&self, at: usize, name: &str) -> Parsed<TriggerMark> {
         let milestones = self.subject.milestones().iter().map(|milestone| milestone.name);
         let points = self.subject.points().iter().map(|point| point.name);
         if milestones.clone().any(|known| known == name) {
-            return Ok(Mark::Milestone(name.to_owned()));
+            return Ok(TriggerMark::Milestone(name.to_owned()));
         }
         if points.clone().any(|known| known == name) {
-            return Ok(Mark::Point(name.to_owned()));
+            return Ok(TriggerMark::Point(name.to_owned()));
         }
-        Err(Wrong { at, message: unknown(&self.none("milestone or point"), name, milestones.chain(points)) })
+        Err(MistakeAt {
+            at,
+            message: unknown(&self.none("milestone or point"), name, milestones.chain(points)),
+        })
     }
 
     /// A defect, by its name in files.
@@ -107,7 +118,8 @@ impl<'s> Names<'s> {
         let name = node.text()?;
         let defects = self.subject.defects();
         if let Some(defect) = defects.iter().find(|defect| defect.rust == name) {
-            return node.wrong(format!("`{name}` is the defect's name in Rust; write `{}`", defect.name));
+            return node
+                .wrong(format!("`{name}` is the defect's name in Rust; write `{}`", defect.name));
         }
         self.look_up(node, "defect", defects.iter().map(|defect| defect.name))
     }
@@ -119,16 +131,29 @@ impl<'s> Names<'s> {
 
     /// A property, generic or the subject's own.
     pub fn property(&self, node: &Node<'_>) -> Parsed<String> {
-        let of_runs = property::GENERIC.iter().chain(self.subject.properties()).map(|property| property.name);
-        let known: Vec<_> = of_runs.chain(OVER_RUNS.iter().copied()).chain([crate::scenario::expect::EXPECT]).collect();
+        let of_runs =
+            property::GENERIC.iter().chain(self.subject.properties()).map(|property| property.name);
+        let known: Vec<_> = of_runs
+            .chain(OVER_RUNS.iter().copied())
+            .chain([crate::scenario::expect::EXPECT])
+            .collect();
         self.look_up(node, "property", known)
     }
 
     /// A name of a table.
-    fn look_up(&self, node: &Node<'_>, what: &str, known: impl IntoIterator<Item = &'static str>) -> Parsed<String> {
+    fn look_up(
+        &self,
+        node: &Node<'_>,
+        what: &str,
+        known: impl IntoIterator<Item = &'static str>,
+    ) -> Parsed<String> {
         let name = node.text()?;
         let known: Vec<_> = known.into_iter().collect();
-        if known.contains(&name) { Ok(name.to_owned()) } else { node.wrong(unknown(&self.none(what), name, known)) }
+        if known.contains(&name) {
+            Ok(name.to_owned())
+        } else {
+            node.wrong(unknown(&self.none(what), name, known))
+        }
     }
 
     fn none(&self, what: &str) -> String {

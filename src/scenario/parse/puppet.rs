@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::values::one_of;
 use crate::scenario::keys;
-use crate::scenario::mistake::{Parsed, Wrong, ticked};
+use crate::scenario::mistake::{MistakeAt, Parsed, ticked};
 use crate::scenario::reader::{Node, Table};
 use crate::schedule::puppet::SPEAKS;
 use crate::schedule::{Puppet, PuppetStep, Speaks};
@@ -17,7 +17,9 @@ pub fn puppet(node: &Node<'_>) -> Parsed<Puppet> {
 /// A puppet whose keys stand in a table that may have others.
 pub fn parts(table: &Table<'_>) -> Parsed<Puppet> {
     let script = table.need("script", "a list of tables like `{ expect = \"hello\" }`")?;
-    let lines = |node: &Node<'_>| node.list("a list of tables")?.iter().map(line).collect::<Parsed<Vec<_>>>();
+    let lines = |node: &Node<'_>| {
+        node.list("a list of tables")?.iter().map(line).collect::<Parsed<Vec<_>>>()
+    };
     Ok(Puppet {
         connections: table.get("connections").map(|node| node.number(1)).transpose()?,
         speaks: table.get("speaks").map_or(Ok(Speaks::default()), |node| one_of(&node, &SPEAKS))?,
@@ -32,16 +34,26 @@ const VERBS: &[&str] = &["expect", "send", "wait", "drain", "close", "reset"];
 fn line(node: &Node<'_>) -> Parsed<PuppetStep> {
     let table = node.table(keys::SCRIPT.names())?;
     let mut verbs = table.entries().filter(|entry| VERBS.contains(&entry.label));
-    let Some(verb) = verbs.next() else { return table.wrong(format!("a line of a script needs one of {}", ticked(VERBS))) };
+    let Some(verb) = verbs.next() else {
+        return table.wrong(format!("a line of a script needs one of {}", ticked(VERBS)));
+    };
     if let Some(second) = verbs.next() {
-        let message = format!("a line of a script has one verb; give `{}` a line of its own", second.label);
-        return Err(Wrong { at: second.key_at, message });
+        let message =
+            format!("a line of a script has one verb; give `{}` a line of its own", second.label);
+        return Err(MistakeAt { at: second.key_at, message });
     }
-    if let Some(stray) = table.entries().find(|entry| entry.label != verb.label && verb.label != "send") {
-        return Err(Wrong { at: stray.key_at, message: format!("`{}` goes with `send` only; leave it out", stray.label) });
+    if let Some(stray) =
+        table.entries().find(|entry| entry.label != verb.label && verb.label != "send")
+    {
+        return Err(MistakeAt {
+            at: stray.key_at,
+            message: format!("`{}` goes with `send` only; leave it out", stray.label),
+        });
     }
     Ok(match verb.label {
-        "expect" if verb.text()?.is_empty() => return verb.wrong("`expect` must be a text that is not empty"),
+        "expect" if verb.text()?.is_empty() => {
+            return verb.wrong("`expect` must be a text that is not empty");
+        }
         "expect" => PuppetStep::Expect { text: verb.text()?.to_owned() },
         "send" => PuppetStep::Send {
             text: verb.text()?.to_owned(),
@@ -49,7 +61,9 @@ fn line(node: &Node<'_>) -> Parsed<PuppetStep> {
             every: table.get("every").map_or(Ok(Duration::ZERO), |node| node.duration())?,
         },
         "wait" => PuppetStep::Wait { lasts: verb.duration()? },
-        _ if !verb.flag()? => return verb.wrong(format!("`{}` is `true`, or the line is left out", verb.label)),
+        _ if !verb.flag()? => {
+            return verb.wrong(format!("`{}` is `true`, or the line is left out", verb.label));
+        }
         "drain" => PuppetStep::Drain,
         "close" => PuppetStep::Close,
         _ => PuppetStep::Reset,

@@ -7,7 +7,7 @@
 
 use serde_json::Value as Json;
 
-use crate::scenario::mistake::{Parsed, Wrong, unknown};
+use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::{alternatives, enumerated, resolved, told, types};
 
@@ -36,11 +36,14 @@ fn any(node: &Node<'_>, choices: &[&Json], root: &Json, besides: &[&str]) -> Par
     for choice in choices {
         match check(node, choice, root, besides) {
             Ok(()) => return Ok(()),
-            Err(wrong) if furthest.as_ref().is_none_or(|best: &Wrong| wrong.at > best.at) => furthest = Some(wrong),
+            Err(wrong) if furthest.as_ref().is_none_or(|best: &MistakeAt| wrong.at > best.at) => {
+                furthest = Some(wrong)
+            }
             Err(_) => {}
         }
     }
-    let words: Vec<_> = choices.iter().filter_map(|choice| enumerated(choice)).flatten().cloned().collect();
+    let words: Vec<_> =
+        choices.iter().filter_map(|choice| enumerated(choice)).flatten().cloned().collect();
     if node.is_text() && !words.is_empty() {
         return one_of(node, &words);
     }
@@ -64,9 +67,16 @@ fn one_of(node: &Node<'_>, values: &[Json]) -> Parsed<()> {
     if values.contains(&node.json()?) {
         return Ok(());
     }
-    let known: Vec<_> = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect();
+    let known: Vec<_> = values
+        .iter()
+        .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        .collect();
     let name = if node.is_text() { node.text()?.to_owned() } else { node.json()?.to_string() };
-    node.wrong(unknown(&format!("nothing that `{}` can be", node.label), &name, known.iter().map(String::as_str)))
+    node.wrong(unknown(
+        &format!("nothing that `{}` can be", node.label),
+        &name,
+        known.iter().map(String::as_str),
+    ))
 }
 
 /// The value has the right type; what is in it?
@@ -92,8 +102,12 @@ fn inside(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Pars
 pub fn bounded(node: &Node<'_>, number: f64, schema: &Json) -> Parsed<()> {
     let bound = |key| schema.get(key).and_then(Json::as_f64);
     match (bound("minimum"), bound("maximum")) {
-        (Some(least), _) if number < least => node.wrong(format!("`{}` is at least {least}, not {number}", node.label)),
-        (_, Some(most)) if number > most => node.wrong(format!("`{}` is at most {most}, not {number}", node.label)),
+        (Some(least), _) if number < least => {
+            node.wrong(format!("`{}` is at least {least}, not {number}", node.label))
+        }
+        (_, Some(most)) if number > most => {
+            node.wrong(format!("`{}` is at most {most}, not {number}", node.label))
+        }
         _ => Ok(()),
     }
 }
@@ -104,7 +118,10 @@ fn properties(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> 
     let others = schema.get("additionalProperties").filter(|others| others.is_object());
     if let Some(properties) = properties.filter(|_| others.is_none()) {
         table.only(properties.keys().map(String::as_str).chain(besides.iter().copied()))?;
-    } else if properties.is_none() && others.is_none() && schema.get("additionalProperties") == Some(&Json::Bool(false)) {
+    } else if properties.is_none()
+        && others.is_none()
+        && schema.get("additionalProperties") == Some(&Json::Bool(false))
+    {
         table.only(besides.iter().copied())?;
     }
     required(&table, schema)?;
@@ -117,8 +134,18 @@ fn properties(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> 
 
 /// What the schema wants to be there is there.
 pub fn required(table: &Table<'_>, schema: &Json) -> Parsed<()> {
-    for name in schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str) {
-        let of = schema.get("properties").and_then(|properties| properties.get(name)).map(types).unwrap_or_default();
+    for name in schema
+        .get("required")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Json::as_str)
+    {
+        let of = schema
+            .get("properties")
+            .and_then(|properties| properties.get(name))
+            .map(types)
+            .unwrap_or_default();
         table.need(name, of.first().map_or("which is not there", |of| told(of)))?;
     }
     Ok(())

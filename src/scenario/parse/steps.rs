@@ -8,15 +8,15 @@ use super::shape;
 use super::trigger::{Delay, trigger};
 use super::values::within;
 use crate::scenario::keys;
-use crate::scenario::mistake::{Parsed, Wrong, ticked, unknown};
+use crate::scenario::mistake::{MistakeAt, Parsed, ticked, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::{Verb, verbs};
-use crate::schedule::words::{Fields, Kind, Value, WORDS, Word};
-use crate::schedule::{Action, Fault, Host, Learns, Mark, Operation, Orphans, Step, When};
+use crate::schedule::words::{FaultFields, FaultWord, FieldType, FieldValue, WORDS};
+use crate::schedule::{Action, Fault, Host, Learns, Operation, Orphans, Step, TriggerMark, When};
 
 /// The steps of a file.
 #[derive(Default)]
-pub struct Steps {
+pub struct ParsedSteps {
     pub steps: Vec<Step>,
     /// Where each stands.
     pub at: Vec<usize>,
@@ -25,8 +25,8 @@ pub struct Steps {
 }
 
 /// All steps.
-pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<Steps> {
-    let mut all = Steps::default();
+pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<ParsedSteps> {
+    let mut all = ParsedSteps::default();
     let Some(node) = node else { return Ok(all) };
     let verbs = verbs(names.subject);
     let reader = Reader { names, horizon, verbs: &verbs };
@@ -55,7 +55,9 @@ impl Reader<'_> {
         let when = self.when(&table)?;
         let action = self.action(&table)?;
         if let Action::Fault(Fault::Hold { .. }) = action {
-            at_a_point(&when).or_else(|message| Err(Wrong { at: table.need("hold", "")?.key_at, message: message.into() }))?;
+            at_a_point(&when).or_else(|message| {
+                Err(MistakeAt { at: table.need("hold", "")?.key_at, message: message.into() })
+            })?;
         }
         Ok((Step { when, action }, may_miss(&table)?))
     }
@@ -64,15 +66,17 @@ impl Reader<'_> {
         match (table.get("at"), table.get("after")) {
             (Some(at), None) => within(&at, self.horizon).map(When::At),
             (None, Some(after)) => trigger(&after, self.names, Delay::Allowed).map(When::After),
-            (Some(_), Some(after)) => {
-                Err(Wrong { at: after.key_at, message: "a step has either `at` or `after`; leave one out".into() })
-            }
+            (Some(_), Some(after)) => Err(MistakeAt {
+                at: after.key_at,
+                message: "a step has either `at` or `after`; leave one out".into(),
+            }),
             (None, None) => table.wrong("a step needs `at = \"1s\"` or `after = \"…\"`"),
         }
     }
 
     fn action(&self, table: &Table<'_>) -> Parsed<Action> {
-        let mut verbs = table.entries().filter(|entry| keys::STEP.names().all(|key| key != entry.label));
+        let mut verbs =
+            table.entries().filter(|entry| keys::STEP.names().all(|key| key != entry.label));
         let Some(verb) = verbs.next() else {
             let operations: Vec<_> = self.verbs.iter().map(|verb| verb.name.as_str()).collect();
             let message = format!(
@@ -84,68 +88,87 @@ impl Reader<'_> {
         };
         if let Some(second) = verbs.next() {
             let message = format!("a step has one verb; give `{}` a step of its own", second.label);
-            return Err(Wrong { at: second.key_at, message });
+            return Err(MistakeAt { at: second.key_at, message });
         }
-        match Word::find(verb.label) {
+        match FaultWord::find(verb.label) {
             Some(word) => self.fault(word, &verb).map(Action::Fault),
             None => self.operation(&verb).map(Action::Operation),
         }
     }
 
-    fn fault(&self, word: &'static Word, node: &Node<'_>) -> Parsed<Fault> {
+    fn fault(&self, word: &'static FaultWord, node: &Node<'_>) -> Parsed<Fault> {
         let table = node.table(word.fields.iter().map(|field| field.name))?;
         let value = |field: &'static crate::schedule::words::Field| {
             table.get(field.name).map(|node| Ok((field.name, self.value(field.kind, &node)?)))
         };
-        let fields = Fields(word.fields.iter().filter_map(value).collect::<Parsed<_>>()?);
+        let fields = FaultFields(word.fields.iter().filter_map(value).collect::<Parsed<_>>()?);
         word.build(&fields).map_err(|unfit| {
-            let at = unfit.field.and_then(|name| table.get(name)).map_or(node.key_at, |field| field.key_at);
-            Wrong { at, message: unfit.message }
+            let at = unfit
+                .field
+                .and_then(|name| table.get(name))
+                .map_or(node.key_at, |field| field.key_at);
+            MistakeAt { at, message: unfit.message }
         })
     }
 
-    fn value(&self, kind: Kind, node: &Node<'_>) -> Parsed<Value> {
+    fn value(&self, kind: FieldType, node: &Node<'_>) -> Parsed<FieldValue> {
         Ok(match kind {
-            Kind::Host => Value::Host(self.names.host(node)?),
-            Kind::Hosts => self.hosts(node)?,
-            Kind::Conn => Value::Conn(self.names.conn(node)?),
-            Kind::Duration => Value::Duration(node.duration()?),
-            Kind::Jump => Value::Jump(node.jump()?),
-            Kind::Size => Value::Size(node.size()?),
-            Kind::Count => Value::Count(node.number(0)?),
-            Kind::Learns => Value::Learns(self.learns(node)?),
-            Kind::Orphans => Value::Orphans(orphans(node)?),
-            Kind::Trigger => Value::Trigger(trigger(node, self.names, Delay::Not("write `then` beside `until`"))?),
+            FieldType::Host => FieldValue::Host(self.names.host(node)?),
+            FieldType::Hosts => self.hosts(node)?,
+            FieldType::Conn => FieldValue::Conn(self.names.conn(node)?),
+            FieldType::Duration => FieldValue::Duration(node.duration()?),
+            FieldType::Jump => FieldValue::Jump(node.jump()?),
+            FieldType::Size => FieldValue::Size(node.size()?),
+            FieldType::Count => FieldValue::Count(node.number(0)?),
+            FieldType::Learns => FieldValue::Learns(self.learns(node)?),
+            FieldType::Orphans => FieldValue::Orphans(orphans(node)?),
+            FieldType::Trigger => FieldValue::Trigger(trigger(
+                node,
+                self.names,
+                Delay::Not("write `then` beside `until`"),
+            )?),
         })
     }
 
-    fn hosts(&self, node: &Node<'_>) -> Parsed<Value> {
+    fn hosts(&self, node: &Node<'_>) -> Parsed<FieldValue> {
         let expected = "two hosts like `[\"client\", \"server\"]`";
         let list = node.list(expected)?;
-        let [one, other] = list.as_slice() else { return node.wrong(format!("`hosts` must be {expected}, not {}", list.len())) };
+        let [one, other] = list.as_slice() else {
+            return node.wrong(format!("`hosts` must be {expected}, not {}", list.len()));
+        };
         let (one_host, other_host) = (self.names.host(one)?, self.names.host(other)?);
         if one_host == other_host {
-            return other.wrong(format!("`hosts` must be two hosts; `{other_host}` is there twice"));
+            return other
+                .wrong(format!("`hosts` must be two hosts; `{other_host}` is there twice"));
         }
-        Ok(Value::Hosts(one_host, other_host))
+        Ok(FieldValue::Hosts(one_host, other_host))
     }
 
     fn learns(&self, node: &Node<'_>) -> Parsed<BTreeMap<Host, Learns>> {
-        let entry = |entry: Node<'_>| Ok((self.names.host_called(entry.key_at, entry.label)?, learns(&entry)?));
+        let entry = |entry: Node<'_>| {
+            Ok((self.names.host_called(entry.key_at, entry.label)?, learns(&entry)?))
+        };
         node.free_table()?.entries().map(entry).collect()
     }
 
     fn operation(&self, node: &Node<'_>) -> Parsed<Operation> {
-        let verb = self.verbs.iter().find(|verb| verb.name == node.label).expect("the step's keys are known");
+        let verb = self
+            .verbs
+            .iter()
+            .find(|verb| verb.name == node.label)
+            .expect("the step's keys are known");
         let table = node.free_table()?;
         shape::check(node, &verb.schema, &verb.root, &[CLIENT])?;
-        let client = table.get(CLIENT).map_or(Ok(Host::client(1)), |node| self.names.client(&node))?;
+        let client =
+            table.get(CLIENT).map_or(Ok(Host::client(1)), |node| self.names.client(&node))?;
         let fields = table.entries().filter(|entry| entry.label != CLIENT);
-        let fields = fields.map(|entry| Ok((entry.label.to_owned(), entry.json()?))).collect::<Parsed<_>>()?;
+        let fields = fields
+            .map(|entry| Ok((entry.label.to_owned(), entry.json()?)))
+            .collect::<Parsed<_>>()?;
         let operation = Operation { verb: verb.name.clone(), client, fields };
         match self.names.subject.check(&operation) {
             Ok(_) => Ok(operation),
-            Err(error) => Err(Wrong { at: place(node, &error.path), message: error.message }),
+            Err(error) => Err(MistakeAt { at: place(node, &error.path), message: error.message }),
         }
     }
 }
@@ -160,7 +183,9 @@ fn may_miss(table: &Table<'_>) -> Parsed<bool> {
 /// A task is held where it is, so the step must wait for a point, and act at once.
 fn at_a_point(when: &When) -> Result<(), &'static str> {
     match when {
-        When::After(trigger) if matches!(trigger.mark, Mark::Milestone(_)) => Err(NEEDS_A_POINT),
+        When::After(trigger) if matches!(trigger.mark, TriggerMark::Milestone(_)) => {
+            Err(NEEDS_A_POINT)
+        }
         When::At(_) => Err(NEEDS_A_POINT),
         When::After(trigger) if !trigger.delay.is_zero() => {
             Err("a `hold` begins when the task reaches the point; leave `delay` out")
@@ -169,7 +194,8 @@ fn at_a_point(when: &When) -> Result<(), &'static str> {
     }
 }
 
-const NEEDS_A_POINT: &str = "a `hold` needs the point at which it holds: `after = { point = \"…\" }`";
+const NEEDS_A_POINT: &str =
+    "a `hold` needs the point at which it holds: `after = { point = \"…\" }`";
 
 /// The field of an operation that is reknit's own: which client is asked.
 const CLIENT: &str = "client";
@@ -184,16 +210,22 @@ pub fn read_learns(text: &str) -> Result<Learns, String> {
         return Ok(Learns::Never);
     }
     crate::schedule::units::read_duration(text).map(Learns::After).map_err(|error| {
-        if text.chars().all(char::is_alphabetic) { unknown("no duration", text, ["never"]) } else { error.to_string() }
+        if text.chars().all(char::is_alphabetic) {
+            unknown("no duration", text, ["never"])
+        } else {
+            error.to_string()
+        }
     })
 }
 
 /// What becomes of processes.
 fn orphans(node: &Node<'_>) -> Parsed<Orphans> {
     let known = Orphans::NAMES.iter();
-    node.read(Kind::Orphans.written(), |text| {
+    node.read(FieldType::Orphans.written(), |text| {
         let found = known.clone().find(|(name, _)| *name == text).map(|(_, orphans)| *orphans);
-        found.ok_or_else(|| unknown("nothing that becomes of processes", text, known.clone().map(|(name, _)| *name)))
+        found.ok_or_else(|| {
+            unknown("nothing that becomes of processes", text, known.clone().map(|(name, _)| *name))
+        })
     })
 }
 
@@ -201,7 +233,11 @@ fn orphans(node: &Node<'_>) -> Parsed<Orphans> {
 fn place(verb: &Node<'_>, path: &[String]) -> usize {
     let mut node = *verb;
     for name in path.iter().skip_while(|name| *name == verb.label) {
-        let inner = node.is_table().then(|| node.free_table().ok()).flatten().and_then(|table| table.get(name));
+        let inner = node
+            .is_table()
+            .then(|| node.free_table().ok())
+            .flatten()
+            .and_then(|table| table.get(name));
         let Some(inner) = inner else { break };
         node = inner;
     }

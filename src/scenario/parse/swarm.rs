@@ -9,31 +9,47 @@ use super::names::Names;
 use super::values::{MOST_CLIENTS, latency, number, one_of, read_number, within};
 use super::{limits, puppet, template};
 use crate::scenario::keys;
-use crate::scenario::mistake::{Parsed, Wrong};
+use crate::scenario::mistake::{MistakeAt, Parsed};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::verbs;
 use crate::scenario::vocabulary::TOWARD;
-use crate::schedule::profile::{Aimed, Choice, Entries, Faults, Kind, Profile, Shape, Understudy};
-use crate::schedule::words::Word;
+use crate::schedule::profile::{
+    Aimed, Choice, DrawableFault, Entries, FaultProfile, FaultShape, Profile, Understudy,
+};
+use crate::schedule::words::FaultWord;
 use crate::schedule::{Learns, Limit, LimitValue, units};
-use crate::subject::Erased;
+use crate::subject::DynSubject;
 
 /// Keys of the top of a file that do not go with a swarm.
-const STRAYS: &[&str] = &["seeds", "first-seed", "horizon", "heal", "clients", "latency", "order", "limits", "puppet", "step"];
+const STRAYS: &[&str] = &[
+    "seeds",
+    "first-seed",
+    "horizon",
+    "heal",
+    "clients",
+    "latency",
+    "order",
+    "limits",
+    "puppet",
+    "step",
+];
 
 /// A profile. What is left out is as in the subject's default one.
 pub fn profile(
     top: &Table<'_>,
     node: &Node<'_>,
-    subject: &Arc<dyn Erased>,
+    subject: &Arc<dyn DynSubject>,
     names: &Names<'_>,
     defects: &[String],
 ) -> Parsed<Profile> {
     let setup = subject.setup();
     let own = || setup.iter().map(|(key, _)| *key);
     if let Some(stray) = STRAYS.iter().copied().chain(own()).find_map(|key| top.get(key)) {
-        let message = format!("`{}` does not go with `[swarm]`; write what is drawn for it there", stray.label);
-        return Err(Wrong { at: stray.key_at, message });
+        let message = format!(
+            "`{}` does not go with `[swarm]`; write what is drawn for it there",
+            stray.label
+        );
+        return Err(MistakeAt { at: stray.key_at, message });
     }
     let table = node.table(keys::SWARM.names().chain(own()))?;
     let without = Profile::default_for(&**subject);
@@ -44,7 +60,9 @@ pub fn profile(
         runs: number(&table, "runs", 1, without.runs)?,
         first_seed: number(&table, "first-seed", 0, without.first_seed)?,
         horizon,
-        heal: table.get("heal").map_or(Ok(without.heal.min(shortest)), |node| within(&node, shortest))?,
+        heal: table
+            .get("heal")
+            .map_or(Ok(without.heal.min(shortest)), |node| within(&node, shortest))?,
         defects: defects.to_vec(),
         clients: clients(node)?.unwrap_or(without.clients),
         limits: match table.get("limits") {
@@ -54,7 +72,9 @@ pub fn profile(
         setup: entries(&table, &setup, without.setup)?,
         asks: numbers(&table, "asks", 0, without.asks)?,
         busy: table.get("busy").map_or(Ok(without.busy), |node| durations(&node))?,
-        operations: table.get("operations").map_or(Ok(BTreeMap::new()), |node| operations(&node, names))?,
+        operations: table
+            .get("operations")
+            .map_or(Ok(BTreeMap::new()), |node| operations(&node, names))?,
         verbs: numbers(&table, "verbs", 1, without.verbs)?,
         faults: table.get("faults").map_or(Ok(without.faults), |node| faults(&node, names))?,
         latencies: table.get("latency").map_or(Ok(without.latencies), |node| latencies(&node))?,
@@ -75,7 +95,13 @@ pub fn most_clients(node: &Node<'_>) -> Parsed<u32> {
 fn clients(node: &Node<'_>) -> Parsed<Option<Choice<u64>>> {
     let Some(hosts) = node.free_table()?.get("hosts") else { return Ok(None) };
     let Some(clients) = hosts.free_table()?.get("clients") else { return Ok(None) };
-    choice(&clients, "a number like `2`, or a range like `\"1..3\"`", &|node| node.number(1), &read_number).map(Some)
+    choice(
+        &clients,
+        "a number like `2`, or a range like `\"1..3\"`",
+        &|node| node.number(1),
+        &read_number,
+    )
+    .map(Some)
 }
 
 /// A choice: one value, a range, or a list of choices.
@@ -92,27 +118,49 @@ where
     if node.is_list() {
         let list = node.list(expected)?;
         if list.is_empty() {
-            return node.wrong(format!("`{}` has nothing to choose from; write {expected}", node.label));
+            return node
+                .wrong(format!("`{}` has nothing to choose from; write {expected}", node.label));
         }
-        return list.iter().map(|entry| choice(entry, expected, one, end)).collect::<Parsed<_>>().map(Choice::OneOf);
+        return list
+            .iter()
+            .map(|entry| choice(entry, expected, one, end))
+            .collect::<Parsed<_>>()
+            .map(Choice::OneOf);
     }
     if node.is_text() && node.text()?.contains("..") {
-        return node.read(expected, |text| units::read_range(text, end)).map(|(low, high)| Choice::Range(low, high));
+        return node
+            .read(expected, |text| units::read_range(text, end))
+            .map(|(low, high)| Choice::Range(low, high));
     }
     one(node).map(Choice::Fixed)
 }
 
 fn numbers(table: &Table<'_>, key: &str, least: u64, without: Choice<u64>) -> Parsed<Choice<u64>> {
     let Some(node) = table.get(key) else { return Ok(without) };
-    choice(&node, "a number like `2`, or a range like `\"1..3\"`", &|node| node.number(least), &read_number)
+    choice(
+        &node,
+        "a number like `2`, or a range like `\"1..3\"`",
+        &|node| node.number(least),
+        &read_number,
+    )
 }
 
 fn durations(node: &Node<'_>) -> Parsed<Choice<Duration>> {
-    choice(node, "a duration like `\"5s\"`, or a range like `\"0ms..5s\"`", &|node| node.duration(), &units::read_duration)
+    choice(
+        node,
+        "a duration like `\"5s\"`, or a range like `\"0ms..5s\"`",
+        &|node| node.duration(),
+        &units::read_duration,
+    )
 }
 
 fn sizes(node: &Node<'_>) -> Parsed<Choice<u64>> {
-    choice(node, "a size like `\"1KiB\"`, or a range like `\"1B..64KiB\"`", &|node| node.size(), &units::read_size)
+    choice(
+        node,
+        "a size like `\"1KiB\"`, or a range like `\"1B..64KiB\"`",
+        &|node| node.size(),
+        &units::read_size,
+    )
 }
 
 /// A range of latency, or a list of such.
@@ -130,7 +178,9 @@ fn latencies(node: &Node<'_>) -> Parsed<Vec<(Duration, Duration)>> {
 
 fn limit(limit: &Limit, node: &Node<'_>) -> Parsed<Choice<LimitValue>> {
     let expected = format!("a value like `{}`, or a range", limit.default);
-    choice(node, &expected, &|node| limits::value(limit, node), &|text| limits::read_limit(limit, text))
+    choice(node, &expected, &|node| limits::value(limit, node), &|text| {
+        limits::read_limit(limit, text)
+    })
 }
 
 /// For each of the subject's own tables, how many entries there are, and what stands in each.
@@ -160,14 +210,20 @@ fn operations(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64
 }
 
 /// Names, each with its weight.
-fn weights<'k>(node: &Node<'_>, known: impl IntoIterator<Item = &'k str>) -> Parsed<BTreeMap<String, u64>> {
-    node.table(known)?.entries().map(|entry| Ok((entry.label.to_owned(), entry.number(0)?))).collect()
+fn weights<'k>(
+    node: &Node<'_>,
+    known: impl IntoIterator<Item = &'k str>,
+) -> Parsed<BTreeMap<String, u64>> {
+    node.table(known)?
+        .entries()
+        .map(|entry| Ok((entry.label.to_owned(), entry.number(0)?)))
+        .collect()
 }
 
-fn faults(node: &Node<'_>, names: &Names<'_>) -> Parsed<Faults> {
+fn faults(node: &Node<'_>, names: &Names<'_>) -> Parsed<FaultProfile> {
     let table = node.table(keys::SWARM_FAULTS.names())?;
-    let without = Faults::every();
-    Ok(Faults {
+    let without = FaultProfile::every();
+    Ok(FaultProfile {
         count: numbers(&table, "count", 0, without.count)?,
         kinds: numbers(&table, "kinds", 0, without.kinds)?,
         aimed: table.get("aimed").map_or(Ok(without.aimed), |node| aimed(&node))?,
@@ -176,7 +232,7 @@ fn faults(node: &Node<'_>, names: &Names<'_>) -> Parsed<Faults> {
         weights: match table.get("weights") {
             None => without.weights,
             Some(node) => {
-                let table = node.table(Kind::ALL.iter().map(|(_, name, _)| *name))?;
+                let table = node.table(DrawableFault::ALL.iter().map(|(_, name, _)| *name))?;
                 table.entries().map(|entry| shape(&entry, names)).collect::<Parsed<_>>()?
             }
         },
@@ -192,29 +248,41 @@ fn aimed(node: &Node<'_>) -> Parsed<Aimed> {
 /// Milestones and points, each with its weight.
 fn marks(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
     let subject = names.subject;
-    weights(node, subject.milestones().iter().map(|doc| doc.name).chain(subject.points().iter().map(|doc| doc.name)))
+    weights(
+        node,
+        subject
+            .milestones()
+            .iter()
+            .map(|doc| doc.name)
+            .chain(subject.points().iter().map(|doc| doc.name)),
+    )
 }
 
 /// The fields of a word that a swarm has choices for, and `weight`.
-pub(in crate::scenario) fn drawable(word: &Word) -> impl Iterator<Item = &'static str> + use<> {
+pub(in crate::scenario) fn drawable(
+    word: &FaultWord,
+) -> impl Iterator<Item = &'static str> + use<> {
     let fixed = ["conn", "hosts", "until", "then", "at-most"];
-    let fields = word.fields.iter().map(|field| field.name).filter(move |name| !fixed.contains(name));
+    let fields =
+        word.fields.iter().map(|field| field.name).filter(move |name| !fixed.contains(name));
     std::iter::once("weight").chain(fields)
 }
 
 /// A weight, or a table of a weight and choices.
-fn shape(node: &Node<'_>, names: &Names<'_>) -> Parsed<(Kind, Shape)> {
-    let kind: Kind = node.label.parse().expect("the table's keys are known");
+fn shape(node: &Node<'_>, names: &Names<'_>) -> Parsed<(DrawableFault, FaultShape)> {
+    let kind: DrawableFault = node.label.parse().expect("the table's keys are known");
     if !node.is_table() {
-        return Ok((kind, Shape::of(kind, node.number(0)?)));
+        return Ok((kind, FaultShape::of(kind, node.number(0)?)));
     }
-    let word = Word::find(kind.name()).expect("every kind is a word");
+    let word = FaultWord::find(kind.name()).expect("every kind is a word");
     let table = node.table(drawable(word))?;
-    let mut shape = Shape::of(kind, table.need("weight", "a number from 0")?.number(0)?);
+    let mut shape = FaultShape::of(kind, table.need("weight", "a number from 0")?.number(0)?);
     for field in table.entries() {
         match field.label {
             "lasts" => shape.lasts = durations(&field)?,
-            "by" if kind == Kind::ClockJump => shape.jump_ms = map(durations(&field)?, &|by| by.as_millis() as u64),
+            "by" if kind == DrawableFault::ClockJump => {
+                shape.jump_ms = map(durations(&field)?, &|by| by.as_millis() as u64)
+            }
             "by" | "latency" => shape.by = durations(&field)?,
             "learns" => learns(&field, &mut shape)?,
             "bytes" => shape.bytes = numbers(&table, "bytes", 0, shape.bytes)?,
@@ -231,10 +299,14 @@ fn shape(node: &Node<'_>, names: &Names<'_>) -> Parsed<(Kind, Shape)> {
 }
 
 fn one_or_more<T>(node: &Node<'_>, one: impl Fn(&Node<'_>) -> Parsed<T>) -> Parsed<Vec<T>> {
-    if node.is_list() { node.texts()?.iter().map(one).collect() } else { one(node).map(|only| vec![only]) }
+    if node.is_list() {
+        node.texts()?.iter().map(one).collect()
+    } else {
+        one(node).map(|only| vec![only])
+    }
 }
 
-fn learns(node: &Node<'_>, shape: &mut Shape) -> Parsed<()> {
+fn learns(node: &Node<'_>, shape: &mut FaultShape) -> Parsed<()> {
     let table = node.table(["client", "server"])?;
     let expected = "a duration like `\"3s\"`, `\"never\"`, or a range like `\"0ms..12s\"`";
     // Ordered by time, never is the longest.
@@ -244,7 +316,9 @@ fn learns(node: &Node<'_>, shape: &mut Shape) -> Parsed<()> {
     };
     let one = |node: &Node<'_>| node.read(expected, end);
     let back = |time| if time == Duration::MAX { Learns::Never } else { Learns::After(time) };
-    for (side, place) in [("client", &mut shape.learns_client), ("server", &mut shape.learns_server)] {
+    for (side, place) in
+        [("client", &mut shape.learns_client), ("server", &mut shape.learns_server)]
+    {
         if let Some(node) = table.get(side) {
             *place = map(choice(&node, expected, &one, &end)?, &back);
         }
@@ -256,7 +330,9 @@ fn map<T, U>(choice: Choice<T>, with: &impl Fn(T) -> U) -> Choice<U> {
     match choice {
         Choice::Fixed(value) => Choice::Fixed(with(value)),
         Choice::Range(low, high) => Choice::Range(with(low), with(high)),
-        Choice::OneOf(choices) => Choice::OneOf(choices.into_iter().map(|choice| map(choice, with)).collect()),
+        Choice::OneOf(choices) => {
+            Choice::OneOf(choices.into_iter().map(|choice| map(choice, with)).collect())
+        }
     }
 }
 

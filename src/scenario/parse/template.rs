@@ -21,14 +21,26 @@ pub fn entry(node: &Node<'_>, schema: &Json) -> Parsed<Template> {
 fn template(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
     if node.is_list() && is_list_of_tables(node, schema, root) {
         let items = plain(schema, root).get("items").unwrap_or(&Json::Null);
-        return node.list("a list")?.iter().map(|item| template(item, items, root)).collect::<Parsed<_>>().map(Template::List);
+        return node
+            .list("a list")?
+            .iter()
+            .map(|item| template(item, items, root))
+            .collect::<Parsed<_>>()
+            .map(Template::List);
     }
     if node.is_list() && !is_itself(node, schema, root) {
         let list = node.list("a list")?;
         if list.is_empty() {
-            return node.wrong(format!("`{}` has nothing to choose from; write at least one value", node.label));
+            return node.wrong(format!(
+                "`{}` has nothing to choose from; write at least one value",
+                node.label
+            ));
         }
-        return list.iter().map(|entry| template(entry, schema, root)).collect::<Parsed<_>>().map(Template::OneOf);
+        return list
+            .iter()
+            .map(|entry| template(entry, schema, root))
+            .collect::<Parsed<_>>()
+            .map(Template::OneOf);
     }
     if node.is_table() {
         return maybe(node, schema, root);
@@ -71,26 +83,32 @@ fn fields(node: &Node<'_>, schema: &Json, root: &Json, with_chance: bool) -> Par
     let schema = plain(schema, root);
     // A table that is one of several has the keys of all of them, one at a time.
     let several = alternatives(schema, root);
-    let properties: Vec<_> = several.iter().filter_map(|one| one.get("properties").and_then(Json::as_object)).collect();
+    let properties: Vec<_> =
+        several.iter().filter_map(|one| one.get("properties").and_then(Json::as_object)).collect();
     if !properties.is_empty() {
         let known = properties.iter().flat_map(|properties| properties.keys()).map(String::as_str);
         table.only(known.chain(with_chance.then_some("chance")))?;
     }
-    let is_tagged = properties.len() > 1 && properties.iter().all(|properties| properties.len() == 1);
+    let is_tagged =
+        properties.len() > 1 && properties.iter().all(|properties| properties.len() == 1);
     if is_tagged && table.entries().count() != 1 {
         return node.wrong(format!("`{}` must be exactly one of what it can be", node.label));
     }
     shape::required(&table, schema)?;
-    let of = |name: &str| properties.iter().find_map(|properties| properties.get(name)).unwrap_or(&Json::Null);
+    let of = |name: &str| {
+        properties.iter().find_map(|properties| properties.get(name)).unwrap_or(&Json::Null)
+    };
     let entries = table.entries().filter(|entry| !(with_chance && entry.label == "chance"));
-    let field = |entry: Node<'_>| Ok((entry.label.to_owned(), template(&entry, of(entry.label), root)?));
+    let field =
+        |entry: Node<'_>| Ok((entry.label.to_owned(), template(&entry, of(entry.label), root)?));
     entries.map(field).collect::<Parsed<_>>().map(Template::Table)
 }
 
 /// A range of what the schema wants; any other text is itself.
 fn range(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Option<Template>> {
     let Some(text) = node.text().ok().filter(|text| text.contains("..")) else { return Ok(None) };
-    let ranges = alternatives(schema, root).into_iter().filter_map(|choice| range_of(node, text, choice));
+    let ranges =
+        alternatives(schema, root).into_iter().filter_map(|choice| range_of(node, text, choice));
     match ranges.reduce(Result::or) {
         Some(Err(wrong)) if shape::check(node, schema, root, &[]).is_err() => Err(wrong),
         found => Ok(found.and_then(Result::ok)),
@@ -100,12 +118,14 @@ fn range(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Option<Template>
 /// A range of numbers, durations or sizes, if that is what the schema wants. One that says nothing takes them all.
 fn range_of(node: &Node<'_>, text: &str, schema: &Json) -> Option<Parsed<Template>> {
     let numbers = || {
-        let (low, high) = units::read_range(text, read_number).or_else(|error| node.wrong(error))?;
+        let (low, high) =
+            units::read_range(text, read_number).or_else(|error| node.wrong(error))?;
         [low, high].into_iter().try_for_each(|end| shape::bounded(node, end as f64, schema))?;
         Ok(Template::Numbers(low, high))
     };
     let durations = || {
-        let range = units::read_range(text, units::read_duration).or_else(|error| node.wrong(error));
+        let range =
+            units::read_range(text, units::read_duration).or_else(|error| node.wrong(error));
         range.map(|(low, high)| Template::Durations(low, high))
     };
     let sizes = || {

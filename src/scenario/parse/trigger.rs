@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::names::Names;
 use crate::scenario::keys;
-use crate::scenario::mistake::{Parsed, Wrong};
+use crate::scenario::mistake::{MistakeAt, Parsed};
 use crate::scenario::reader::{Node, Table};
-use crate::schedule::{FieldValue, Trigger};
+use crate::schedule::{MilestoneValue, Trigger};
 
 /// Whether a delay makes sense.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,12 +22,16 @@ pub fn trigger(node: &Node<'_>, names: &Names<'_>, delay: Delay) -> Parsed<Trigg
         return names.milestone(node).map(|milestone| Trigger::milestone(milestone.name));
     }
     if !node.is_table() {
-        return node.mistyped("a milestone's name, or a table like `{ milestone = \"…\", nth = 2 }`");
+        return node
+            .mistyped("a milestone's name, or a table like `{ milestone = \"…\", nth = 2 }`");
     }
     let table = node.free_table()?;
     let trigger = mark(&table, names)?;
     if let (Some(node), Delay::Not(instead)) = (table.get("delay"), delay) {
-        return Err(Wrong { at: node.key_at, message: format!("`delay` means nothing here; {instead}") });
+        return Err(MistakeAt {
+            at: node.key_at,
+            message: format!("`delay` means nothing here; {instead}"),
+        });
     }
     Ok(Trigger {
         host: table.get("host").map(|node| names.host(&node)).transpose()?,
@@ -52,17 +56,20 @@ fn mark(table: &Table<'_>, names: &Names<'_>) -> Parsed<Trigger> {
         }
         // The table of points does not tell their fields, so any key may be one.
         (None, Some(node)) => names.point(&node).map(|point| Trigger::point(point.name)),
-        (Some(_), Some(point)) => {
-            Err(Wrong { at: point.key_at, message: "`milestone` and `point` do not go together; leave one out".into() })
+        (Some(_), Some(point)) => Err(MistakeAt {
+            at: point.key_at,
+            message: "`milestone` and `point` do not go together; leave one out".into(),
+        }),
+        (None, None) => {
+            table.wrong(format!("`{}` needs exactly one of `milestone` and `point`", table.label))
         }
-        (None, None) => table.wrong(format!("`{}` needs exactly one of `milestone` and `point`", table.label)),
     }
 }
 
-fn field(node: &Node<'_>) -> Parsed<FieldValue> {
+fn field(node: &Node<'_>) -> Parsed<MilestoneValue> {
     match node.json()? {
-        serde_json::Value::String(text) => Ok(FieldValue::Text(text)),
-        serde_json::Value::Bool(flag) => Ok(FieldValue::Number(u64::from(flag))),
-        _ => node.number(0).map(FieldValue::Number),
+        serde_json::Value::String(text) => Ok(MilestoneValue::Text(text)),
+        serde_json::Value::Bool(flag) => Ok(MilestoneValue::Number(u64::from(flag))),
+        _ => node.number(0).map(MilestoneValue::Number),
     }
 }

@@ -18,14 +18,21 @@ pub(super) fn one_of<T: Copy>(node: &Node<'_>, meanings: &[(&str, T)]) -> Parsed
     let name = node.text()?;
     let found = meanings.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
     let known = meanings.iter().map(|(known, _)| *known);
-    found.map_or_else(|| node.wrong(unknown(&format!("nothing that `{}` can be", node.label), name, known)), Ok)
+    found.map_or_else(
+        || node.wrong(unknown(&format!("nothing that `{}` can be", node.label), name, known)),
+        Ok,
+    )
 }
 
 /// A duration that is at most the horizon.
 pub(super) fn within(node: &Node<'_>, horizon: Duration) -> Parsed<Duration> {
     let duration = node.duration()?;
     if duration > horizon {
-        let message = format!("`{}` is past the horizon of {}; make `horizon` later", node.label, units::duration(horizon));
+        let message = format!(
+            "`{}` is past the horizon of {}; make `horizon` later",
+            node.label,
+            units::duration(horizon)
+        );
         return node.wrong(message);
     }
     Ok(duration)

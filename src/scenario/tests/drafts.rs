@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::history::Class;
 use crate::property::Guarantees;
-use crate::schedule::profile::{Choice, Kind, Template};
+use crate::schedule::profile::{Choice, DrawableFault, Template};
 use crate::schedule::{Limit, LimitValue, Limits};
-use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
-use crate::world::process::{self, End};
+use crate::subject::{
+    DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject,
+};
+use crate::world::process::{self, ProcessEnd};
 
 const LATE_CLOSE: &str = include_str!("drafts/late-close.toml");
 const TIGHT_LIMITS: &str = include_str!("drafts/tight-limits.toml");
@@ -122,12 +124,12 @@ impl Subject for Exec {
     }
 }
 
-fn exec() -> Arc<dyn Erased> {
+fn exec() -> Arc<dyn DynSubject> {
     Arc::new(Exec)
 }
 
-fn parse(text: &str) -> Result<Scenario, String> {
-    Scenario::parse(text, "f.toml", &[exec()]).map_err(|mistake| mistake.to_string())
+fn parse(text: &str) -> Result<ScenarioFile, String> {
+    ScenarioFile::parse(text, "f.toml", &[exec()]).map_err(|mistake| mistake.to_string())
 }
 
 /// A draft with something else in the place of a part of it.
@@ -142,14 +144,14 @@ fn the_schedule_says_what_must_come_of_a_process() {
     let wanted = ExpectProcess {
         ends: Some(StreamEnds::Completed),
         exit: Some(ProcessExit::Code(7)),
-        output: Some(Output::All),
+        output: Some(ExpectedOutput::All),
         within: Some(Duration::from_secs(10)),
         live_from: Some(2),
         ..ExpectProcess::default()
     };
     assert_eq!(scenario.expect.processes, BTreeMap::from([("p1".to_owned(), wanted)]));
     let scripts = process::scripts(plan(&scenario)).unwrap().unwrap();
-    assert_eq!((scripts["p1"].stdout.lines, scripts["p1"].end), (200, End::Code(7)));
+    assert_eq!((scripts["p1"].stdout.lines, scripts["p1"].end), (200, ProcessEnd::Code(7)));
 }
 
 #[test]
@@ -157,14 +159,18 @@ fn the_swarm_draws_processes_that_can_be_launched() {
     let scenario = parse(TIGHT_LIMITS).unwrap();
     let plans: Vec<_> = scenario.drawn(&exec()).collect();
     assert_eq!(plans.len(), 300);
-    let scripts: Vec<_> = plans.iter().map(|plan| process::scripts(plan).unwrap().unwrap()).collect();
+    let scripts: Vec<_> =
+        plans.iter().map(|plan| process::scripts(plan).unwrap().unwrap()).collect();
     for (plan, scripts) in plans.iter().zip(&scripts) {
         let most = 4 * plan.clients as usize;
         assert!((plan.clients as usize..=most).contains(&scripts.len()), "{scripts:?}");
     }
     let all: Vec<_> = scripts.iter().flat_map(BTreeMap::values).collect();
-    let share = |of: &dyn Fn(&process::Script) -> bool| all.iter().filter(|script| of(script)).count() as f64 / all.len() as f64;
-    for end in [End::Code(0), End::Code(7), End::Signal(9), End::Never] {
+    let share = |of: &dyn Fn(&process::Script) -> bool| {
+        all.iter().filter(|script| of(script)).count() as f64 / all.len() as f64
+    };
+    for end in [ProcessEnd::Code(0), ProcessEnd::Code(7), ProcessEnd::Signal(9), ProcessEnd::Never]
+    {
         assert!((0.15..0.35).contains(&share(&|script| script.end == end)), "{end:?}");
     }
     assert!((0.05..0.15).contains(&share(&|script| script.late_output.is_some())));
@@ -174,14 +180,23 @@ fn the_swarm_draws_processes_that_can_be_launched() {
 #[test]
 fn the_swarm_draws_what_it_says() {
     let Body::Swarm(profile) = parse(TIGHT_LIMITS).unwrap().body else { panic!("a swarm") };
-    assert_eq!((&profile.clients, &profile.setup["process"].count), (&Choice::Range(1, 2), &Choice::Range(1, 4)));
+    assert_eq!(
+        (&profile.clients, &profile.setup["process"].count),
+        (&Choice::Range(1, 2), &Choice::Range(1, 4))
+    );
     let bytes = [1 << 20, 4 << 10, 1].map(LimitValue::Bytes);
     assert_eq!(profile.limits["server.retained-bytes"], Choice::one_of(bytes));
     let Template::Table(fields) = &profile.setup["process"].template else { panic!("a table") };
     let Template::Maybe(chance, late) = &fields["late-output"] else { panic!("it may be there") };
     let after = Template::Durations(Duration::ZERO, Duration::from_secs(40));
-    assert_eq!((*chance, &**late), (0.1, &Template::Table([("after".to_owned(), after)].into_iter().collect())));
-    assert_eq!((profile.operations["http-stream"], profile.faults.weights[&Kind::Crash].weight), (1, 1));
+    assert_eq!(
+        (*chance, &**late),
+        (0.1, &Template::Table([("after".to_owned(), after)].into_iter().collect()))
+    );
+    assert_eq!(
+        (profile.operations["http-stream"], profile.faults.weights[&DrawableFault::Crash].weight),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -190,15 +205,25 @@ fn both_survive_being_written_and_read() {
         let scenario = parse(draft).unwrap();
         let text = scenario.to_toml();
         let read = parse(&text).unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
-        assert_eq!(Scenario { step_lines: scenario.step_lines.clone(), ..read }, scenario, "{text}");
+        assert_eq!(
+            ScenarioFile { step_lines: scenario.step_lines.clone(), ..read },
+            scenario,
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn a_word_in_the_place_of_another_is_compared_with_all_that_would_do() {
     let of = |instead: &str| mistake(LATE_CLOSE, "exit  = 7", instead);
-    assert_eq!(of("exit = \"nevr\""), "f.toml:12:8: `nevr` is nothing that `exit` can be; did you mean `never`?");
-    assert_eq!(of("stdin = \"ech\""), "f.toml:12:9: `ech` is nothing that `stdin` can be; did you mean `echo`?");
+    assert_eq!(
+        of("exit = \"nevr\""),
+        "f.toml:12:8: `nevr` is nothing that `exit` can be; did you mean `never`?"
+    );
+    assert_eq!(
+        of("stdin = \"ech\""),
+        "f.toml:12:9: `ech` is nothing that `stdin` can be; did you mean `echo`?"
+    );
     assert_eq!(of("exit = 256"), "f.toml:12:8: `exit` is at most 255, not 256");
 }
 
@@ -211,14 +236,24 @@ fn a_range_is_one_of_what_the_table_wants() {
     );
     assert_eq!(of("\"0..400\"", "\"0ms..400ms\""), "f.toml:26:19: `0ms` is no whole number");
     assert_eq!(of("\"never\"]", "\"0..300\"]"), "f.toml:27:26: `exit` is at most 255, not 300");
-    assert_eq!(of("\"never\"]", "\"9..3\"]"), "f.toml:27:26: the range `9..3` ends below its beginning; write `3..9`");
-    assert_eq!(of("processes = ", "process = "), "f.toml:16:1: `process` is no key of `hosts`; did you mean `processes`?");
+    assert_eq!(
+        of("\"never\"]", "\"9..3\"]"),
+        "f.toml:27:26: the range `9..3` ends below its beginning; write `3..9`"
+    );
+    assert_eq!(
+        of("processes = ", "process = "),
+        "f.toml:16:1: `process` is no key of `hosts`; did you mean `processes`?"
+    );
 }
 
 #[test]
 fn a_list_is_a_value_where_a_list_is_wanted() {
     let template = |ignores: &str| {
-        let text = TIGHT_LIMITS.replacen("[swarm.operations]", &format!("ignores = {ignores}\n[swarm.operations]"), 1);
+        let text = TIGHT_LIMITS.replacen(
+            "[swarm.operations]",
+            &format!("ignores = {ignores}\n[swarm.operations]"),
+            1,
+        );
         let Body::Swarm(profile) = parse(&text).unwrap().body else { panic!("a swarm") };
         let Template::Table(fields) = &profile.setup["process"].template else { panic!("a table") };
         fields["ignores"].clone()

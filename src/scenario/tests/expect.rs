@@ -4,26 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::history::{Call, Class, ConnIndex, Connection, Data, Ending, Event, History, Outcome, Stream, Time, What};
-use crate::property::{Evidence, Guarantees, Violation};
+use crate::history::{
+    Call, Class, ConnIndex, Connection, Data, Ending, Event, EventKind, History, ProcessOutcome,
+    Stream, Time,
+};
+use crate::property::{CheckContext, Guarantees, Violation};
 use crate::report::sentence;
-use crate::schedule::{FieldValue, Host, Operation};
+use crate::schedule::{Host, MilestoneValue, Operation};
 
 const CONNECTED: &str = "ferry.client.connected";
 
 /// A history that grows: one client, and whatever is said to happen to a stream.
-pub(super) struct Told {
+pub(super) struct HistoryBuilder {
     history: History,
     stream: Stream,
 }
 
-impl Default for Told {
+impl Default for HistoryBuilder {
     fn default() -> Self {
         Self { history: History::default(), stream: p1() }
     }
 }
 
-impl Told {
+impl HistoryBuilder {
     /// What is told from here on happens to this stream.
     pub(super) fn of(self, stream: &str) -> Self {
         Self { stream: stream.into(), ..self }
@@ -33,7 +36,7 @@ impl Told {
         self.stream.clone()
     }
 
-    fn event(mut self, at: u64, what: What) -> Self {
+    fn event(mut self, at: u64, what: EventKind) -> Self {
         self.history.events.push(Event { at: Time(at), host: Some(Host::client(1)), what });
         self.history.end = Time(at);
         self
@@ -51,50 +54,74 @@ impl Told {
         };
         self.history.conns.push(conn);
         *self.history.milestones.entry(CONNECTED).or_default() += 1;
-        let fields: Arc<[_]> = [("generation", FieldValue::Number(n)), ("conn", FieldValue::Number(n))].into();
-        self.event(at, What::ConnOpened { conn: ConnIndex(n as usize - 1) })
-            .event(at, What::Milestone { name: CONNECTED, fields })
+        let fields: Arc<[_]> =
+            [("generation", MilestoneValue::Number(n)), ("conn", MilestoneValue::Number(n))].into();
+        self.event(at, EventKind::ConnOpened { conn: ConnIndex(n as usize - 1) })
+            .event(at, EventKind::Milestone { name: CONNECTED, fields })
     }
 
     fn asked(self, at: u64, call: u64) -> Self {
-        let operation = Operation { verb: "start".into(), client: Host::client(1), fields: serde_json::Map::new() };
-        self.event(at, What::Asked { call: Call(call), operation: operation.into(), class: Class::Durable })
+        let operation = Operation {
+            verb: "start".into(),
+            client: Host::client(1),
+            fields: serde_json::Map::new(),
+        };
+        self.event(
+            at,
+            EventKind::Asked {
+                call: Call(call),
+                operation: operation.into(),
+                class: Class::Durable,
+            },
+        )
     }
 
     pub(super) fn opened(self, at: u64) -> Self {
         let stream = self.stream();
-        self.event(at, What::Opened { stream, call: Call(1) })
+        self.event(at, EventKind::Opened { stream, call: Call(1) })
     }
 
     pub(super) fn produced(self, at: u64, item: &'static str) -> Self {
         let stream = self.stream();
-        self.event(at, What::Produced { stream, bytes: item.into() })
+        self.event(at, EventKind::Produced { stream, bytes: item.into() })
     }
 
     pub(super) fn delivered(self, at: u64, item: &'static str, generation: u64) -> Self {
         let stream = self.stream();
-        self.event(at, What::Delivered { stream, bytes: item.into(), generation: Some(generation) })
+        self.event(
+            at,
+            EventKind::Delivered { stream, bytes: item.into(), generation: Some(generation) },
+        )
     }
 
     pub(super) fn really_ended(self, at: u64) -> Self {
         let stream = self.stream();
-        self.event(at, What::Ended { stream, outcome: Outcome::Exit(7).into() })
+        self.event(at, EventKind::Ended { stream, outcome: ProcessOutcome::Exit(7).into() })
     }
 
     /// Everybody who held this pipe has gone.
     pub(super) fn closed(self, at: u64) -> Self {
         let stream = self.stream();
-        self.event(at, What::Ended { stream, outcome: Outcome::Closed.into() })
+        self.event(at, EventKind::Ended { stream, outcome: ProcessOutcome::Closed.into() })
     }
 
     pub(super) fn completed(self, at: u64, outcome: impl Into<Data>) -> Self {
         let stream = self.stream();
-        self.event(at, What::StreamEnded { stream, ending: Ending::Completed { outcome: outcome.into() } })
+        self.event(
+            at,
+            EventKind::StreamEnded {
+                stream,
+                ending: Ending::Completed { outcome: outcome.into() },
+            },
+        )
     }
 
     pub(super) fn failed(self, at: u64, reason: impl Into<Data>) -> Self {
         let stream = self.stream();
-        self.event(at, What::StreamEnded { stream, ending: Ending::Failed { reason: reason.into() } })
+        self.event(
+            at,
+            EventKind::StreamEnded { stream, ending: Ending::Failed { reason: reason.into() } },
+        )
     }
 }
 
@@ -103,27 +130,40 @@ fn p1() -> Stream {
 }
 
 /// Everything goes well: a and b are produced, the client reconnects, c is produced, all is delivered.
-fn good() -> Told {
-    let begun = Told::default().connected(0, 1).asked(1, 1).opened(2).produced(10, "a").delivered(15, "a", 1).produced(20, "b");
+fn good() -> HistoryBuilder {
+    let begun = HistoryBuilder::default()
+        .connected(0, 1)
+        .asked(1, 1)
+        .opened(2)
+        .produced(10, "a")
+        .delivered(15, "a", 1)
+        .produced(20, "b");
     begun
         .connected(30, 2)
         .delivered(35, "b", 2)
         .produced(40, "c")
         .delivered(45, "c", 2)
         .really_ended(50)
-        .completed(1050, Outcome::Exit(7))
+        .completed(1050, ProcessOutcome::Exit(7))
 }
 
 /// What did not come out, where the subject promises that a stream has parts.
-fn broken(expect: &Expect, told: &Told) -> Vec<Violation> {
+fn broken(expect: &Expect, told: &HistoryBuilder) -> Vec<Violation> {
     let guarantees = Guarantees { parts: &["/stdout", "/stderr", "/pty"], ..Guarantees::default() };
     let plan = Plan::new("ferry");
     let history = &told.history;
-    expect.unmet(&Evidence { plan: &plan, history, guarantees: &guarantees, milestones: &[], servers: &["server"], twin: None })
+    expect.unmet(&CheckContext {
+        plan: &plan,
+        history,
+        guarantees: &guarantees,
+        milestones: &[],
+        servers: &["server"],
+        twin: None,
+    })
 }
 
 /// The sentences of what did not come out, under an `[expect]` that begins with this text.
-pub(super) fn unmet(expect: &str, told: &Told) -> Vec<String> {
+pub(super) fn unmet(expect: &str, told: &HistoryBuilder) -> Vec<String> {
     let expect = after_head(&format!("[expect]\n{expect}")).expect;
     broken(&expect, told).iter().map(sentence).collect()
 }
@@ -146,92 +186,175 @@ fn nothing_is_unmet_where_all_came_out() {
 
 #[test]
 fn a_milestone_that_must_be_reached_was_not() {
-    assert_eq!(unmet("reaches = [\"ferry.client.recovering\"]", &good()), ["ferry.client.recovering was not reached"]);
+    assert_eq!(
+        unmet("reaches = [\"ferry.client.recovering\"]", &good()),
+        ["ferry.client.recovering was not reached"]
+    );
     let third = "reaches = [{ milestone = \"ferry.client.connected\", nth = 3 }]";
     assert_eq!(unmet(third, &good()), ["ferry.client.connected was not reached 3 times"]);
     let other = "reaches = [{ milestone = \"ferry.client.connected\", generation = 2, conn = \"client#1\", host = \"client\" }]";
-    assert_eq!(unmet(other, &good()), ["ferry.client.connected (generation 2, on client#1, at client) was not reached"]);
+    assert_eq!(
+        unmet(other, &good()),
+        ["ferry.client.connected (generation 2, on client#1, at client) was not reached"]
+    );
 }
 
 #[test]
 fn a_milestone_that_must_not_be_reached_was() {
     let second = "never = [{ milestone = \"ferry.client.connected\", nth = 2 }]";
-    assert_eq!(unmet(second, &good()), ["ferry.client.connected was reached at 0.030 s, and must never be"]);
+    assert_eq!(
+        unmet(second, &good()),
+        ["ferry.client.connected was reached at 0.030 s, and must never be"]
+    );
 }
 
 #[test]
 fn a_connection_is_known_by_number_generation_and_as_the_newest_at_its_time() {
     let reaches = |conn: &str| {
-        unmet(&format!("reaches = [{{ milestone = \"{CONNECTED}\", generation = 1, conn = \"{conn}\" }}]"), &good()).is_empty()
+        unmet(
+            &format!(
+                "reaches = [{{ milestone = \"{CONNECTED}\", generation = 1, conn = \"{conn}\" }}]"
+            ),
+            &good(),
+        )
+        .is_empty()
     };
-    assert_eq!(["client#1", "client:gen1", "client#last"].map(reaches), [true; 3], "the first was the newest when it was told");
+    assert_eq!(
+        ["client#1", "client:gen1", "client#last"].map(reaches),
+        [true; 3],
+        "the first was the newest when it was told"
+    );
     assert_eq!(["client#2", "client:gen2", "client/status#1", "server#1"].map(reaches), [false; 4]);
 }
 
 #[test]
 fn a_stream_ended_otherwise() {
-    let of = |keys: &str, told: &Told| unmet(&format!("[expect.stream.p1]\n{keys}"), told);
-    assert_eq!(of("ends = \"failed\"", &good()), ["p1: it must fail, but it completed at 1.050 s with `exit 7`"]);
+    let of =
+        |keys: &str, told: &HistoryBuilder| unmet(&format!("[expect.stream.p1]\n{keys}"), told);
+    assert_eq!(
+        of("ends = \"failed\"", &good()),
+        ["p1: it must fail, but it completed at 1.050 s with `exit 7`"]
+    );
     assert_eq!(
         of("ends = \"completed\"\noutcome = \"exit 0\"", &good()),
         ["p1: it completed at 1.050 s with `exit 7`, and must end with `exit 0`"]
     );
-    let failed = Told::default().opened(1).failed(9, "session lost");
-    assert_eq!(of("ends = \"completed\"", &failed), ["p1: it must complete, but it failed at 0.009 s: session lost"]);
+    let failed = HistoryBuilder::default().opened(1).failed(9, "session lost");
+    assert_eq!(
+        of("ends = \"completed\"", &failed),
+        ["p1: it must complete, but it failed at 0.009 s: session lost"]
+    );
     assert_eq!(of("ends = \"failed\"\nreason = \"lost\"", &failed), Vec::<String>::new());
     assert_eq!(
         of("ends = \"failed\"\nreason = \"deadline\"", &failed),
-        ["p1: it failed at 0.009 s: session lost, and must fail with a reason that contains `deadline`"]
+        [
+            "p1: it failed at 0.009 s: session lost, and must fail with a reason that contains `deadline`"
+        ]
     );
-    assert_eq!(of("ends = \"completed\"", &Told::default().opened(1)), ["p1: it must complete, but it is still open"]);
-    assert_eq!(of("ends = \"open\"", &Told::default()), ["p1: it was never opened"]);
+    assert_eq!(
+        of("ends = \"completed\"", &HistoryBuilder::default().opened(1)),
+        ["p1: it must complete, but it is still open"]
+    );
+    assert_eq!(of("ends = \"open\"", &HistoryBuilder::default()), ["p1: it was never opened"]);
 }
 
 #[test]
 fn a_stream_delivered_otherwise() {
-    let of = |keys: &str, told: &Told| unmet(&format!("[expect.stream.p1]\noutput = \"{keys}\""), told);
-    let part = Told::default().opened(1).produced(1, "ab").delivered(2, "a", 1);
+    let of = |keys: &str, told: &HistoryBuilder| {
+        unmet(&format!("[expect.stream.p1]\noutput = \"{keys}\""), told)
+    };
+    let part = HistoryBuilder::default().opened(1).produced(1, "ab").delivered(2, "a", 1);
     assert_eq!(of("all", &part), ["p1: 1 of 2 bytes were delivered, and all must be"]);
     assert_eq!(of("prefix", &part), Vec::<String>::new());
     assert_eq!(of("none", &part), ["p1: 1 of 2 bytes were delivered, and none may be"]);
-    let other = Told::default().opened(1).produced(1, "ab").delivered(2, "ba", 1);
+    let other = HistoryBuilder::default().opened(1).produced(1, "ab").delivered(2, "ba", 1);
     assert_eq!(of("all", &other), ["p1: what was delivered is not what was produced"]);
-    assert_eq!(of("prefix", &other), ["p1: what was delivered is not the beginning of what was produced"]);
+    assert_eq!(
+        of("prefix", &other),
+        ["p1: what was delivered is not the beginning of what was produced"]
+    );
 }
 
 #[test]
 fn a_stream_ended_too_late() {
-    let within = |text: &str, told: &Told| unmet(&format!("[expect.stream.p1]\nwithin = \"{text}\""), told);
+    let within = |text: &str, told: &HistoryBuilder| {
+        unmet(&format!("[expect.stream.p1]\nwithin = \"{text}\""), told)
+    };
     assert_eq!(within("1s", &good()), Vec::<String>::new(), "1 s after its real end is within 1 s");
-    assert_eq!(within("999ms", &good()), ["p1: it ended at 1.050 s, 1s after its real end at 0.050 s; 999ms are allowed"]);
-    assert_eq!(within("1s", &Told::default().opened(1)), ["p1: it is still open, and must end within 1s of its real end"]);
-    assert_eq!(within("1s", &Told::default().opened(1).failed(2, "x")), ["p1: it has no real end, and must end within 1s of it"]);
+    assert_eq!(
+        within("999ms", &good()),
+        ["p1: it ended at 1.050 s, 1s after its real end at 0.050 s; 999ms are allowed"]
+    );
+    assert_eq!(
+        within("1s", &HistoryBuilder::default().opened(1)),
+        ["p1: it is still open, and must end within 1s of its real end"]
+    );
+    assert_eq!(
+        within("1s", &HistoryBuilder::default().opened(1).failed(2, "x")),
+        ["p1: it has no real end, and must end within 1s of it"]
+    );
 }
 
 #[test]
 fn what_was_only_caught_up_with_is_not_live() {
-    let live = |told: &Told| unmet("[expect.stream.p1]\nlive-from = 2", told);
-    let caught_up = Told::default().connected(0, 1).opened(2).produced(10, "a").connected(30, 2).delivered(35, "a", 2);
-    assert_eq!(live(&caught_up), ["p1: nothing was delivered live over generation 2 or a later one"]);
+    let live = |told: &HistoryBuilder| unmet("[expect.stream.p1]\nlive-from = 2", told);
+    let caught_up = HistoryBuilder::default()
+        .connected(0, 1)
+        .opened(2)
+        .produced(10, "a")
+        .connected(30, 2)
+        .delivered(35, "a", 2);
+    assert_eq!(
+        live(&caught_up),
+        ["p1: nothing was delivered live over generation 2 or a later one"]
+    );
     assert_eq!(live(&caught_up.produced(40, "b").delivered(41, "b", 2)), Vec::<String>::new());
-    assert_eq!(live(&Told::default().connected(0, 1).opened(1).produced(2, "a").delivered(3, "a", 1)).len(), 1);
+    assert_eq!(
+        live(
+            &HistoryBuilder::default()
+                .connected(0, 1)
+                .opened(1)
+                .produced(2, "a")
+                .delivered(3, "a", 1)
+        )
+        .len(),
+        1
+    );
 }
 
 #[test]
 fn a_call_ended_otherwise() {
-    let of = |keys: &str, told: &Told| unmet(&format!("[expect.call.1]\n{keys}"), told);
-    let answered = || Told::default().asked(1, 1).event(5, What::Answered { call: Call(1), answer: "sum 3".into() });
+    let of = |keys: &str, told: &HistoryBuilder| unmet(&format!("[expect.call.1]\n{keys}"), told);
+    let answered = || {
+        HistoryBuilder::default()
+            .asked(1, 1)
+            .event(5, EventKind::Answered { call: Call(1), answer: "sum 3".into() })
+    };
     assert_eq!(of("ends = \"answered\"\nresult = \"sum 3\"", &answered()), Vec::<String>::new());
     assert_eq!(
         of("ends = \"answered\"\nresult = \"sum 4\"", &answered()),
         ["call 1: it was answered at 0.005 s with `sum 3`, and must end with `sum 4`"]
     );
-    assert_eq!(of("ends = \"open\"", &answered()), ["call 1: it must stay open, but it was answered at 0.005 s with `sum 3`"]);
-    let failed = Told::default().asked(1, 1).event(5, What::Failed { call: Call(1), reason: "connection lost".into() });
+    assert_eq!(
+        of("ends = \"open\"", &answered()),
+        ["call 1: it must stay open, but it was answered at 0.005 s with `sum 3`"]
+    );
+    let failed = HistoryBuilder::default()
+        .asked(1, 1)
+        .event(5, EventKind::Failed { call: Call(1), reason: "connection lost".into() });
     assert_eq!(of("ends = \"failed\"\nreason = \"lost\"", &failed), Vec::<String>::new());
-    assert_eq!(of("ends = \"answered\"", &failed), ["call 1: it must be answered, but it failed at 0.005 s: connection lost"]);
-    assert_eq!(of("ends = \"failed\"", &Told::default().asked(1, 1)), ["call 1: it must fail, but it is still open"]);
-    assert_eq!(of("ends = \"failed\"", &Told::default()), ["call 1: it was never asked for"]);
+    assert_eq!(
+        of("ends = \"answered\"", &failed),
+        ["call 1: it must be answered, but it failed at 0.005 s: connection lost"]
+    );
+    assert_eq!(
+        of("ends = \"failed\"", &HistoryBuilder::default().asked(1, 1)),
+        ["call 1: it must fail, but it is still open"]
+    );
+    assert_eq!(
+        of("ends = \"failed\"", &HistoryBuilder::default()),
+        ["call 1: it was never asked for"]
+    );
 }
 
 #[test]
@@ -251,11 +374,12 @@ fn idle(second: &str, runs: &[&[(usize, Option<&str>)]]) -> Vec<String> {
     let scenario = after_head(&format!("{first}\n[[step]]\n{second}\n"));
     let mut idle = Idle::new(&scenario);
     for run in runs {
-        let mut told = Told::default().connected(0, 1).connected(1, 2);
+        let mut told = HistoryBuilder::default().connected(0, 1).connected(1, 2);
         for (step, note) in *run {
-            told = told.event(1, What::Stepped { step: *step, note: None });
+            told = told.event(1, EventKind::Stepped { step: *step, note: None });
             if let Some(note) = note {
-                told = told.event(1, What::Stepped { step: *step, note: Some((*note).to_owned()) });
+                told = told
+                    .event(1, EventKind::Stepped { step: *step, note: Some((*note).to_owned()) });
             }
         }
         idle.add(&told.history);
@@ -270,8 +394,10 @@ fn a_step_that_did_nothing_in_any_run_is_named_with_its_line() {
     let missed = (1, Some("there is no client#5 yet"));
     assert_eq!(
         idle(RESET, &[&[(0, None), missed], &[(0, None), missed]]),
-        ["step 2 in line 8, `reset`, did nothing in any of 2 runs: there is no client#5 yet; a step that may do so says \
-             `may-miss = true`"]
+        [
+            "step 2 in line 8, `reset`, did nothing in any of 2 runs: there is no client#5 yet; a step that may do so says \
+             `may-miss = true`"
+        ]
     );
     let after = "after = \"ferry.client.recovering\"\nreset = { conn = \"client#1\" }";
     assert_eq!(
@@ -286,7 +412,10 @@ fn a_step_that_did_nothing_in_any_run_is_named_with_its_line() {
 fn one_run_in_which_a_step_did_something_is_enough() {
     let missed = (1, Some("there is no client#5 yet"));
     let reset = RESET.replace("client#5", "client#2");
-    assert_eq!(idle(&reset, &[&[(0, None), missed], &[(0, None), (1, None)], &[(0, None), missed]]), Vec::<String>::new());
+    assert_eq!(
+        idle(&reset, &[&[(0, None), missed], &[(0, None), (1, None)], &[(0, None), missed]]),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -297,7 +426,9 @@ fn a_fault_that_waits_for_a_connection_that_never_comes_does_nothing() {
     };
     assert_eq!(
         stall("client#3"),
-        ["step 2 in line 8, `stall`, did nothing: client#3 never came; a step that may do so says `may-miss = true`"]
+        [
+            "step 2 in line 8, `stall`, did nothing: client#3 never came; a step that may do so says `may-miss = true`"
+        ]
     );
     assert_eq!(["client#2", "client:gen2", "client#last"].map(|conn| stall(conn).len()), [0; 3]);
 }
@@ -310,16 +441,20 @@ fn a_step_that_may_miss_is_not_asked_for() {
 #[test]
 fn a_swarm_is_asked_over_all_its_runs_together() {
     let swarm = |expect: &str| after_head(&format!("[swarm]\n[expect]\n{expect}")).expect;
-    let (once, never) = (Told::default().connected(0, 1).history, Told::default().history);
+    let (once, never) =
+        (HistoryBuilder::default().connected(0, 1).history, HistoryBuilder::default().history);
     let over = |expect: &str| {
         let expect = swarm(expect);
-        let mut tally = Tally::new(&expect);
+        let mut tally = SwarmTally::new(&expect);
         [&never, &once, &never, &never].into_iter().for_each(|history| tally.add(history));
         tally.unmet().iter().map(sentence).collect::<Vec<_>>()
     };
     let nothing = Vec::<String>::new();
     assert_eq!(over("reaches = [\"ferry.client.connected\"]"), nothing, "one run is enough");
-    assert_eq!(over("reaches = [\"ferry.client.recovering\"]"), ["ferry.client.recovering was reached in none of 4 runs"]);
+    assert_eq!(
+        over("reaches = [\"ferry.client.recovering\"]"),
+        ["ferry.client.recovering was reached in none of 4 runs"]
+    );
     assert_eq!(
         over("never = [\"ferry.client.connected\"]"),
         ["ferry.client.connected was reached in 1 of 4 runs, and must never be"]

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::schedule::profile::{Choice, Kind, Template};
-use crate::schedule::{Action, Conn, Fault, HoldEnd, Host, Learns, LimitValue, Order, PuppetStep, Trigger, When};
+use crate::schedule::profile::{Choice, DrawableFault, Template};
+use crate::schedule::{
+    Action, Conn, Fault, HoldEnd, Host, Learns, LimitValue, PuppetStep, TieOrder, Trigger, When,
+};
 
 pub(super) const LATE_CLOSE: &str = r#"
 format  = 1                       # an unknown format is refused, never guessed
@@ -50,7 +52,10 @@ live-from = 2
 fn a_schedule_says_what_happens_and_what_must_come_out() {
     let scenario = parse(LATE_CLOSE).unwrap();
     assert_eq!(scenario.title, "A late close of generation 1 does not detach generation 2");
-    assert_eq!((scenario.source.len(), scenario.kills.as_slice()), (2, &["sender-cleared-after-unlock".to_owned()][..]));
+    assert_eq!(
+        (scenario.source.len(), scenario.kills.as_slice()),
+        (2, &["sender-cleared-after-unlock".to_owned()][..])
+    );
     let plan = plan(&scenario);
     assert_eq!(plan.setup["process"]["p1"]["print"]["every"], "50ms");
     let [start, cut, hold] = plan.steps.as_slice() else { panic!("three steps") };
@@ -60,8 +65,13 @@ fn a_schedule_says_what_happens_and_what_must_come_out() {
     assert_eq!(operation.fields.keys().collect::<Vec<_>>(), ["process"]);
     let learns = [("client", Duration::ZERO), ("server", Duration::from_secs(3))];
     let learns = learns.map(|(host, after)| (Host::from(host), Learns::After(after)));
-    assert_eq!(cut.action, Action::Fault(Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() }));
-    let until = Trigger::milestone("ferry.client.connected").field("generation", 2).delay(Duration::from_millis(200));
+    assert_eq!(
+        cut.action,
+        Action::Fault(Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() })
+    );
+    let until = Trigger::milestone("ferry.client.connected")
+        .field("generation", 2)
+        .delay(Duration::from_millis(200));
     let end = HoldEnd::Until { trigger: Box::new(until), at_most: Duration::from_secs(5) };
     assert_eq!(hold.action, Action::Fault(Fault::Hold { end }));
     assert_eq!(scenario.expect.reaches.len(), 2);
@@ -75,7 +85,7 @@ fn every_seed_is_a_plan_and_in_both_orders_two() {
     assert_eq!(seeds, (1..=20).collect::<Vec<_>>());
     let both = after_head("order = \"both\"\nseeds = 2\nfirst-seed = 7\n");
     let plans: Vec<_> = both.plans().iter().map(|plan| (plan.seed, plan.order)).collect();
-    let (packets, timers) = (Order::PacketsFirst, Order::TimersFirst);
+    let (packets, timers) = (TieOrder::PacketsFirst, TieOrder::TimersFirst);
     assert_eq!(plans, [(7, packets), (7, timers), (8, packets), (8, timers)]);
 }
 
@@ -83,7 +93,10 @@ fn every_seed_is_a_plan_and_in_both_orders_two() {
 fn what_is_left_out_is_as_in_a_plan_that_says_nothing() {
     let scenario = after_head("");
     assert_eq!(plan(&scenario), &Plan::new("ferry"));
-    assert_eq!((scenario.seeds, scenario.engines.as_slice(), scenario.both_orders), (1, &[Engine::Event][..], false));
+    assert_eq!(
+        (scenario.seeds, scenario.engines.as_slice(), scenario.both_orders),
+        (1, &[Engine::Event][..], false)
+    );
 }
 
 #[test]
@@ -112,7 +125,8 @@ fn a_puppet_plays_a_script() {
     );
     let puppet = &plan(&scenario).puppets[&Host::from("server")];
     assert_eq!((puppet.connections, puppet.script.len()), (Some(2), 5));
-    let send = PuppetStep::Send { text: "n {n}\n".into(), times: 3, every: Duration::from_millis(10) };
+    let send =
+        PuppetStep::Send { text: "n {n}\n".into(), times: 3, every: Duration::from_millis(10) };
     assert_eq!((&puppet.script[1], &puppet.script[4]), (&send, &PuppetStep::Reset));
 }
 
@@ -122,7 +136,15 @@ fn limits_have_the_kinds_of_their_defaults() {
         "[limits]\n\"client.recovery-deadline\" = \"3s\"\n\"server.retained-bytes\" = \"4KiB\"\n\"client.event-queue\" = 2\n\"client.retry-writes\" = true\n",
     );
     let values: Vec<_> = plan(&scenario).limits.0.values().copied().collect();
-    assert_eq!(values, [LimitValue::Count(2), LimitValue::secs(3), LimitValue::Flag(true), LimitValue::Bytes(4096)]);
+    assert_eq!(
+        values,
+        [
+            LimitValue::Count(2),
+            LimitValue::secs(3),
+            LimitValue::Flag(true),
+            LimitValue::Bytes(4096)
+        ]
+    );
 }
 
 pub(super) const SWARM: &str = r#"
@@ -180,10 +202,13 @@ fn a_swarm_says_what_is_drawn() {
     assert_eq!(profile.setup["process"].count, Choice::Range(1, 4));
     let Template::Table(fields) = &profile.setup["process"].template else { panic!("a table") };
     assert_eq!(fields["late-output"], Template::Maybe(0.1, Box::new(Template::Fixed(true.into()))));
-    let cut = &profile.faults.weights[&Kind::Cut];
+    let cut = &profile.faults.weights[&DrawableFault::Cut];
     let never = Choice::Fixed(Learns::Never);
     assert!(matches!(&cut.learns_server, Choice::OneOf(choices) if choices.last() == Some(&never)));
-    assert_eq!(profile.faults.weights[&Kind::ClockJump].jump_ms, Choice::Range(1000, 7_200_000));
+    assert_eq!(
+        profile.faults.weights[&DrawableFault::ClockJump].jump_ms,
+        Choice::Range(1000, 7_200_000)
+    );
     assert_eq!(profile.faults.weights.len(), 5);
     assert_eq!(profile.operations.len(), 2);
 }

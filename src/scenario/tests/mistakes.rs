@@ -10,10 +10,19 @@ const BROKEN: &[(&str, &str)] = &[
     (r#"seeds = "3""#, "f.toml:4:9: `seeds` must be a whole number from 1, not a string"),
     ("horizon = 25", r#"f.toml:4:11: `horizon` must be a duration like `"25s"`, not a number"#),
     (r#"horizon = "25 s""#, "f.toml:4:11: `25 s` is no duration; write `25s`"),
-    (r#"latency = "20ms..1ms""#, "f.toml:4:11: the range `20ms..1ms` ends below its beginning; write `1ms..20ms`"),
+    (
+        r#"latency = "20ms..1ms""#,
+        "f.toml:4:11: the range `20ms..1ms` ends below its beginning; write `1ms..20ms`",
+    ),
     (r#"order = "bth""#, "f.toml:4:9: `bth` is nothing that `order` can be; did you mean `both`?"),
-    (r#"engines = ["evnt"]"#, "f.toml:4:12: `evnt` is nothing that `engines` can be; did you mean `event`?"),
-    (r#"engines-because = "x""#, "f.toml:4:1: `engines-because` goes with `engines` only; add `engines`"),
+    (
+        r#"engines = ["evnt"]"#,
+        "f.toml:4:12: `evnt` is nothing that `engines` can be; did you mean `event`?",
+    ),
+    (
+        r#"engines-because = "x""#,
+        "f.toml:4:1: `engines-because` goes with `engines` only; add `engines`",
+    ),
     (
         r#"source = ["ferry.detach-own"]"#,
         "f.toml:4:11: `ferry.detach-own` is no rule of ferry; did you mean `ferry.detach-own-only`?",
@@ -42,37 +51,70 @@ const BROKEN: &[(&str, &str)] = &[
         "[limits]\n\"client.event-queue\" = \"3s\"",
         "f.toml:5:24: `client.event-queue` must be a whole number from 0, not a string",
     ),
-    ("[limits]\n\"client.event-queue\" = 0", "f.toml:5:24: `client.event-queue` is at least 1, not 0"),
+    (
+        "[limits]\n\"client.event-queue\" = 0",
+        "f.toml:5:24: `client.event-queue` is at least 1, not 0",
+    ),
     (
         "[limits]\n\"server.retained-bytes\" = 4096",
         r#"f.toml:5:27: `server.retained-bytes` must be a size like `"64KiB"`, not a number"#,
     ),
-    ("[limits]\n\"server.retained-bytes\" = \"4KB\"", "f.toml:5:27: `4KB` is no size; write `4KiB`"),
+    (
+        "[limits]\n\"server.retained-bytes\" = \"4KB\"",
+        "f.toml:5:27: `4KB` is no size; write `4KiB`",
+    ),
     ("[process.p1]\nexti = 7", "f.toml:5:1: `exti` is no key of `p1`; did you mean `exit`?"),
     (
         "[process.p1]\nprint = { lines = 1, every = \"50\" }\nexit = 1",
         "f.toml:5:30: `50` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`",
     ),
-    ("[process.p1]\nprint = { lines = -1, every = \"50ms\" }\nexit = 1", "f.toml:5:19: `lines` is at least 0, not -1"),
-    ("[process.p1]\nprint = { lines = 1 }\nexit = 1", "f.toml:5:1: `print` needs `every`, a string"),
+    (
+        "[process.p1]\nprint = { lines = -1, every = \"50ms\" }\nexit = 1",
+        "f.toml:5:19: `lines` is at least 0, not -1",
+    ),
+    (
+        "[process.p1]\nprint = { lines = 1 }\nexit = 1",
+        "f.toml:5:1: `print` needs `every`, a string",
+    ),
     ("[process.p1]\n", "f.toml:4:10: `p1` needs `exit`, a whole number"),
     ("[process]\np1 = 3", "f.toml:5:6: `p1` must be a table, not a number"),
     // -- steps
-    ("[[step]]\nat = \"1s\"\ndrop-handle = {}\nmay-miss = false", "f.toml:7:12: `may-miss` is `true`, or it is left out"),
+    (
+        "[[step]]\nat = \"1s\"\ndrop-handle = {}\nmay-miss = false",
+        "f.toml:7:12: `may-miss` is `true`, or it is left out",
+    ),
     (
         "[[step]]\nat = \"1s\"",
         "f.toml:4:1: a step needs a verb: a fault like `cut`, or an operation of ferry: `start`, `write`, `drop-handle`",
     ),
-    ("[[step]]\ncut = { conn = \"client#1\" }", r#"f.toml:4:1: a step needs `at = "1s"` or `after = "…"`"#),
-    ("[[step]]\nat = \"1s\"\nctu = { conn = \"client#1\" }", "f.toml:6:1: `ctu` is no key of `step`; did you mean `cut`?"),
-    ("[[step]]\nat = \"1s\"\ncut = { con = \"client#1\" }", "f.toml:6:9: `con` is no key of `cut`; did you mean `conn`?"),
+    (
+        "[[step]]\ncut = { conn = \"client#1\" }",
+        r#"f.toml:4:1: a step needs `at = "1s"` or `after = "…"`"#,
+    ),
+    (
+        "[[step]]\nat = \"1s\"\nctu = { conn = \"client#1\" }",
+        "f.toml:6:1: `ctu` is no key of `step`; did you mean `cut`?",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\ncut = { con = \"client#1\" }",
+        "f.toml:6:9: `con` is no key of `cut`; did you mean `conn`?",
+    ),
     (
         "[[step]]\nat = \"1s\"\ncut = { conn = \"client\" }",
         "f.toml:6:16: `client` names no connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`",
     ),
-    ("[[step]]\nat = \"1s\"\ncut = { conn = \"clinet#1\" }", "f.toml:6:16: `clinet` is no host; did you mean `client`?"),
-    ("[[step]]\nat = \"1s\"\ncut = {}", r#"f.toml:6:1: `cut` needs `conn`, a connection: `"client#1"`"#),
-    ("[[step]]\nat = \"61s\"\ncut = { conn = \"client#1\" }", "f.toml:5:6: `at` is past the horizon of 1m; make `horizon` later"),
+    (
+        "[[step]]\nat = \"1s\"\ncut = { conn = \"clinet#1\" }",
+        "f.toml:6:16: `clinet` is no host; did you mean `client`?",
+    ),
+    (
+        "[[step]]\nat = \"1s\"\ncut = {}",
+        r#"f.toml:6:1: `cut` needs `conn`, a connection: `"client#1"`"#,
+    ),
+    (
+        "[[step]]\nat = \"61s\"\ncut = { conn = \"client#1\" }",
+        "f.toml:5:6: `at` is past the horizon of 1m; make `horizon` later",
+    ),
     (
         "[[step]]\nat = \"1s\"\nafter = \"x\"\ncut = { conn = \"client#1\" }",
         "f.toml:6:1: a step has either `at` or `after`; leave one out",
@@ -113,9 +155,15 @@ const BROKEN: &[(&str, &str)] = &[
         "[[step]]\nafter = { milestone = \"ferry.client.conected\" }\nrestart = { host = \"server\" }",
         "f.toml:5:23: `ferry.client.conected` is no milestone of ferry; did you mean `ferry.client.connected`?",
     ),
-    ("[[step]]\nat = \"1s\"\nstart = { proces = \"p1\" }", "f.toml:6:11: `proces` is no key of `start`; did you mean `process`?"),
+    (
+        "[[step]]\nat = \"1s\"\nstart = { proces = \"p1\" }",
+        "f.toml:6:11: `proces` is no key of `start`; did you mean `process`?",
+    ),
     ("[[step]]\nat = \"1s\"\nstart = {}", "f.toml:6:1: `start` needs `process`, a string"),
-    ("[[step]]\nat = \"1s\"\nstart = { process = 1 }", "f.toml:6:21: `process` must be a string, not a number"),
+    (
+        "[[step]]\nat = \"1s\"\nstart = { process = 1 }",
+        "f.toml:6:21: `process` must be a string, not a number",
+    ),
     (
         "[[step]]\nat = \"1s\"\nwrite = { process = \"p1\", text = \"\", times = 300 }",
         "f.toml:6:46: `times` is at most 255, not 300",
@@ -144,7 +192,10 @@ const BROKEN: &[(&str, &str)] = &[
         "[[step]]\nat = \"1s\"\nclock-jump = { host = \"server\", by = \"-3\" }",
         "f.toml:6:38: `3` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`",
     ),
-    ("[step]\nat = \"1s\"", "f.toml:4:1: `step` must be a list of tables, each under `[[step]]`, not a table"),
+    (
+        "[step]\nat = \"1s\"",
+        "f.toml:4:1: `step` must be a list of tables, each under `[[step]]`, not a table",
+    ),
     (
         "[[step]]\nat = \"1s\"\ndelay = { conn = \"client#1\", hosts = [\"client\", \"server\"], by = \"1s\" }",
         "f.toml:6:30: `delay` needs exactly one of `conn` or `hosts`",
@@ -155,16 +206,31 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     // -- puppets
     ("[puppet.srever]\nscript = []", "f.toml:4:9: `srever` is no host; did you mean `server`?"),
-    ("[puppet.server]", r#"f.toml:4:9: `server` needs `script`, a list of tables like `{ expect = "hello" }`"#),
-    ("[puppet.server]\nscript = [{ sned = \"x\" }]", "f.toml:5:13: `sned` is no key of `script`; did you mean `send`?"),
-    ("[puppet.server]\nscript = [{ wait = \"1s\", times = 2 }]", "f.toml:5:26: `times` goes with `send` only; leave it out"),
-    ("[puppet.server]\nscript = [{ drain = false }]", "f.toml:5:21: `drain` is `true`, or the line is left out"),
+    (
+        "[puppet.server]",
+        r#"f.toml:4:9: `server` needs `script`, a list of tables like `{ expect = "hello" }`"#,
+    ),
+    (
+        "[puppet.server]\nscript = [{ sned = \"x\" }]",
+        "f.toml:5:13: `sned` is no key of `script`; did you mean `send`?",
+    ),
+    (
+        "[puppet.server]\nscript = [{ wait = \"1s\", times = 2 }]",
+        "f.toml:5:26: `times` goes with `send` only; leave it out",
+    ),
+    (
+        "[puppet.server]\nscript = [{ drain = false }]",
+        "f.toml:5:21: `drain` is `true`, or the line is left out",
+    ),
     (
         "[puppet.server]\nscript = [{ wait = \"1s\", close = true }]",
         "f.toml:5:26: a line of a script has one verb; give `close` a line of its own",
     ),
     // -- what must come out
-    ("[expect]\nreachs = []", "f.toml:5:1: `reachs` is no key of `expect`; did you mean `reaches`?"),
+    (
+        "[expect]\nreachs = []",
+        "f.toml:5:1: `reachs` is no key of `expect`; did you mean `reaches`?",
+    ),
     (
         "[expect]\nreaches = [\"ferry.client.conected\"]",
         "f.toml:5:12: `ferry.client.conected` is no milestone of ferry; did you mean `ferry.client.connected`?",
@@ -173,7 +239,10 @@ const BROKEN: &[(&str, &str)] = &[
         "[expect]\nreaches = [{ point = \"ferry.client.connected\" }]",
         r#"f.toml:5:22: `ferry.client.connected` is a milestone; write `milestone = "ferry.client.connected"`"#,
     ),
-    ("[expect]\nbreaks = \"gap_fre\"", "f.toml:5:10: `gap_fre` is no property of ferry; did you mean `gap_free`?"),
+    (
+        "[expect]\nbreaks = \"gap_fre\"",
+        "f.toml:5:10: `gap_fre` is no property of ferry; did you mean `gap_free`?",
+    ),
     (
         "[expect]\nat-least = { \"ferry.client.connected\" = 0.5 }",
         "f.toml:5:1: `at-least` is for a swarm; write `reaches`, which holds for every seed",
@@ -182,41 +251,71 @@ const BROKEN: &[(&str, &str)] = &[
         "[expect.stream.p1]\nends = \"closed\"",
         "f.toml:5:8: `closed` is nothing that `ends` can be; known: `completed`, `failed`, `open`",
     ),
-    ("[expect.stream.p1]\nends = \"failed\"\noutcome = \"x\"", r#"f.toml:6:1: `outcome` goes with `ends = "completed"` only"#),
+    (
+        "[expect.stream.p1]\nends = \"failed\"\noutcome = \"x\"",
+        r#"f.toml:6:1: `outcome` goes with `ends = "completed"` only"#,
+    ),
     (
         "[expect.process.p1]\nends = \"completed\"",
         "f.toml:5:8: `completed` is nothing that `ends` can be; known: `closed`, `failed`, `open`",
     ),
     ("[expect.process.p1]\nexti = 7", "f.toml:5:1: `exti` is no key of `p1`; did you mean `exit`?"),
     ("[expect.process.p1]\nexit = 7", r#"f.toml:5:1: `exit` goes with `ends = "closed"` only"#),
-    ("[expect.process.p1]\nends = \"closed\"\nexit = 256", "f.toml:6:8: `exit` is at most 255, not 256"),
-    ("[expect.process.p1]\nends = \"closed\"\nexit = -1", "f.toml:6:8: `exit` must be a whole number from 0, not -1"),
+    (
+        "[expect.process.p1]\nends = \"closed\"\nexit = 256",
+        "f.toml:6:8: `exit` is at most 255, not 256",
+    ),
+    (
+        "[expect.process.p1]\nends = \"closed\"\nexit = -1",
+        "f.toml:6:8: `exit` must be a whole number from 0, not -1",
+    ),
     (
         "[expect.process.p1]\nends = \"closed\"\nexit = \"singal\"",
         "f.toml:6:8: `singal` is nothing that `exit` can be; did you mean `signal`?",
     ),
-    ("[expect.process.p1]\nends = \"closed\"\nreason = \"x\"", r#"f.toml:6:1: `reason` goes with `ends = "failed"` only"#),
+    (
+        "[expect.process.p1]\nends = \"closed\"\nreason = \"x\"",
+        r#"f.toml:6:1: `reason` goes with `ends = "failed"` only"#,
+    ),
     (
         "[expect.process.p1]\nends = \"open\"\nwithin = \"1s\"",
         "f.toml:6:1: `within` is about the end of a process; leave it out where it stays open",
     ),
-    ("[expect.process.p1]\nlive-from = 0", "f.toml:5:13: `live-from` must be a whole number from 1, not 0"),
+    (
+        "[expect.process.p1]\nlive-from = 0",
+        "f.toml:5:13: `live-from` must be a whole number from 1, not 0",
+    ),
     (
         "[expect.process.p1.2]\nends = \"open\"",
         "f.toml:4:20: `2` is no key of `p1`; known: `ends`, `exit`, `reason`, `output`, `within`, `live-from`",
     ),
-    ("[expect.call.x]\nends = \"open\"", "f.toml:4:14: `x` is no call; calls are numbered from 1, in the order of asking"),
+    (
+        "[expect.call.x]\nends = \"open\"",
+        "f.toml:4:14: `x` is no call; calls are numbered from 1, in the order of asking",
+    ),
     // -- swarms
     ("[swarm]\nrunns = 1", "f.toml:5:1: `runns` is no key of `swarm`; did you mean `runs`?"),
-    ("seeds = 3\n[swarm]", "f.toml:4:1: `seeds` does not go with `[swarm]`; write what is drawn for it there"),
+    (
+        "seeds = 3\n[swarm]",
+        "f.toml:4:1: `seeds` does not go with `[swarm]`; write what is drawn for it there",
+    ),
     ("[swarm]\nasks = \"1...3\"", "f.toml:5:8: `.3` is no whole number"),
-    ("[swarm]\nasks = []", r#"f.toml:5:8: `asks` has nothing to choose from; write a number like `2`, or a range like `"1..3"`"#),
-    ("[swarm.operations]\nstrat = 1", "f.toml:5:1: `strat` is no key of `operations`; did you mean `start`?"),
+    (
+        "[swarm]\nasks = []",
+        r#"f.toml:5:8: `asks` has nothing to choose from; write a number like `2`, or a range like `"1..3"`"#,
+    ),
+    (
+        "[swarm.operations]\nstrat = 1",
+        "f.toml:5:1: `strat` is no key of `operations`; did you mean `start`?",
+    ),
     (
         "[swarm.faults.weights]\nrestart = 1",
         "f.toml:5:1: `restart` is no key of `weights`; known: `cut`, `cut-after`, `partition`, `stall`, `blackhole`, `delay`, `delay-close`, `reset`, `slow`, `refuse`, `hang`, `accept-then-close` and 4 more",
     ),
-    ("[swarm.faults.weights]\ncut = { learns = {} }", "f.toml:5:1: `cut` needs `weight`, a number from 0"),
+    (
+        "[swarm.faults.weights]\ncut = { learns = {} }",
+        "f.toml:5:1: `cut` needs `weight`, a number from 0",
+    ),
     (
         "[swarm.faults.weights]\ncut = { weight = 1, lasts = \"1s\" }",
         "f.toml:5:21: `lasts` is no key of `cut`; known: `weight`, `learns`",
@@ -241,9 +340,15 @@ const BROKEN: &[(&str, &str)] = &[
 const HEADLESS: &[(&str, &str)] = &[
     ("", "f.toml:1:1: a scenario file begins with its format: write `format = 1`"),
     ("format = 2", "f.toml:1:10: format 2 is unknown here; this reknit reads format 1"),
-    ("format = 1", "f.toml:1:1: a scenario file needs `subject`, the name of the protocol under test"),
+    (
+        "format = 1",
+        "f.toml:1:1: a scenario file needs `subject`, the name of the protocol under test",
+    ),
     ("format = 1\nsubject = \"fery\"", "f.toml:2:11: `fery` is no subject; did you mean `ferry`?"),
-    ("format = 1\nsubject = \"ferry\"", "f.toml:1:1: a scenario file needs `title`, a string: what the file shows, in one line"),
+    (
+        "format = 1\nsubject = \"ferry\"",
+        "f.toml:1:1: a scenario file needs `title`, a string: what the file shows, in one line",
+    ),
 ];
 
 #[test]
@@ -263,7 +368,12 @@ fn no_text_makes_the_reader_panic_and_every_mistake_is_one_line() {
         for end in (0..text.len()).step_by(7).filter(|end| text.is_char_boundary(*end)) {
             let (head, tail) = text.split_at(end);
             let skipped: String = tail.chars().skip(1).collect();
-            for broken in [head.to_owned(), format!("{head}{skipped}"), format!("{head}\"{tail}"), format!("{head}7{tail}")] {
+            for broken in [
+                head.to_owned(),
+                format!("{head}{skipped}"),
+                format!("{head}\"{tail}"),
+                format!("{head}7{tail}"),
+            ] {
                 if let Err(mistake) = parse(&broken) {
                     assert_eq!(mistake.lines().count(), 1, "{mistake}");
                 }

@@ -1,34 +1,56 @@
 //! What came of a process, and what must.
 
-use super::expect::{Told, unmet};
-use crate::history::Outcome;
+use super::expect::{HistoryBuilder, unmet};
+use crate::history::ProcessOutcome;
 
 const NOTHING: [&str; 0] = [];
 
 /// A process that prints `a` in generation 1 and `b` in generation 2, exits with 7 at 50 ms, and leaves behind somebody who holds
 /// its standard output until 4 s. Its standard error says nothing. The user sees the exit soon, and all of the rest at 4.01 s.
-fn good() -> Told {
-    let begun = Told::default().connected(0, 1).opened(2).of("p1/stdout").opened(2).of("p1/stderr").opened(2);
-    let printed = begun.of("p1/stdout").produced(10, "a").delivered(15, "a", 1).connected(30, 2).produced(40, "b");
-    let exited = printed.delivered(45, "b", 2).of("p1").really_ended(50).completed(60, Outcome::Exit(7));
+fn good() -> HistoryBuilder {
+    let begun = HistoryBuilder::default()
+        .connected(0, 1)
+        .opened(2)
+        .of("p1/stdout")
+        .opened(2)
+        .of("p1/stderr")
+        .opened(2);
+    let printed = begun
+        .of("p1/stdout")
+        .produced(10, "a")
+        .delivered(15, "a", 1)
+        .connected(30, 2)
+        .produced(40, "b");
+    let exited = printed
+        .delivered(45, "b", 2)
+        .of("p1")
+        .really_ended(50)
+        .completed(60, ProcessOutcome::Exit(7));
     let closed = exited.of("p1/stderr").closed(50).of("p1/stdout").closed(4000);
     closed
-        .completed(4010, Outcome::Closed)
+        .completed(4010, ProcessOutcome::Closed)
         .of("p1/stderr")
-        .completed(4010, Outcome::Closed)
+        .completed(4010, ProcessOutcome::Closed)
         .of("p1/stdin")
         .produced(4020, "unread")
 }
 
 /// A process that prints two bytes, of which one arrives, and whose end its user never learns: it fails.
-fn failed() -> Told {
-    let opened = Told::default().connected(0, 1).opened(2).of("p1/stdout").opened(2).of("p1/stderr").opened(2);
+fn failed() -> HistoryBuilder {
+    let opened = HistoryBuilder::default()
+        .connected(0, 1)
+        .opened(2)
+        .of("p1/stdout")
+        .opened(2)
+        .of("p1/stderr")
+        .opened(2);
     let printed = opened.of("p1/stdout").produced(10, "ab").delivered(15, "a", 1);
-    let gone = printed.of("p1").failed(900, "session lost").of("p1/stdout").failed(900, "session lost");
+    let gone =
+        printed.of("p1").failed(900, "session lost").of("p1/stdout").failed(900, "session lost");
     gone.of("p1/stderr").failed(900, "session lost: really")
 }
 
-fn of(keys: &str, told: &Told) -> Vec<String> {
+fn of(keys: &str, told: &HistoryBuilder) -> Vec<String> {
     unmet(&format!("[expect.process.p1]\n{keys}"), told)
 }
 
@@ -37,7 +59,7 @@ fn nothing_is_unmet_where_all_came_of_it() {
     let all = "ends = \"closed\"\nexit = 7\noutput = \"all\"\nwithin = \"10ms\"\nlive-from = 2";
     assert_eq!(of(all, &good()), NOTHING);
     assert_eq!(of("ends = \"failed\"\nreason = \"lost\"\noutput = \"prefix\"", &failed()), NOTHING);
-    let silent = Told::default().opened(1).of("p1/pty").opened(1);
+    let silent = HistoryBuilder::default().opened(1).of("p1/pty").opened(1);
     assert_eq!(of("ends = \"open\"\noutput = \"none\"", &silent), NOTHING);
 }
 
@@ -51,71 +73,138 @@ fn every_part_must_end_as_the_process_does() {
             "p1/stdout: it must fail, but it completed at 4.010 s with `closed`",
         ]
     );
-    let half = Told::default().opened(1).completed(5, Outcome::Exit(7)).of("p1/stdout").opened(1);
-    assert_eq!(of("ends = \"closed\"", &half), ["p1/stdout: it must complete, but it is still open"]);
+    let half = HistoryBuilder::default()
+        .opened(1)
+        .completed(5, ProcessOutcome::Exit(7))
+        .of("p1/stdout")
+        .opened(1);
+    assert_eq!(
+        of("ends = \"closed\"", &half),
+        ["p1/stdout: it must complete, but it is still open"]
+    );
     let odd = half.completed(9, "gone");
-    assert_eq!(of("ends = \"closed\"", &odd), ["p1/stdout: it completed at 0.009 s with `gone`, and must end with `closed`"]);
-    assert_eq!(of("ends = \"failed\"\nreason = \"really\"", &failed()).len(), 2, "two of three have no such reason");
+    assert_eq!(
+        of("ends = \"closed\"", &odd),
+        ["p1/stdout: it completed at 0.009 s with `gone`, and must end with `closed`"]
+    );
+    assert_eq!(
+        of("ends = \"failed\"\nreason = \"really\"", &failed()).len(),
+        2,
+        "two of three have no such reason"
+    );
 }
 
 #[test]
 fn it_must_exit_as_is_said() {
-    let exit = |exit: &str, outcome: Outcome| {
-        of(&format!("ends = \"closed\"\nexit = {exit}"), &Told::default().opened(1).completed(9, outcome))
+    let exit = |exit: &str, outcome: ProcessOutcome| {
+        of(
+            &format!("ends = \"closed\"\nexit = {exit}"),
+            &HistoryBuilder::default().opened(1).completed(9, outcome),
+        )
     };
-    assert_eq!(exit("7", Outcome::Exit(7)), NOTHING);
-    assert_eq!(exit("0", Outcome::Exit(7)), ["p1: it completed at 0.009 s with `exit 7`, and must end with `exit 0`"]);
-    assert_eq!((exit("\"signal\"", Outcome::Signal(9)).len(), exit("\"signal\"", Outcome::Signal(15)).len()), (0, 0));
-    assert_eq!(exit("\"signal\"", Outcome::Exit(9)), ["p1: it completed at 0.009 s with `exit 9`, and must end with a signal"]);
-    assert_eq!(exit("9", Outcome::Signal(9)).len(), 1);
+    assert_eq!(exit("7", ProcessOutcome::Exit(7)), NOTHING);
+    assert_eq!(
+        exit("0", ProcessOutcome::Exit(7)),
+        ["p1: it completed at 0.009 s with `exit 7`, and must end with `exit 0`"]
+    );
+    assert_eq!(
+        (
+            exit("\"signal\"", ProcessOutcome::Signal(9)).len(),
+            exit("\"signal\"", ProcessOutcome::Signal(15)).len()
+        ),
+        (0, 0)
+    );
+    assert_eq!(
+        exit("\"signal\"", ProcessOutcome::Exit(9)),
+        ["p1: it completed at 0.009 s with `exit 9`, and must end with a signal"]
+    );
+    assert_eq!(exit("9", ProcessOutcome::Signal(9)).len(), 1);
 }
 
 #[test]
 fn what_was_never_opened_shows_nothing() {
-    let truth = || Told::default().of("p1/stdout").produced(1, "a").of("p1/stdin").opened(2);
-    assert_eq!(of("output = \"prefix\"", &truth()), ["p1: it was never opened"], "what it reads is no part of it");
-    let part = truth().of("p1/stdout").opened(3).delivered(4, "a", 1).completed(5, Outcome::Closed);
+    let truth =
+        || HistoryBuilder::default().of("p1/stdout").produced(1, "a").of("p1/stdin").opened(2);
+    assert_eq!(
+        of("output = \"prefix\"", &truth()),
+        ["p1: it was never opened"],
+        "what it reads is no part of it"
+    );
+    let part =
+        truth().of("p1/stdout").opened(3).delivered(4, "a", 1).completed(5, ProcessOutcome::Closed);
     assert_eq!(of("ends = \"closed\"\noutput = \"all\"", &part), NOTHING, "a part alone is judged");
-    assert_eq!(of("ends = \"closed\"\nexit = 7", &part), ["p1: it was never opened"], "but has no exit");
+    assert_eq!(
+        of("ends = \"closed\"\nexit = 7", &part),
+        ["p1: it was never opened"],
+        "but has no exit"
+    );
     let whole = truth().of("p1").opened(3);
     assert_eq!(of("output = \"prefix\"", &whole), NOTHING);
-    assert_eq!(of("output = \"all\"", &whole), ["p1: no part of it was opened, and all that it printed must be delivered"]);
+    assert_eq!(
+        of("output = \"all\"", &whole),
+        ["p1: no part of it was opened, and all that it printed must be delivered"]
+    );
 }
 
 #[test]
 fn each_part_is_delivered_as_is_said() {
-    assert_eq!(of("output = \"all\"", &failed()), ["p1/stdout: 1 of 2 bytes were delivered, and all must be"]);
-    assert_eq!(of("output = \"none\"", &failed()), ["p1/stdout: 1 of 2 bytes were delivered, and none may be"]);
+    assert_eq!(
+        of("output = \"all\"", &failed()),
+        ["p1/stdout: 1 of 2 bytes were delivered, and all must be"]
+    );
+    assert_eq!(
+        of("output = \"none\"", &failed()),
+        ["p1/stdout: 1 of 2 bytes were delivered, and none may be"]
+    );
 }
 
 #[test]
 fn its_end_is_the_end_of_the_process_and_of_all_its_pipes() {
     assert_eq!(of("within = \"10ms\"", &good()), NOTHING, "the pipe was held until 4 s");
-    assert_eq!(of("within = \"9ms\"", &good()), ["p1: it ended at 4.010 s, 10ms after its real end at 4.000 s; 9ms are allowed"]);
-    let held = Told::default()
+    assert_eq!(
+        of("within = \"9ms\"", &good()),
+        ["p1: it ended at 4.010 s, 10ms after its real end at 4.000 s; 9ms are allowed"]
+    );
+    let held = HistoryBuilder::default()
         .opened(1)
         .of("p1/stdout")
         .opened(1)
         .produced(2, "a")
         .of("p1")
         .really_ended(3)
-        .completed(4, Outcome::Exit(0));
-    assert_eq!(of("within = \"1s\"", &held), ["p1: it is still open, and must end within 1s of its real end"]);
+        .completed(4, ProcessOutcome::Exit(0));
+    assert_eq!(
+        of("within = \"1s\"", &held),
+        ["p1: it is still open, and must end within 1s of its real end"]
+    );
     let early = held.of("p1/stdout").failed(9, "x");
-    assert_eq!(of("within = \"1s\"", &early), ["p1: it has no real end, and must end within 1s of it"]);
+    assert_eq!(
+        of("within = \"1s\"", &early),
+        ["p1: it has no real end, and must end within 1s of it"]
+    );
 }
 
 #[test]
 fn one_part_that_is_live_is_enough() {
     assert_eq!(of("live-from = 2", &good()), NOTHING, "its standard error has nothing to say");
-    assert_eq!(of("live-from = 3", &good()), ["p1: nothing was delivered live over generation 3 or a later one"]);
+    assert_eq!(
+        of("live-from = 3", &good()),
+        ["p1: nothing was delivered live over generation 3 or a later one"]
+    );
 }
 
 #[test]
 fn a_name_may_have_a_prefix_and_a_number() {
-    let keys = |told: &Told| unmet("[expect.process.\"client2/p1.2\"]\nends = \"closed\"\noutput = \"all\"", told);
-    let told = Told::default().of("client2/p1.2").opened(1).completed(9, Outcome::Exit(0)).of("client2/p1.2/pty").opened(1);
+    let keys = |told: &HistoryBuilder| {
+        unmet("[expect.process.\"client2/p1.2\"]\nends = \"closed\"\noutput = \"all\"", told)
+    };
+    let told = HistoryBuilder::default()
+        .of("client2/p1.2")
+        .opened(1)
+        .completed(9, ProcessOutcome::Exit(0))
+        .of("client2/p1.2/pty")
+        .opened(1);
     assert_eq!(keys(&told), ["client2/p1.2/pty: it must complete, but it is still open"]);
-    assert_eq!(keys(&told.completed(9, Outcome::Closed)), NOTHING);
+    assert_eq!(keys(&told.completed(9, ProcessOutcome::Closed)), NOTHING);
     assert_eq!(keys(&good()), ["client2/p1.2: it was never opened"]);
 }

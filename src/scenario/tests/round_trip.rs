@@ -8,11 +8,11 @@ use proptest::sample::select;
 
 use super::*;
 use crate::history::Side;
-use crate::schedule::profile::{Choice, Entries, Kind, Shape, Template};
-use crate::schedule::words::{Fields, Kind as FieldKind, Need, Value, WORDS};
+use crate::schedule::profile::{Choice, DrawableFault, Entries, FaultShape, Template};
+use crate::schedule::words::{FaultFields, FieldType, FieldValue, Need, WORDS};
 use crate::schedule::{
-    Action, Conn, FieldValue, Host, Learns, LimitValue, Limits, Mark, Operation, Order, Orphans, Profile, Puppet, PuppetStep,
-    Speaks, Step, Trigger, When, Which, draw,
+    Action, Conn, Host, Learns, LimitValue, Limits, MilestoneValue, Operation, Orphans, Profile,
+    Puppet, PuppetStep, Speaks, Step, TieOrder, Trigger, TriggerMark, When, Which, draw,
 };
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -27,39 +27,60 @@ fn host() -> impl Strategy<Value = Host> {
 }
 
 fn conn() -> impl Strategy<Value = Conn> {
-    let which = prop_oneof![(1..9u32).prop_map(Which::Number), (0..9u64).prop_map(Which::Generation), Just(Which::Last)];
-    (host(), proptest::option::of("[a-z]{1,5}"), which).prop_map(|(host, label, which)| Conn { host, label, which })
+    let which = prop_oneof![
+        (1..9u32).prop_map(Which::Number),
+        (0..9u64).prop_map(Which::Generation),
+        Just(Which::Last)
+    ];
+    (host(), proptest::option::of("[a-z]{1,5}"), which).prop_map(|(host, label, which)| Conn {
+        host,
+        label,
+        which,
+    })
 }
 
 fn trigger(delay: impl Strategy<Value = Duration>) -> impl Strategy<Value = Trigger> {
-    let milestone =
-        (Just(Mark::Milestone(CONNECTED.into())), proptest::collection::btree_map(Just("generation".to_owned()), field(), 0..2));
-    let point = (Just(Mark::Point(UNLOCKED.into())), proptest::collection::btree_map("[a-z]{1,2}", field(), 0..3));
+    let milestone = (
+        Just(TriggerMark::Milestone(CONNECTED.into())),
+        proptest::collection::btree_map(Just("generation".to_owned()), field(), 0..2),
+    );
+    let point = (
+        Just(TriggerMark::Point(UNLOCKED.into())),
+        proptest::collection::btree_map("[a-z]{1,2}", field(), 0..3),
+    );
     let mark = prop_oneof![milestone.prop_map(|both| both), point.prop_map(|both| both)];
-    (mark, proptest::option::of(host()), proptest::option::of(conn()), 1..4u64, delay)
-        .prop_map(|((mark, fields), host, conn, nth, delay)| Trigger { mark, host, conn, fields, nth, delay })
+    (mark, proptest::option::of(host()), proptest::option::of(conn()), 1..4u64, delay).prop_map(
+        |((mark, fields), host, conn, nth, delay)| Trigger { mark, host, conn, fields, nth, delay },
+    )
 }
 
-fn field() -> impl Strategy<Value = FieldValue> {
-    prop_oneof![any::<u64>().prop_map(FieldValue::Number), any::<String>().prop_map(FieldValue::Text)]
+fn field() -> impl Strategy<Value = MilestoneValue> {
+    prop_oneof![
+        any::<u64>().prop_map(MilestoneValue::Number),
+        any::<String>().prop_map(MilestoneValue::Text)
+    ]
 }
 
 fn learns() -> impl Strategy<Value = Learns> {
     prop_oneof![duration().prop_map(Learns::After), Just(Learns::Never)]
 }
 
-fn value(kind: FieldKind) -> BoxedStrategy<Value> {
+fn value(kind: FieldType) -> BoxedStrategy<FieldValue> {
     match kind {
-        FieldKind::Host => host().prop_map(Value::Host).boxed(),
-        FieldKind::Hosts => Just(Value::Hosts("client".into(), "server".into())).boxed(),
-        FieldKind::Conn => conn().prop_map(Value::Conn).boxed(),
-        FieldKind::Duration => duration().prop_map(Value::Duration).boxed(),
-        FieldKind::Jump => (-9999..9999i64).prop_map(Value::Jump).boxed(),
-        FieldKind::Size => (0..1u64 << 40).prop_map(Value::Size).boxed(),
-        FieldKind::Count => any::<u64>().prop_map(Value::Count).boxed(),
-        FieldKind::Learns => proptest::collection::btree_map(host(), learns(), 1..3).prop_map(Value::Learns).boxed(),
-        FieldKind::Orphans => select(vec![Orphans::Die, Orphans::Live]).prop_map(Value::Orphans).boxed(),
-        FieldKind::Trigger => trigger(Just(Duration::ZERO)).prop_map(Value::Trigger).boxed(),
+        FieldType::Host => host().prop_map(FieldValue::Host).boxed(),
+        FieldType::Hosts => Just(FieldValue::Hosts("client".into(), "server".into())).boxed(),
+        FieldType::Conn => conn().prop_map(FieldValue::Conn).boxed(),
+        FieldType::Duration => duration().prop_map(FieldValue::Duration).boxed(),
+        FieldType::Jump => (-9999..9999i64).prop_map(FieldValue::Jump).boxed(),
+        FieldType::Size => (0..1u64 << 40).prop_map(FieldValue::Size).boxed(),
+        FieldType::Count => any::<u64>().prop_map(FieldValue::Count).boxed(),
+        FieldType::Learns => proptest::collection::btree_map(host(), learns(), 1..3)
+            .prop_map(FieldValue::Learns)
+            .boxed(),
+        FieldType::Orphans => {
+            select(vec![Orphans::Die, Orphans::Live]).prop_map(FieldValue::Orphans).boxed()
+        }
+        FieldType::Trigger => trigger(Just(Duration::ZERO)).prop_map(FieldValue::Trigger).boxed(),
     }
 }
 
@@ -67,13 +88,26 @@ fn value(kind: FieldKind) -> BoxedStrategy<Value> {
 fn fault() -> impl Strategy<Value = (bool, Action)> {
     let word = select(WORDS.iter().collect::<Vec<_>>());
     word.prop_flat_map(|word| {
-        let fields: Vec<_> = word.fields.iter().map(|field| (Just(field), any::<bool>(), value(field.kind))).collect();
+        let fields: Vec<_> = word
+            .fields
+            .iter()
+            .map(|field| (Just(field), any::<bool>(), value(field.kind)))
+            .collect();
         (Just(word), fields, any::<prop::sample::Index>())
     })
     .prop_map(|(word, drawn, one)| {
-        let one_of: Vec<_> = word.fields.iter().filter(|field| field.need == Need::OneOf).map(|field| field.name).collect();
+        let one_of: Vec<_> = word
+            .fields
+            .iter()
+            .filter(|field| field.need == Need::OneOf)
+            .map(|field| field.name)
+            .collect();
         let chosen = if one_of.is_empty() { "" } else { one_of[one.index(one_of.len())] };
-        let some_of = word.fields.iter().find(|field| field.need == Need::SomeOf).map_or("", |field| field.name);
+        let some_of = word
+            .fields
+            .iter()
+            .find(|field| field.need == Need::SomeOf)
+            .map_or("", |field| field.name);
         let there = |field: &crate::schedule::words::Field, likes: bool| match field.need {
             Need::Always => true,
             Need::OneOf => field.name == chosen,
@@ -83,27 +117,38 @@ fn fault() -> impl Strategy<Value = (bool, Action)> {
             // What is zero is not written where it may be left out.
             Need::WithElse(..) => false,
         };
-        let fields =
-            drawn.into_iter().filter(|(field, likes, _)| there(field, *likes)).map(|(field, _, value)| (field.name, value));
-        (word.name == "hold", Action::Fault(word.build(&Fields(fields.collect())).unwrap()))
+        let fields = drawn
+            .into_iter()
+            .filter(|(field, likes, _)| there(field, *likes))
+            .map(|(field, _, value)| (field.name, value));
+        (word.name == "hold", Action::Fault(word.build(&FaultFields(fields.collect())).unwrap()))
     })
 }
 
 fn operation() -> impl Strategy<Value = (bool, Action)> {
-    let start = any::<String>().prop_map(|process| ("start", serde_json::json!({ "process": process })));
+    let start =
+        any::<String>().prop_map(|process| ("start", serde_json::json!({ "process": process })));
     let write = (any::<String>(), any::<String>(), any::<u8>());
-    let write = write
-        .prop_map(|(process, text, times)| ("write", serde_json::json!({ "process": process, "text": text, "times": times })));
+    let write = write.prop_map(|(process, text, times)| {
+        ("write", serde_json::json!({ "process": process, "text": text, "times": times }))
+    });
     let client = select(vec!["client", "client2"]);
-    (prop_oneof![start, write, Just(("drop-handle", serde_json::json!({})))], client).prop_map(|((verb, fields), client)| {
-        let fields = fields.as_object().unwrap().clone();
-        (false, Action::Operation(Operation { verb: verb.into(), client: client.into(), fields }))
-    })
+    (prop_oneof![start, write, Just(("drop-handle", serde_json::json!({})))], client).prop_map(
+        |((verb, fields), client)| {
+            let fields = fields.as_object().unwrap().clone();
+            (
+                false,
+                Action::Operation(Operation { verb: verb.into(), client: client.into(), fields }),
+            )
+        },
+    )
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let when =
-        prop_oneof![(0..60_000u64).prop_map(|ms| When::At(Duration::from_millis(ms))), trigger(duration()).prop_map(When::After)];
+    let when = prop_oneof![
+        (0..60_000u64).prop_map(|ms| When::At(Duration::from_millis(ms))),
+        trigger(duration()).prop_map(When::After)
+    ];
     (when, prop_oneof![2 => fault(), 1 => operation()]).prop_map(|(when, (hold, action))| {
         let when = if hold { When::After(Trigger::point(UNLOCKED).nth(2)) } else { when };
         Step { when, action }
@@ -111,22 +156,30 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn puppet() -> impl Strategy<Value = Puppet> {
-    let line = prop_oneof![
-        "[ -~]{1,9}".prop_map(|text| PuppetStep::Expect { text }),
-        (any::<String>(), 1..9u64, duration()).prop_map(|(text, times, every)| PuppetStep::Send { text, times, every }),
-        duration().prop_map(|lasts| PuppetStep::Wait { lasts }),
-        select(vec![PuppetStep::Drain, PuppetStep::Close, PuppetStep::Reset]),
-    ];
+    let line =
+        prop_oneof![
+            "[ -~]{1,9}".prop_map(|text| PuppetStep::Expect { text }),
+            (any::<String>(), 1..9u64, duration())
+                .prop_map(|(text, times, every)| PuppetStep::Send { text, times, every }),
+            duration().prop_map(|lasts| PuppetStep::Wait { lasts }),
+            select(vec![PuppetStep::Drain, PuppetStep::Close, PuppetStep::Reset]),
+        ];
     let speaks = select(vec![Speaks::Bytes, Speaks::WebSocket]);
     let script = proptest::collection::vec(line, 0..4);
-    (proptest::option::of(1..9u64), speaks, script.clone(), proptest::option::of(script))
-        .prop_map(|(connections, speaks, script, again)| Puppet { connections, speaks, script, again })
+    (proptest::option::of(1..9u64), speaks, script.clone(), proptest::option::of(script)).prop_map(
+        |(connections, speaks, script, again)| Puppet { connections, speaks, script, again },
+    )
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
-    let of = |name: &'static str, value: BoxedStrategy<LimitValue>| value.prop_map(move |value| (name.to_owned(), value));
+    let of = |name: &'static str, value: BoxedStrategy<LimitValue>| {
+        value.prop_map(move |value| (name.to_owned(), value))
+    };
     let value = prop_oneof![
-        of("client.recovery-deadline", duration().prop_map(|d| LimitValue::Duration(d + Duration::from_millis(1))).boxed()),
+        of(
+            "client.recovery-deadline",
+            duration().prop_map(|d| LimitValue::Duration(d + Duration::from_millis(1))).boxed()
+        ),
         of("server.retained-bytes", (1..1u64 << 40).prop_map(LimitValue::Bytes).boxed()),
         of("client.event-queue", (1..u64::MAX).prop_map(LimitValue::Count).boxed()),
         of("client.retry-writes", any::<bool>().prop_map(LimitValue::Flag).boxed()),
@@ -135,7 +188,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 fn a_plan() -> impl Strategy<Value = Plan> {
-    let order = select(vec![Order::Drawn, Order::PacketsFirst, Order::TimersFirst]);
+    let order = select(vec![TieOrder::Drawn, TieOrder::PacketsFirst, TieOrder::TimersFirst]);
     let print = proptest::option::of((any::<u32>(), duration()));
     let process = (any::<String>(), print, any::<i32>(), any::<bool>());
     let puppets = proptest::collection::btree_map(host(), puppet(), 0..2);
@@ -173,19 +226,35 @@ fn expect() -> impl Strategy<Value = Expect> {
             outcome: Some(outcome),
             ..Default::default()
         }),
-        duration().prop_map(|within| ExpectStream { within: Some(within), output: Some(Output::Prefix), ..Default::default() }),
-        (1..9u64).prop_map(|from| ExpectStream { ends: Some(StreamEnds::Open), live_from: Some(from), ..Default::default() }),
+        duration().prop_map(|within| ExpectStream {
+            within: Some(within),
+            output: Some(ExpectedOutput::Prefix),
+            ..Default::default()
+        }),
+        (1..9u64).prop_map(|from| ExpectStream {
+            ends: Some(StreamEnds::Open),
+            live_from: Some(from),
+            ..Default::default()
+        }),
     ];
     let exit = prop_oneof![any::<u8>().prop_map(ProcessExit::Code), Just(ProcessExit::Signal)];
     let process = prop_oneof![
-        exit.prop_map(|exit| ExpectProcess { ends: Some(StreamEnds::Completed), exit: Some(exit), ..Default::default() }),
+        exit.prop_map(|exit| ExpectProcess {
+            ends: Some(StreamEnds::Completed),
+            exit: Some(exit),
+            ..Default::default()
+        }),
         (any::<String>(), duration()).prop_map(|(reason, within)| ExpectProcess {
             ends: Some(StreamEnds::Failed),
             reason: Some(reason),
             within: Some(within),
             ..Default::default()
         }),
-        (1..9u64).prop_map(|from| ExpectProcess { live_from: Some(from), output: Some(Output::All), ..Default::default() }),
+        (1..9u64).prop_map(|from| ExpectProcess {
+            live_from: Some(from),
+            output: Some(ExpectedOutput::All),
+            ..Default::default()
+        }),
     ];
     let processes = proptest::collection::btree_map(any::<String>(), process, 0..3);
     let call = any::<String>().prop_map(|reason| ExpectCall {
@@ -203,15 +272,16 @@ fn expect() -> impl Strategy<Value = Expect> {
     )
 }
 
-fn scenario() -> impl Strategy<Value = Scenario> {
+fn scenario() -> impl Strategy<Value = ScenarioFile> {
     (a_plan(), expect(), any::<String>(), 1..99u64, any::<u64>(), any::<bool>()).prop_map(
         |(mut plan, mut expect, title, seeds, first, both)| {
             plan.seed = first;
-            expect.may_miss = (0..plan.steps.len()).filter(|n| (first >> (n % 64)) & 1 == 1).collect();
+            expect.may_miss =
+                (0..plan.steps.len()).filter(|n| (first >> (n % 64)) & 1 == 1).collect();
             if both {
-                plan.order = Order::Drawn;
+                plan.order = TieOrder::Drawn;
             }
-            Scenario {
+            ScenarioFile {
                 path: "f.toml".into(),
                 source: vec!["ferry.detach-own-only".into()],
                 kills: vec!["stale-close-detaches".into()],
@@ -220,16 +290,18 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 engines: vec![Engine::Event, Engine::TURMOIL],
                 engines_because: Some("both \"carry\" it".into()),
                 expect,
-                ..Scenario::of_plan(plan, title)
+                ..ScenarioFile::of_plan(plan, title)
             }
         },
     )
 }
 
-fn read_back(scenario: &Scenario) -> Result<(), TestCaseError> {
+fn read_back(scenario: &ScenarioFile) -> Result<(), TestCaseError> {
     let text = scenario.to_toml();
     match parse(&text) {
-        Ok(read) => prop_assert_eq!(&Scenario { step_lines: vec![], ..read }, scenario, "{}", text),
+        Ok(read) => {
+            prop_assert_eq!(&ScenarioFile { step_lines: vec![], ..read }, scenario, "{}", text)
+        }
         Err(mistake) => prop_assert!(false, "{}\n{}", mistake, text),
     }
     Ok(())
@@ -247,23 +319,27 @@ proptest! {
     fn a_plan_that_was_drawn_can_be_kept_as_a_file(seed in any::<u64>()) {
         let ferry = subject::ferry();
         let plan = draw::plan(&Profile::default_for(&*ferry), &*ferry, seed);
-        read_back(&Scenario { path: "f.toml".into(), ..Scenario::of_plan(plan, "kept") })?;
+        read_back(&ScenarioFile { path: "f.toml".into(), ..ScenarioFile::of_plan(plan, "kept") })?;
     }
 
     #[test]
     fn a_swarm_survives_being_written_and_read(profile in profile()) {
         let body = Body::Swarm(Box::new(profile));
-        let expect = Expect { at_least: vec![(Mark::Milestone(CONNECTED.into()), 0.25)], ..Expect::default() };
-        read_back(&Scenario { path: "f.toml".into(), body, expect, ..Scenario::of_plan(Plan::new("ferry"), "t") })?;
+        let expect = Expect { at_least: vec![(TriggerMark::Milestone(CONNECTED.into()), 0.25)], ..Expect::default() };
+        read_back(&ScenarioFile { path: "f.toml".into(), body, expect, ..ScenarioFile::of_plan(Plan::new("ferry"), "t") })?;
     }
 }
 
 fn choice<T: Clone + PartialOrd + std::fmt::Debug + 'static>(
     one: impl Strategy<Value = T> + Clone + 'static,
 ) -> BoxedStrategy<Choice<T>> {
-    let range = (one.clone(), one.clone()).prop_map(|(a, b)| if a <= b { Choice::Range(a, b) } else { Choice::Range(b, a) });
+    let range = (one.clone(), one.clone())
+        .prop_map(|(a, b)| if a <= b { Choice::Range(a, b) } else { Choice::Range(b, a) });
     let leaf = prop_oneof![one.prop_map(Choice::Fixed), range];
-    leaf.prop_recursive(2, 8, 3, |inner| proptest::collection::vec(inner, 1..4).prop_map(Choice::OneOf)).boxed()
+    leaf.prop_recursive(2, 8, 3, |inner| {
+        proptest::collection::vec(inner, 1..4).prop_map(Choice::OneOf)
+    })
+    .boxed()
 }
 
 fn template() -> impl Strategy<Value = Template> {
@@ -279,20 +355,24 @@ fn template() -> impl Strategy<Value = Template> {
         let print = table(vec![("lines", number.clone()), ("every", every)]);
         let late = Template::Maybe(chance, Box::new(Template::Fixed(true.into())));
         let exit = Template::OneOf(vec![Template::Fixed((-1).into()), number]);
-        table(vec![("print", Template::Maybe(chance, Box::new(print))), ("exit", exit), ("late-output", late)])
+        table(vec![
+            ("print", Template::Maybe(chance, Box::new(print))),
+            ("exit", exit),
+            ("late-output", late),
+        ])
     })
 }
 
-fn shape() -> impl Strategy<Value = (Kind, Shape)> {
-    let kind = select(Kind::ALL.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>());
-    (kind, 0..9u64, choice(duration()), choice(0..1u64 << 40), choice(0..99u64), any::<bool>()).prop_map(
-        |(kind, weight, times, sizes, counts, toward)| {
-            let mut shape = Shape::of(kind, weight);
-            let word = crate::schedule::words::Word::find(kind.name()).unwrap();
+fn shape() -> impl Strategy<Value = (DrawableFault, FaultShape)> {
+    let kind = select(DrawableFault::ALL.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>());
+    (kind, 0..9u64, choice(duration()), choice(0..1u64 << 40), choice(0..99u64), any::<bool>())
+        .prop_map(|(kind, weight, times, sizes, counts, toward)| {
+            let mut shape = FaultShape::of(kind, weight);
+            let word = crate::schedule::words::FaultWord::find(kind.name()).unwrap();
             for field in crate::scenario::parse::swarm::drawable(word) {
                 match field {
                     "lasts" => shape.lasts = times.clone(),
-                    "by" if kind == Kind::ClockJump => shape.jump_ms = counts.clone(),
+                    "by" if kind == DrawableFault::ClockJump => shape.jump_ms = counts.clone(),
                     "latency" | "by" => shape.by = times.clone(),
                     "learns" => {
                         shape.learns_client = Choice::OneOf(vec![
@@ -308,8 +388,7 @@ fn shape() -> impl Strategy<Value = (Kind, Shape)> {
                 }
             }
             (kind, shape)
-        },
-    )
+        })
 }
 
 fn profile() -> impl Strategy<Value = Profile> {
@@ -324,8 +403,10 @@ fn profile() -> impl Strategy<Value = Profile> {
             };
             profile.faults.kinds = kinds;
             profile.faults.weights = shapes.into_iter().collect();
-            profile.limits =
-                BTreeMap::from([("client.event-queue".to_owned(), Choice::Range(LimitValue::Count(1), LimitValue::Count(9)))]);
+            profile.limits = BTreeMap::from([(
+                "client.event-queue".to_owned(),
+                Choice::Range(LimitValue::Count(1), LimitValue::Count(9)),
+            )]);
             profile.latencies.push((Duration::ZERO, Duration::from_millis(7)));
             profile.operations = BTreeMap::from([("start".to_owned(), 3)]);
             profile

@@ -7,14 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Class;
-use crate::property::{Evidence, Guarantees, Property};
+use crate::property::{CheckContext, Guarantees, Property};
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
-use crate::subject::{DefectDoc, Erased, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject};
+use crate::subject::{
+    DefectDoc, DynSubject, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject,
+};
 
 /// Carries the output of processes over a river.
 pub struct Ferry;
 
-pub fn ferry() -> Arc<dyn Erased> {
+pub fn ferry() -> Arc<dyn DynSubject> {
     Arc::new(Ferry)
 }
 
@@ -82,7 +84,8 @@ impl Operations for Ask {
 
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
         let processes = plan.setup.get("process").and_then(|entries| entries.as_object());
-        let names: Vec<String> = processes.map(|entries| entries.keys().cloned().collect()).unwrap_or_default();
+        let names: Vec<String> =
+            processes.map(|entries| entries.keys().cloned().collect()).unwrap_or_default();
         if names.is_empty() {
             return Just(Ask::DropHandle {}).boxed();
         }
@@ -90,7 +93,12 @@ impl Operations for Ask {
         let times = proptest::option::of(1..9u8);
         prop_oneof![
             process.clone().prop_map(|process| Ask::Start { process }),
-            (process, "\\PC{0,8}", times).prop_map(|(process, text, times)| Ask::Write { process, text, times, how: How::Once }),
+            (process, "\\PC{0,8}", times).prop_map(|(process, text, times)| Ask::Write {
+                process,
+                text,
+                times,
+                how: How::Once
+            }),
         ]
         .boxed()
     }
@@ -139,9 +147,19 @@ impl Subject for Ferry {
 
     fn milestones(&self) -> &'static [MilestoneDoc] {
         &[
-            MilestoneDoc { name: "ferry.client.connected", fields: &["generation", "conn"], doc: "", only: None },
+            MilestoneDoc {
+                name: "ferry.client.connected",
+                fields: &["generation", "conn"],
+                doc: "",
+                only: None,
+            },
             MilestoneDoc { name: "ferry.client.recovering", fields: &[], doc: "", only: None },
-            MilestoneDoc { name: "ferry.server.refused-still-attached", fields: &["session", "reason"], doc: "", only: None },
+            MilestoneDoc {
+                name: "ferry.server.refused-still-attached",
+                fields: &["session", "reason"],
+                doc: "",
+                only: None,
+            },
         ]
     }
 
@@ -158,7 +176,13 @@ impl Subject for Ferry {
                 breaks: &["ferry_whole"],
                 source: "",
             },
-            DefectDoc { rust: "StaleCloseDetaches", name: "stale-close-detaches", doc: "", breaks: &["ferry_whole"], source: "" },
+            DefectDoc {
+                rust: "StaleCloseDetaches",
+                name: "stale-close-detaches",
+                doc: "",
+                breaks: &["ferry_whole"],
+                source: "",
+            },
         ];
         DEFECTS
     }
@@ -183,8 +207,12 @@ impl Subject for Ferry {
     async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
 
     fn properties(&self) -> &'static [Property] {
-        const OWN: &[Property] =
-            &[Property { name: "ferry_whole", doc: "Nothing falls into the river.", kinds: &[], check: whole }];
+        const OWN: &[Property] = &[Property {
+            name: "ferry_whole",
+            doc: "Nothing falls into the river.",
+            kinds: &[],
+            check: whole,
+        }];
         OWN
     }
 
@@ -193,6 +221,6 @@ impl Subject for Ferry {
     }
 }
 
-fn whole(_: &Evidence<'_>) -> Vec<crate::property::Violation> {
+fn whole(_: &CheckContext<'_>) -> Vec<crate::property::Violation> {
     Vec::new()
 }

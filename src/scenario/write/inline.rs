@@ -57,10 +57,13 @@ impl Inline {
             Json::Null => Inline::Raw("{}".into()),
             Json::String(value) => text(value),
             Json::Bool(value) => Inline::raw(value),
-            Json::Number(number) => {
-                number.as_f64().filter(|_| number.is_f64()).map_or_else(|| Inline::raw(number), Inline::number)
+            Json::Number(number) => number
+                .as_f64()
+                .filter(|_| number.is_f64())
+                .map_or_else(|| Inline::raw(number), Inline::number),
+            Json::Array(items) => {
+                Inline::list(items.iter().filter(|item| !item.is_null()).map(Inline::json))
             }
-            Json::Array(items) => Inline::list(items.iter().filter(|item| !item.is_null()).map(Inline::json)),
             Json::Object(fields) => {
                 let fields = fields.iter().filter(|(_, value)| !value.is_null());
                 Inline::table(fields.map(|(name, value)| (name.clone(), Inline::json(value))))
@@ -82,7 +85,9 @@ impl Inline {
 
 impl Display for Inline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let joined = |entries: &[Inline]| entries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let joined = |entries: &[Inline]| {
+            entries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
         match self {
             Inline::Raw(text) => f.write_str(text),
             Inline::List(entries) => write!(f, "[{}]", joined(entries)),
@@ -93,7 +98,10 @@ impl Display for Inline {
             }
             Inline::Table(entries) if entries.is_empty() => f.write_str("{}"),
             Inline::Table(entries) => {
-                let entries: Vec<_> = entries.iter().map(|(name, value)| format!("{} = {value}", key(name))).collect();
+                let entries: Vec<_> = entries
+                    .iter()
+                    .map(|(name, value)| format!("{} = {value}", key(name)))
+                    .collect();
                 write!(f, "{{ {} }}", entries.join(", "))
             }
         }
@@ -108,7 +116,8 @@ pub fn text(text: &str) -> Inline {
 
 /// A key, between quotes where it must be.
 pub fn key(name: &str) -> String {
-    let bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    let bare = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if bare { name.to_owned() } else { text(name).to_string() }
 }
 
@@ -118,7 +127,14 @@ mod tests {
 
     #[test]
     fn every_string_survives_being_written_and_read() {
-        for odd in ["", "a\"b\\c", "line\nline\r\n\ttab", "\u{0}\u{1b}\u{7f}", "ü 漢 🦀 \u{2028}", "'''\"\"\""] {
+        for odd in [
+            "",
+            "a\"b\\c",
+            "line\nline\r\n\ttab",
+            "\u{0}\u{1b}\u{7f}",
+            "ü 漢 🦀 \u{2028}",
+            "'''\"\"\"",
+        ] {
             let file = format!("{} = {}", key(odd), text(odd));
             let read: toml::Table = toml::from_str(&file).unwrap();
             assert_eq!(read.get(odd).and_then(toml::Value::as_str), Some(odd), "{file}");

@@ -7,8 +7,10 @@ use super::{File, Pairs, latency, learns, limit, puppet, put, put_some};
 use crate::scenario::keys::several;
 use crate::scenario::parse;
 use crate::scenario::vocabulary::{TOWARD, name_of};
-use crate::schedule::profile::{Choice, Faults, Kind, Profile, Shape, Template};
-use crate::schedule::words::Word;
+use crate::schedule::profile::{
+    Choice, DrawableFault, FaultProfile, FaultShape, Profile, Template,
+};
+use crate::schedule::words::FaultWord;
 use crate::schedule::{Learns, LimitValue, units};
 
 impl File {
@@ -32,9 +34,18 @@ impl File {
         put(&mut head, "verbs", numbers(&profile.verbs));
         self.section("[swarm]", head);
 
-        let counts = profile.setup.iter().map(|(name, entries)| (key(&several(name)), numbers(&entries.count)));
-        self.section("[swarm.hosts]", [("clients".to_owned(), numbers(&profile.clients))].into_iter().chain(counts).collect());
-        self.section("[swarm.limits]", profile.limits.iter().map(|(name, value)| (key(name), limits(value))).collect());
+        let counts = profile
+            .setup
+            .iter()
+            .map(|(name, entries)| (key(&several(name)), numbers(&entries.count)));
+        self.section(
+            "[swarm.hosts]",
+            [("clients".to_owned(), numbers(&profile.clients))].into_iter().chain(counts).collect(),
+        );
+        self.section(
+            "[swarm.limits]",
+            profile.limits.iter().map(|(name, value)| (key(name), limits(value))).collect(),
+        );
         for (name, entries) in &profile.setup {
             let Template::Table(fields) = &entries.template else { continue };
             self.section(
@@ -42,7 +53,8 @@ impl File {
                 fields.iter().map(|(name, field)| (key(name), template(field))).collect(),
             );
         }
-        let weights = profile.operations.iter().map(|(verb, weight)| (key(verb), Inline::raw(weight)));
+        let weights =
+            profile.operations.iter().map(|(verb, weight)| (key(verb), Inline::raw(weight)));
         self.section("[swarm.operations]", weights.collect());
         self.faults(&profile.faults);
         for understudy in &profile.puppets {
@@ -53,27 +65,47 @@ impl File {
         }
     }
 
-    fn faults(&mut self, faults: &Faults) {
-        let aimed = [("milestone", faults.aimed.milestone), ("point", faults.aimed.point), ("time", faults.aimed.time)];
+    fn faults(&mut self, faults: &FaultProfile) {
+        let aimed = [
+            ("milestone", faults.aimed.milestone),
+            ("point", faults.aimed.point),
+            ("time", faults.aimed.time),
+        ];
         let mut pairs = Vec::new();
         put(&mut pairs, "count", numbers(&faults.count));
         put(&mut pairs, "kinds", numbers(&faults.kinds));
-        put(&mut pairs, "aimed", Inline::table(aimed.map(|(name, share)| (name.to_owned(), Inline::number(share)))));
+        put(
+            &mut pairs,
+            "aimed",
+            Inline::table(aimed.map(|(name, share)| (name.to_owned(), Inline::number(share)))),
+        );
         put(&mut pairs, "wakes", Inline::number(faults.wakes));
         self.section("[swarm.faults]", pairs);
         if !faults.at.is_empty() {
-            self.section("[swarm.faults.at]", faults.at.iter().map(|(name, weight)| (key(name), Inline::raw(weight))).collect());
+            self.section(
+                "[swarm.faults.at]",
+                faults.at.iter().map(|(name, weight)| (key(name), Inline::raw(weight))).collect(),
+            );
         }
-        let weights = faults.weights.iter().map(|(kind, shape)| (kind.to_string(), self::shape(*kind, shape)));
+        let weights = faults
+            .weights
+            .iter()
+            .map(|(kind, shape)| (kind.to_string(), self::shape(*kind, shape)));
         self.section("[swarm.faults.weights]", weights.collect());
     }
 }
 
-fn choice<T: Clone + PartialEq>(choice: &Choice<T>, one: &dyn Fn(T) -> Inline, end: &dyn Fn(T) -> String) -> Inline {
+fn choice<T: Clone + PartialEq>(
+    choice: &Choice<T>,
+    one: &dyn Fn(T) -> Inline,
+    end: &dyn Fn(T) -> String,
+) -> Inline {
     match choice {
         Choice::Fixed(value) => one(value.clone()),
         Choice::Range(low, high) => text(&format!("{}..{}", end(low.clone()), end(high.clone()))),
-        Choice::OneOf(choices) => Inline::list(choices.iter().map(|inner| self::choice(inner, one, end))),
+        Choice::OneOf(choices) => {
+            Inline::list(choices.iter().map(|inner| self::choice(inner, one, end)))
+        }
     }
 }
 
@@ -110,11 +142,15 @@ fn template(of: &Template) -> Inline {
         Template::Durations(low, high) => range(units::duration(*low), units::duration(*high)),
         Template::Sizes(low, high) => range(units::size(*low), units::size(*high)),
         Template::List(items) => Inline::list(items.iter().map(template)),
-        Template::Table(fields) => Inline::table(fields.iter().map(|(name, field)| (name.clone(), template(field)))),
+        Template::Table(fields) => {
+            Inline::table(fields.iter().map(|(name, field)| (name.clone(), template(field))))
+        }
         Template::Maybe(chance, inner) => {
             let chance = ("chance".to_owned(), Inline::number(*chance));
             match (&**inner, template(inner)) {
-                (Template::Table(_), Inline::Table(fields)) => Inline::table([chance].into_iter().chain(fields)),
+                (Template::Table(_), Inline::Table(fields)) => {
+                    Inline::table([chance].into_iter().chain(fields))
+                }
                 (_, value) => Inline::table([chance, ("value".to_owned(), value)]),
             }
         }
@@ -122,12 +158,12 @@ fn template(of: &Template) -> Inline {
 }
 
 /// A weight alone where nothing but the weight is its own.
-fn shape(kind: Kind, shape: &Shape) -> Inline {
-    let usual = Shape::of(kind, shape.weight);
+fn shape(kind: DrawableFault, shape: &FaultShape) -> Inline {
+    let usual = FaultShape::of(kind, shape.weight);
     if *shape == usual {
         return Inline::raw(shape.weight);
     }
-    let word = Word::find(kind.name()).expect("every kind is a word");
+    let word = FaultWord::find(kind.name()).expect("every kind is a word");
     let mut pairs = vec![("weight".to_owned(), Inline::raw(shape.weight))];
     for name in parse::swarm::drawable(word) {
         put_some(&mut pairs, name, field(kind, name, shape, &usual));
@@ -136,13 +172,18 @@ fn shape(kind: Kind, shape: &Shape) -> Inline {
 }
 
 /// The choice of a field, where it is not the usual one.
-fn field(kind: Kind, name: &str, shape: &Shape, usual: &Shape) -> Option<Inline> {
+fn field(
+    kind: DrawableFault,
+    name: &str,
+    shape: &FaultShape,
+    usual: &FaultShape,
+) -> Option<Inline> {
     fn own<T: PartialEq>(value: &T, usual: &T, write: impl Fn(&T) -> Inline) -> Option<Inline> {
         (value != usual).then(|| write(value))
     }
     match name {
         "lasts" => own(&shape.lasts, &usual.lasts, durations),
-        "by" if kind == Kind::ClockJump => {
+        "by" if kind == DrawableFault::ClockJump => {
             let ms = |by: u64| units::duration(Duration::from_millis(by));
             own(&shape.jump_ms, &usual.jump_ms, |jump| choice(jump, &|by| text(&ms(by)), &ms))
         }
@@ -153,16 +194,28 @@ fn field(kind: Kind, name: &str, shape: &Shape, usual: &Shape) -> Option<Inline>
         "bandwidth" => own(&shape.bandwidth, &usual.bandwidth, sizes),
         "segment" => own(&shape.segment, &usual.segment, sizes),
         "window" => own(&shape.window, &usual.window, sizes),
-        "host" => own(&shape.hosts, &usual.hosts, |hosts| one_or_more(hosts.iter().map(|host| text(host.as_str())))),
-        "toward" => own(&shape.toward, &usual.toward, |sides| one_or_more(sides.iter().map(|side| text(name_of(&TOWARD, side))))),
+        "host" => own(&shape.hosts, &usual.hosts, |hosts| {
+            one_or_more(hosts.iter().map(|host| text(host.as_str())))
+        }),
+        "toward" => own(&shape.toward, &usual.toward, |sides| {
+            one_or_more(sides.iter().map(|side| text(name_of(&TOWARD, side))))
+        }),
         _ => None,
     }
 }
 
-fn learns_of(shape: &Shape, usual: &Shape) -> Option<Inline> {
+fn learns_of(shape: &FaultShape, usual: &FaultShape) -> Option<Inline> {
     let mut pairs: Pairs = Vec::new();
-    put_some(&mut pairs, "client", (shape.learns_client != usual.learns_client).then(|| ends(&shape.learns_client)));
-    put_some(&mut pairs, "server", (shape.learns_server != usual.learns_server).then(|| ends(&shape.learns_server)));
+    put_some(
+        &mut pairs,
+        "client",
+        (shape.learns_client != usual.learns_client).then(|| ends(&shape.learns_client)),
+    );
+    put_some(
+        &mut pairs,
+        "server",
+        (shape.learns_server != usual.learns_server).then(|| ends(&shape.learns_server)),
+    );
     (!pairs.is_empty()).then_some(Inline::Table(pairs))
 }
 

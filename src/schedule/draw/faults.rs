@@ -7,14 +7,19 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Drawing, Numbered, ends, millis, ms};
 use crate::schedule::profile::choice::{below, happens, pick, upto, weigh};
-use crate::schedule::profile::{Kind, Shape};
+use crate::schedule::profile::{DrawableFault, FaultShape};
 use crate::schedule::{
-    Action, Conn, Count, Fault, HoldEnd, Host, Learns, Orphans, Place, Plan, Side, SlowBy, Step, Trigger, When, Which,
+    Action, Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Orphans, Plan, Side, SlowBy, Step,
+    TrafficCount, Trigger, When, Which,
 };
 
 impl Drawing<'_> {
     /// The faults of a plan.
-    pub(super) fn faults(&self, plan: &Plan, moments: &[Numbered<Duration>]) -> Vec<Numbered<Step>> {
+    pub(super) fn faults(
+        &self,
+        plan: &Plan,
+        moments: &[Numbered<Duration>],
+    ) -> Vec<Numbered<Step>> {
         let kinds = self.kinds();
         let (openers, servers) = ends(self.subject, plan);
         let count = self.profile.faults.count.draw(&mut self.dice("faults", &[]));
@@ -28,7 +33,9 @@ impl Drawing<'_> {
                 When::At(at) => self.active().saturating_sub(at),
                 When::After(_) => self.active(),
             };
-            let fault = One { drawing: self, kind, shape, n, left, openers: &openers, servers: &servers }.fault()?;
+            let fault =
+                One { drawing: self, kind, shape, n, left, openers: &openers, servers: &servers }
+                    .fault()?;
             Some(([0, n], Step { when, action: Action::Fault(fault) }))
         };
         (0..count).scan(None, |before, n| Some(one(before, n))).flatten().collect()
@@ -36,28 +43,39 @@ impl Drawing<'_> {
 
     /// The kind of the n-th fault. The first is one that surely comes, if there is such a kind: most points are reached only where
     /// something went wrong before.
-    fn kind(&self, kinds: &[Kind], n: u64) -> Option<Kind> {
-        let sure: Vec<Kind> = kinds.iter().copied().filter(|kind| *kind != Kind::Hold).collect();
+    fn kind(&self, kinds: &[DrawableFault], n: u64) -> Option<DrawableFault> {
+        let sure: Vec<DrawableFault> =
+            kinds.iter().copied().filter(|kind| *kind != DrawableFault::Hold).collect();
         let of = if n == 0 && !sure.is_empty() { &sure } else { kinds };
         pick(of, &mut self.dice("kind", &[n])).copied()
     }
 
     /// The few kinds of this run, drawn by weight, each once.
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<DrawableFault> {
         let faults = &self.profile.faults;
         let holds = self.subject.points().iter().any(|doc| self.reachable(doc.defect));
         let weights = faults.weights.iter().map(|(kind, shape)| (*kind, shape.weight));
-        self.few(weights.filter(|(kind, _)| holds || *kind != Kind::Hold).collect(), &faults.kinds, ["kinds", "kinds.slot"])
-            .into_iter()
-            .map(|(kind, _)| kind)
-            .collect()
+        self.few(
+            weights.filter(|(kind, _)| holds || *kind != DrawableFault::Hold).collect(),
+            &faults.kinds,
+            ["kinds", "kinds.slot"],
+        )
+        .into_iter()
+        .map(|(kind, _)| kind)
+        .collect()
     }
 
     /// When the n-th fault comes: the first at a time, for what is aimed at a recovery waits for nothing where no connection was lost; a
     /// share of the others in the wake of the one before. A hold can only come at a point.
-    fn aim(&self, kind: Kind, n: u64, before: &Option<When>, moments: &[Numbered<Duration>]) -> Option<When> {
+    fn aim(
+        &self,
+        kind: DrawableFault,
+        n: u64,
+        before: &Option<When>,
+        moments: &[Numbered<Duration>],
+    ) -> Option<When> {
         let mut dice = self.dice("aim", &[n]);
-        if kind == Kind::Hold {
+        if kind == DrawableFault::Hold {
             return self.point(&mut dice).map(|trigger| When::After(trigger.delay(Duration::ZERO)));
         }
         if let Some(before) = before
@@ -69,7 +87,8 @@ impl Drawing<'_> {
         if before.is_none() {
             return Some(self.some_time(moments, n, &mut dice));
         }
-        let share = |share: f64, there: bool| if there { (share.max(0.0) * 1000.0) as u64 } else { 0 };
+        let share =
+            |share: f64, there: bool| if there { (share.max(0.0) * 1000.0) as u64 } else { 0 };
         let (milestones, points) = (self.subject.milestones(), self.subject.points());
         let weights = [
             share(aimed.milestone, milestones.iter().any(|doc| self.reachable(doc.only))),
@@ -98,8 +117,8 @@ impl Drawing<'_> {
 /// One fault that is being drawn.
 struct One<'a> {
     drawing: &'a Drawing<'a>,
-    kind: Kind,
-    shape: &'a Shape,
+    kind: DrawableFault,
+    shape: &'a FaultShape,
     /// Its number in the plan.
     n: u64,
     /// How much time is left before the healed tail.
@@ -117,39 +136,51 @@ impl One<'_> {
     fn fault(&self) -> Option<Fault> {
         let (conn, server) = self.conn()?;
         Some(match self.kind {
-            Kind::Cut => Fault::Cut { learns: self.learns(&conn, &server), conn },
-            Kind::CutAfter => Fault::CutAfter {
+            DrawableFault::Cut => Fault::Cut { learns: self.learns(&conn, &server), conn },
+            DrawableFault::CutAfter => Fault::CutAfter {
                 toward: self.one_way(&conn, &server)?,
                 count: self.count(),
                 learns: self.learns(&conn, &server),
                 conn,
             },
-            Kind::Partition => {
-                Fault::Partition { toward: self.toward(&conn, &server)?, lasts: self.lasts(), hosts: (conn.host, server) }
+            DrawableFault::Partition => Fault::Partition {
+                toward: self.toward(&conn, &server)?,
+                lasts: self.lasts(),
+                hosts: (conn.host, server),
+            },
+            DrawableFault::Stall => {
+                Fault::Stall { toward: self.one_way(&conn, &server)?, lasts: self.lasts(), conn }
             }
-            Kind::Stall => Fault::Stall { toward: self.one_way(&conn, &server)?, lasts: self.lasts(), conn },
-            Kind::Blackhole => Fault::Blackhole { conn, lasts: self.lasts() },
-            Kind::Delay => Fault::Delay {
+            DrawableFault::Blackhole => Fault::Blackhole { conn, lasts: self.lasts() },
+            DrawableFault::Delay => Fault::Delay {
                 toward: self.toward(&conn, &server)?,
                 by: self.by(),
                 lasts: self.lasts(),
                 place: self.place(conn, server),
             },
-            Kind::DelayClose => Fault::DelayClose { toward: self.one_way(&conn, &server)?, by: self.by(), conn },
-            Kind::Reset => Fault::Reset { toward: self.toward(&conn, &server)?, conn },
-            Kind::Slow => Fault::Slow {
+            DrawableFault::DelayClose => {
+                Fault::DelayClose { toward: self.one_way(&conn, &server)?, by: self.by(), conn }
+            }
+            DrawableFault::Reset => Fault::Reset { toward: self.toward(&conn, &server)?, conn },
+            DrawableFault::Slow => Fault::Slow {
                 toward: self.toward(&conn, &server)?,
                 by: self.slow(),
                 lasts: self.lasts(),
                 place: self.place(conn, server),
             },
-            Kind::Refuse => Fault::Refuse { host: self.host()?, lasts: self.lasts() },
-            Kind::Hang => Fault::Hang { host: self.host()?, lasts: self.lasts() },
-            Kind::AcceptThenClose => Fault::AcceptThenClose { host: self.host()?, lasts: self.lasts() },
-            Kind::Hold => Fault::Hold { end: self.hold() },
-            Kind::Crash => Fault::Crash { host: self.host()?, lasts: self.lasts(), processes: Orphans::Die },
-            Kind::PowerLoss => Fault::PowerLoss { host: self.host()?, lasts: self.lasts() },
-            Kind::ClockJump => Fault::ClockJump { host: self.host()?, by_ms: self.jump() },
+            DrawableFault::Refuse => Fault::Refuse { host: self.host()?, lasts: self.lasts() },
+            DrawableFault::Hang => Fault::Hang { host: self.host()?, lasts: self.lasts() },
+            DrawableFault::AcceptThenClose => {
+                Fault::AcceptThenClose { host: self.host()?, lasts: self.lasts() }
+            }
+            DrawableFault::Hold => Fault::Hold { end: self.hold() },
+            DrawableFault::Crash => {
+                Fault::Crash { host: self.host()?, lasts: self.lasts(), processes: Orphans::Die }
+            }
+            DrawableFault::PowerLoss => {
+                Fault::PowerLoss { host: self.host()?, lasts: self.lasts() }
+            }
+            DrawableFault::ClockJump => Fault::ClockJump { host: self.host()?, by_ms: self.jump() },
         })
     }
 
@@ -157,9 +188,12 @@ impl One<'_> {
     /// that is the one in use.
     fn conn(&self) -> Option<(Conn, Host)> {
         let mut dice = self.dice("conn");
-        let (clients, middle): (Vec<&Host>, Vec<&Host>) = self.openers.iter().partition(|host| !self.servers.contains(host));
+        let (clients, middle): (Vec<&Host>, Vec<&Host>) =
+            self.openers.iter().partition(|host| !self.servers.contains(host));
         let rarely = !middle.is_empty() && below(RARELY, &mut dice) == 0;
-        let host = (*pick(if rarely || clients.is_empty() { &middle } else { &clients }, &mut dice)?).clone();
+        let host =
+            (*pick(if rarely || clients.is_empty() { &middle } else { &clients }, &mut dice)?)
+                .clone();
         let others: Vec<&Host> = self.servers.iter().filter(|server| **server != host).collect();
         let server = (*mostly_first(&others, &mut dice)?).clone();
         let generations = u64::from(self.drawing.subject.generation_milestone().is_some());
@@ -215,17 +249,21 @@ impl One<'_> {
         BTreeMap::from([(conn.host.clone(), in_time(client)), (server.clone(), in_time(far))])
     }
 
-    fn count(&self) -> Count {
+    fn count(&self) -> TrafficCount {
         let mut dice = self.dice("count");
         if below(2, &mut dice) == 0 {
-            Count::Bytes(self.shape.bytes.draw(&mut dice))
+            TrafficCount::Bytes(self.shape.bytes.draw(&mut dice))
         } else {
-            Count::Messages(self.shape.messages.draw(&mut dice))
+            TrafficCount::Messages(self.shape.messages.draw(&mut dice))
         }
     }
 
-    fn place(&self, conn: Conn, server: Host) -> Place {
-        if below(2, &mut self.dice("place")) == 0 { Place::Link(conn.host, server) } else { Place::Conn(conn) }
+    fn place(&self, conn: Conn, server: Host) -> LinkPlace {
+        if below(2, &mut self.dice("place")) == 0 {
+            LinkPlace::Link(conn.host, server)
+        } else {
+            LinkPlace::Conn(conn)
+        }
     }
 
     /// At least one thing is bad about the link.
@@ -236,7 +274,8 @@ impl One<'_> {
         let bad = |bit: u64| which & bit != 0;
         SlowBy {
             latency: bad(1).then(|| shape.by.draw(&mut self.dice("slow.latency")).min(self.left)),
-            bandwidth: bad(2).then(|| shape.bandwidth.draw(&mut self.dice("slow.bandwidth")).max(1)),
+            bandwidth: bad(2)
+                .then(|| shape.bandwidth.draw(&mut self.dice("slow.bandwidth")).max(1)),
             segment: bad(4).then(|| shape.segment.draw(&mut self.dice("slow.segment")).max(1)),
             window: bad(8).then(|| shape.window.draw(&mut self.dice("slow.window")).max(1)),
         }
@@ -246,7 +285,8 @@ impl One<'_> {
     fn hold(&self) -> HoldEnd {
         let mut dice = self.dice("hold");
         let lasts = self.lasts().unwrap_or_default();
-        let until: Option<Trigger> = if below(3, &mut dice) == 0 { self.drawing.milestone(&mut dice) } else { None };
+        let until: Option<Trigger> =
+            if below(3, &mut dice) == 0 { self.drawing.milestone(&mut dice) } else { None };
         match until {
             Some(trigger) => HoldEnd::Until { trigger: Box::new(trigger), at_most: lasts },
             None => HoldEnd::After(lasts),

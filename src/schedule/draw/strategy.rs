@@ -8,8 +8,8 @@ use proptest::strategy::{NewTree, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use super::plan;
-use crate::schedule::shrink::{Fits, Seen, Shrinker};
-use crate::schedule::{Action, Fault, Mark, Plan, Profile, Repertoire, Step, When};
+use crate::schedule::shrink::{Fits, RunObservations, Shrinker};
+use crate::schedule::{Action, Fault, Plan, Profile, Repertoire, Step, TriggerMark, When};
 
 /// Plans of a profile, as a proptest strategy.
 pub fn strategy(profile: &Profile, subject: &Arc<dyn Repertoire>) -> Plans {
@@ -47,7 +47,7 @@ impl PlanTree {
     /// The tree of this plan of a subject.
     pub fn new(plan: Plan, subject: &Arc<dyn Repertoire>) -> Self {
         let fits = fits(&plan, subject);
-        Self(Shrinker::new(plan, Seen::default(), fits))
+        Self(Shrinker::new(plan, RunObservations::default(), fits))
     }
 }
 
@@ -62,7 +62,9 @@ fn fits(plan: &Plan, subject: &Arc<dyn Repertoire>) -> Fits {
         };
         let as_drawn = |(table, entries): (&String, &serde_json::Value)| {
             let drawn = setup.get(table);
-            let same = |(name, entry): (&String, _)| drawn.and_then(|drawn| drawn.get(name)) == Some(entry);
+            let same = |(name, entry): (&String, _)| {
+                drawn.and_then(|drawn| drawn.get(name)) == Some(entry)
+            };
             entries.as_object().is_some_and(|entries| entries.iter().all(same))
         };
         plan.steps.iter().all(checked) && plan.setup.iter().all(as_drawn)
@@ -71,7 +73,7 @@ fn fits(plan: &Plan, subject: &Arc<dyn Repertoire>) -> Fits {
 
 /// Where a task can be held.
 fn is_at_a_point(when: &When) -> bool {
-    matches!(when, When::After(trigger) if matches!(trigger.mark, Mark::Point(_)) && trigger.delay.is_zero())
+    matches!(when, When::After(trigger) if matches!(trigger.mark, TriggerMark::Point(_)) && trigger.delay.is_zero())
 }
 
 impl ValueTree for PlanTree {
@@ -83,7 +85,7 @@ impl ValueTree for PlanTree {
 
     /// The plan still fails: goes on from it.
     fn simplify(&mut self) -> bool {
-        self.0.accept(Seen::default());
+        self.0.accept(RunObservations::default());
         self.0.propose().is_some()
     }
 

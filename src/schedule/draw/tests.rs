@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::history::Class;
 use crate::property::Guarantees;
-use crate::schedule::profile::{Entries, Kind, Shape, Template, Understudy};
-use crate::schedule::{Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Mark, Puppet};
+use crate::schedule::profile::{DrawableFault, Entries, FaultShape, Template, Understudy};
+use crate::schedule::{
+    Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Puppet, TriggerMark,
+};
 use crate::subject::{HostContext, MilestoneDoc, Operated, Operations, PointDoc, Subject};
 
 /// A subject that is never run: it only offers something to draw.
@@ -31,7 +33,8 @@ impl Operations for Ask {
     }
 
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
-        let streams: Vec<String> = plan.setup["stream"].as_object().unwrap().keys().cloned().collect();
+        let streams: Vec<String> =
+            plan.setup["stream"].as_object().unwrap().keys().cloned().collect();
         prop_oneof![
             6 => proptest::sample::select(streams).prop_map(|stream| Ask::Watch { stream }),
             3 => (0..9u8).prop_map(|times| Ask::Poke { times }),
@@ -53,7 +56,12 @@ impl Subject for Relay {
     }
 
     fn limits(&self) -> &'static [Limit] {
-        &[Limit { name: "queue", default: LimitValue::Count(64), least: LimitValue::Count(1), doc: "" }]
+        &[Limit {
+            name: "queue",
+            default: LimitValue::Count(64),
+            least: LimitValue::Count(1),
+            doc: "",
+        }]
     }
 
     fn milestones(&self) -> &'static [MilestoneDoc] {
@@ -121,25 +129,27 @@ fn operations(plan: &Plan) -> Vec<(&When, &Operation)> {
         .collect()
 }
 
-fn kind(fault: &Fault) -> Kind {
+fn kind(fault: &Fault) -> DrawableFault {
     match fault {
-        Fault::Cut { .. } => Kind::Cut,
-        Fault::CutAfter { .. } => Kind::CutAfter,
-        Fault::Partition { .. } => Kind::Partition,
-        Fault::Stall { .. } => Kind::Stall,
-        Fault::Blackhole { .. } => Kind::Blackhole,
-        Fault::Delay { .. } => Kind::Delay,
-        Fault::DelayClose { .. } => Kind::DelayClose,
-        Fault::Reset { .. } => Kind::Reset,
-        Fault::Slow { .. } => Kind::Slow,
-        Fault::Refuse { .. } => Kind::Refuse,
-        Fault::Hang { .. } => Kind::Hang,
-        Fault::AcceptThenClose { .. } => Kind::AcceptThenClose,
-        Fault::Hold { .. } => Kind::Hold,
-        Fault::Crash { .. } => Kind::Crash,
-        Fault::PowerLoss { .. } => Kind::PowerLoss,
-        Fault::ClockJump { .. } => Kind::ClockJump,
-        Fault::Restart { .. } => panic!("a restart is never drawn: what is taken down starts again by itself"),
+        Fault::Cut { .. } => DrawableFault::Cut,
+        Fault::CutAfter { .. } => DrawableFault::CutAfter,
+        Fault::Partition { .. } => DrawableFault::Partition,
+        Fault::Stall { .. } => DrawableFault::Stall,
+        Fault::Blackhole { .. } => DrawableFault::Blackhole,
+        Fault::Delay { .. } => DrawableFault::Delay,
+        Fault::DelayClose { .. } => DrawableFault::DelayClose,
+        Fault::Reset { .. } => DrawableFault::Reset,
+        Fault::Slow { .. } => DrawableFault::Slow,
+        Fault::Refuse { .. } => DrawableFault::Refuse,
+        Fault::Hang { .. } => DrawableFault::Hang,
+        Fault::AcceptThenClose { .. } => DrawableFault::AcceptThenClose,
+        Fault::Hold { .. } => DrawableFault::Hold,
+        Fault::Crash { .. } => DrawableFault::Crash,
+        Fault::PowerLoss { .. } => DrawableFault::PowerLoss,
+        Fault::ClockJump { .. } => DrawableFault::ClockJump,
+        Fault::Restart { .. } => {
+            panic!("a restart is never drawn: what is taken down starts again by itself")
+        }
     }
 }
 
@@ -156,10 +166,13 @@ fn lasts(fault: &Fault) -> Option<Duration> {
         | Fault::AcceptThenClose { lasts, .. }
         | Fault::Crash { lasts, .. }
         | Fault::PowerLoss { lasts, .. } => Some(lasts.expect("what is drawn has an end")),
-        Fault::Hold { end: HoldEnd::After(lasts) | HoldEnd::Until { at_most: lasts, .. } } => Some(*lasts),
-        Fault::Cut { learns, .. } => {
-            learns.values().map(|learns| if let Learns::After(d) = learns { *d } else { Duration::ZERO }).max()
+        Fault::Hold { end: HoldEnd::After(lasts) | HoldEnd::Until { at_most: lasts, .. } } => {
+            Some(*lasts)
         }
+        Fault::Cut { learns, .. } => learns
+            .values()
+            .map(|learns| if let Learns::After(d) = learns { *d } else { Duration::ZERO })
+            .max(),
         _ => None,
     }
 }
@@ -167,8 +180,13 @@ fn lasts(fault: &Fault) -> Option<Duration> {
 #[test]
 fn one_seed_is_one_plan_and_another_seed_another() {
     assert_eq!(draw(&profile(), 7), draw(&profile(), 7));
-    let different: BTreeSet<String> = draws(&profile()).map(|plan| format!("{:?}", plan.steps)).collect();
-    assert!(different.len() as u64 > MANY * 95 / 100, "only {} of {MANY} plans differ", different.len());
+    let different: BTreeSet<String> =
+        draws(&profile()).map(|plan| format!("{:?}", plan.steps)).collect();
+    assert!(
+        different.len() as u64 > MANY * 95 / 100,
+        "only {} of {MANY} plans differ",
+        different.len()
+    );
 }
 
 /// A profile whose faults come in no other one's wake, so many of them.
@@ -194,15 +212,23 @@ fn one_operation_less_moves_only_the_faults_that_came_in_its_wake() {
     let (mut moved, mut stayed) = (0, 0);
     for seed in 1..30 {
         let (more, less) = (draw(&apart(5, 5), seed), draw(&apart(5, 4), seed));
-        let gone: Vec<_> = operations(&more).into_iter().filter(|asked| !operations(&less).contains(asked)).collect();
-        let is_in_a_wake =
-            |at: Duration| gone.iter().any(|(when, _)| matches!(when, When::At(of) if *of <= at && at <= *of + ms(3000)));
+        let gone: Vec<_> = operations(&more)
+            .into_iter()
+            .filter(|asked| !operations(&less).contains(asked))
+            .collect();
+        let is_in_a_wake = |at: Duration| {
+            gone.iter()
+                .any(|(when, _)| matches!(when, When::At(of) if *of <= at && at <= *of + ms(3000)))
+        };
         for (when, fault) in faults(&more) {
             if faults(&less).contains(&(when, fault)) {
                 stayed += 1;
             } else {
                 moved += 1;
-                assert!(matches!(when, When::At(at) if is_in_a_wake(*at)), "seed {seed}: {fault:?} {when:?}");
+                assert!(
+                    matches!(when, When::At(at) if is_in_a_wake(*at)),
+                    "seed {seed}: {fault:?} {when:?}"
+                );
             }
         }
     }
@@ -239,11 +265,15 @@ fn one_stream_more_leaves_the_streams_before_it_as_they_were() {
 fn the_subject_understands_every_operation() {
     let subject = relay();
     let plans: Vec<Plan> = draws(&profile()).collect();
-    for (plan, (_, operation)) in plans.iter().flat_map(|plan| operations(plan).into_iter().map(move |o| (plan, o))) {
+    for (plan, (_, operation)) in
+        plans.iter().flat_map(|plan| operations(plan).into_iter().map(move |o| (plan, o)))
+    {
         assert!(subject.accepts(operation));
         assert!(plan.client_hosts().any(|host| host == operation.client));
         if operation.verb == "watch" {
-            assert!(plan.setup["stream"].get(operation.fields["stream"].as_str().unwrap()).is_some());
+            assert!(
+                plan.setup["stream"].get(operation.fields["stream"].as_str().unwrap()).is_some()
+            );
         }
     }
 }
@@ -254,8 +284,14 @@ fn verbs_come_by_weight_and_not_as_the_strategy_likes() {
     let (mut counts, mut firsts): (BTreeMap<String, u64>, u64) = Default::default();
     for plan in draws(&Profile { operations: weights, ..profile() }) {
         let operations = operations(&plan);
-        operations.iter().for_each(|(_, operation)| *counts.entry(operation.verb.clone()).or_default() += 1);
-        firsts += operations.iter().map(|(_, operation)| &operation.client).collect::<BTreeSet<_>>().len() as u64;
+        operations
+            .iter()
+            .for_each(|(_, operation)| *counts.entry(operation.verb.clone()).or_default() += 1);
+        firsts += operations
+            .iter()
+            .map(|(_, operation)| &operation.client)
+            .collect::<BTreeSet<_>>()
+            .len() as u64;
     }
     assert_eq!(counts.keys().collect::<Vec<_>>(), ["leave", "poke"]);
     // The first of each client is of the heaviest verb.
@@ -280,19 +316,26 @@ fn every_fault_is_over_before_the_healed_tail() {
     assert!(drawn.into_iter().eq(horizons));
 }
 
-fn kinds(profile: &Profile, seeds: u64) -> BTreeSet<Kind> {
-    let of = |seed| faults(&plan(profile, &Relay, seed)).iter().map(|(_, fault)| kind(fault)).collect::<Vec<_>>();
+fn kinds(profile: &Profile, seeds: u64) -> BTreeSet<DrawableFault> {
+    let of = |seed| {
+        faults(&plan(profile, &Relay, seed))
+            .iter()
+            .map(|(_, fault)| kind(fault))
+            .collect::<Vec<_>>()
+    };
     (1..=seeds).flat_map(of).collect()
 }
 
 #[test]
 fn every_kind_with_weight_comes_and_no_other() {
     let all = kinds(&profile(), 1000);
-    assert_eq!(all.len(), Kind::ALL.len(), "{all:?}");
+    assert_eq!(all.len(), DrawableFault::ALL.len(), "{all:?}");
     let mut two = profile();
-    two.faults.weights = [Kind::Stall, Kind::Crash].map(|kind| (kind, Shape::of(kind, 1))).into();
-    two.faults.weights.insert(Kind::Cut, Shape::of(Kind::Cut, 0));
-    assert_eq!(kinds(&two, 100), BTreeSet::from([Kind::Stall, Kind::Crash]));
+    two.faults.weights = [DrawableFault::Stall, DrawableFault::Crash]
+        .map(|kind| (kind, FaultShape::of(kind, 1)))
+        .into();
+    two.faults.weights.insert(DrawableFault::Cut, FaultShape::of(DrawableFault::Cut, 0));
+    assert_eq!(kinds(&two, 100), BTreeSet::from([DrawableFault::Stall, DrawableFault::Crash]));
 }
 
 #[test]
@@ -300,7 +343,8 @@ fn a_run_has_a_few_kinds_only() {
     let mut profile = profile();
     (profile.faults.count, profile.faults.kinds) = (Choice::Fixed(12), Choice::Fixed(2));
     for plan in draws(&profile) {
-        let kinds: BTreeSet<Kind> = faults(&plan).iter().map(|(_, fault)| kind(fault)).collect();
+        let kinds: BTreeSet<DrawableFault> =
+            faults(&plan).iter().map(|(_, fault)| kind(fault)).collect();
         assert!(kinds.len() <= 2, "{kinds:?}");
     }
 }
@@ -308,11 +352,11 @@ fn a_run_has_a_few_kinds_only() {
 #[test]
 fn all_faults_but_the_first_are_aimed_in_the_given_proportions_and_holds_at_points() {
     let mut profile = profile();
-    profile.faults.weights.remove(&Kind::Hold);
+    profile.faults.weights.remove(&DrawableFault::Hold);
     let mut aimed = [0u64; 3];
     let what = |when: &When| match when {
-        When::After(Trigger { mark: Mark::Milestone(_), .. }) => 0,
-        When::After(Trigger { mark: Mark::Point(_), .. }) => 1,
+        When::After(Trigger { mark: TriggerMark::Milestone(_), .. }) => 0,
+        When::After(Trigger { mark: TriggerMark::Point(_), .. }) => 1,
         When::At(_) => 2,
     };
     profile.faults.wakes = 0.0;
@@ -327,17 +371,33 @@ fn all_faults_but_the_first_are_aimed_in_the_given_proportions_and_holds_at_poin
     aimed[2] -= MANY;
     let total: u64 = aimed.iter().sum();
     let percent = aimed.map(|n| n * 100 / total);
-    assert!((55..65).contains(&percent[0]) && (15..25).contains(&percent[1]) && (15..25).contains(&percent[2]), "{percent:?}");
+    assert!(
+        (55..65).contains(&percent[0])
+            && (15..25).contains(&percent[1])
+            && (15..25).contains(&percent[2]),
+        "{percent:?}"
+    );
 
-    profile.faults.weights = BTreeMap::from([(Kind::Hold, Shape::of(Kind::Hold, 1))]);
+    profile.faults.weights =
+        BTreeMap::from([(DrawableFault::Hold, FaultShape::of(DrawableFault::Hold, 1))]);
     assert!(draws(&profile).all(|plan| faults(&plan).iter().all(|(when, _)| what(when) == 1)));
 }
 
 #[test]
 fn what_only_a_defect_reaches_is_aimed_at_only_with_the_defect() {
     let names = |profile: &Profile| -> BTreeSet<String> {
-        let name = |when: &When| if let When::After(trigger) = when { Some(trigger.mark.name().to_owned()) } else { None };
-        draws(profile).flat_map(|plan| plan.steps.iter().filter_map(|step| name(&step.when)).collect::<Vec<_>>()).collect()
+        let name = |when: &When| {
+            if let When::After(trigger) = when {
+                Some(trigger.mark.name().to_owned())
+            } else {
+                None
+            }
+        };
+        draws(profile)
+            .flat_map(|plan| {
+                plan.steps.iter().filter_map(|step| name(&step.when)).collect::<Vec<_>>()
+            })
+            .collect()
     };
     let good = BTreeSet::from(["relay.down", "relay.unlocked", "relay.up"].map(str::to_owned));
     assert_eq!(names(&profile()), good);
@@ -348,8 +408,10 @@ fn what_only_a_defect_reaches_is_aimed_at_only_with_the_defect() {
 #[test]
 fn limits_clients_and_latency_come_from_the_profile() {
     let latencies = [(ms(1), ms(20)), (ms(200), ms(300))];
-    let profile = Profile { clients: Choice::Range(1, 3), latencies: latencies.to_vec(), ..profile() };
-    let (mut clients, mut queues, mut latency) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let profile =
+        Profile { clients: Choice::Range(1, 3), latencies: latencies.to_vec(), ..profile() };
+    let (mut clients, mut queues, mut latency) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for plan in draws(&profile) {
         clients.insert(plan.clients);
         queues.insert(plan.limits.over(Subject::limits(&Relay)).count("queue"));
@@ -363,7 +425,9 @@ fn nobody_asks_a_puppet_for_anything() {
     let understudy = Understudy { chance: 0.5, host: Host::client(1), puppet: Puppet::default() };
     let profile = Profile { puppets: vec![understudy], ..profile() };
     let played = draws(&profile).filter(|plan| plan.puppets.contains_key(&Host::client(1)));
-    let quiet = |plan: Plan| operations(&plan).iter().all(|(_, operation)| !plan.puppets.contains_key(&operation.client));
+    let quiet = |plan: Plan| {
+        operations(&plan).iter().all(|(_, operation)| !plan.puppets.contains_key(&operation.client))
+    };
     let played = played.map(|plan| assert!(quiet(plan))).count() as u64;
     assert!((MANY * 4 / 10..MANY * 6 / 10).contains(&played), "{played}");
 }
@@ -389,7 +453,9 @@ fn a_plan_without_steps_is_soon_as_plain_as_can_be() {
     let mut tree = PlanTree::new(Plan::new("relay"), &relay());
     let tries = (1..100).find(|_| !tree.simplify());
     assert!(tries.is_some() && !tree.complicate());
-    assert!(tree.current().steps.is_empty() && tree.current().horizon <= Plan::new("relay").horizon);
+    assert!(
+        tree.current().steps.is_empty() && tree.current().horizon <= Plan::new("relay").horizon
+    );
 }
 
 proptest! {
@@ -406,7 +472,7 @@ proptest! {
 fn faults_come_in_the_wake_of_the_one_before() {
     let wakes = |share| {
         let mut profile = apart(2, 1);
-        profile.faults.weights.remove(&Kind::Hold);
+        profile.faults.weights.remove(&DrawableFault::Hold);
         profile.faults.wakes = share;
         let is_close = |plan: &Plan| match faults(plan)[..] {
             [(When::At(one), _), (When::At(other), _)] => *other - *one <= ms(3000),
@@ -421,8 +487,11 @@ fn faults_come_in_the_wake_of_the_one_before() {
 #[test]
 fn what_a_profile_gives_no_weight_is_not_aimed_at() {
     let mut profile = profile();
-    profile.faults.at =
-        BTreeMap::from([("relay.up".to_owned(), 3), ("relay.unlocked".to_owned(), 1), ("relay.down".to_owned(), 0)]);
+    profile.faults.at = BTreeMap::from([
+        ("relay.up".to_owned(), 3),
+        ("relay.unlocked".to_owned(), 1),
+        ("relay.down".to_owned(), 0),
+    ]);
     let mut aimed = BTreeSet::new();
     for plan in draws(&profile) {
         aimed.extend(plan.steps.iter().filter_map(|step| match &step.when {

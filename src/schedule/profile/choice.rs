@@ -47,7 +47,9 @@ impl<T: Between> Choice<T> {
     pub fn draw(&self, dice: &mut impl RngCore) -> T {
         match self {
             Choice::Fixed(value) => value.clone(),
-            Choice::OneOf(choices) => pick(choices, dice).expect("a choice has something to choose from").draw(dice),
+            Choice::OneOf(choices) => {
+                pick(choices, dice).expect("a choice has something to choose from").draw(dice)
+            }
             Choice::Range(low, high) => T::between(low, high, dice),
         }
     }
@@ -89,9 +91,15 @@ impl Between for LimitValue {
     /// Between two values of one kind; one of the two where the kinds differ.
     fn between(low: &LimitValue, high: &LimitValue, dice: &mut impl RngCore) -> LimitValue {
         match (low, high) {
-            (LimitValue::Duration(low), LimitValue::Duration(high)) => LimitValue::Duration(Duration::between(low, high, dice)),
-            (LimitValue::Bytes(low), LimitValue::Bytes(high)) => LimitValue::Bytes(u64::between(low, high, dice)),
-            (LimitValue::Count(low), LimitValue::Count(high)) => LimitValue::Count(u64::between(low, high, dice)),
+            (LimitValue::Duration(low), LimitValue::Duration(high)) => {
+                LimitValue::Duration(Duration::between(low, high, dice))
+            }
+            (LimitValue::Bytes(low), LimitValue::Bytes(high)) => {
+                LimitValue::Bytes(u64::between(low, high, dice))
+            }
+            (LimitValue::Count(low), LimitValue::Count(high)) => {
+                LimitValue::Count(u64::between(low, high, dice))
+            }
             (low, high) => *pick(&[*low, *high], dice).expect("there are two"),
         }
     }
@@ -101,7 +109,9 @@ impl Between for Learns {
     /// Between two delays; one of the two where one of them is never.
     fn between(low: &Learns, high: &Learns, dice: &mut impl RngCore) -> Learns {
         match (low, high) {
-            (Learns::After(low), Learns::After(high)) => Learns::After(Duration::between(low, high, dice)),
+            (Learns::After(low), Learns::After(high)) => {
+                Learns::After(Duration::between(low, high, dice))
+            }
             (low, high) => *pick(&[*low, *high], dice).expect("there are two"),
         }
     }
@@ -170,14 +180,16 @@ mod tests {
     #[test]
     fn a_choice_may_hold_a_range() {
         let secs = Duration::from_secs;
-        let drawn = draws(&Choice::OneOf(vec![Choice::Fixed(secs(0)), Choice::Range(secs(5), secs(6))]));
+        let drawn =
+            draws(&Choice::OneOf(vec![Choice::Fixed(secs(0)), Choice::Range(secs(5), secs(6))]));
         assert!(drawn.iter().all(|d| *d == secs(0) || (secs(5)..=secs(6)).contains(d)));
         assert!(drawn.iter().all(|d| d.subsec_nanos() % 1_000_000 == 0), "whole milliseconds");
     }
 
     #[test]
     fn what_has_no_weight_is_never_weighed() {
-        let drawn: Vec<_> = (0..1000).map(|n| weigh(&[0, 3, 0, 1], &mut keyed(1, "test", &[n]))).collect();
+        let drawn: Vec<_> =
+            (0..1000).map(|n| weigh(&[0, 3, 0, 1], &mut keyed(1, "test", &[n]))).collect();
         let threes = drawn.iter().filter(|at| **at == Some(1)).count();
         assert!((690..810).contains(&threes), "{threes}");
         assert!(drawn.iter().all(|at| matches!(at, Some(1 | 3))));

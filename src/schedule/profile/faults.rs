@@ -10,7 +10,7 @@ use crate::schedule::{Host, Learns, Side};
 
 /// Which faults come, how many, and aimed at what.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Faults {
+pub struct FaultProfile {
     /// How many faults a plan has.
     pub count: Choice<u64>,
     /// Of how many kinds. A run with a few kinds only gives room to pairs that are rare among many.
@@ -24,7 +24,7 @@ pub struct Faults {
     /// The share of faults, from 0 to 1, that come in the wake of the one before: at its moment, or up to three seconds later.
     pub wakes: f64,
     /// The kinds that may come, each with its weight and its fields.
-    pub weights: BTreeMap<Kind, Shape>,
+    pub weights: BTreeMap<DrawableFault, FaultShape>,
 }
 
 /// The shares of faults that are aimed at a milestone, at a point, and at a time. Only their proportions count. What a
@@ -45,7 +45,7 @@ impl Default for Aimed {
     }
 }
 
-impl Default for Faults {
+impl Default for FaultProfile {
     /// None.
     fn default() -> Self {
         Self {
@@ -59,12 +59,15 @@ impl Default for Faults {
     }
 }
 
-impl Faults {
+impl FaultProfile {
     /// Up to six faults of every kind, of up to three kinds in a run.
     pub fn every() -> Self {
         Self {
             count: Choice::Range(0, 6),
-            weights: Kind::ALL.iter().map(|(kind, _, weight)| (*kind, Shape::of(*kind, *weight))).collect(),
+            weights: DrawableFault::ALL
+                .iter()
+                .map(|(kind, _, weight)| (*kind, FaultShape::of(*kind, *weight)))
+                .collect(),
             ..Self::default()
         }
     }
@@ -73,7 +76,7 @@ impl Faults {
 /// A word of the fault table that can be drawn. `restart` is none: what a drawn fault takes down starts again by itself.
 #[allow(missing_docs)] // each is documented at `Fault`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum DrawableFault {
     Cut,
     CutAfter,
     Partition,
@@ -92,25 +95,25 @@ pub enum Kind {
     ClockJump,
 }
 
-impl Kind {
+impl DrawableFault {
     /// All, with their names in files and the weights of a profile that nobody wrote.
-    pub const ALL: &[(Kind, &str, u64)] = &[
-        (Kind::Cut, "cut", 10),
-        (Kind::CutAfter, "cut-after", 4),
-        (Kind::Partition, "partition", 5),
-        (Kind::Stall, "stall", 3),
-        (Kind::Blackhole, "blackhole", 2),
-        (Kind::Delay, "delay", 4),
-        (Kind::DelayClose, "delay-close", 3),
-        (Kind::Reset, "reset", 3),
-        (Kind::Slow, "slow", 2),
-        (Kind::Refuse, "refuse", 2),
-        (Kind::Hang, "hang", 2),
-        (Kind::AcceptThenClose, "accept-then-close", 2),
-        (Kind::Hold, "hold", 4),
-        (Kind::Crash, "crash", 1),
-        (Kind::PowerLoss, "power-loss", 1),
-        (Kind::ClockJump, "clock-jump", 1),
+    pub const ALL: &[(DrawableFault, &str, u64)] = &[
+        (DrawableFault::Cut, "cut", 10),
+        (DrawableFault::CutAfter, "cut-after", 4),
+        (DrawableFault::Partition, "partition", 5),
+        (DrawableFault::Stall, "stall", 3),
+        (DrawableFault::Blackhole, "blackhole", 2),
+        (DrawableFault::Delay, "delay", 4),
+        (DrawableFault::DelayClose, "delay-close", 3),
+        (DrawableFault::Reset, "reset", 3),
+        (DrawableFault::Slow, "slow", 2),
+        (DrawableFault::Refuse, "refuse", 2),
+        (DrawableFault::Hang, "hang", 2),
+        (DrawableFault::AcceptThenClose, "accept-then-close", 2),
+        (DrawableFault::Hold, "hold", 4),
+        (DrawableFault::Crash, "crash", 1),
+        (DrawableFault::PowerLoss, "power-loss", 1),
+        (DrawableFault::ClockJump, "clock-jump", 1),
     ];
 
     /// Its name in files: `cut-after`.
@@ -120,7 +123,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DrawableFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -131,7 +134,7 @@ impl fmt::Display for Kind {
 #[error("`{0}` is no fault that can be drawn")]
 pub struct NotAKind(pub String);
 
-impl FromStr for Kind {
+impl FromStr for DrawableFault {
     type Err = NotAKind;
 
     fn from_str(name: &str) -> Result<Self, NotAKind> {
@@ -142,7 +145,7 @@ impl FromStr for Kind {
 
 /// The weight of one kind of fault, and its fields. A field that the kind does not have is not looked at.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
+pub struct FaultShape {
     /// How often it comes, against the others.
     pub weight: u64,
     /// How long it lasts; for `crash` and `power-loss`, how long the host is down; for `hold`, how long at most.
@@ -172,19 +175,19 @@ pub struct Shape {
     pub toward: Vec<Option<Side>>,
 }
 
-impl Shape {
+impl FaultShape {
     /// The shape of a kind for which only a weight is given.
-    pub fn of(kind: Kind, weight: u64) -> Self {
+    pub fn of(kind: DrawableFault, weight: u64) -> Self {
         let (ms, secs) = (Duration::from_millis, Duration::from_secs);
         let lasts = match kind {
             // On both sides of the usual deadlines of 25 s and 30 s.
-            Kind::Partition | Kind::Blackhole => Choice::OneOf(vec![
+            DrawableFault::Partition | DrawableFault::Blackhole => Choice::OneOf(vec![
                 Choice::Range(ms(0), secs(5)),
                 Choice::Range(secs(24), secs(26)),
                 Choice::Range(secs(29), secs(31)),
             ]),
-            Kind::Hold => Choice::Range(ms(1), secs(2)),
-            Kind::Crash | Kind::PowerLoss => Choice::Range(ms(0), secs(5)),
+            DrawableFault::Hold => Choice::Range(ms(1), secs(2)),
+            DrawableFault::Crash | DrawableFault::PowerLoss => Choice::Range(ms(0), secs(5)),
             _ => Choice::Range(ms(0), secs(10)),
         };
         let soon = Learns::After(ms(0));
@@ -195,7 +198,11 @@ impl Shape {
             by: Choice::Range(ms(1), secs(10)),
             jump_ms: Choice::Range(1, 3_600_000),
             learns_client: later.clone(),
-            learns_server: Choice::OneOf(vec![Choice::Fixed(soon), later, Choice::Fixed(Learns::After(secs(40)))]),
+            learns_server: Choice::OneOf(vec![
+                Choice::Fixed(soon),
+                later,
+                Choice::Fixed(Learns::After(secs(40))),
+            ]),
             bytes: Choice::Range(0, 4096),
             messages: Choice::Range(0, 20),
             bandwidth: Choice::Range(100, 100_000),
@@ -213,9 +220,12 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_name_that_can_be_read_back() {
-        for (kind, name, weight) in Kind::ALL {
-            assert_eq!((name.parse(), kind.to_string(), *weight > 0), (Ok(*kind), (*name).to_owned(), true));
+        for (kind, name, weight) in DrawableFault::ALL {
+            assert_eq!(
+                (name.parse(), kind.to_string(), *weight > 0),
+                (Ok(*kind), (*name).to_owned(), true)
+            );
         }
-        assert_eq!("restart".parse::<Kind>(), Err(NotAKind("restart".into())));
+        assert_eq!("restart".parse::<DrawableFault>(), Err(NotAKind("restart".into())));
     }
 }

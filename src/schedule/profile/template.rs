@@ -41,12 +41,20 @@ impl Template {
     pub fn draw(&self, dice: &mut impl RngCore) -> Option<Value> {
         Some(match self {
             Template::Fixed(value) => value.clone(),
-            Template::OneOf(templates) => pick(templates, dice).expect("a choice has something to choose from").draw(dice)?,
+            Template::OneOf(templates) => {
+                pick(templates, dice).expect("a choice has something to choose from").draw(dice)?
+            }
             Template::Numbers(low, high) => u64::between(low, high, dice).into(),
-            Template::Durations(low, high) => LimitValue::Duration(Duration::between(low, high, dice)).to_string().into(),
-            Template::Sizes(low, high) => LimitValue::Bytes(u64::between(low, high, dice)).to_string().into(),
+            Template::Durations(low, high) => {
+                LimitValue::Duration(Duration::between(low, high, dice)).to_string().into()
+            }
+            Template::Sizes(low, high) => {
+                LimitValue::Bytes(u64::between(low, high, dice)).to_string().into()
+            }
             Template::List(items) => {
-                let item = |(n, item): (usize, &Template)| item.draw(&mut keyed(dice.next_u64(), "item", &[n as u64]));
+                let item = |(n, item): (usize, &Template)| {
+                    item.draw(&mut keyed(dice.next_u64(), "item", &[n as u64]))
+                };
                 Value::Array(items.iter().enumerate().filter_map(item).collect())
             }
             Template::Table(fields) => {
@@ -58,7 +66,9 @@ impl Template {
                 }
                 Value::Object(table)
             }
-            Template::Maybe(chance, template) => return if happens(*chance, dice) { template.draw(dice) } else { None },
+            Template::Maybe(chance, template) => {
+                return if happens(*chance, dice) { template.draw(dice) } else { None };
+            }
         })
     }
 
@@ -70,7 +80,8 @@ impl Template {
     }
 
     fn told(schema: &Value) -> Option<Self> {
-        let list = |key| schema.get(key).and_then(Value::as_array).filter(|values| !values.is_empty());
+        let list =
+            |key| schema.get(key).and_then(Value::as_array).filter(|values| !values.is_empty());
         if let Some(values) = list("examples").or_else(|| list("enum")) {
             return Some(Self::OneOf(values.iter().cloned().map(Self::Fixed).collect()));
         }
@@ -81,12 +92,21 @@ impl Template {
         match schema.get("type").and_then(Value::as_str)? {
             "object" => {
                 let properties = schema.get("properties").and_then(Value::as_object);
-                let required = |name: &str| list("required").is_some_and(|names| names.iter().any(|n| n == name));
+                let required = |name: &str| {
+                    list("required").is_some_and(|names| names.iter().any(|n| n == name))
+                };
                 let fields = properties.into_iter().flatten().filter(|(name, _)| required(name));
-                Some(Self::Table(fields.filter_map(|(name, of)| Some((name.clone(), Self::told(of)?))).collect()))
+                Some(Self::Table(
+                    fields.filter_map(|(name, of)| Some((name.clone(), Self::told(of)?))).collect(),
+                ))
             }
-            "integer" | "number" => Some(Self::Numbers(bound("minimum", 0), bound("maximum", 100.max(bound("minimum", 0))))),
-            "boolean" => Some(Self::OneOf(vec![Self::Fixed(false.into()), Self::Fixed(true.into())])),
+            "integer" | "number" => Some(Self::Numbers(
+                bound("minimum", 0),
+                bound("maximum", 100.max(bound("minimum", 0))),
+            )),
+            "boolean" => {
+                Some(Self::OneOf(vec![Self::Fixed(false.into()), Self::Fixed(true.into())]))
+            }
             _ => None,
         }
     }
@@ -99,7 +119,9 @@ mod tests {
     use super::*;
 
     fn table(fields: impl IntoIterator<Item = (&'static str, Template)>) -> Template {
-        Template::Table(fields.into_iter().map(|(name, template)| (name.to_owned(), template)).collect())
+        Template::Table(
+            fields.into_iter().map(|(name, template)| (name.to_owned(), template)).collect(),
+        )
     }
 
     fn draw(template: &Template, n: u64) -> Value {
@@ -119,7 +141,9 @@ mod tests {
     #[test]
     fn a_field_that_may_be_there_is_there_now_and_then_and_its_neighbours_do_not_notice() {
         let wide = || Template::Numbers(0, 1 << 40);
-        let template = |chance| table([("late", Template::Maybe(chance, Box::new(wide()))), ("lines", wide())]);
+        let template = |chance| {
+            table([("late", Template::Maybe(chance, Box::new(wide()))), ("lines", wide())])
+        };
         let drawn: Vec<_> = (0..1000).map(|n| draw(&template(0.1), n)).collect();
         let there = drawn.iter().filter(|value| value.get("late").is_some()).count();
         assert!((60..140).contains(&there), "{there}");
@@ -130,7 +154,11 @@ mod tests {
 
     #[test]
     fn the_entries_of_a_list_are_drawn_each_by_itself() {
-        let list = Template::List(vec![Template::Numbers(0, 1 << 40), Template::Fixed(7.into()), Template::Numbers(0, 1 << 40)]);
+        let list = Template::List(vec![
+            Template::Numbers(0, 1 << 40),
+            Template::Fixed(7.into()),
+            Template::Numbers(0, 1 << 40),
+        ]);
         let drawn = draw(&list, 1);
         assert_eq!((drawn.as_array().unwrap().len(), &drawn[1]), (3, &json!(7)));
         assert_ne!(drawn[0], drawn[2]);
@@ -152,6 +180,9 @@ mod tests {
         assert!(matches!(drawn["items"].as_u64(), Some(5 | 6)));
         assert_eq!(drawn["every"], "50ms");
         assert_eq!(drawn.as_object().unwrap().len(), 2);
-        assert_eq!(draw(&Template::of_schema(&json!({ "examples": [{ "items": 9 }] })), 1), json!({ "items": 9 }));
+        assert_eq!(
+            draw(&Template::of_schema(&json!({ "examples": [{ "items": 9 }] })), 1),
+            json!({ "items": 9 })
+        );
     }
 }

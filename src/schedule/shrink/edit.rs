@@ -7,7 +7,7 @@ use crate::schedule::Plan;
 
 /// What the shrinker is told of the run of the best plan so far. Without it, times are only rounded and made shorter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct RunObservations {
     /// When each step happened, by its number from 0; a step that did not is not there.
     pub steps: BTreeMap<usize, Duration>,
     /// The milestones in order, with their times.

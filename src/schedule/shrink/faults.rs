@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::edit::{Edit, Seen};
+use super::edit::{Edit, RunObservations};
 use super::plainer::{lengths, numbers};
-use crate::schedule::words::{Fields, Need, Value};
+use crate::schedule::words::{FaultFields, FieldValue, Need};
 use crate::schedule::{Action, Fault, Learns, Plan, Trigger};
 
 /// Every fault without one of its optional fields. That a fault lasts for the rest of the run is shorter to say, but not less:
 /// `lasts` stays.
-pub fn fewer_fields(plan: &Plan, _: &Seen) -> Vec<Edit> {
+pub fn fewer_fields(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let optional = |need| matches!(need, Need::Else(_) | Need::WithElse(..) | Need::SomeOf);
     let mut edits = Vec::new();
     for (n, fault) in faults(plan) {
@@ -29,7 +29,7 @@ pub fn fewer_fields(plan: &Plan, _: &Seen) -> Vec<Edit> {
 }
 
 /// Shorter faults, healed tail and horizon, and smaller numbers in faults.
-pub fn shorter(plan: &Plan, _: &Seen) -> Vec<Edit> {
+pub fn shorter(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let mut edits: Vec<Edit> = Vec::new();
     for (n, fault) in faults(plan) {
         for (name, value) in fault.fields() {
@@ -55,43 +55,52 @@ fn faults(plan: &Plan) -> impl Iterator<Item = (usize, &Fault)> {
     })
 }
 
-fn fields(fault: &Fault) -> Fields {
-    Fields(fault.fields().into_iter().collect())
+fn fields(fault: &Fault) -> FaultFields {
+    FaultFields(fault.fields().into_iter().collect())
 }
 
 /// The fault with other fields, where they make one.
-fn rebuilt(n: usize, fault: &Fault, fields: &Fields) -> Option<Edit> {
+fn rebuilt(n: usize, fault: &Fault, fields: &FaultFields) -> Option<Edit> {
     let fault = fault.word().build(fields).ok()?;
     Some(Box::new(move |plan| plan.steps[n].action = Action::Fault(fault.clone())))
 }
 
 /// A value that says less: an end that learns at once needs no word, nor does the first occurrence anywhere.
-fn fewer_inside(value: &Value) -> Vec<Value> {
+fn fewer_inside(value: &FieldValue) -> Vec<FieldValue> {
     match value {
-        Value::Learns(ends) => (ends.keys())
+        FieldValue::Learns(ends) => (ends.keys())
             .map(|host| {
                 let mut ends = ends.clone();
                 ends.remove(host);
-                Value::Learns(ends)
+                FieldValue::Learns(ends)
             })
             .collect(),
-        Value::Trigger(trigger) => {
-            let plain = Trigger { fields: Default::default(), host: None, conn: None, nth: 1, ..trigger.clone() };
-            vec![Value::Trigger(plain), Value::Trigger(trigger.clone().nth(1))]
+        FieldValue::Trigger(trigger) => {
+            let plain = Trigger {
+                fields: Default::default(),
+                host: None,
+                conn: None,
+                nth: 1,
+                ..trigger.clone()
+            };
+            vec![FieldValue::Trigger(plain), FieldValue::Trigger(trigger.clone().nth(1))]
         }
         _ => Vec::new(),
     }
 }
 
-fn smaller(value: &Value) -> Vec<Value> {
+fn smaller(value: &FieldValue) -> Vec<FieldValue> {
     match value {
-        Value::Duration(length) => lengths(*length).into_iter().map(Value::Duration).collect(),
-        Value::Count(n) => numbers(*n).into_iter().map(Value::Count).collect(),
-        Value::Jump(ms) => {
-            let signed = |length: Duration| Value::Jump(length.as_millis() as i64 * ms.signum());
+        FieldValue::Duration(length) => {
+            lengths(*length).into_iter().map(FieldValue::Duration).collect()
+        }
+        FieldValue::Count(n) => numbers(*n).into_iter().map(FieldValue::Count).collect(),
+        FieldValue::Jump(ms) => {
+            let signed =
+                |length: Duration| FieldValue::Jump(length.as_millis() as i64 * ms.signum());
             lengths(Duration::from_millis(ms.unsigned_abs())).into_iter().map(signed).collect()
         }
-        Value::Learns(ends) => {
+        FieldValue::Learns(ends) => {
             let each = ends.iter().flat_map(|(host, learns)| {
                 let times = match learns {
                     Learns::After(length) => lengths(*length),
@@ -99,8 +108,12 @@ fn smaller(value: &Value) -> Vec<Value> {
                 };
                 times.into_iter().map(move |length| (host.clone(), Learns::After(length)))
             });
-            each.map(|(host, learns)| Value::Learns(ends.iter().map(|(h, l)| (h.clone(), *l)).chain([(host, learns)]).collect()))
-                .collect()
+            each.map(|(host, learns)| {
+                FieldValue::Learns(
+                    ends.iter().map(|(h, l)| (h.clone(), *l)).chain([(host, learns)]).collect(),
+                )
+            })
+            .collect()
         }
         _ => Vec::new(),
     }

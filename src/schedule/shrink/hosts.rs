@@ -1,15 +1,19 @@
 //! Fewer clients: only the first ones, or only one of the others in the place of the first.
 
 use super::edit::Edit;
-use crate::schedule::words::{Fields, Value};
+use crate::schedule::words::{FaultFields, FieldValue};
 use crate::schedule::{Action, Conn, Fault, Host, Plan, Step, Trigger, When};
 
 /// The plan with fewer clients, and without what names those that are gone.
 pub fn fewer(plan: &Plan) -> Vec<Edit> {
     let clients = plan.clients;
-    let first = [1, clients / 2, clients.saturating_sub(1)].into_iter().filter(|count| (1..clients).contains(count));
-    let first = first.map(|count| Box::new(move |plan: &mut Plan| only(plan, |n| n <= count)) as Edit);
-    let other = (2..=clients).map(|other| Box::new(move |plan: &mut Plan| in_the_first_place(plan, other)) as Edit);
+    let first = [1, clients / 2, clients.saturating_sub(1)]
+        .into_iter()
+        .filter(|count| (1..clients).contains(count));
+    let first =
+        first.map(|count| Box::new(move |plan: &mut Plan| only(plan, |n| n <= count)) as Edit);
+    let other = (2..=clients)
+        .map(|other| Box::new(move |plan: &mut Plan| in_the_first_place(plan, other)) as Edit);
     first.chain(other).collect()
 }
 
@@ -24,8 +28,12 @@ fn only(plan: &mut Plan, stays: impl Fn(u32) -> bool) {
 /// Only this client, under the name of the first.
 fn in_the_first_place(plan: &mut Plan, other: u32) {
     only(plan, |n| n == other);
-    let renamed = |host: &Host| if *host == Host::client(other) { Host::client(1) } else { host.clone() };
-    plan.puppets = std::mem::take(&mut plan.puppets).into_iter().map(|(host, puppet)| (renamed(&host), puppet)).collect();
+    let renamed =
+        |host: &Host| if *host == Host::client(other) { Host::client(1) } else { host.clone() };
+    plan.puppets = std::mem::take(&mut plan.puppets)
+        .into_iter()
+        .map(|(host, puppet)| (renamed(&host), puppet))
+        .collect();
     plan.steps.iter_mut().for_each(|step| rename(step, &renamed));
 }
 
@@ -52,22 +60,32 @@ fn rename(step: &mut Step, name: &dyn Fn(&Host) -> Host) {
 
 fn of_fault(fault: &Fault, name: &dyn Fn(&Host) -> Host) -> Fault {
     let fields = fault.fields().into_iter().map(|(field, value)| (field, of_value(value, name)));
-    fault.word().build(&Fields(fields.collect())).expect("other names make the same kinds of fields")
+    fault
+        .word()
+        .build(&FaultFields(fields.collect()))
+        .expect("other names make the same kinds of fields")
 }
 
-fn of_value(value: Value, name: &dyn Fn(&Host) -> Host) -> Value {
+fn of_value(value: FieldValue, name: &dyn Fn(&Host) -> Host) -> FieldValue {
     match value {
-        Value::Host(host) => Value::Host(name(&host)),
-        Value::Hosts(one, other) => Value::Hosts(name(&one), name(&other)),
-        Value::Conn(conn) => Value::Conn(of_conn(&conn, name)),
-        Value::Learns(ends) => Value::Learns(ends.into_iter().map(|(host, learns)| (name(&host), learns)).collect()),
-        Value::Trigger(trigger) => Value::Trigger(of_trigger(&trigger, name)),
-        Value::Duration(_) | Value::Jump(_) | Value::Size(_) | Value::Count(_) | Value::Orphans(_) => value,
+        FieldValue::Host(host) => FieldValue::Host(name(&host)),
+        FieldValue::Hosts(one, other) => FieldValue::Hosts(name(&one), name(&other)),
+        FieldValue::Conn(conn) => FieldValue::Conn(of_conn(&conn, name)),
+        FieldValue::Learns(ends) => FieldValue::Learns(
+            ends.into_iter().map(|(host, learns)| (name(&host), learns)).collect(),
+        ),
+        FieldValue::Trigger(trigger) => FieldValue::Trigger(of_trigger(&trigger, name)),
+        FieldValue::Duration(_)
+        | FieldValue::Jump(_)
+        | FieldValue::Size(_)
+        | FieldValue::Count(_)
+        | FieldValue::Orphans(_) => value,
     }
 }
 
 fn of_trigger(trigger: &Trigger, name: &dyn Fn(&Host) -> Host) -> Trigger {
-    let (host, conn) = (trigger.host.as_ref().map(name), trigger.conn.as_ref().map(|conn| of_conn(conn, name)));
+    let (host, conn) =
+        (trigger.host.as_ref().map(name), trigger.conn.as_ref().map(|conn| of_conn(conn, name)));
     Trigger { host, conn, ..trigger.clone() }
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::values::{Text, read};
-use crate::schedule::words::Value;
-use crate::schedule::{Action, Learns, Order, Plan, Step, Trigger, When};
+use super::values::{TextValue, read};
+use crate::schedule::words::FieldValue;
+use crate::schedule::{Action, Learns, Plan, Step, TieOrder, Trigger, When};
 
 /// How large a plan is. The first figure that differs decides: what a person has to read comes before how large it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ impl Measure {
             + plan.puppets.values().map(lines).sum::<usize>()
             + plan.limits.0.len()
             + usize::from(plan.latency != default.latency)
-            + usize::from(plan.order != Order::default());
+            + usize::from(plan.order != TieOrder::default());
         for entries in plan.setup.values().filter_map(Json::as_object) {
             self.stage += 1 + entries.len();
             entries.values().for_each(|entry| self.json(entry));
@@ -79,19 +79,21 @@ impl Measure {
     fn trigger(&mut self, trigger: &Trigger) -> u64 {
         self.values += u128::from(trigger.nth);
         self.time += trigger.delay.as_millis();
-        let filters = trigger.fields.len() + usize::from(trigger.host.is_some()) + usize::from(trigger.conn.is_some());
+        let filters = trigger.fields.len()
+            + usize::from(trigger.host.is_some())
+            + usize::from(trigger.conn.is_some());
         let delay = if trigger.delay.is_zero() { 0 } else { 1 + roughness(trigger.delay) };
         filters as u64 + delay + 2 * u64::from(trigger.nth > 1)
     }
 
-    fn field(&mut self, value: &Value) {
+    fn field(&mut self, value: &FieldValue) {
         self.fields += 1;
         match value {
-            Value::Duration(length) => self.length(*length),
-            Value::Jump(ms) => self.length(Duration::from_millis(ms.unsigned_abs())),
-            Value::Count(n) => self.values += u128::from(*n),
-            Value::Trigger(trigger) => self.when += self.trigger(trigger),
-            Value::Learns(ends) => {
+            FieldValue::Duration(length) => self.length(*length),
+            FieldValue::Jump(ms) => self.length(Duration::from_millis(ms.unsigned_abs())),
+            FieldValue::Count(n) => self.values += u128::from(*n),
+            FieldValue::Trigger(trigger) => self.when += self.trigger(trigger),
+            FieldValue::Learns(ends) => {
                 self.fields += ends.len();
                 for learns in ends.values() {
                     if let Learns::After(length) = learns {
@@ -99,7 +101,11 @@ impl Measure {
                     }
                 }
             }
-            Value::Host(_) | Value::Hosts(..) | Value::Conn(_) | Value::Size(_) | Value::Orphans(_) => {}
+            FieldValue::Host(_)
+            | FieldValue::Hosts(..)
+            | FieldValue::Conn(_)
+            | FieldValue::Size(_)
+            | FieldValue::Orphans(_) => {}
         }
     }
 
@@ -118,11 +124,13 @@ impl Measure {
                 self.fields += items.len();
                 items.iter().for_each(|item| self.json(item));
             }
-            Json::Number(number) => self.values += number.as_i64().map_or(0, |n| u128::from(n.unsigned_abs())),
+            Json::Number(number) => {
+                self.values += number.as_i64().map_or(0, |n| u128::from(n.unsigned_abs()))
+            }
             Json::String(text) => match read(text) {
-                Text::Duration(length) => self.length(length),
-                Text::Size(bytes) => self.values += u128::from(bytes),
-                Text::Other => self.values += text.chars().count() as u128,
+                TextValue::Duration(length) => self.length(length),
+                TextValue::Size(bytes) => self.values += u128::from(bytes),
+                TextValue::Other => self.values += text.chars().count() as u128,
             },
             Json::Bool(_) | Json::Null => {}
         }

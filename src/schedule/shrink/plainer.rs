@@ -5,7 +5,9 @@ use std::time::Duration;
 /// Lengths of time that are shorter or rounder, the plainest first. None is zero.
 pub fn lengths(length: Duration) -> Vec<Duration> {
     let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-    let rounded = [1000, 100, 10].into_iter().flat_map(|grid| [ms / grid * grid, ms.div_ceil(grid).saturating_mul(grid)]);
+    let rounded = [1000, 100, 10]
+        .into_iter()
+        .flat_map(|grid| [ms / grid * grid, ms.div_ceil(grid).saturating_mul(grid)]);
     let shorter = [1000, ms / 2, ms / 4 * 3].map(coarse);
     let candidates = shorter[..2].iter().copied().chain(rounded).chain([shorter[2]]);
     distinct(candidates.filter(|n| *n > 0), ms).into_iter().map(Duration::from_millis).collect()
@@ -40,7 +42,12 @@ mod tests {
 
     #[test]
     fn lengths_of_time_become_shorter_and_rounder() {
-        let plainer = |ms| lengths(Duration::from_millis(ms)).iter().map(|d| d.as_millis() as u64).collect::<Vec<_>>();
+        let plainer = |ms| {
+            lengths(Duration::from_millis(ms))
+                .iter()
+                .map(|d| d.as_millis() as u64)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(plainer(3412), [1000, 1700, 3000, 4000, 3400, 3500, 3410, 3420, 2000]);
         assert_eq!(plainer(1000), [500, 700]);
         assert_eq!(plainer(1), [1000, 100, 10]);

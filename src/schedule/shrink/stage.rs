@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::edit::{Edit, Seen};
+use super::edit::{Edit, RunObservations};
 use super::hosts;
-use crate::schedule::{Limits, Order, Plan, PuppetStep};
+use crate::schedule::{Limits, Plan, PuppetStep, TieOrder};
 
 /// All that can be left out besides steps.
-pub fn plainer(plan: &Plan, _: &Seen) -> Vec<Edit> {
+pub fn plainer(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let mut edits: Vec<Edit> = Vec::new();
     edits.extend(hosts::fewer(plan));
     puppets(plan, &mut edits);
@@ -20,7 +20,7 @@ pub fn plainer(plan: &Plan, _: &Seen) -> Vec<Edit> {
         edits.push(Box::new(move |plan| plan.defects.retain(|defect| *defect != name)));
     }
     edits.push(Box::new(|plan| plan.latency = Plan::new("").latency));
-    edits.push(Box::new(|plan| plan.order = Order::default()));
+    edits.push(Box::new(|plan| plan.order = TieOrder::default()));
     edits
 }
 
@@ -38,7 +38,8 @@ fn puppets(plan: &Plan, edits: &mut Vec<Edit>) {
                 }
             }));
         };
-        (0..puppet.script.len()).for_each(|line| of(|script, line| drop(script.remove(line)), line));
+        (0..puppet.script.len())
+            .for_each(|line| of(|script, line| drop(script.remove(line)), line));
         let key = host.clone();
         edits.push(Box::new(move |plan| {
             if let Some(puppet) = plan.puppets.get_mut(&key) {
@@ -56,7 +57,9 @@ fn entries(plan: &Plan, edits: &mut Vec<Edit>) {
         for name in entries.as_object().into_iter().flat_map(|entries| entries.keys().cloned()) {
             let key = table.clone();
             edits.push(Box::new(move |plan| {
-                if let Some(entries) = plan.setup.get_mut(&key).and_then(|entries| entries.as_object_mut()) {
+                if let Some(entries) =
+                    plan.setup.get_mut(&key).and_then(|entries| entries.as_object_mut())
+                {
                     entries.shift_remove(&name);
                 }
             }));

@@ -1,10 +1,10 @@
 //! Fewer steps.
 
-use super::edit::{Edit, Seen};
+use super::edit::{Edit, RunObservations};
 use crate::schedule::Plan;
 
 /// All steps, halves, quarters, …, single ones.
-pub fn fewer(plan: &Plan, _: &Seen) -> Vec<Edit> {
+pub fn fewer(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let count = plan.steps.len();
     let mut edits = Vec::new();
     let mut chunk = count;
@@ -23,13 +23,15 @@ fn without(from: usize, to: usize) -> Edit {
 const FEW: usize = 8;
 
 /// Each two steps of few: what needs another step often goes only with it.
-pub fn pairs(plan: &Plan, _: &Seen) -> Vec<Edit> {
+pub fn pairs(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let count = plan.steps.len();
     if count > FEW {
         return Vec::new();
     }
     let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other)));
-    pairs.map(|(one, other)| Box::new(move |plan: &mut Plan| take_both(plan, one, other)) as Edit).collect()
+    pairs
+        .map(|(one, other)| Box::new(move |plan: &mut Plan| take_both(plan, one, other)) as Edit)
+        .collect()
 }
 
 fn take_both(plan: &mut Plan, one: usize, other: usize) {

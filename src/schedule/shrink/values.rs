@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::edit::{Edit, Seen};
+use super::edit::{Edit, RunObservations};
 use super::plainer::{lengths, numbers};
 use crate::schedule::units;
 use crate::schedule::{Action, Plan};
 
 /// What a text of a file may be.
-pub enum Text {
+pub enum TextValue {
     /// A length of time.
     Duration(Duration),
     /// A number of bytes.
@@ -21,19 +21,21 @@ pub enum Text {
 }
 
 /// Reads a text as a length of time or a size, where it is one.
-pub fn read(text: &str) -> Text {
-    let duration = units::read_duration(text).map(Text::Duration);
-    duration.or_else(|_| units::read_size(text).map(Text::Size)).unwrap_or(Text::Other)
+pub fn read(text: &str) -> TextValue {
+    let duration = units::read_duration(text).map(TextValue::Duration);
+    duration.or_else(|_| units::read_size(text).map(TextValue::Size)).unwrap_or(TextValue::Other)
 }
 
 /// Every value, a little smaller.
-pub fn smaller(plan: &Plan, _: &Seen) -> Vec<Edit> {
+pub fn smaller(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let mut edits: Vec<Edit> = Vec::new();
     for (n, step) in plan.steps.iter().enumerate() {
         let Action::Operation(operation) = &step.action else { continue };
         for fields in less(&Json::Object(operation.fields.clone())) {
             edits.push(Box::new(move |plan| {
-                if let (Action::Operation(operation), Json::Object(fields)) = (&mut plan.steps[n].action, &fields) {
+                if let (Action::Operation(operation), Json::Object(fields)) =
+                    (&mut plan.steps[n].action, &fields)
+                {
                     operation.fields = fields.clone();
                 }
             }));
@@ -63,14 +65,17 @@ fn less(value: &Json) -> Vec<Json> {
             |n| numbers(n).into_iter().map(Json::from).collect(),
         ),
         Json::String(text) => match read(text) {
-            Text::Duration(length) => {
-                std::iter::once(Duration::ZERO).chain(lengths(length)).map(|length| Json::from(units::duration(length))).collect()
+            TextValue::Duration(length) => std::iter::once(Duration::ZERO)
+                .chain(lengths(length))
+                .map(|length| Json::from(units::duration(length)))
+                .collect(),
+            TextValue::Size(bytes) => {
+                numbers(bytes).into_iter().map(|bytes| Json::from(units::size(bytes))).collect()
             }
-            Text::Size(bytes) => numbers(bytes).into_iter().map(|bytes| Json::from(units::size(bytes))).collect(),
-            Text::Other if text.chars().count() > NAME => {
+            TextValue::Other if text.chars().count() > NAME => {
                 vec![text.chars().take(text.chars().count() / 2).collect::<String>().into()]
             }
-            Text::Other => Vec::new(),
+            TextValue::Other => Vec::new(),
         },
         Json::Bool(_) | Json::Null => Vec::new(),
     }
@@ -96,7 +101,14 @@ fn less_fields(fields: &serde_json::Map<String, Json>) -> Vec<Json> {
 fn less_items(items: &[Json]) -> Vec<Json> {
     let mut all = vec![items[..items.len() / 2].to_vec(), items[items.len() / 2..].to_vec()];
     for (n, item) in items.iter().enumerate() {
-        all.push(items.iter().enumerate().filter(|(other, _)| *other != n).map(|(_, item)| item.clone()).collect());
+        all.push(
+            items
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != n)
+                .map(|(_, item)| item.clone())
+                .collect(),
+        );
         for item in less(item) {
             let mut other = items.to_vec();
             other[n] = item;

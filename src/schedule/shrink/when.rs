@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::edit::{Edit, Seen};
+use super::edit::{Edit, RunObservations};
 use super::plainer::lengths;
 use crate::schedule::{Plan, Trigger, When};
 
 /// For each step, what could stand in the place of its time or trigger.
-pub fn plainer(plan: &Plan, seen: &Seen) -> Vec<Edit> {
+pub fn plainer(plan: &Plan, seen: &RunObservations) -> Vec<Edit> {
     let mut edits = Vec::new();
     for (n, step) in plan.steps.iter().enumerate() {
         let others = match &step.when {
@@ -29,20 +29,31 @@ fn times(at: Duration) -> impl Iterator<Item = When> {
 }
 
 /// After the last milestone before this time: at once, or as long after it as this was.
-fn triggered(at: Duration, seen: &Seen) -> Vec<When> {
+fn triggered(at: Duration, seen: &RunObservations) -> Vec<When> {
     let before: Vec<_> = seen.milestones.iter().take_while(|(time, _)| *time <= at).collect();
     let Some((time, name)) = before.last() else { return Vec::new() };
     let nth = before.iter().filter(|(_, other)| other == name).count() as u64;
     let trigger = Trigger::milestone(name.as_str());
     let delay = at.saturating_sub(*time);
-    let all = [trigger.clone(), trigger.clone().nth(nth), trigger.clone().delay(delay), trigger.nth(nth).delay(delay)];
+    let all = [
+        trigger.clone(),
+        trigger.clone().nth(nth),
+        trigger.clone().delay(delay),
+        trigger.nth(nth).delay(delay),
+    ];
     all.into_iter().map(When::After).collect()
 }
 
 /// What says less than this trigger, or the time at which it really happened.
 fn triggers(trigger: &Trigger, happened: Option<Duration>) -> Vec<When> {
-    let mut others =
-        vec![Trigger { fields: Default::default(), host: None, conn: None, nth: 1, delay: Duration::ZERO, ..trigger.clone() }];
+    let mut others = vec![Trigger {
+        fields: Default::default(),
+        host: None,
+        conn: None,
+        nth: 1,
+        delay: Duration::ZERO,
+        ..trigger.clone()
+    }];
     others.push(trigger.clone().nth(1).delay(Duration::ZERO));
     others.push(trigger.clone().nth(1));
     others.push(trigger.clone().delay(Duration::ZERO));

@@ -11,16 +11,16 @@ use super::NotAUnit;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String", extend("format" = "duration"))]
-pub struct Span(pub Duration);
+pub struct WrittenDuration(pub Duration);
 
-impl Span {
+impl WrittenDuration {
     /// Whether it is no time at all.
     pub fn is_zero(&self) -> bool {
         self.0.is_zero()
     }
 }
 
-impl TryFrom<String> for Span {
+impl TryFrom<String> for WrittenDuration {
     type Error = NotAUnit;
 
     fn try_from(text: String) -> Result<Self, NotAUnit> {
@@ -28,8 +28,8 @@ impl TryFrom<String> for Span {
     }
 }
 
-impl From<Span> for String {
-    fn from(span: Span) -> Self {
+impl From<WrittenDuration> for String {
+    fn from(span: WrittenDuration) -> Self {
         super::duration(span.0)
     }
 }

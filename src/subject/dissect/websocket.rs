@@ -59,9 +59,12 @@ impl WebSocket {
     /// Reads a piece that belongs together, at least one of these bytes: how many, and the label of the message that ends with them.
     fn piece(&mut self, bytes: &[u8]) -> (usize, Option<Label>) {
         let length = match &self.state {
-            State::Http(_) => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1),
+            State::Http(_) => {
+                bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1)
+            }
             State::Head(..) => 1,
-            State::Body(frame, _) => usize::try_from(frame.missing).map_or(bytes.len(), |missing| missing.min(bytes.len())),
+            State::Body(frame, _) => usize::try_from(frame.missing)
+                .map_or(bytes.len(), |missing| missing.min(bytes.len())),
             State::Unknown => bytes.len(),
         };
         let piece = &bytes[..length];
@@ -75,7 +78,12 @@ impl WebSocket {
         (length, label)
     }
 
-    fn frame_head(&self, mut head: Vec<u8>, payload: Payload, piece: &[u8]) -> (State, Option<Label>) {
+    fn frame_head(
+        &self,
+        mut head: Vec<u8>,
+        payload: Payload,
+        piece: &[u8],
+    ) -> (State, Option<Label>) {
         head.extend(piece);
         match Frame::parse(&head) {
             None => (State::Head(head, payload), None),
@@ -84,14 +92,23 @@ impl WebSocket {
         }
     }
 
-    fn frame_body(&self, mut frame: Frame, mut payload: Payload, piece: &[u8]) -> (State, Option<Label>) {
+    fn frame_body(
+        &self,
+        mut frame: Frame,
+        mut payload: Payload,
+        piece: &[u8],
+    ) -> (State, Option<Label>) {
         if matches!(frame.kind, Kind::Data) {
             let kept = piece.iter().zip(frame.at..).take(HEAD.saturating_sub(payload.head.len()));
             payload.head.extend(kept.map(|(byte, at)| byte ^ frame.mask[(at % 4) as usize]));
         }
         frame.at += piece.len() as u64;
         frame.missing -= piece.len() as u64;
-        if frame.missing == 0 { self.ended(&frame, payload) } else { (State::Body(frame, payload), None) }
+        if frame.missing == 0 {
+            self.ended(&frame, payload)
+        } else {
+            (State::Body(frame, payload), None)
+        }
     }
 
     fn ended(&self, frame: &Frame, payload: Payload) -> (State, Option<Label>) {
@@ -131,8 +148,11 @@ impl Frame {
         };
         let length = head.get(2..2 + extended)?;
         let mask = if masked { head.get(2 + extended..6 + extended)? } else { &[0; 4] };
-        let missing =
-            if extended == 0 { u64::from(short) } else { length.iter().fold(0, |length, byte| length << 8 | u64::from(*byte)) };
+        let missing = if extended == 0 {
+            u64::from(short)
+        } else {
+            length.iter().fold(0, |length, byte| length << 8 | u64::from(*byte))
+        };
         let kind = match first & 0x0f {
             0x8 => Kind::Control("close"),
             0x9 => Kind::Control("ping"),

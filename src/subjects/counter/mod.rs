@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::net::Endpoint;
-use crate::property::{Guarantees, Retention, Work};
+use crate::property::{Guarantees, Retention, WorkBounds};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject};
 use reknit_counter::{Client, Server};
@@ -22,7 +22,7 @@ mod outside;
 pub mod tables;
 mod user;
 
-use operations::{Operation, StreamSetup};
+use operations::{CounterOperation, StreamSetup};
 
 /// The small subject.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct Counter;
 const PORT: u16 = 80;
 
 impl Subject for Counter {
-    type Operation = Operation;
+    type Operation = CounterOperation;
 
     fn name(&self) -> &'static str {
         "counter"
@@ -83,19 +83,20 @@ impl Subject for Counter {
         let ledger = outside::Books::new(host.record.clone());
         let limits = tables::server_limits(&host.limits);
         let at = Endpoint::tcp(host.name.as_str(), PORT);
-        let server = match Server::bind(&host.env, &at, limits, Arc::new(source), Arc::new(ledger)).await {
-            Ok(server) => server,
-            Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
-        };
+        let server =
+            match Server::bind(&host.env, &at, limits, Arc::new(source), Arc::new(ledger)).await {
+                Ok(server) => server,
+                Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
+            };
         let census = server.census();
         host.record.gauges(tables::CENSUS, move || Some(census.clone()));
         server.run().await;
     }
 
-    async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
+    async fn drive(&self, host: HostContext, operations: Operated<CounterOperation>) {
         let server = Endpoint::tcp("server", PORT);
         let client = Client::start(&host.env, server, tables::client_limits(&host.limits));
-        user::User::new(host, client).run(operations).await;
+        user::CounterUser::new(host, client).run(operations).await;
     }
 
     fn guarantees(&self, limits: &Limits) -> Guarantees {
@@ -110,15 +111,22 @@ impl Subject for Counter {
             // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
             back_off: client.back_off_max + client.attempt_timeout / 2,
             session: server.session_lifetime,
-            retention: Retention { items: Some(server.retained_items as u64), piece: None, bytes: None },
+            retention: Retention {
+                items: Some(server.retained_items as u64),
+                piece: None,
+                bytes: None,
+            },
             closed_retention: server.closed_retention,
-            work: Work { attempts: 10, frames: 100, polls: 60 },
+            work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
             memory: vec![
                 ("longest-log", server.retained_items as u64),
                 ("longest-queue", server.queued_replies as u64),
                 ("sessions", server.sessions as u64),
             ],
-            settle: detection + server.session_lifetime + server.closed_retention + Duration::from_secs(5),
+            settle: detection
+                + server.session_lifetime
+                + server.closed_retention
+                + Duration::from_secs(5),
             ..Guarantees::default()
         }
     }

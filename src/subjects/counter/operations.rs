@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Class;
 use crate::schedule::Plan;
-use crate::schedule::units::Span;
+use crate::schedule::units::WrittenDuration;
 use crate::subject::Operations;
 use reknit_counter::Name;
 
 /// What the user of a client can ask for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Operation {
+pub enum CounterOperation {
     /// Watches a stream from its first number on. A second watch of it on the same host is a stream of its own: `s1.2`.
     #[serde(rename_all = "kebab-case")]
     Watch {
         /// The stream: an entry of `[stream.NAME]`.
-        stream: Word,
+        stream: StreamName,
     },
     /// Adds to a counter, at most once.
     #[serde(rename_all = "kebab-case")]
     Add {
         /// The counter.
-        counter: Word,
+        counter: StreamName,
         /// How much.
         amount: u32,
     },
@@ -35,48 +35,54 @@ pub enum Operation {
     #[serde(rename_all = "kebab-case")]
     Peek {
         /// The counter.
-        counter: Word,
+        counter: StreamName,
     },
     /// Holds a lease on a counter.
     #[serde(rename_all = "kebab-case")]
     Lease {
         /// The counter.
-        counter: Word,
+        counter: StreamName,
         /// For how long.
-        lasts: Span,
+        lasts: WrittenDuration,
     },
     /// Closes the newest watch of a stream.
     #[serde(rename_all = "kebab-case")]
     Close {
         /// The stream.
-        stream: Word,
+        stream: StreamName,
     },
 }
 
-impl Operations for Operation {
+impl Operations for CounterOperation {
     fn class(&self) -> Class {
         match self {
-            Operation::Watch { .. } | Operation::Add { .. } | Operation::Close { .. } => Class::Durable,
-            Operation::Peek { .. } => Class::InFlight,
-            Operation::Lease { .. } => Class::Bound,
+            CounterOperation::Watch { .. }
+            | CounterOperation::Add { .. }
+            | CounterOperation::Close { .. } => Class::Durable,
+            CounterOperation::Peek { .. } => Class::InFlight,
+            CounterOperation::Lease { .. } => Class::Bound,
         }
     }
 
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
-        let mut streams: Vec<Word> = plan.entries("stream").filter_map(|(name, _)| name.parse().ok().map(Word)).collect();
+        let mut streams: Vec<StreamName> = plan
+            .entries("stream")
+            .filter_map(|(name, _)| name.parse().ok().map(StreamName))
+            .collect();
         if streams.is_empty() {
             streams.push(word("s1"));
         }
         let stream = select(streams).boxed();
         let counter = select(vec![word("c1"), word("c2")]).boxed();
-        let lasts = select(vec![0, 100, 1_000, 5_000]).prop_map(|ms| Span(Duration::from_millis(ms)));
+        let lasts = select(vec![0, 100, 1_000, 5_000])
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let amount = prop_oneof![Just(1), 0..10_u32, any::<u32>()];
         prop_oneof![
-            5 => stream.clone().prop_map(|stream| Operation::Watch { stream }),
-            4 => (counter.clone(), amount).prop_map(|(counter, amount)| Operation::Add { counter, amount }),
-            2 => counter.clone().prop_map(|counter| Operation::Peek { counter }),
-            2 => (counter, lasts).prop_map(|(counter, lasts)| Operation::Lease { counter, lasts }),
-            1 => stream.prop_map(|stream| Operation::Close { stream }),
+            5 => stream.clone().prop_map(|stream| CounterOperation::Watch { stream }),
+            4 => (counter.clone(), amount).prop_map(|(counter, amount)| CounterOperation::Add { counter, amount }),
+            2 => counter.clone().prop_map(|counter| CounterOperation::Peek { counter }),
+            2 => (counter, lasts).prop_map(|(counter, lasts)| CounterOperation::Lease { counter, lasts }),
+            1 => stream.prop_map(|stream| CounterOperation::Close { stream }),
         ]
         .boxed()
     }
@@ -90,7 +96,7 @@ pub struct StreamSetup {
     /// How many numbers it has.
     pub numbers: u64,
     /// How long after its opening the first number comes, and after each the next.
-    pub every: Span,
+    pub every: WrittenDuration,
     /// Whether it ends after its last number, or stays open.
     pub ends: bool,
 }
@@ -102,29 +108,31 @@ impl Default for StreamSetup {
 }
 
 fn some(numbers: u64, every_ms: u64) -> StreamSetup {
-    StreamSetup { numbers, every: Span(Duration::from_millis(every_ms)), ends: true }
+    StreamSetup { numbers, every: WrittenDuration(Duration::from_millis(every_ms)), ends: true }
 }
 
 /// A name, as the wire has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub struct Word(pub Name);
+pub struct StreamName(pub Name);
 
-fn word(text: &str) -> Word {
-    Word(text.parse().expect("a plain word is a name"))
+fn word(text: &str) -> StreamName {
+    StreamName(text.parse().expect("a plain word is a name"))
 }
 
-impl TryFrom<String> for Word {
+impl TryFrom<String> for StreamName {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Word).map_err(|error: reknit_counter::wire::BadName| error.to_string())
+        text.parse()
+            .map(StreamName)
+            .map_err(|error: reknit_counter::wire::BadName| error.to_string())
     }
 }
 
-impl From<Word> for String {
-    fn from(word: Word) -> Self {
+impl From<StreamName> for String {
+    fn from(word: StreamName) -> Self {
         word.0.to_string()
     }
 }
@@ -144,16 +152,23 @@ mod tests {
             json!({ "lease": { "counter": "c1", "lasts": "1500ms" } }),
             json!({ "close": { "stream": "s1" } }),
         ] {
-            let operation: Operation = serde_json::from_value(value.clone()).unwrap();
+            let operation: CounterOperation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);
         }
     }
 
     #[test]
     fn mistakes_say_what_would_be_right() {
-        let mistake = |value| serde_json::from_value::<Operation>(value).unwrap_err().to_string();
+        let mistake =
+            |value| serde_json::from_value::<CounterOperation>(value).unwrap_err().to_string();
         assert!(mistake(json!({ "watch": { "stream": "s 1" } })).starts_with("`s 1` is no name"));
-        assert!(mistake(json!({ "lease": { "counter": "c1", "lasts": "1us" } })).contains("`1us` is no duration"));
-        assert!(mistake(json!({ "watch": { "stream": "s1", "speed": 1 } })).contains("unknown field `speed`"));
+        assert!(
+            mistake(json!({ "lease": { "counter": "c1", "lasts": "1us" } }))
+                .contains("`1us` is no duration")
+        );
+        assert!(
+            mistake(json!({ "watch": { "stream": "s1", "speed": 1 } }))
+                .contains("unknown field `speed`")
+        );
     }
 }

@@ -35,11 +35,20 @@ pub(super) fn item(value: u64) -> String {
 
 impl Source for Producers {
     fn open(&self, stream: &Name) -> Option<Box<dyn Numbers>> {
-        let setup = self.plan.entry("stream", records::declared(stream.as_str())).unwrap_or_default();
+        let setup =
+            self.plan.entry("stream", records::declared(stream.as_str())).unwrap_or_default();
         let letters: u64 = stream.as_str().bytes().map(u64::from).sum();
         let (record, opened) = (self.record.clone(), Instant::now());
         let stream = Stream::from(stream.as_str());
-        Some(Box::new(Producer { stream, setup, record, opened, made: 0, base: letters * 1_000_000, over: false }))
+        Some(Box::new(Producer {
+            stream,
+            setup,
+            record,
+            opened,
+            made: 0,
+            base: letters * 1_000_000,
+            over: false,
+        }))
     }
 }
 
@@ -66,7 +75,12 @@ impl Numbers for Producer {
                 self.record.ended(&self.stream, outcome(self.made));
                 return None;
             }
-            let due = self.opened + self.setup.every.0.saturating_mul(u32::try_from(self.made + 1).unwrap_or(u32::MAX));
+            let due = self.opened
+                + self
+                    .setup
+                    .every
+                    .0
+                    .saturating_mul(u32::try_from(self.made + 1).unwrap_or(u32::MAX));
             tokio::time::sleep_until(due).await;
             self.made += 1;
             let value = self.base + self.made;

@@ -5,7 +5,7 @@
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{defect, limit, milestone, millis, only, point, point_of, rule, secs};
 use crate::subject::{DefectDoc, Gauge, MilestoneDoc, PointDoc, Rule};
-use reknit_counter::{Census, ClientLimits, Liveness, ServerLimits};
+use reknit_counter::{ClientLimits, Liveness, ServerLimits, ServerResources};
 
 use LimitValue::Count;
 
@@ -66,17 +66,21 @@ pub fn server_limits(limits: &Limits) -> ServerLimits {
 
 fn liveness(limits: &Limits, side: &str) -> Liveness {
     let of = |name: &str| limits.duration(&format!("{side}.{name}"));
-    Liveness { ping_interval: of("ping-interval"), pong_deadline: of("pong-deadline"), write_deadline: of("write-deadline") }
+    Liveness {
+        ping_interval: of("ping-interval"),
+        pong_deadline: of("pong-deadline"),
+        write_deadline: of("write-deadline"),
+    }
 }
 
 /// What a server is asked to count.
-pub const CENSUS: &[Gauge<Census>] = &[
-    ("sessions", Census::sessions),
-    ("streams", Census::streams),
-    ("longest-log", Census::longest_log),
-    ("longest-queue", Census::longest_queue),
-    ("connections", Census::connections),
-    ("leases", Census::leases),
+pub const CENSUS: &[Gauge<ServerResources>] = &[
+    ("sessions", ServerResources::sessions),
+    ("streams", ServerResources::streams),
+    ("longest-log", ServerResources::longest_log),
+    ("longest-queue", ServerResources::longest_queue),
+    ("connections", ServerResources::connections),
+    ("leases", ServerResources::leases),
 ];
 
 /// What product code says.
@@ -223,6 +227,10 @@ mod tests {
         let limits = Limits::default().over(LIMITS);
         assert_eq!(client_limits(&limits), ClientLimits::default());
         assert_eq!(server_limits(&limits), ServerLimits::default());
-        assert!(LIMITS.iter().all(|limit| limit.default.same_kind(&limit.least) && limit.least <= limit.default));
+        assert!(
+            LIMITS
+                .iter()
+                .all(|limit| limit.default.same_kind(&limit.least) && limit.least <= limit.default)
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::operations::{Operation, Word};
+use super::operations::{CounterOperation, StreamName};
 use super::outside::{item, outcome};
 use crate::history::{Call, Ending as Ended, Stream};
 use crate::subject::{HostContext, Operated, Recorder};
@@ -19,7 +19,7 @@ use reknit_counter::{Client, Ending, Failure, Name, Watch};
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The user of one client.
-pub(super) struct User {
+pub(super) struct CounterUser {
     host: HostContext,
     client: Arc<Client>,
     /// Of each stream: how often it was watched, and the newest watch.
@@ -28,13 +28,13 @@ pub(super) struct User {
     busy: JoinSet<()>,
 }
 
-impl User {
+impl CounterUser {
     pub(super) fn new(host: HostContext, client: Client) -> Self {
         Self { host, client: Arc::new(client), watched: BTreeMap::new(), busy: JoinSet::new() }
     }
 
     /// Performs operations as they come, then closes the client.
-    pub(super) async fn run(mut self, mut operations: Operated<Operation>) {
+    pub(super) async fn run(mut self, mut operations: Operated<CounterOperation>) {
         loop {
             tokio::select! {
                 biased;
@@ -54,27 +54,33 @@ impl User {
         }
     }
 
-    async fn perform(&mut self, call: Call, operation: Operation) {
+    async fn perform(&mut self, call: Call, operation: CounterOperation) {
         let (client, record) = (self.client.clone(), self.host.record.clone());
         match operation {
-            Operation::Watch { stream } => self.watch(call, &stream).await,
-            Operation::Close { stream } => self.close(call, &stream).await,
-            Operation::Add { counter: Word(counter), amount } => {
+            CounterOperation::Watch { stream } => self.watch(call, &stream).await,
+            CounterOperation::Close { stream } => self.close(call, &stream).await,
+            CounterOperation::Add { counter: StreamName(counter), amount } => {
                 let memo = call.0.to_string().parse().expect("a number is a name");
-                self.busy.spawn(async move { tell(&record, call, client.add(counter, amount, memo).await) });
+                self.busy.spawn(async move {
+                    tell(&record, call, client.add(counter, amount, memo).await)
+                });
             }
-            Operation::Peek { counter: Word(counter) } => {
+            CounterOperation::Peek { counter: StreamName(counter) } => {
                 self.busy.spawn(async move { tell(&record, call, client.peek(counter).await) });
             }
-            Operation::Lease { counter: Word(counter), lasts } => {
-                self.busy.spawn(async move { tell(&record, call, client.lease(counter, lasts.0).await.map(|()| "over")) });
+            CounterOperation::Lease { counter: StreamName(counter), lasts } => {
+                self.busy.spawn(async move {
+                    tell(&record, call, client.lease(counter, lasts.0).await.map(|()| "over"))
+                });
             }
         }
     }
 
-    async fn watch(&mut self, call: Call, stream: &Word) {
+    async fn watch(&mut self, call: Call, stream: &StreamName) {
         let nth = self.watched.get(&stream.0).map_or(0, |watched| watched.0) + 1;
-        let Ok(name) = records::name(self.host.name.as_str(), stream.0.as_str(), nth).parse::<Name>() else {
+        let Ok(name) =
+            records::name(self.host.name.as_str(), stream.0.as_str(), nth).parse::<Name>()
+        else {
             return self.host.record.refused(call, "the name of the record would be too long");
         };
         let record = Stream::from(name.as_str());
@@ -84,7 +90,7 @@ impl User {
         self.busy.spawn(follow(watch, record, self.host.record.clone()));
     }
 
-    async fn close(&mut self, call: Call, stream: &Word) {
+    async fn close(&mut self, call: Call, stream: &StreamName) {
         let Some((_, record, closer)) = self.watched.get(&stream.0) else {
             return self.host.record.refused(call, "it is not watched");
         };

@@ -20,7 +20,7 @@ macro_rules! data {
     };
 }
 
-data!(Read, Totals, Wrong, Seen, Failed);
+data!(Read, StreamTotals, WrongAnswer, ExecObservation, ExecFailure);
 
 /// The answer to one read: `chunks 3 to 7, next 9, exit 0, closed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -37,7 +37,8 @@ pub(super) struct Read {
 
 impl Read {
     pub(super) fn of(after: Option<u64>, read: &ReadResult) -> Self {
-        let chunks = read.chunks.first().zip(read.chunks.last()).map(|(first, last)| (first.seq, last.seq));
+        let chunks =
+            read.chunks.first().zip(read.chunks.last()).map(|(first, last)| (first.seq, last.seq));
         let exit = read.exit_code.filter(|_| read.exited);
         Self { after, chunks, next: read.next_seq, exit, closed: read.closed }
     }
@@ -72,9 +73,9 @@ impl fmt::Display for Read {
 
 /// What was read to its end, stream by stream: `closed: p1/stdout 340 bytes 0f3a…, p1/stderr 0 bytes …`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Totals(pub(super) Vec<(Stream, Total)>);
+pub(super) struct StreamTotals(pub(super) Vec<(Stream, Total)>);
 
-impl fmt::Display for Totals {
+impl fmt::Display for StreamTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("closed: ")?;
         self.0.iter().enumerate().try_for_each(|(n, (stream, total))| {
@@ -87,20 +88,25 @@ impl fmt::Display for Totals {
 /// An answer that no read may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Wrong {
+pub(super) enum WrongAnswer {
     /// A read that may wait was answered at once, with nothing after this event.
     NothingNew { after: u64 },
     /// An event came that is not newer than the one before it.
     Backward { event: u64, after: u64 },
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for WrongAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NothingNew { after } => {
-                write!(f, "wrong: a read after event {after} that may wait was answered at once, with nothing new")
+                write!(
+                    f,
+                    "wrong: a read after event {after} that may wait was answered at once, with nothing new"
+                )
             }
-            Self::Backward { event, after } => write!(f, "wrong: event {event} after event {after}"),
+            Self::Backward { event, after } => {
+                write!(f, "wrong: event {event} after event {after}")
+            }
         }
     }
 }
@@ -108,7 +114,7 @@ impl fmt::Display for Wrong {
 /// What the user of a process or a body saw that is no output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Seen {
+pub(super) enum ExecObservation {
     /// The exit, as the event of this number.
     ExitAt(u64),
     /// A second exit.
@@ -121,13 +127,15 @@ pub(super) enum Seen {
     AfterTheEnd(String),
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for ExecObservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ExitAt(event) => write!(f, "exit as event {event}"),
             Self::ExitAgain { code } => write!(f, "exit {code} after its exit"),
             Self::Jump { event, after } => write!(f, "event {event} after event {after}"),
-            Self::GapFrom { event, after } => write!(f, "a gap from event {event} on after event {after}"),
+            Self::GapFrom { event, after } => {
+                write!(f, "a gap from event {event} on after event {after}")
+            }
             Self::AfterTheEnd(what) => write!(f, "{what} after its end"),
         }
     }
@@ -135,9 +143,9 @@ impl fmt::Display for Seen {
 
 /// Why something failed for a user: the client's failure itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed(pub(super) Failure);
+pub(super) struct ExecFailure(pub(super) Failure);
 
-impl Failed {
+impl ExecFailure {
     /// Whether this is why.
     pub(super) fn is(reason: &Data, failure: &Failure) -> bool {
         reason.downcast_ref::<Self>().is_some_and(|reason| reason.0 == *failure)
@@ -158,13 +166,13 @@ impl Failed {
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for ExecFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Serialize for Failed {
+impl Serialize for ExecFailure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
@@ -176,9 +184,13 @@ mod tests {
 
     #[test]
     fn a_read_is_shown_as_its_user_has_it() {
-        let read = Read { chunks: Some((3, 7)), next: 9, exit: Some(0), closed: true, ..Read::default() };
+        let read =
+            Read { chunks: Some((3, 7)), next: 9, exit: Some(0), closed: true, ..Read::default() };
         assert_eq!(read.to_string(), "chunks 3 to 7, next 9, exit 0, closed");
-        assert_eq!(Read { after: Some(2), next: 3, ..Read::default() }.to_string(), "after 2: nothing, next 3");
+        assert_eq!(
+            Read { after: Some(2), next: 3, ..Read::default() }.to_string(),
+            "after 2: nothing, next 3"
+        );
     }
 
     #[test]

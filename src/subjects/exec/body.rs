@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::answers::{Failed, Seen, Totals};
+use super::answers::{ExecFailure, ExecObservation, StreamTotals};
 use super::sum::Sum;
 use super::web::{self, WebSetup};
 use crate::history::{Answer, Call, Stream};
@@ -17,7 +17,7 @@ use reknit_exec::client::{Body, Client, Failure, HttpRequest};
 use reknit_exec::wire::http::TOO_LATE;
 
 /// One request of the user's.
-pub(super) struct Wanted {
+pub(super) struct BodyRequest {
     pub(super) call: Call,
     /// The name of its record.
     pub(super) stream: Stream,
@@ -31,11 +31,11 @@ pub(super) struct Wanted {
 }
 
 /// Asks for all of it at once. Says what it came to: `closed: h7 500 bytes 0f3a…`.
-pub(super) async fn whole(client: &Client, wanted: &Wanted) -> Result<Answer, Failure> {
+pub(super) async fn whole(client: &Client, wanted: &BodyRequest) -> Result<Answer, Failure> {
     let response = client.http(HttpRequest::get(&wanted.url)).await?;
     let mut sum = Sum::default();
     sum.put(response.body);
-    Ok(Totals(vec![(wanted.stream.clone(), sum.total())]).into())
+    Ok(StreamTotals(vec![(wanted.stream.clone(), sum.total())]).into())
 }
 
 /// How the user reads a body.
@@ -52,7 +52,11 @@ pub(super) struct Manner {
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Asks for it, and records it piece by piece, to its end.
-pub(super) async fn watch(client: &Client, wanted: &Wanted, manner: Manner) -> Result<(), Failure> {
+pub(super) async fn watch(
+    client: &Client,
+    wanted: &BodyRequest,
+    manner: Manner,
+) -> Result<(), Failure> {
     let timeout = wanted.setup.lasts() + PATIENCE;
     let deadline = Instant::now() + timeout;
     let request = HttpRequest { timeout: Some(timeout), ..HttpRequest::get(&wanted.url) };
@@ -62,7 +66,7 @@ pub(super) async fn watch(client: &Client, wanted: &Wanted, manner: Manner) -> R
     Ok(())
 }
 
-impl Wanted {
+impl BodyRequest {
     async fn follow(&self, mut body: Body, manner: Manner, deadline: Instant) {
         let (mut pieces, mut bytes) = (0, 0);
         loop {
@@ -86,19 +90,22 @@ impl Wanted {
             }
         }
         if let Some(more) = body.next().await {
-            self.record.saw(&self.stream, Seen::AfterTheEnd(format!("{more:?}")));
+            self.record.saw(&self.stream, ExecObservation::AfterTheEnd(format!("{more:?}")));
         }
     }
 
     /// That a body is broken off is what it really is, or a failure, which may be the user's own doing.
     fn failed(&self, failure: &Failure, bytes: u64, manner: Manner, deadline: Instant) {
-        if matches!(failure, Failure::BodyBroken(_)) && self.setup.breaks_off && bytes == self.setup.length() {
+        if matches!(failure, Failure::BodyBroken(_))
+            && self.setup.breaks_off
+            && bytes == self.setup.length()
+        {
             return self.record.completed(&self.stream, web::BROKEN_OFF);
         }
         if is_own_doing(failure, manner, self.takes, Instant::now() >= deadline) {
             self.record.gave_up(Some(&self.stream), self.call);
         }
-        self.record.broke(&self.stream, Failed(failure.clone()));
+        self.record.broke(&self.stream, ExecFailure(failure.clone()));
     }
 }
 

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use super::operations::Operation;
+use super::operations::ExecOperation;
 use super::trouble::AROUND;
 use super::web::WebSetup;
 use crate::property::path::through;
 use crate::schedule::{self, Action, Plan};
 use crate::subject::erased::read;
-use crate::world::process::{Lines, Setup, TABLE};
+use crate::world::process::{PrintedLines, Setup, TABLE};
 
 /// The length of a line that is as long as its text needs, at most.
 const LINE: u64 = 40;
@@ -19,7 +19,9 @@ const LINE: u64 = 40;
 /// How long everything may take that the user of this host asks for in a run.
 pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
     let asked = plan.steps.iter().filter_map(|step| match &step.action {
-        Action::Operation(operation) if operation.client.as_str() == host => Some(bytes(plan, operation)),
+        Action::Operation(operation) if operation.client.as_str() == host => {
+            Some(bytes(plan, operation))
+        }
         _ => None,
     });
     through(asked.fold(0, u64::saturating_add), plan.latency.1)
@@ -27,18 +29,28 @@ pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
 
 /// How many bytes an operation brings at most. A write may come back as an echo.
 fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
-    match read::<Operation>(operation).expect("operations are checked before a run") {
-        Operation::Http { body } | Operation::HttpStream { body, .. } => WebSetup::declared(plan, &body).length(),
-        Operation::Start { process, .. } | Operation::Read { process, .. } | Operation::ReadAll { process, .. } => {
-            let setup: Setup = plan.entry(TABLE, &process).unwrap_or_default();
-            [setup.print, setup.stderr].into_iter().flatten().map(printed).fold(0, u64::saturating_add)
+    match read::<ExecOperation>(operation).expect("operations are checked before a run") {
+        ExecOperation::Http { body } | ExecOperation::HttpStream { body, .. } => {
+            WebSetup::declared(plan, &body).length()
         }
-        Operation::Write { bytes, .. } => bytes.map_or(0, |bytes| bytes.0),
-        Operation::Interrupt { .. } | Operation::Terminate { .. } | Operation::DropHandle { .. } => 0,
+        ExecOperation::Start { process, .. }
+        | ExecOperation::Read { process, .. }
+        | ExecOperation::ReadAll { process, .. } => {
+            let setup: Setup = plan.entry(TABLE, &process).unwrap_or_default();
+            [setup.print, setup.stderr]
+                .into_iter()
+                .flatten()
+                .map(printed)
+                .fold(0, u64::saturating_add)
+        }
+        ExecOperation::Write { bytes, .. } => bytes.map_or(0, |bytes| bytes.0),
+        ExecOperation::Interrupt { .. }
+        | ExecOperation::Terminate { .. }
+        | ExecOperation::DropHandle { .. } => 0,
     }
 }
 
-fn printed(lines: Lines) -> u64 {
+fn printed(lines: PrintedLines) -> u64 {
     lines.lines.saturating_mul(lines.bytes.map_or(LINE, |bytes| bytes.0) + AROUND as u64)
 }
 
@@ -59,7 +71,10 @@ mod tests {
         let mut plan = Plan::new("exec");
         plan.latency = (Duration::from_millis(100), Duration::from_millis(120));
         plan.setup.insert("web".into(), json!({ "w1": { "pieces": 16, "bytes": "4KiB" } }));
-        plan.setup.insert("process".into(), json!({ "p1": { "print": { "lines": 181, "bytes": "16B" } } }));
+        plan.setup.insert(
+            "process".into(),
+            json!({ "p1": { "print": { "lines": 181, "bytes": "16B" } } }),
+        );
         plan
     }
 
@@ -70,13 +85,21 @@ mod tests {
         let body = || asks(plan(), "client", "http-stream", json!({ "body": "w1" }));
         assert_eq!(takes(&body(), "client"), round_trip * 2);
         let others = asks(body(), "client2", "http-stream", json!({ "body": "w1" }));
-        assert_eq!(takes(&others, "client"), round_trip * 2, "others have connections of their own");
+        assert_eq!(
+            takes(&others, "client"),
+            round_trip * 2,
+            "others have connections of their own"
+        );
         let both = asks(body(), "client", "http", json!({ "body": "w1" }));
         assert_eq!(takes(&both, "client"), round_trip * 4);
         let started = asks(body(), "client", "start", json!({ "process": "p1" }));
         assert_eq!(takes(&started, "client"), round_trip * 2, "half a window is none");
         let read = asks(started, "client", "read", json!({ "process": "p1" }));
-        assert_eq!(takes(&read, "client"), round_trip * 3, "output comes as it is printed, and to whoever reads it");
+        assert_eq!(
+            takes(&read, "client"),
+            round_trip * 3,
+            "output comes as it is printed, and to whoever reads it"
+        );
         let written = asks(body(), "client", "write", json!({ "process": "p1", "bytes": "32KiB" }));
         assert_eq!(takes(&written, "client"), round_trip * 3);
     }

@@ -1,7 +1,7 @@
 //! Follows the events of a process to their end, and records what comes.
 
-use super::answers::{Failed, Seen};
-use crate::history::{Call, Data, Ending, Outcome, Stream};
+use super::answers::{ExecFailure, ExecObservation};
+use crate::history::{Call, Data, Ending, ProcessOutcome, Stream};
 use crate::subject::Recorder;
 use reknit_exec::client::{Event, Failure, Process};
 use reknit_exec::wire::process::OutputStream;
@@ -18,7 +18,8 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn new(name: &str, tty: bool) -> Self {
-        let streams: &[OutputStream] = if tty { &[OutputStream::Pty] } else { &[OutputStream::Stdout, OutputStream::Stderr] };
+        let streams: &[OutputStream] =
+            if tty { &[OutputStream::Pty] } else { &[OutputStream::Stdout, OutputStream::Stderr] };
         let part = |stream: &OutputStream| (*stream, part(name, *stream));
         Self { whole: Stream::from(name), output: streams.iter().map(part).collect() }
     }
@@ -53,12 +54,14 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
     let (mut last, mut exit) = (0, None);
     while let Some(event) = events.next().await {
         let seq = match &event {
-            Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } => Some(*seq),
+            Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } => {
+                Some(*seq)
+            }
             Event::Failed(_) => None,
         };
         if let Some(seq) = seq {
             if seq != last + 1 {
-                record.saw(&parts.whole, Seen::Jump { event: seq, after: last });
+                record.saw(&parts.whole, ExecObservation::Jump { event: seq, after: last });
             }
             last = seq;
         }
@@ -66,15 +69,22 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
             Event::Output { stream, bytes, via, .. } => {
                 record.delivered(&part(&parts.whole.0, stream), bytes, Some(via.generation));
             }
-            Event::Exited { code, .. } if exit.is_some() => record.saw(&parts.whole, Seen::ExitAgain { code }),
+            Event::Exited { code, .. } if exit.is_some() => {
+                record.saw(&parts.whole, ExecObservation::ExitAgain { code })
+            }
             Event::Exited { code, seq, .. } => {
-                record.saw(&parts.whole, Seen::ExitAt(seq));
+                record.saw(&parts.whole, ExecObservation::ExitAt(seq));
                 exit = Some(code);
             }
             Event::Closed { .. } => {
-                let outcome = exit.map_or_else(|| Data::from("closed without an exit"), |code| outcome(code).into());
-                let closed = Data::from(Outcome::Closed);
-                let ending = |whole| Ending::Completed { outcome: if whole { &outcome } else { &closed }.clone() };
+                let outcome = exit.map_or_else(
+                    || Data::from("closed without an exit"),
+                    |code| outcome(code).into(),
+                );
+                let closed = Data::from(ProcessOutcome::Closed);
+                let ending = |whole| Ending::Completed {
+                    outcome: if whole { &outcome } else { &closed }.clone(),
+                };
                 parts.end(&record, ending);
                 if let Some(failure) = process.failure() {
                     parts.end(&record, |_| failed(&failure));
@@ -84,7 +94,7 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
                 if let Failure::Gap { next, .. } = failure
                     && next != last + 1
                 {
-                    record.saw(&parts.whole, Seen::GapFrom { event: next, after: last });
+                    record.saw(&parts.whole, ExecObservation::GapFrom { event: next, after: last });
                 }
                 if failure == Failure::Lagged && last == 0 {
                     parts.all().for_each(|part| record.gave_up(Some(part), call));
@@ -98,14 +108,14 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
 }
 
 fn failed(failure: &Failure) -> Ending {
-    Ending::Failed { reason: Failed(failure.clone()).into() }
+    Ending::Failed { reason: ExecFailure(failure.clone()).into() }
 }
 
 /// An end as the truth tells it: on the wire, the end by a signal is a code, as shells have it.
-fn outcome(code: i32) -> Outcome {
+fn outcome(code: i32) -> ProcessOutcome {
     match code.checked_sub(128) {
-        Some(signal @ 1..=31) => Outcome::Signal(signal),
-        _ => Outcome::Exit(code),
+        Some(signal @ 1..=31) => ProcessOutcome::Signal(signal),
+        _ => ProcessOutcome::Exit(code),
     }
 }
 
@@ -115,7 +125,10 @@ mod tests {
 
     #[test]
     fn an_end_by_a_signal_is_told_as_the_truth_tells_it() {
-        assert_eq!([7, 128, 137].map(outcome), [Outcome::Exit(7), Outcome::Exit(128), Outcome::Signal(9)]);
+        assert_eq!(
+            [7, 128, 137].map(outcome),
+            [ProcessOutcome::Exit(7), ProcessOutcome::Exit(128), ProcessOutcome::Signal(9)]
+        );
     }
 
     #[test]

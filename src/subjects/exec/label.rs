@@ -1,6 +1,6 @@
 //! What a person calls a message of the exec protocol: `process/read p1 after 40`, `answer 3`, `error 2 -32010`.
 
-use crate::subjects::label::{self, Told};
+use crate::subjects::label::{self, LabelField};
 
 /// The label of a message, out of its begin.
 pub(super) fn label(head: &[u8]) -> String {
@@ -8,7 +8,7 @@ pub(super) fn label(head: &[u8]) -> String {
 }
 
 /// The fields that are told, and what stands before each.
-const FIELDS: &[Told] = &[
+const FIELDS: &[LabelField] = &[
     ("resumeSessionId", " resume "),
     ("sessionId", " session "),
     ("processId", " "),
@@ -27,7 +27,10 @@ mod tests {
     #[test]
     fn messages_are_called_by_what_they_are_about() {
         for (message, called) in [
-            (r#"{"id":3,"method":"process/read","params":{"processId":"p1","afterSeq":40}}"#, "process/read p1 after 40"),
+            (
+                r#"{"id":3,"method":"process/read","params":{"processId":"p1","afterSeq":40}}"#,
+                "process/read p1 after 40",
+            ),
             (r#"{"method":"initialized","params":{}}"#, "initialized"),
             (r#"{"id":1,"result":{"sessionId":"abc"}}"#, "answer 1 session abc"),
             (r#"{"id":2,"error":{"code":-32010,"message":"attached"}}"#, "error 2 -32010"),
@@ -35,7 +38,10 @@ mod tests {
                 r#"{"method":"process/output","params":{"processId":"p1","seq":4,"stream":"stdout","chunk":"aaaa"#,
                 "process/output p1 #4",
             ),
-            (r#"{"method":"process/exited","params":{"processId":"p1","seq":5,"exitCode":7}}"#, "process/exited p1 #5 exit 7"),
+            (
+                r#"{"method":"process/exited","params":{"processId":"p1","seq":5,"exitCode":7}}"#,
+                "process/exited p1 #5 exit 7",
+            ),
             ("what?", "?"),
         ] {
             assert_eq!(label(message.as_bytes()), called);

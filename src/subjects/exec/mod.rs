@@ -17,9 +17,11 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Guarantees, Property, Retention, Work};
+use crate::property::{Guarantees, Property, Retention, WorkBounds};
 use crate::schedule::{Limit, Limits};
-use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket};
+use crate::subject::{
+    DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket,
+};
 use crate::world::process;
 use reknit_exec::client::Client;
 use reknit_exec::limits::{ClientLimits, ServerLimits};
@@ -40,14 +42,14 @@ mod trouble;
 mod user;
 pub mod web;
 
-use operations::Operation;
+use operations::ExecOperation;
 
 /// The exec-server protocol.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exec;
 
 impl Subject for Exec {
-    type Operation = Operation;
+    type Operation = ExecOperation;
 
     fn name(&self) -> &'static str {
         "exec"
@@ -98,7 +100,10 @@ impl Subject for Exec {
     }
 
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
-        vec![(process::TABLE, process::schema()), (web::TABLE, schemars::schema_for!(web::WebSetup))]
+        vec![
+            (process::TABLE, process::schema()),
+            (web::TABLE, schemars::schema_for!(web::WebSetup)),
+        ]
     }
 
     async fn serve(&self, host: HostContext) {
@@ -116,10 +121,10 @@ impl Subject for Exec {
         server.serve(listener).await;
     }
 
-    async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
+    async fn drive(&self, host: HostContext, operations: Operated<ExecOperation>) {
         let server = Endpoint::tcp("server", web::PORT);
         let client = Client::start(&host.env, server, limits::client_limits(&host.limits));
-        user::User::new(host, client).run(operations).await;
+        user::ExecUser::new(host, client).run(operations).await;
     }
 
     fn guarantees(&self, limits: &Limits) -> Guarantees {
@@ -144,7 +149,7 @@ impl Subject for Exec {
             around: trouble::AROUND as u64,
             parts: follow::PARTS,
             closed_retention: closed_retention(&client, &server),
-            work: Work { attempts: 15, frames: 400, polls: 200 },
+            work: WorkBounds { attempts: 15, frames: 400, polls: 200 },
             memory: vec![
                 ("retained-bytes", server.retained_bytes.max(CHUNK) as u64),
                 ("retained-chunks", server.retained_chunks as u64),
@@ -153,7 +158,10 @@ impl Subject for Exec {
                 ("held-back-events", client.reorder_events as u64),
                 ("held-back-bytes", client.reorder_bytes as u64),
             ],
-            settle: detection + server.detached_lifetime + server.closed_retention + Duration::from_secs(5),
+            settle: detection
+                + server.detached_lifetime
+                + server.closed_retention
+                + Duration::from_secs(5),
             outside: &[web::HOST],
         }
     }

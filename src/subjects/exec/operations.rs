@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::web;
 use crate::history::Class;
 use crate::schedule::Plan;
-use crate::schedule::units::{Size, Span};
+use crate::schedule::units::{Size, WrittenDuration};
 use crate::subject::Operations;
 
 /// What the user of a client can ask for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Operation {
+pub enum ExecOperation {
     /// Starts a process, and follows its events from the first on. Started again on the same host, its record is `p1.2`.
     #[serde(rename_all = "kebab-case")]
     Start {
@@ -29,11 +29,11 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "is_false")]
         tty: bool,
         /// How long after its start the user begins to look at its events; at once where it is left out.
-        #[serde(default, skip_serializing_if = "Span::is_zero")]
-        looks_after: Span,
+        #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
+        looks_after: WrittenDuration,
         /// How long the user waits for the start before it thinks better of it; as long as it takes where it is left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        patience: Option<Span>,
+        patience: Option<WrittenDuration>,
     },
     /// Asks for what a process has printed after an event, and waits for it if there is nothing yet.
     #[serde(rename_all = "kebab-case")]
@@ -47,8 +47,8 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_bytes: Option<Size>,
         /// How long to wait.
-        #[serde(default, skip_serializing_if = "Span::is_zero")]
-        wait: Span,
+        #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
+        wait: WrittenDuration,
     },
     /// Reads all that a process prints, page after page, until it is told to be closed.
     #[serde(rename_all = "kebab-case")]
@@ -58,7 +58,7 @@ pub enum Operation {
         /// How many bytes a page has, at most.
         page: Size,
         /// How long the user goes on.
-        wait: Span,
+        wait: WrittenDuration,
     },
     /// Writes a line to the standard input of a process.
     #[serde(rename_all = "kebab-case")]
@@ -70,7 +70,7 @@ pub enum Operation {
         bytes: Option<Size>,
         /// How long the user waits for the process to take it; as long as it takes where it is left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        patience: Option<Span>,
+        patience: Option<WrittenDuration>,
     },
     /// Interrupts a process.
     #[serde(rename_all = "kebab-case")]
@@ -102,8 +102,8 @@ pub enum Operation {
         /// What is asked for: an entry of `[web.NAME]`.
         body: String,
         /// How long the user pauses after each piece; not at all where it is left out.
-        #[serde(default, skip_serializing_if = "Span::is_zero")]
-        pause: Span,
+        #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
+        pause: WrittenDuration,
         /// After how many pieces the user drops the body; never where it is left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         drops_after: Option<u64>,
@@ -117,13 +117,13 @@ pub enum After {
     /// The event of this number; all of them where it is 0.
     Event(u64),
     /// The last one that the user was told of: it polls for what comes next.
-    Told(Told),
+    Told(Word),
 }
 
 /// A word of its own in the place of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Told {
+pub enum Word {
     /// What the user was told.
     Told,
 }
@@ -138,7 +138,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-impl Operation {
+impl ExecOperation {
     /// The process that must have been started for it.
     pub(super) fn uses(&self) -> Option<&str> {
         match self {
@@ -153,7 +153,7 @@ impl Operation {
     }
 }
 
-impl Operations for Operation {
+impl Operations for ExecOperation {
     fn class(&self) -> Class {
         match self {
             Self::Read { .. } | Self::ReadAll { .. } | Self::DropHandle { .. } => Class::Durable,
@@ -164,24 +164,27 @@ impl Operations for Operation {
 
     fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
         let process = select(declared(plan, "process", "p1")).boxed();
-        let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)].prop_map(|ms| Span(Duration::from_millis(ms)));
-        let wait = select(vec![0, 100, 5_000, 20_000]).prop_map(|ms| Span(Duration::from_millis(ms)));
+        let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)]
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+        let wait = select(vec![0, 100, 5_000, 20_000])
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
         let bytes = prop_oneof![4 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
-        let patience =
-            prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(Span(Duration::from_millis(ms))))];
+        let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
         // Now and then something that cannot be launched: nobody knows it.
         let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
-        let start = (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
+        let start =
+            (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
         let after = prop_oneof![
-            1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::Told(Told::Told)),
+            1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::Told(Word::Told)),
         ];
         let read = (process.clone(), after, max_bytes, wait);
         let body = select(declared(plan, web::TABLE, "b1")).boxed();
         let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
         // A reader is through soon after the body: whoever is much slower ends when it likes, also behind the end of the connection.
-        let pause = prop_oneof![2 => Just(0), 1 => Just(20)].prop_map(|ms| Span(Duration::from_millis(ms)));
+        let pause = prop_oneof![2 => Just(0), 1 => Just(20)]
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let streamed = (body.clone(), pause, drops_after);
         let unread: Vec<String> = plan
             .entries("process")
@@ -197,7 +200,7 @@ impl Operations for Operation {
             }).boxed(),
             2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }).boxed(),
             1 => (process.clone(), page).prop_map(|(process, page)| {
-                Self::ReadAll { process, page, wait: Span(Duration::from_secs(20)) }
+                Self::ReadAll { process, page, wait: WrittenDuration(Duration::from_secs(20)) }
             }).boxed(),
             1 => (process, any::<u8>()).prop_map(|(process, which)| match which % 4 {
                 0 => Self::Interrupt { process },
@@ -212,7 +215,7 @@ impl Operations for Operation {
 }
 
 /// How long a user waits for a process that never reads to take what is written to it.
-const NO_READER: Span = Span(Duration::from_secs(8));
+const NO_READER: WrittenDuration = WrittenDuration(Duration::from_secs(8));
 
 /// The names that a table of the plan declares; one that every world has a default for, where there are none.
 fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
@@ -242,16 +245,26 @@ mod tests {
             json!({ "http": { "body": "b1" } }),
             json!({ "http-stream": { "body": "b1", "pause": "1s", "drops-after": 3 } }),
         ] {
-            let operation: Operation = serde_json::from_value(value.clone()).unwrap();
+            let operation: ExecOperation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);
         }
     }
 
     #[test]
     fn mistakes_say_what_would_be_right() {
-        let mistake = |value| serde_json::from_value::<Operation>(value).unwrap_err().to_string();
-        assert!(mistake(json!({ "read": { "process": "p1", "wait": "1us" } })).contains("`1us` is no duration"));
-        assert!(mistake(json!({ "read": { "process": "p1", "after": "tomorrow" } })).contains("or \"told\""));
-        assert!(mistake(json!({ "start": { "process": "p1", "speed": 1 } })).contains("unknown field `speed`"));
+        let mistake =
+            |value| serde_json::from_value::<ExecOperation>(value).unwrap_err().to_string();
+        assert!(
+            mistake(json!({ "read": { "process": "p1", "wait": "1us" } }))
+                .contains("`1us` is no duration")
+        );
+        assert!(
+            mistake(json!({ "read": { "process": "p1", "after": "tomorrow" } }))
+                .contains("or \"told\"")
+        );
+        assert!(
+            mistake(json!({ "start": { "process": "p1", "speed": 1 } }))
+                .contains("unknown field `speed`")
+        );
     }
 }

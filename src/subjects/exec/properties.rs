@@ -30,13 +30,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::answers::{Failed, Seen, Totals, Wrong};
+use super::answers::{ExecFailure, ExecObservation, StreamTotals, WrongAnswer};
 use super::sum::Sum;
 use super::web;
-use crate::history::{Answer, Call, Content, Ending, Stream, Time, What};
+use crate::history::{Answer, Call, Content, Ending, EventKind, Stream, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{Evidence, Fields, Kind, Property, Violation};
-use crate::schedule::FieldValue;
+use crate::property::{CheckContext, Property, Violation, ViolationFields, ViolationKind};
+use crate::schedule::MilestoneValue;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::records;
 use reknit_exec::client::Failure;
@@ -224,20 +224,30 @@ pub(super) const OWN: &[Property] = &[
 ];
 
 /// What the user saw is wrong, but for an exit in its place.
-fn in_sequence(evidence: &Evidence<'_>) -> Vec<Violation> {
+fn in_sequence(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         match &event.what {
-            What::Milestone { name: "exec.process.exited", fields } => exits.extend(exited(fields)),
-            What::Saw { stream, saw } => {
+            EventKind::Milestone { name: "exec.process.exited", fields } => {
+                exits.extend(exited(fields))
+            }
+            EventKind::Saw { stream, saw } => {
                 let place = match saw.downcast_ref() {
-                    Some(Seen::ExitAt(seq)) => Some(*seq),
+                    Some(ExecObservation::ExitAt(seq)) => Some(*seq),
                     _ => None,
                 };
-                let in_place = place.is_some_and(|seq| exits.contains(&(records::declared(&stream.0).to_owned(), seq)));
+                let in_place = place.is_some_and(|seq| {
+                    exits.contains(&(records::declared(&stream.0).to_owned(), seq))
+                });
                 if !(in_place || place.is_some() && has_puppet(evidence)) {
-                    found.push(Violation::new("in_sequence", stream, event.at, &OUT_OF_PLACE, fields! { saw }));
+                    found.push(Violation::new(
+                        "in_sequence",
+                        stream,
+                        event.at,
+                        &OUT_OF_PLACE,
+                        fields! { saw },
+                    ));
                 }
             }
             _ => {}
@@ -248,11 +258,14 @@ fn in_sequence(evidence: &Evidence<'_>) -> Vec<Violation> {
 }
 
 /// The process that exited, and the number of its exit, as the server says.
-fn exited(fields: &[(&'static str, FieldValue)]) -> Option<(String, u64)> {
-    Some((FieldValue::text(fields, "process")?.to_owned(), FieldValue::number(fields, "seq")?))
+fn exited(fields: &[(&'static str, MilestoneValue)]) -> Option<(String, u64)> {
+    Some((
+        MilestoneValue::text(fields, "process")?.to_owned(),
+        MilestoneValue::number(fields, "seq")?,
+    ))
 }
 
-fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Violation> {
+fn reads_are_true(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
@@ -260,17 +273,21 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         match &event.what {
-            What::Produced { stream, bytes } => truth.entry(stream).or_default().push(bytes),
-            What::Answered { call, answer } => {
-                let wrong = match (answer.done::<Wrong>(), answer.done::<Totals>()) {
-                    (Some(Wrong::NothingNew { after }), _) => Some((&READ_NOTHING, fields! { after: *after })),
-                    (Some(Wrong::Backward { event, after }), _) => {
+            EventKind::Produced { stream, bytes } => truth.entry(stream).or_default().push(bytes),
+            EventKind::Answered { call, answer } => {
+                let wrong = match (answer.done::<WrongAnswer>(), answer.done::<StreamTotals>()) {
+                    (Some(WrongAnswer::NothingNew { after }), _) => {
+                        Some((&READ_NOTHING, fields! { after: *after }))
+                    }
+                    (Some(WrongAnswer::Backward { event, after }), _) => {
                         Some((&READ_BACKWARD, fields! { event: *event, after: *after }))
                     }
                     (None, Some(totals)) => untrue(totals, &truth),
                     (None, None) => None,
                 };
-                found.extend(wrong.map(|(kind, data)| Violation::new("reads_are_true", *call, event.at, kind, data)));
+                found.extend(wrong.map(|(kind, data)| {
+                    Violation::new("reads_are_true", *call, event.at, kind, data)
+                }));
             }
             _ => {}
         }
@@ -282,12 +299,17 @@ fn reads_are_true(evidence: &Evidence<'_>) -> Vec<Violation> {
 type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a Content>>;
 
 /// The first total of a read that is not the truth's.
-fn untrue(totals: &Totals, truth: &Truth<'_>) -> Option<(&'static Kind, Fields)> {
+fn untrue(
+    totals: &StreamTotals,
+    truth: &Truth<'_>,
+) -> Option<(&'static ViolationKind, ViolationFields)> {
     totals.0.iter().find_map(|(stream, told)| {
         let mut printed = Sum::default();
         truth.get(stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
         let really = printed.total();
-        (*told != really).then(|| (&READ_OTHER, fields! { stream, told: told.to_string(), really: really.to_string() }))
+        (*told != really).then(|| {
+            (&READ_OTHER, fields! { stream, told: told.to_string(), really: really.to_string() })
+        })
     })
 }
 
@@ -296,26 +318,33 @@ fn is_start(target: &str) -> bool {
     !target.ends_with("/stdin") && !target.ends_with(web::EFFECT)
 }
 
-fn no_orphan(evidence: &Evidence<'_>) -> Vec<Violation> {
+fn no_orphan(evidence: &CheckContext<'_>) -> Vec<Violation> {
     // As long as the client may still be looking for a connection, and the server for it; and a moment to use that.
     let guarantees = evidence.guarantees;
-    let patience = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt + Duration::from_secs(2);
+    let patience = guarantees.detection * 2
+        + guarantees.recovery
+        + guarantees.attempt
+        + Duration::from_secs(2);
     let mut unwanted: BTreeMap<Call, Time> = BTreeMap::new();
     let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
     let mut started: BTreeMap<Call, (&str, Time)> = BTreeMap::new();
     let mut ended: BTreeSet<&str> = BTreeSet::new();
     for event in judged(evidence) {
         match &event.what {
-            What::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
-            What::Answered { call, answer: Answer::GivenUp } => drop(unwanted.insert(*call, event.at)),
-            What::StreamEnded { stream, ending: Ending::Failed { reason } } if Failed::is_gap(reason) => {
+            EventKind::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
+            EventKind::Answered { call, answer: Answer::GivenUp } => {
+                drop(unwanted.insert(*call, event.at))
+            }
+            EventKind::StreamEnded { stream, ending: Ending::Failed { reason } }
+                if ExecFailure::is_gap(reason) =>
+            {
                 failed.entry(&stream.0).or_insert(event.at);
             }
-            What::Effect { call, target } if is_start(target) => {
+            EventKind::Effect { call, target } if is_start(target) => {
                 started.insert(*call, (target, event.at));
             }
-            What::Ended { stream, .. } => drop(ended.insert(&stream.0)),
-            What::Died { .. } => return Vec::new(), // with the server die its processes; a dead client cleans nothing up
+            EventKind::Ended { stream, .. } => drop(ended.insert(&stream.0)),
+            EventKind::Died { .. } => return Vec::new(), // with the server die its processes; a dead client cleans nothing up
             _ => {}
         }
     }
@@ -326,24 +355,36 @@ fn no_orphan(evidence: &Evidence<'_>) -> Vec<Violation> {
     });
     let late = left.filter(|(.., since)| *since + patience < Time::from(evidence.plan.horizon));
     let late = late.map(|(call, name, since)| {
-        Violation::new("no_orphan", &Stream::from(*name), since + patience, &STILL_LIVES, fields! { since, call: *call })
+        Violation::new(
+            "no_orphan",
+            &Stream::from(*name),
+            since + patience,
+            &STILL_LIVES,
+            fields! { since, call: *call },
+        )
     });
     late.collect()
 }
 
 /// Calls of the user's are told by the product: `exec.client.sent`, with the generation that carries it.
-fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Violation> {
+fn no_call_before_install(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut installed: BTreeMap<(&str, u64), Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
-        let What::Milestone { name, fields } = &event.what else { continue };
-        let Some(generation) = FieldValue::number(fields, "generation") else { continue };
+        let EventKind::Milestone { name, fields } = &event.what else { continue };
+        let Some(generation) = MilestoneValue::number(fields, "generation") else { continue };
         let key = (host(event), generation);
         match *name {
             "exec.client.connected" => drop(installed.insert(key, event.at)),
             "exec.client.sent" if !installed.contains_key(&key) => {
                 let data = fields! { number: generation };
-                found.push(Violation::new("no_call_before_install", event.host.as_ref(), event.at, &CARRIED_EARLY, data));
+                found.push(Violation::new(
+                    "no_call_before_install",
+                    event.host.as_ref(),
+                    event.at,
+                    &CARRIED_EARLY,
+                    data,
+                ));
             }
             _ => {}
         }
@@ -353,28 +394,38 @@ fn no_call_before_install(evidence: &Evidence<'_>) -> Vec<Violation> {
 }
 
 /// Why a client failed for good, as the milestone says that tells of it.
-fn reason(name: &str, fields: &[(&'static str, FieldValue)]) -> Option<String> {
+fn reason(name: &str, fields: &[(&'static str, MilestoneValue)]) -> Option<String> {
     match name {
         "exec.client.failed-deadline" => Some(Failure::RecoveryDeadline.to_string()),
-        "exec.client.failed-permanent" => FieldValue::text(fields, "why").map(str::to_owned),
+        "exec.client.failed-permanent" => MilestoneValue::text(fields, "why").map(str::to_owned),
         _ => None,
     }
 }
 
 /// A host that dies has another client afterwards.
-fn one_reason(evidence: &Evidence<'_>) -> Vec<Violation> {
+fn one_reason(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut reasons: BTreeMap<&str, String> = BTreeMap::new();
     let mut owed: BTreeMap<Call, String> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         let host = host(event);
         match &event.what {
-            What::Milestone { name, fields } => reasons.extend(reason(name, fields).map(|reason| (host, reason))),
-            What::Died { .. } => drop(reasons.remove(host)),
-            What::Asked { call, .. } => owed.extend(reasons.get(host).map(|reason| (*call, reason.clone()))),
-            What::Failed { call, reason } => {
+            EventKind::Milestone { name, fields } => {
+                reasons.extend(reason(name, fields).map(|reason| (host, reason)))
+            }
+            EventKind::Died { .. } => drop(reasons.remove(host)),
+            EventKind::Asked { call, .. } => {
+                owed.extend(reasons.get(host).map(|reason| (*call, reason.clone())))
+            }
+            EventKind::Failed { call, reason } => {
                 if let Some(first) = owed.get(call).filter(|first| **first != reason.to_string()) {
-                    found.push(Violation::new("one_reason", *call, event.at, &OTHER_REASON, fields! { reason, first }));
+                    found.push(Violation::new(
+                        "one_reason",
+                        *call,
+                        event.at,
+                        &OTHER_REASON,
+                        fields! { reason, first },
+                    ));
                 }
             }
             _ => {}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::answers::{Read, Totals, Wrong};
+use super::answers::{Read, StreamTotals, WrongAnswer};
 use super::follow::part;
 use super::sum::Sum;
 use crate::history::{Answer, Stream};
@@ -16,7 +16,12 @@ use reknit_exec::wire::process::OutputStream;
 const WAIT: Duration = Duration::from_secs(5);
 
 /// Reads page after page until the process is closed, or until `wait` has passed. Says what came to how much.
-pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duration) -> Result<Answer, Failure> {
+pub(super) async fn all(
+    process: Process,
+    name: Stream,
+    page: u64,
+    wait: Duration,
+) -> Result<Answer, Failure> {
     let until = Instant::now() + wait;
     let mut read: BTreeMap<OutputStream, Sum> = BTreeMap::new();
     let (mut last, mut chunk, mut skipped) = (0, 0, 0);
@@ -25,11 +30,11 @@ pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duratio
         let (asked, may_wait) = (Instant::now(), left.min(WAIT));
         let answer = process.read(last, Some(page), may_wait).await?;
         if Read::of(None, &answer).says_nothing_new(last) && asked.elapsed() < may_wait {
-            return Ok(Wrong::NothingNew { after: last }.into());
+            return Ok(WrongAnswer::NothingNew { after: last }.into());
         }
         for found in &answer.chunks {
             if found.seq <= last {
-                return Ok(Wrong::Backward { event: found.seq, after: last }.into());
+                return Ok(WrongAnswer::Backward { event: found.seq, after: last }.into());
             }
             skipped += found.seq - chunk - 1;
             (last, chunk) = (found.seq, found.seq);
@@ -51,6 +56,6 @@ pub(super) async fn all(process: Process, name: Stream, page: u64, wait: Duratio
     }
 }
 
-fn totals(name: &Stream, read: &BTreeMap<OutputStream, Sum>) -> Totals {
-    Totals(read.iter().map(|(stream, sum)| (part(&name.0, *stream), sum.total())).collect())
+fn totals(name: &Stream, read: &BTreeMap<OutputStream, Sum>) -> StreamTotals {
+    StreamTotals(read.iter().map(|(stream, sum)| (part(&name.0, *stream), sum.total())).collect())
 }

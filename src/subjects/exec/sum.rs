@@ -69,7 +69,11 @@ mod tests {
         let whole = sum(&["sixteen bytes are two words"]);
         assert!(whole.to_string().starts_with("27 bytes "), "{whole}");
         assert_eq!(sum(&["sixteen ", "", "bytes are t", "w", "o words"]), whole);
-        for other in ["sixteen bytes are two wordz", "Sixteen bytes are two words", "sixteen bytes are two words\0"] {
+        for other in [
+            "sixteen bytes are two wordz",
+            "Sixteen bytes are two words",
+            "sixteen bytes are two words\0",
+        ] {
             assert_ne!(sum(&[other]), whole, "{other}");
         }
         assert_eq!(sum(&["eight by", "tes"]), sum(&["eight bytes"]));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Event, Time, What};
+use crate::history::{Event, EventKind, Time};
 use crate::schedule::Fault;
 
 /// For how many bytes of output counts what stands around a printed piece, in an event and in the answer to a read: 100 on the wire,
@@ -17,7 +17,7 @@ pub(super) fn weight(bytes: usize) -> usize {
 
 /// What is wrong with the network or a host at a moment.
 #[derive(Default)]
-pub(super) struct Trouble {
+pub(super) struct NetworkFault {
     /// How many faults are in force.
     pub(super) in_force: usize,
     /// When a fault last began or ended, or a host died.
@@ -30,25 +30,25 @@ pub(super) struct Trouble {
     pub(super) printed: usize,
 }
 
-impl Trouble {
+impl NetworkFault {
     /// Takes an entry into account.
     pub(super) fn pass(&mut self, event: &Event) {
         match &event.what {
-            What::Produced { bytes, .. } => {
+            EventKind::Produced { bytes, .. } => {
                 self.printed += weight(bytes.len());
                 return;
             }
-            What::FaultBegan { fault, what, .. } => {
+            EventKind::FaultBegan { fault, what, .. } => {
                 self.in_force += 1;
                 self.late.insert(*fault, lateness(what));
             }
-            What::FaultEnded { fault } => {
+            EventKind::FaultEnded { fault } => {
                 self.in_force = self.in_force.saturating_sub(1);
                 let late = self.late.values().sum::<Duration>();
                 self.late.remove(fault);
                 self.settled = self.settled.max(Some(event.at + late));
             }
-            What::Died { .. } => {}
+            EventKind::Died { .. } => {}
             _ => return,
         }
         self.last = Some(event.at);

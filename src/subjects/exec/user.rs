@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::answers::{Failed, Read};
-use super::body::{self, Manner, Wanted};
+use super::answers::{ExecFailure, Read};
+use super::body::{self, BodyRequest, Manner};
 use super::burden;
 use super::follow::{self, Parts};
-use super::operations::{After, Operation};
+use super::operations::{After, ExecOperation};
 use super::web::{self, WebSetup};
 use super::{reading, tables};
 use crate::history::{Answer, Call, Stream};
@@ -25,12 +25,12 @@ use reknit_exec::wire::process::{Signal, StartParams};
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The user of one client.
-pub(super) struct User {
+pub(super) struct ExecUser {
     host: HostContext,
     client: Arc<Client>,
     started: Started,
     /// What is about a process whose start is not answered yet, in order: nobody can use what he does not have.
-    waiting: VecDeque<(Call, Operation)>,
+    waiting: VecDeque<(Call, ExecOperation)>,
     /// What is under way.
     busy: JoinSet<()>,
 }
@@ -64,7 +64,9 @@ impl Started {
 
     /// Whether there is a start whose outcome is what one waits for who wants to use the process.
     fn is_awaited(&self, process: &str) -> bool {
-        self.all().get(process).is_some_and(|newest| newest.held.is_none() && newest.settled < newest.times)
+        self.all()
+            .get(process)
+            .is_some_and(|newest| newest.held.is_none() && newest.settled < newest.times)
     }
 
     /// The newest handle, with the name of its record.
@@ -75,16 +77,23 @@ impl Started {
     }
 }
 
-impl User {
+impl ExecUser {
     pub(super) fn new(host: HostContext, client: Client) -> Self {
         let client = Arc::new(client);
         let counted = Arc::downgrade(&client);
-        host.record.gauges(tables::CLIENT_CENSUS, move || counted.upgrade().map(|client| client.census()));
-        Self { host, client, started: Started::default(), waiting: VecDeque::new(), busy: JoinSet::new() }
+        host.record
+            .gauges(tables::CLIENT_CENSUS, move || counted.upgrade().map(|client| client.census()));
+        Self {
+            host,
+            client,
+            started: Started::default(),
+            waiting: VecDeque::new(),
+            busy: JoinSet::new(),
+        }
     }
 
     /// Performs operations as they come, then closes the client.
-    pub(super) async fn run(mut self, mut operations: Operated<Operation>) {
+    pub(super) async fn run(mut self, mut operations: Operated<ExecOperation>) {
         loop {
             tokio::select! {
                 biased;
@@ -116,26 +125,36 @@ impl User {
         }
     }
 
-    fn perform(&mut self, call: Call, operation: Operation) {
+    fn perform(&mut self, call: Call, operation: ExecOperation) {
         match operation {
-            Operation::Start { process, tty, looks_after, patience } => {
-                self.start(call, process, tty, looks_after.0, patience.map_or(Duration::MAX, |span| span.0));
+            ExecOperation::Start { process, tty, looks_after, patience } => {
+                self.start(
+                    call,
+                    process,
+                    tty,
+                    looks_after.0,
+                    patience.map_or(Duration::MAX, |span| span.0),
+                );
             }
-            Operation::Read { process, after, max_bytes, wait } => self.with(call, &process, move |process, _| async move {
-                let (event, told) = match after {
-                    After::Event(event) => (event, None),
-                    After::Told(_) => {
-                        let event = *process.wake().borrow();
-                        (event, Some(event))
-                    }
-                };
-                let read = process.read(event, max_bytes.map(|size| size.0), wait.0).await;
-                read.map(|read| Read::of(told, &read).into())
-            }),
-            Operation::ReadAll { process, page, wait } => {
-                self.with(call, &process, move |process, record| reading::all(process, record, page.0, wait.0));
+            ExecOperation::Read { process, after, max_bytes, wait } => {
+                self.with(call, &process, move |process, _| async move {
+                    let (event, told) = match after {
+                        After::Event(event) => (event, None),
+                        After::Told(_) => {
+                            let event = *process.wake().borrow();
+                            (event, Some(event))
+                        }
+                    };
+                    let read = process.read(event, max_bytes.map(|size| size.0), wait.0).await;
+                    read.map(|read| Read::of(told, &read).into())
+                })
             }
-            Operation::Write { process, bytes, patience } => {
+            ExecOperation::ReadAll { process, page, wait } => {
+                self.with(call, &process, move |process, record| {
+                    reading::all(process, record, page.0, wait.0)
+                });
+            }
+            ExecOperation::Write { process, bytes, patience } => {
                 let line = calls::line(call, bytes.map_or(0, |size| size.0 as usize));
                 let patience = patience.map_or(Duration::MAX, |span| span.0);
                 self.with(call, &process, move |process, _| async move {
@@ -145,22 +164,24 @@ impl User {
                     }
                 });
             }
-            Operation::Interrupt { process } => {
-                self.with(
-                    call,
-                    &process,
-                    |process, _| async move { process.signal(Signal::Interrupt).await.map(|()| "sent".into()) },
-                )
+            ExecOperation::Interrupt { process } => {
+                self.with(call, &process, |process, _| async move {
+                    process.signal(Signal::Interrupt).await.map(|()| "sent".into())
+                })
             }
-            Operation::Terminate { process } => self.with(call, &process, |process, _| async move {
-                process.terminate().await.map(|running| format!("running: {running}").into())
-            }),
-            Operation::DropHandle { process } => self.drop_handle(call, &process),
-            Operation::Http { body } => {
+            ExecOperation::Terminate { process } => {
+                self.with(call, &process, |process, _| async move {
+                    process.terminate().await.map(|running| format!("running: {running}").into())
+                })
+            }
+            ExecOperation::DropHandle { process } => self.drop_handle(call, &process),
+            ExecOperation::Http { body } => {
                 let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
-                self.busy.spawn(async move { tell(&wanted.record, call, body::whole(&client, &wanted).await) });
+                self.busy.spawn(async move {
+                    tell(&wanted.record, call, body::whole(&client, &wanted).await)
+                });
             }
-            Operation::HttpStream { body, pause, drops_after } => {
+            ExecOperation::HttpStream { body, pause, drops_after } => {
                 let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
                 let manner = Manner { pause: pause.0, drops_after };
                 self.busy.spawn(async move {
@@ -173,12 +194,14 @@ impl User {
     }
 
     /// A body of the HTTP server's, as a call asks for it.
-    fn wanted(&self, call: Call, body: &str) -> Wanted {
-        let stream = Stream::from(records::name(self.host.name.as_str(), &format!("h{}", call.0), 1).as_str());
+    fn wanted(&self, call: Call, body: &str) -> BodyRequest {
+        let stream = Stream::from(
+            records::name(self.host.name.as_str(), &format!("h{}", call.0), 1).as_str(),
+        );
         let url = web::url(web::PORT, body, &stream, call);
         let setup = WebSetup::declared(&self.host.plan, body);
         let takes = burden::takes(&self.host.plan, self.host.name.as_str());
-        Wanted { call, stream, url, setup, takes, record: self.host.record.clone() }
+        BodyRequest { call, stream, url, setup, takes, record: self.host.record.clone() }
     }
 
     /// Does something with the newest handle of a process.
@@ -196,7 +219,14 @@ impl User {
         }
     }
 
-    fn start(&mut self, call: Call, process: String, tty: bool, looks_after: Duration, patience: Duration) {
+    fn start(
+        &mut self,
+        call: Call,
+        process: String,
+        tty: bool,
+        looks_after: Duration,
+        patience: Duration,
+    ) {
         let times = {
             let mut all = self.started.all();
             let newest = all.entry(process.clone()).or_default();
@@ -204,7 +234,8 @@ impl User {
             newest.times
         };
         let name = records::name(self.host.name.as_str(), &process, times);
-        let (client, record, started) = (self.client.clone(), self.host.record.clone(), self.started.clone());
+        let (client, record, started) =
+            (self.client.clone(), self.host.record.clone(), self.started.clone());
         let spec = spec(call, &process, &name, tty);
         self.busy.spawn(async move {
             let outcome = timeout(patience, client.launch(spec)).await;
@@ -256,12 +287,21 @@ fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
 pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<Answer, Failure>) {
     match outcome {
         Ok(answer) => record.answered(call, answer),
-        Err(failure) if is_refusal(&failure) => record.refused(call, Failed(failure)),
-        Err(failure) => record.failed(call, Failed(failure)),
+        Err(failure) if is_refusal(&failure) => record.refused(call, ExecFailure(failure)),
+        Err(failure) => record.failed(call, ExecFailure(failure)),
     }
 }
 
 fn is_refusal(failure: &Failure) -> bool {
     use Failure::{Contradiction, Gap, IdTaken, NotWritten, Refused, Superseded, Unwatched};
-    matches!(failure, Refused { .. } | IdTaken | NotWritten(_) | Superseded | Gap { .. } | Contradiction | Unwatched(_))
+    matches!(
+        failure,
+        Refused { .. }
+            | IdTaken
+            | NotWritten(_)
+            | Superseded
+            | Gap { .. }
+            | Contradiction
+            | Unwatched(_)
+    )
 }

@@ -24,7 +24,7 @@ use crate::history::content::PADDING;
 use crate::history::{Call, Stream};
 use crate::net::Endpoint;
 use crate::schedule::Plan;
-use crate::schedule::units::{Size, Span};
+use crate::schedule::units::{Size, WrittenDuration};
 use crate::subject::{HostContext, Recorder};
 
 /// The host that it runs on.
@@ -56,7 +56,7 @@ pub struct WebSetup {
     /// How many pieces the body has.
     pub pieces: u64,
     /// How long before each of them.
-    pub every: Span,
+    pub every: WrittenDuration,
     /// How many bytes each has.
     pub bytes: Size,
     /// Whether the answer says how long the body is. Then its last piece is known to be the last.
@@ -72,7 +72,7 @@ impl Default for WebSetup {
 }
 
 fn some(pieces: u64, every_ms: u64) -> WebSetup {
-    let every = Span(Duration::from_millis(every_ms));
+    let every = WrittenDuration(Duration::from_millis(every_ms));
     WebSetup { pieces, every, bytes: Size(100), sized: true, breaks_off: false }
 }
 
@@ -131,9 +131,14 @@ pub(super) async fn serve(host: HostContext, port: u16) {
 
 type Piece = io::Result<Frame<Bytes>>;
 
-fn answer(host: &HostContext, request: &Request<Incoming>) -> Response<StreamBody<impl Pieces<Item = Piece> + Send + use<>>> {
-    let (body, query) = (request.uri().path().trim_start_matches('/'), request.uri().query().unwrap_or_default());
-    let field = |key: &str| query.split('&').find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
+fn answer(
+    host: &HostContext,
+    request: &Request<Incoming>,
+) -> Response<StreamBody<impl Pieces<Item = Piece> + Send + use<>>> {
+    let (body, query) =
+        (request.uri().path().trim_start_matches('/'), request.uri().query().unwrap_or_default());
+    let field =
+        |key: &str| query.split('&').find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
     let stream = Stream::from(field("as").unwrap_or(body));
     if let Some(call) = field("call").and_then(|call| call.parse().ok()) {
         host.record.effect(Call(call), format!("{stream}{EFFECT}"));
@@ -144,7 +149,9 @@ fn answer(host: &HostContext, request: &Request<Incoming>) -> Response<StreamBod
         response = response.header(CONTENT_LENGTH, setup.length());
     }
     let making = Making::new(setup, stream, host.record.clone());
-    response.body(StreamBody::new(unfold(making, Making::next))).expect("a length is a header's value")
+    response
+        .body(StreamBody::new(unfold(making, Making::next)))
+        .expect("a length is a header's value")
 }
 
 /// How long a body that breaks off waits after its last piece, at least.

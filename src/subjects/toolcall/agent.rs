@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::notes::{Became, By, End, OfCall};
+use super::notes::{Became, By, CallEnd, OfCall};
 use super::setup::{self, Asking, Calling, STRANGER, Saying, Scene, Whose};
 use crate::history::{Call, Stream};
 use crate::net::BoxFuture;
@@ -93,7 +93,11 @@ impl Part {
                 Scene::Say(saying) => self.say(saying).await,
                 Scene::Call(calling) => {
                     let waits = calling.waits;
-                    let call = Calls { record: self.player.record.clone(), turn: self.turn.clone(), stream: self.stream.clone() };
+                    let call = Calls {
+                        record: self.player.record.clone(),
+                        turn: self.turn.clone(),
+                        stream: self.stream.clone(),
+                    };
                     if waits {
                         call.play(calling).await;
                     } else {
@@ -112,7 +116,10 @@ impl Part {
         for n in 1..=saying.times {
             sleep(saying.every.0).await;
             let mut word = format!("{}:{n}", self.stream);
-            word.extend(std::iter::repeat_n('.', (saying.letters as usize).saturating_sub(word.len())));
+            word.extend(std::iter::repeat_n(
+                '.',
+                (saying.letters as usize).saturating_sub(word.len()),
+            ));
             word.push('\n');
             let said = match &part {
                 None => self.turn.say(&word).map(|name| part = Some(name)),
@@ -127,12 +134,21 @@ impl Part {
 
     async fn ask(&self, asking: Asking) {
         let Some(client) = self.turn.client.clone() else { return };
-        let number = format!("question-{}", self.player.questions.fetch_add(1, Ordering::Relaxed) + 1);
-        let note = |what| OfCall { by: By::Agent, call: number.clone(), what }.note(&self.player.record, &self.stream);
+        let number =
+            format!("question-{}", self.player.questions.fetch_add(1, Ordering::Relaxed) + 1);
+        let note = |what| {
+            OfCall { by: By::Agent, call: number.clone(), what }
+                .note(&self.player.record, &self.stream)
+        };
         note(Became::Asks(client.clone()));
         let takes = u64::try_from(asking.takes.0.as_millis()).unwrap_or(u64::MAX);
-        let answer = self.turn.ask(&client, "resourceRead", &json!({ "uri": "file:///x", "takes": takes })).await;
-        note(Became::Hears(answer.map(|answer| answer.get().to_owned()).map_err(|why| why.to_string())));
+        let answer = self
+            .turn
+            .ask(&client, "resourceRead", &json!({ "uri": "file:///x", "takes": takes }))
+            .await;
+        note(Became::Hears(
+            answer.map(|answer| answer.get().to_owned()).map_err(|why| why.to_string()),
+        ));
     }
 }
 
@@ -191,9 +207,11 @@ impl Calls {
 
     fn note_end(&self, id: &CallId, ended: Ended) {
         let end = match ended {
-            Ended::Completed(result) if result.success => End::Completed,
-            Ended::Completed(result) => End::Failed(result.past_tense_message.as_text().to_owned()),
-            Ended::Cancelled => End::Cancelled,
+            Ended::Completed(result) if result.success => CallEnd::Completed,
+            Ended::Completed(result) => {
+                CallEnd::Failed(result.past_tense_message.as_text().to_owned())
+            }
+            Ended::Cancelled => CallEnd::Cancelled,
         };
         self.note(id, Became::Over(end));
     }

@@ -56,15 +56,15 @@ impl From<Rejected> for Data {
 
 /// Why something failed for a user: the client's failure itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed(pub(super) Failure);
+pub(super) struct ToolcallFailure(pub(super) Failure);
 
-impl fmt::Display for Failed {
+impl fmt::Display for ToolcallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Serialize for Failed {
+impl Serialize for ToolcallFailure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
@@ -79,8 +79,10 @@ pub(super) fn refusal(failure: Failure) -> Result<Answer, Data> {
     match failure {
         Turned(why) => Ok(Answer::refused(Rejected(why))),
         Refused { code, message } => Ok(Answer::refused(Data::of(Coded { code, message }))),
-        failure @ (Gone | Full | Unsubscribed) => Ok(Answer::refused(Data::of(Failed(failure)))),
-        failure => Err(Data::of(Failed(failure))),
+        failure @ (Gone | Full | Unsubscribed) => {
+            Ok(Answer::refused(Data::of(ToolcallFailure(failure))))
+        }
+        failure => Err(Data::of(ToolcallFailure(failure))),
     }
 }
 
@@ -92,7 +94,8 @@ fn words(why: &Data) -> &str {
 
 /// Whether something was refused because there is no such channel.
 pub(super) fn is_of_no_channel(why: &Data) -> bool {
-    matches!(why.downcast_ref(), Some(Failed(Failure::Gone))) || words(why).ends_with("no such channel")
+    matches!(why.downcast_ref(), Some(ToolcallFailure(Failure::Gone)))
+        || words(why).ends_with("no such channel")
 }
 
 /// Whether something was refused for want of a token.
@@ -106,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_refusal_is_an_answer_and_shown_as_the_client_says_it() {
-        let coded = || Failure::Refused { code: -32003, message: "there is no such channel".into() };
+        let coded =
+            || Failure::Refused { code: -32003, message: "there is no such channel".into() };
         for failure in [Failure::Rejected("no such channel".into()), coded()] {
             let shown = failure.to_string();
             let answer = refusal(failure).unwrap();
@@ -114,6 +118,6 @@ mod tests {
             assert!(matches!(answer, Answer::Refused(why) if is_of_no_channel(&why)));
         }
         assert_eq!(refusal(Failure::Full).unwrap().to_string(), "refused: too much is waiting");
-        assert_eq!(refusal(Failure::Late), Err(Data::of(Failed(Failure::Late))));
+        assert_eq!(refusal(Failure::Late), Err(Data::of(ToolcallFailure(Failure::Late))));
     }
 }

@@ -54,7 +54,8 @@ impl Archive for DiskArchive {
     }
 
     fn save(&self, channel: &str, stored: Stored) {
-        let kept = serde_json::to_string(&(stored.session, stored.state)).expect("a state is plain data");
+        let kept =
+            serde_json::to_string(&(stored.session, stored.state)).expect("a state is plain data");
         self.disk.write(channel, kept);
     }
 

@@ -13,7 +13,9 @@ use super::setup::{CHAT, SESSION};
 use crate::history::Answer;
 use crate::net::Endpoint;
 use crate::subject::HostContext;
-use reknit_toolcall::wire::{InitializeResult, ROOT, ReconnectParams, ReconnectResult, epoch_of, meta_with, method, read};
+use reknit_toolcall::wire::{
+    InitializeResult, ROOT, ReconnectParams, ReconnectResult, epoch_of, meta_with, method, read,
+};
 
 /// What is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,17 +37,30 @@ const LABEL: &str = "claim";
 
 /// Is taken in under a name, goes, and comes back with a claim; says what the host made of that. Where its connections do not last,
 /// nobody waits for it.
-pub(super) async fn come_back(host: HostContext, server: Endpoint, name: String, claim: Claim) -> Answer {
+pub(super) async fn come_back(
+    host: HostContext,
+    server: Endpoint,
+    name: String,
+    claim: Claim,
+) -> Answer {
     match timeout(PATIENCE, claimed(&host, &server, &name, claim)).await {
         Ok(Ok(told)) => told,
         Ok(Err(_)) | Err(_) => Answer::GivenUp,
     }
 }
 
-async fn claimed(host: &HostContext, server: &Endpoint, name: &str, claim: Claim) -> Result<Answer, Unanswered> {
+async fn claimed(
+    host: &HostContext,
+    server: &Endpoint,
+    name: &str,
+    claim: Claim,
+) -> Result<Answer, Unanswered> {
     let given = if claim == Claim::AStateItLacks { vec![SESSION] } else { vec![SESSION, CHAT] };
     let given = given.into_iter().map(str::to_owned).collect();
-    let taken_in = Raw::open(host, server, LABEL).await?.ask(1, method::INITIALIZE, &hello(name, given)).await?;
+    let taken_in = Raw::open(host, server, LABEL)
+        .await?
+        .ask(1, method::INITIALIZE, &hello(name, given))
+        .await?;
     let taken_in: InitializeResult = read(Some(&taken_in)).map_err(Unanswered::lost)?;
     let epoch = epoch_of(taken_in.meta.as_ref()).unwrap_or_default();
     let more = if claim == Claim::TheFuture { 1_000 } else { 0 };
@@ -59,7 +74,11 @@ async fn claimed(host: &HostContext, server: &Endpoint, name: &str, claim: Claim
     let mut again = Raw::open(host, server, LABEL).await?;
     match again.ask(2, method::RECONNECT, &back).await {
         Ok(told) => Ok(match read(Some(&told)).map_err(Unanswered::lost)? {
-            ReconnectResult::Replay(replay) if replay.missing.iter().any(|channel| channel == CHAT) => "told what is gone".into(),
+            ReconnectResult::Replay(replay)
+                if replay.missing.iter().any(|channel| channel == CHAT) =>
+            {
+                "told what is gone".into()
+            }
             ReconnectResult::Replay(_) => Did::ToldWhatItHadMissed.into(),
             ReconnectResult::Snapshot(_) => "told how things are".into(),
         }),

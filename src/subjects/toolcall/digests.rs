@@ -73,7 +73,10 @@ mod tests {
         let call = |number: u64, owner: &str| json!({ "id": format!("call-{number}"), "contributor": { "clientId": owner } });
         let chat = |at: &str, first: u64, owner: &str| json!({ "modifiedAt": at, "parts": [call(first, owner), call(first + 2, owner), call(first, owner)], "title": "c1" });
         assert_eq!(plainly(chat("1", 3, "client")), plainly(chat("2", 7, "client2")));
-        assert_eq!(plainly(chat("1", 3, "client")), json!({ "parts": [{ "id": 0 }, { "id": 1 }, { "id": 0 }], "title": "c1" }));
+        assert_eq!(
+            plainly(chat("1", 3, "client")),
+            json!({ "parts": [{ "id": 0 }, { "id": 1 }, { "id": 0 }], "title": "c1" })
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use reknit_toolcall::wire::SnapshotState;
 use reknit_toolcall::wire::ahp::state::{ChatState, ResponsePart, SessionState, ToolCallState};
 
 /// What a user knows of the channels that it looks at. A window that is loaded again has new eyes.
-pub struct Eyes {
+pub struct Observer {
     record: Recorder,
     /// The client by which the user takes part.
     client: String,
@@ -57,7 +57,7 @@ pub struct Waits {
     pub owner: String,
 }
 
-impl Eyes {
+impl Observer {
     /// The eyes of the user of a client, with a pen.
     pub fn new(record: Recorder, client: impl Into<String>) -> Self {
         Self { record, client: client.into(), all: Mutex::default() }
@@ -84,7 +84,10 @@ impl Eyes {
 
     /// That was answered.
     pub(super) fn answered(&self, channel: &str) {
-        self.all().get_mut(channel).into_iter().for_each(|seen| seen.asked = seen.asked.saturating_sub(1));
+        self.all()
+            .get_mut(channel)
+            .into_iter()
+            .for_each(|seen| seen.asked = seen.asked.saturating_sub(1));
     }
 
     /// The user does not look at a channel any more.
@@ -118,7 +121,8 @@ impl Eyes {
             match &state {
                 None => gone.push(channel.clone()),
                 Some(state) => {
-                    let note = if seen.state.is_none() { OfChannel::Known } else { OfChannel::Stirs };
+                    let note =
+                        if seen.state.is_none() { OfChannel::Known } else { OfChannel::Stirs };
                     if seen.state.is_none() || !seen.is_stirred {
                         note.note(&self.record, channel);
                     }
@@ -153,7 +157,9 @@ impl Eyes {
 
     /// What was open in a channel is not for its user to have.
     fn give_up(&self, seen: &Seen, by: Call) {
-        seen.open.keys().for_each(|turn| self.record.gave_up(Some(&Stream::from(turn.as_str())), by));
+        seen.open
+            .keys()
+            .for_each(|turn| self.record.gave_up(Some(&Stream::from(turn.as_str())), by));
     }
 
     fn read(&self, channel: &str, state: &SnapshotState, seen: &mut Seen, waits: &mut Vec<Waits>) {
@@ -169,10 +175,14 @@ impl Eyes {
             OfChannel::Title(session.title.clone()).note(&self.record, SESSION);
             seen.title = Some(session.title.clone());
         }
-        let chats: BTreeSet<String> = session.chats.iter().map(|chat| chat.resource.clone()).collect();
-        chats.difference(&seen.chats).for_each(|chat| OfChannel::Lists(chat.clone()).note(&self.record, SESSION));
+        let chats: BTreeSet<String> =
+            session.chats.iter().map(|chat| chat.resource.clone()).collect();
+        chats
+            .difference(&seen.chats)
+            .for_each(|chat| OfChannel::Lists(chat.clone()).note(&self.record, SESSION));
         seen.chats = chats;
-        let takes_part = session.active_clients.iter().any(|active| active.client_id == self.client);
+        let takes_part =
+            session.active_clients.iter().any(|active| active.client_id == self.client);
         if takes_part != seen.takes_part {
             OfChannel::TakesPart(takes_part).note(&self.record, SESSION);
             seen.takes_part = takes_part;
@@ -195,14 +205,23 @@ impl Eyes {
             known.insert(turn.id.clone());
             self.read_turn(name, &turn.id, &turn.response_parts, seen, waits);
         }
-        let lost: Vec<String> = seen.open.keys().filter(|turn| !known.contains(*turn)).cloned().collect();
+        let lost: Vec<String> =
+            seen.open.keys().filter(|turn| !known.contains(*turn)).cloned().collect();
         for turn in lost {
             seen.open.remove(&turn);
-            self.record.broke(&Stream::from(turn.as_str()), "the host does not know the turn any more");
+            self.record
+                .broke(&Stream::from(turn.as_str()), "the host does not know the turn any more");
         }
     }
 
-    fn read_turn(&self, chat: &str, turn: &str, parts: &[ResponsePart], seen: &mut Seen, waits: &mut Vec<Waits>) {
+    fn read_turn(
+        &self,
+        chat: &str,
+        turn: &str,
+        parts: &[ResponsePart],
+        seen: &mut Seen,
+        waits: &mut Vec<Waits>,
+    ) {
         let stream = Stream::from(turn);
         let read = seen.open.entry(turn.to_owned()).or_insert_with(|| {
             self.record.opened(&stream, Call::NONE);
@@ -220,10 +239,12 @@ impl Eyes {
             if seen.calls.insert(format!("{turn} {id}"), status) == Some(status) {
                 continue;
             }
-            OfCall { by: By::User, call: id.clone(), what: Became::Is(status) }.note(&self.record, &stream);
+            OfCall { by: By::User, call: id.clone(), what: Became::Is(status) }
+                .note(&self.record, &stream);
             if let ToolCallState::PendingConfirmation(pending) = state {
                 let owner = call::owner(state).unwrap_or_default().to_owned();
-                let (chat, turn, tool) = (chat.to_owned(), turn.to_owned(), pending.tool_name.clone());
+                let (chat, turn, tool) =
+                    (chat.to_owned(), turn.to_owned(), pending.tool_name.clone());
                 waits.push(Waits { chat, turn, call: id, tool, owner });
             }
         }
@@ -247,8 +268,12 @@ fn called(part: &ResponsePart) -> Option<&ToolCallState> {
 /// The calls of a chat's turn that is under way, in a word each.
 pub(super) fn statuses(chat: &ChatState) -> Vec<(String, String, Status)> {
     let turn = chat.active_turn.iter();
-    let calls = turn.flat_map(|turn| turn.response_parts.iter().filter_map(called).map(move |state| (turn, state)));
-    calls.map(|(turn, state)| (turn.id.clone(), call::id(state).to_owned(), status(state))).collect()
+    let calls = turn.flat_map(|turn| {
+        turn.response_parts.iter().filter_map(called).map(move |state| (turn, state))
+    });
+    calls
+        .map(|(turn, state)| (turn.id.clone(), call::id(state).to_owned(), status(state)))
+        .collect()
 }
 
 /// How a call is, in a word.

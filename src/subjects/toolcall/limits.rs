@@ -107,6 +107,10 @@ mod tests {
         let limits = Limits::default().over(LIMITS);
         assert_eq!(client_limits(&limits), ClientLimits::default());
         assert_eq!(host_limits(&limits), HostLimits::default());
-        assert!(LIMITS.iter().all(|limit| limit.default.same_kind(&limit.least) && limit.least <= limit.default));
+        assert!(
+            LIMITS
+                .iter()
+                .all(|limit| limit.default.same_kind(&limit.least) && limit.least <= limit.default)
+        );
     }
 }

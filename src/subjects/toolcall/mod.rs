@@ -15,9 +15,12 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Evidence, Guarantees, Property, Violation, Work};
+use crate::property::{CheckContext, Guarantees, Property, Violation, WorkBounds};
 use crate::schedule::{Limit, Limits};
-use crate::subject::{DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc, WebSocket};
+use crate::subject::{
+    DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc,
+    WebSocket,
+};
 use reknit_toolcall::host::{self, Host};
 
 mod agent;
@@ -39,7 +42,7 @@ pub mod tables;
 mod tools;
 mod user;
 
-use operations::Operation;
+use operations::ToolcallOperation;
 
 pub use archive::PROVIDER;
 pub use settling::SETTLES;
@@ -55,7 +58,7 @@ const PORT: u16 = 80;
 pub const TOKEN: &str = "secret";
 
 impl Subject for Toolcall {
-    type Operation = Operation;
+    type Operation = ToolcallOperation;
 
     fn name(&self) -> &'static str {
         "toolcall"
@@ -115,18 +118,27 @@ impl Subject for Toolcall {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
         };
-        let config = host::Config {
+        let config = host::HostConfig {
             provider: archive::PROVIDER.to_owned(),
             tokens: [(archive::PROVIDER.to_owned(), TOKEN.to_owned())].into_iter().collect(),
-            agent: std::sync::Arc::new(agent::Player::new(host.plan.clone(), host.record.clone(), host.disk.clone())),
-            archive: std::sync::Arc::new(archive::DiskArchive::new(host.plan.clone(), host.disk.clone())),
+            agent: std::sync::Arc::new(agent::Player::new(
+                host.plan.clone(),
+                host.record.clone(),
+                host.disk.clone(),
+            )),
+            archive: std::sync::Arc::new(archive::DiskArchive::new(
+                host.plan.clone(),
+                host.disk.clone(),
+            )),
             limits: limits::host_limits(&host.limits),
         };
         let server = Host::new(&host.env, config);
         let census = server.census();
         host.record.gauges(tables::CENSUS, move || Some(census.counts()));
-        let channels = std::iter::once(setup::SESSION.to_owned()).chain(setup::chats(&host.plan)).collect();
-        let observing = settling::observe(server.census(), channels, host.record.clone(), host.disk.clone());
+        let channels =
+            std::iter::once(setup::SESSION.to_owned()).chain(setup::chats(&host.plan)).collect();
+        let observing =
+            settling::observe(server.census(), channels, host.record.clone(), host.disk.clone());
         tokio::select! {
             biased;
             () = server.serve(listener) => {}
@@ -134,9 +146,9 @@ impl Subject for Toolcall {
         }
     }
 
-    async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
+    async fn drive(&self, host: HostContext, operations: Operated<ToolcallOperation>) {
         let server = Endpoint::tcp("server", PORT);
-        user::User::new(host, server).run(operations).await;
+        user::WindowUser::new(host, server).run(operations).await;
     }
 
     fn guarantees(&self, limits: &Limits) -> Guarantees {
@@ -154,14 +166,17 @@ impl Subject for Toolcall {
             call_wait: Duration::ZERO,
             round_trips: 6, // SYN, upgrade, handshake, tokens, and what is asked for again, twice
             back_off: client.back_off_max + client.connect_timeout / 2,
-            work: Work { attempts: 20, frames: 200, polls: 400 },
+            work: WorkBounds { attempts: 20, frames: 200, polls: 400 },
             memory: vec![
                 ("questions", 64),
                 ("unconfirmed", client.unconfirmed as u64 + 64),
                 ("held", client.held as u64 + 64),
                 ("running", client.running_tools as u64 + 64),
             ],
-            settle: host_detection + host.grace + host.client_retention.max(Duration::from_secs(120)) + Duration::from_secs(130),
+            settle: host_detection
+                + host.grace
+                + host.client_retention.max(Duration::from_secs(120))
+                + Duration::from_secs(130),
             ..Guarantees::default()
         }
     }
@@ -170,7 +185,7 @@ impl Subject for Toolcall {
         properties::OWN
     }
 
-    fn breaks(&self, evidence: &Evidence<'_>) -> Vec<Violation> {
+    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
         properties::breaks(evidence)
     }
 

@@ -59,7 +59,7 @@ pub enum Became {
     /// An agent knows that its parameters are complete.
     Ready,
     /// An agent was told its end.
-    Over(End),
+    Over(CallEnd),
     /// An agent does not wait any longer.
     GivenUp,
     /// An agent asks this client something.
@@ -67,7 +67,7 @@ pub enum Became {
     /// An agent hears the answer, or why there is none.
     Hears(Result<String, String>),
     /// What a tool does for it.
-    Works(Work),
+    Works(ToolWork),
     /// How it is for somebody who looks.
     Is(Status),
 }
@@ -75,7 +75,7 @@ pub enum Became {
 /// What a tool does for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Work {
+pub enum ToolWork {
     /// It begins.
     Begins,
     /// It has done its work.
@@ -87,7 +87,7 @@ pub enum Work {
 /// How a call ended for its agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum End {
+pub enum CallEnd {
     /// With a result.
     Completed,
     /// With this failure, in the words that the model reads.
@@ -96,7 +96,7 @@ pub enum End {
     Cancelled,
 }
 
-impl End {
+impl CallEnd {
     /// How it is for somebody who looks.
     pub(super) fn status(&self) -> Status {
         match self {
@@ -162,7 +162,7 @@ impl fmt::Display for Became {
     }
 }
 
-impl fmt::Display for Work {
+impl fmt::Display for ToolWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Begins => "begins",
@@ -172,7 +172,7 @@ impl fmt::Display for Work {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for CallEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(why) => write!(f, "failed ({why})"),
@@ -262,9 +262,15 @@ mod tests {
         let calls = |of_its_choice| Became::Calls { tool: "t1".into(), of_its_choice };
         assert_eq!(shown(By::Agent, calls(false)), "agent: call-1 calls t1");
         assert_eq!(shown(By::Agent, calls(true)), "agent: call-1 calls t1 of its choice");
-        assert_eq!(shown(By::Agent, Became::Over(End::Failed("gone".into()))), "agent: call-1 is over: failed (gone)");
-        assert_eq!(shown(By::Tool, Became::Works(Work::Stopped)), "tool: call-1 is stopped");
-        assert_eq!(shown(By::Second, Became::Is(Status::ToBeConfirmed)), "second: call-1 is to be confirmed");
+        assert_eq!(
+            shown(By::Agent, Became::Over(CallEnd::Failed("gone".into()))),
+            "agent: call-1 is over: failed (gone)"
+        );
+        assert_eq!(shown(By::Tool, Became::Works(ToolWork::Stopped)), "tool: call-1 is stopped");
+        assert_eq!(
+            shown(By::Second, Became::Is(Status::ToBeConfirmed)),
+            "second: call-1 is to be confirmed"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::subject::Operations;
 /// What the user of a window can ask for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Operation {
+pub enum ToolcallOperation {
     /// Begins a turn. What its agent says is the stream `t1`; begun again by the same host, `t1.2`.
     #[serde(rename_all = "kebab-case")]
     StartTurn {
@@ -81,7 +81,7 @@ pub enum Operation {
     },
 }
 
-impl Operations for Operation {
+impl Operations for ToolcallOperation {
     fn class(&self) -> Class {
         match self {
             Self::Watch { .. }
@@ -151,10 +151,12 @@ mod tests {
             json!({ "claim": { "what": "another-life" } }),
             json!({ "forge": { "chat": "c1" } }),
         ] {
-            let operation: Operation = serde_json::from_value(value.clone()).unwrap();
+            let operation: ToolcallOperation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);
         }
-        let mistake = serde_json::from_value::<Operation>(json!({ "rename": { "to": "x" } })).unwrap_err();
+        let mistake =
+            serde_json::from_value::<ToolcallOperation>(json!({ "rename": { "to": "x" } }))
+                .unwrap_err();
         assert!(mistake.to_string().contains("unknown field `to`"));
     }
 }

@@ -25,7 +25,7 @@
 
 use story::Story;
 
-use crate::property::{Evidence, Property, Violation};
+use crate::property::{CheckContext, Property, Violation};
 
 mod actions;
 mod calls;
@@ -50,7 +50,7 @@ macro_rules! own {
             }),*];
 
         /// All that breaks one of them. What a run tells is read once.
-        pub(super) fn breaks(evidence: &Evidence<'_>) -> Vec<Violation> {
+        pub(super) fn breaks(evidence: &CheckContext<'_>) -> Vec<Violation> {
             let story = Story::of(evidence);
             let mut all = Vec::new();
             $(all.append(&mut $module::$check(&story));)*

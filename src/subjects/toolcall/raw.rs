@@ -33,7 +33,11 @@ pub(super) struct Raw {
 
 impl Raw {
     /// Opens one; those of one label have numbers of their own: `client/second#1`.
-    pub(super) async fn open(host: &HostContext, server: &Endpoint, label: &'static str) -> Result<Self, Unanswered> {
+    pub(super) async fn open(
+        host: &HostContext,
+        server: &Endpoint,
+        label: &'static str,
+    ) -> Result<Self, Unanswered> {
         let server = server.clone().labelled(label);
         let stream = host.env.net.connect(&server).await.map_err(Unanswered::lost)?;
         let url = format!("ws://{}:{}/", server.host(), server.port());
@@ -42,14 +46,23 @@ impl Raw {
     }
 
     /// Asks the host for something. What it says before it answers is not heard.
-    pub(super) async fn ask(&mut self, id: i64, method: &str, params: &impl Serialize) -> Result<Box<RawValue>, Unanswered> {
+    pub(super) async fn ask(
+        &mut self,
+        id: i64,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<Box<RawValue>, Unanswered> {
         let text = Message::request(id, method, params).to_versioned_text();
         self.socket.send(Frame::text(text)).await.map_err(Unanswered::lost)?;
         while let Some(heard) = self.socket.next().await {
             let Frame::Text(text) = heard.map_err(Unanswered::lost)? else { continue };
             match Message::parse(text.as_bytes()) {
-                Ok(Message::Response { id: RequestId::Number(of), result }) if of == id => return Ok(result),
-                Ok(Message::Error { error, .. }) => return Err(Unanswered::Refused(error.message.to_string())),
+                Ok(Message::Response { id: RequestId::Number(of), result }) if of == id => {
+                    return Ok(result);
+                }
+                Ok(Message::Error { error, .. }) => {
+                    return Err(Unanswered::Refused(error.message.to_string()));
+                }
                 _ => {}
             }
         }
@@ -62,7 +75,10 @@ pub(super) fn hello(client_id: &str, channels: Vec<String>) -> InitializeParams 
     InitializeParams {
         channel: ROOT.to_owned(),
         meta: None,
-        protocol_versions: ahp::SUPPORTED_PROTOCOL_VERSIONS.iter().map(|version| (*version).to_owned()).collect(),
+        protocol_versions: ahp::SUPPORTED_PROTOCOL_VERSIONS
+            .iter()
+            .map(|version| (*version).to_owned())
+            .collect(),
         client_id: client_id.to_owned(),
         client_info: None,
         initial_subscriptions: Some(channels),

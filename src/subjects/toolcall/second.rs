@@ -20,7 +20,9 @@ use crate::net::{Endpoint, Stream};
 use crate::subject::{HostContext, Recorder};
 use reknit_toolcall::state::apply;
 use reknit_toolcall::wire::ahp::notifications::SessionRemovedParams;
-use reknit_toolcall::wire::{ActionEnvelope, InitializeResult, Message, SnapshotState, StateAction, method, params, read};
+use reknit_toolcall::wire::{
+    ActionEnvelope, InitializeResult, Message, SnapshotState, StateAction, method, params, read,
+};
 
 /// How long it may take to be taken in.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,7 +80,12 @@ pub(super) async fn live(
     let _ = timeout(Duration::from_secs(1), second.socket.close(None)).await;
 }
 
-async fn open(host: &HostContext, server: &Endpoint, client: &str, channels: Vec<String>) -> Result<Second, Unanswered> {
+async fn open(
+    host: &HostContext,
+    server: &Endpoint,
+    client: &str,
+    channels: Vec<String>,
+) -> Result<Second, Unanswered> {
     let mut raw = Raw::open(host, server, LABEL).await?;
     let taken_in = raw.ask(1, method::INITIALIZE, &hello(client, channels)).await?;
     let taken_in = read(Some(&taken_in)).map_err(Unanswered::lost)?;
@@ -101,7 +108,9 @@ impl Second {
                     self.happened(&envelope);
                 }
             }
-            Ok(Message::Notification { method, params: given }) if method == method::SESSION_REMOVED => {
+            Ok(Message::Notification { method, params: given })
+                if method == method::SESSION_REMOVED =>
+            {
                 if let Ok(removed) = params::<SessionRemovedParams>(given.as_deref()) {
                     self.gone(&removed.session);
                 }
@@ -126,11 +135,15 @@ impl Second {
         if let StateAction::SessionChatRemoved(removed) = &envelope.action {
             self.gone(&removed.chat);
         }
-        let is_news = |copy: &&mut Copy| envelope.server_seq > copy.as_of && envelope.rejection_reason.is_none();
+        let is_news = |copy: &&mut Copy| {
+            envelope.server_seq > copy.as_of && envelope.rejection_reason.is_none()
+        };
         let Some(copy) = self.copies.get_mut(&envelope.channel).filter(is_news) else { return };
         let before = statuses(&copy.state);
         apply(&mut copy.state, &envelope.action);
-        for (turn, call, status) in statuses(&copy.state).into_iter().filter(|known| !before.contains(known)) {
+        for (turn, call, status) in
+            statuses(&copy.state).into_iter().filter(|known| !before.contains(known))
+        {
             let turn = crate::history::Stream::from(turn.as_str());
             OfCall { by: By::Second, call, what: Became::Is(status) }.note(&self.record, &turn);
         }
@@ -142,7 +155,8 @@ impl Second {
         self.settles = None;
         for (channel, copy) in self.copies.iter_mut().filter(|(_, copy)| copy.is_stirred) {
             copy.is_stirred = false;
-            OfChannel::Settles { second: true, digest: digest(&copy.state) }.note(&self.record, channel);
+            OfChannel::Settles { second: true, digest: digest(&copy.state) }
+                .note(&self.record, channel);
         }
     }
 }

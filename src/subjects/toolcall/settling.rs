@@ -8,13 +8,18 @@ use super::archive;
 use super::digests::digest;
 use super::notes::OfChannel;
 use crate::subject::{Disk, Recorder};
-use reknit_toolcall::host::Census;
+use reknit_toolcall::host::HostResources;
 
 /// For how long nothing must change until a state is weighed.
 pub const SETTLES: Duration = Duration::from_millis(200);
 
 /// Watches the channels of a host, until it is dropped.
-pub(super) async fn observe(census: Census, channels: Vec<String>, record: Recorder, disk: Disk) {
+pub(super) async fn observe(
+    census: HostResources,
+    channels: Vec<String>,
+    record: Recorder,
+    disk: Disk,
+) {
     let Some(mut changes) = census.changes() else { return };
     let mut settles: Option<Instant> = None;
     loop {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::Plan;
-use crate::schedule::units::Span;
+use crate::schedule::units::WrittenDuration;
 
 /// The keys of the tables.
 pub const TURN: &str = "turn";
@@ -23,8 +23,8 @@ pub const SESSION: &str = "s1";
 /// The chat that every window looks at.
 pub const CHAT: &str = "c1";
 
-const fn ms(n: u64) -> Span {
-    Span(Duration::from_millis(n))
+const fn ms(n: u64) -> WrittenDuration {
+    WrittenDuration(Duration::from_millis(n))
 }
 
 /// What an agent does in a turn: an entry of `[turn.NAME]`.
@@ -56,7 +56,7 @@ impl Default for TurnSetup {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Scene {
     /// Nothing, for so long.
-    Wait(Span),
+    Wait(WrittenDuration),
     /// It says something to the user.
     Say(Saying),
     /// It calls a tool that a window runs.
@@ -72,7 +72,7 @@ pub struct Saying {
     /// How many words.
     pub times: u64,
     /// How long before each of them.
-    pub every: Span,
+    pub every: WrittenDuration,
     /// How many letters each has, at least.
     pub letters: u64,
 }
@@ -90,7 +90,7 @@ pub struct Calling {
     /// The tool: an entry of `[tool.NAME]`.
     pub tool: String,
     /// How long its parameters stream before it may run.
-    pub streams: Span,
+    pub streams: WrittenDuration,
     /// Whether the user is asked first.
     pub confirm: bool,
     /// Who is to run it.
@@ -98,13 +98,20 @@ pub struct Calling {
     /// Whether the agent waits for it before it goes on; all are waited for at the end of the turn.
     pub waits: bool,
     /// How long it is waited for, at most.
-    pub patience: Span,
+    pub patience: WrittenDuration,
 }
 
 impl Default for Calling {
     fn default() -> Self {
         let (streams, patience) = (ms(500), ms(300_000));
-        Self { tool: "t1".to_owned(), streams, confirm: false, owner: Whose::Any, waits: true, patience }
+        Self {
+            tool: "t1".to_owned(),
+            streams,
+            confirm: false,
+            owner: Whose::Any,
+            waits: true,
+            patience,
+        }
     }
 }
 
@@ -129,7 +136,7 @@ pub const STRANGER: &str = "stranger";
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Asking {
     /// How long the window takes to answer.
-    pub takes: Span,
+    pub takes: WrittenDuration,
 }
 
 impl Default for Asking {
@@ -144,7 +151,7 @@ impl Default for Asking {
 #[schemars(example = ToolSetup::default())]
 pub struct ToolSetup {
     /// How long it takes.
-    pub takes: Span,
+    pub takes: WrittenDuration,
     /// How it ends.
     pub ends: ToolEnds,
     /// The hosts whose windows offer it; all of them where none is named.
@@ -152,12 +159,18 @@ pub struct ToolSetup {
     /// What the user of its window says where it is asked whether the tool may run.
     pub user: Consent,
     /// How long that user thinks.
-    pub thinks: Span,
+    pub thinks: WrittenDuration,
 }
 
 impl Default for ToolSetup {
     fn default() -> Self {
-        Self { takes: ms(2_000), ends: ToolEnds::Works, offered_by: Vec::new(), user: Consent::Approves, thinks: ms(500) }
+        Self {
+            takes: ms(2_000),
+            ends: ToolEnds::Works,
+            offered_by: Vec::new(),
+            user: Consent::Approves,
+            thinks: ms(500),
+        }
     }
 }
 
@@ -191,9 +204,9 @@ pub enum Consent {
 #[schemars(example = ChannelSetup::default())]
 pub struct ChannelSetup {
     /// How long its restore takes.
-    pub restores: Span,
+    pub restores: WrittenDuration,
     /// How long each later restore takes, in the same life of the host; as long as the first where nothing is said.
-    pub restores_again: Option<Span>,
+    pub restores_again: Option<WrittenDuration>,
     /// Whether every window looks at it from the start. At the session and at `c1` they always do.
     pub watched: bool,
 }
@@ -222,13 +235,18 @@ pub(super) fn tables() -> Vec<(&'static str, schemars::Schema)> {
 
 /// The chats of the session, by name; `c1` is always there.
 pub(super) fn chats(plan: &Plan) -> Vec<String> {
-    let declared = plan.entries(CHANNEL).map(|(name, _)| name.to_owned()).filter(|name| name != SESSION && name != CHAT);
+    let declared = plan
+        .entries(CHANNEL)
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| name != SESSION && name != CHAT);
     std::iter::once(CHAT.to_owned()).chain(declared).collect()
 }
 
 /// What a window looks at from the start.
 pub(super) fn watched(plan: &Plan) -> Vec<String> {
-    let is_watched = |chat: &String| plan.entry::<ChannelSetup>(CHANNEL, chat).is_some_and(|setup| setup.watched);
+    let is_watched = |chat: &String| {
+        plan.entry::<ChannelSetup>(CHANNEL, chat).is_some_and(|setup| setup.watched)
+    };
     let chats = chats(plan).into_iter().filter(|chat| chat == CHAT || is_watched(chat));
     std::iter::once(SESSION.to_owned()).chain(chats).collect()
 }
@@ -255,7 +273,10 @@ pub fn tools_of(plan: &Plan, host: &str) -> Vec<(String, ToolSetup)> {
         let setup: ToolSetup = plan.entry(TOOL, &name).unwrap_or_default();
         (name, setup)
     });
-    all.filter(|(_, setup)| setup.offered_by.is_empty() || setup.offered_by.iter().any(|by| by == host)).collect()
+    all.filter(|(_, setup)| {
+        setup.offered_by.is_empty() || setup.offered_by.iter().any(|by| by == host)
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -273,7 +294,10 @@ mod tests {
     #[test]
     fn the_first_turn_is_under_way_at_the_start_unless_it_says_otherwise() {
         assert_eq!(first_turn(&Plan::new("toolcall")).map(|(name, _)| name).as_deref(), Some("t1"));
-        assert_eq!(first_turn(&plan(json!({ "t2": {}, "t1": {} }))).map(|(name, _)| name).as_deref(), Some("t2"));
+        assert_eq!(
+            first_turn(&plan(json!({ "t2": {}, "t1": {} }))).map(|(name, _)| name).as_deref(),
+            Some("t2")
+        );
         assert_eq!(first_turn(&plan(json!({ "t2": { "at-start": false }, "t1": {} }))), None);
     }
 
@@ -283,8 +307,12 @@ mod tests {
             { "wait": "1s" }, { "say": { "times": 2 } }, { "call": { "tool": "t1", "owner": "stranger" } }, { "ask": {} }
         ]);
         let turn: TurnSetup = serde_json::from_value(json!({ "script": script })).unwrap();
-        assert!(matches!(turn.script[..], [Scene::Wait(_), Scene::Say(_), Scene::Call(_), Scene::Ask(_)]));
-        let mistake = serde_json::from_value::<TurnSetup>(json!({ "script": [{ "shout": {} }] })).unwrap_err();
+        assert!(matches!(
+            turn.script[..],
+            [Scene::Wait(_), Scene::Say(_), Scene::Call(_), Scene::Ask(_)]
+        ));
+        let mistake = serde_json::from_value::<TurnSetup>(json!({ "script": [{ "shout": {} }] }))
+            .unwrap_err();
         assert!(mistake.to_string().contains("unknown variant `shout`"));
     }
 
@@ -292,7 +320,11 @@ mod tests {
     fn a_tool_is_offered_by_those_that_it_names() {
         let mut plan = Plan::new("toolcall");
         plan.setup.insert(TOOL.to_owned(), json!({ "a": {}, "b": { "offered-by": ["client2"] } }));
-        let names = |host| tools_of(&plan, host).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!((names("client"), names("client2")), (vec!["a".into()], vec!["a".to_owned(), "b".to_owned()]));
+        let names =
+            |host| tools_of(&plan, host).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(
+            (names("client"), names("client2")),
+            (vec!["a".into()], vec!["a".to_owned(), "b".to_owned()])
+        );
     }
 }

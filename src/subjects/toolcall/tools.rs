@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Duration, sleep};
 
-use super::notes::{Became, By, OfCall, Work};
+use super::notes::{Became, By, OfCall, ToolWork};
 use super::setup::{self, ToolEnds, ToolSetup};
 use crate::history::Stream;
 use crate::net::BoxFuture;
@@ -17,7 +17,9 @@ use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
 /// All that the window of a host offers.
 pub(super) fn toolbox(host: &HostContext) -> Toolbox {
     let tools = setup::tools_of(&host.plan, host.name.as_str()).into_iter();
-    Toolbox::of(tools.map(|(name, setup)| -> Arc<dyn Tool> { Arc::new(Scripted { name, setup, record: host.record.clone() }) }))
+    Toolbox::of(tools.map(|(name, setup)| -> Arc<dyn Tool> {
+        Arc::new(Scripted { name, setup, record: host.record.clone() })
+    }))
 }
 
 /// A tool that takes as long, and ends as, the scenario says.
@@ -36,10 +38,10 @@ impl Tool for Scripted {
         let (setup, record) = (self.setup.clone(), self.record.clone());
         Box::pin(async move {
             let mut working = Working { record, run, is_done: false };
-            working.note(Work::Begins);
+            working.note(ToolWork::Begins);
             sleep(setup.takes.0).await;
             working.is_done = true;
-            working.note(Work::Ends);
+            working.note(ToolWork::Ends);
             match setup.ends {
                 ToolEnds::Works => client::done("done"),
                 ToolEnds::Fails => client::failed("it did not work"),
@@ -58,16 +60,17 @@ struct Working {
 }
 
 impl Working {
-    fn note(&self, work: Work) {
+    fn note(&self, work: ToolWork) {
         let turn = Stream::from(self.run.turn.as_str());
-        OfCall { by: By::Tool, call: self.run.call.clone(), what: Became::Works(work) }.note(&self.record, &turn);
+        OfCall { by: By::Tool, call: self.run.call.clone(), what: Became::Works(work) }
+            .note(&self.record, &turn);
     }
 }
 
 impl Drop for Working {
     fn drop(&mut self) {
         if !self.is_done {
-            self.note(Work::Stopped);
+            self.note(ToolWork::Stopped);
         }
     }
 }
@@ -81,8 +84,13 @@ struct Question {
 }
 
 impl Answers for Patient {
-    fn answer(&self, _: String, params: Option<Box<RawValue>>) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>> {
-        let question: Option<Question> = params.and_then(|params| serde_json::from_str(params.get()).ok());
+    fn answer(
+        &self,
+        _: String,
+        params: Option<Box<RawValue>>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>> {
+        let question: Option<Question> =
+            params.and_then(|params| serde_json::from_str(params.get()).ok());
         Box::pin(async move {
             sleep(Duration::from_millis(question.map_or(0, |question| question.takes))).await;
             Ok(serde_json::value::to_raw_value("text").expect("a text is JSON"))

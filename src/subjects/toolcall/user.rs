@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answers::{self, Did};
-use super::eyes::{Eyes, Waits};
-use super::operations::Operation;
+use super::eyes::{Observer, Waits};
+use super::operations::ToolcallOperation;
 use super::settling::SETTLES;
 use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
 use super::{archive, claim, limits, second, tables, tools};
@@ -23,7 +23,7 @@ use crate::history::{Answer, Call, Data};
 use crate::net::Endpoint;
 use crate::subject::{HostContext, Operated, Recorder};
 use crate::subjects::records;
-use reknit_toolcall::client::{Client, Config, Failure};
+use reknit_toolcall::client::{Client, ClientConfig, Failure};
 use reknit_toolcall::wire::StateAction;
 use reknit_toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
 use reknit_toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContributor};
@@ -39,7 +39,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 const LIVES: &str = "lives";
 
 /// The user of one window.
-pub(super) struct User {
+pub(super) struct WindowUser {
     host: HostContext,
     server: Endpoint,
     window: Window,
@@ -54,7 +54,7 @@ pub(super) struct User {
 /// One life of a window: a client, and who looks at it.
 struct Window {
     client: Arc<Client>,
-    eyes: Arc<Eyes>,
+    eyes: Arc<Observer>,
     _looking: JoinSet<()>,
     asked: Asked,
 }
@@ -72,7 +72,11 @@ impl Asked {
     }
 
     /// What comes of a call is told when it is known.
-    fn wait(&mut self, call: Call, outcome: impl Future<Output = Result<Data, Failure>> + Send + 'static) {
+    fn wait(
+        &mut self,
+        call: Call,
+        outcome: impl Future<Output = Result<Data, Failure>> + Send + 'static,
+    ) {
         let (record, pending) = (self.record.clone(), self.pending.clone());
         lock(&pending).insert(call);
         self.busy.spawn(async move {
@@ -85,7 +89,9 @@ impl Asked {
     /// The user waits no longer for what was not answered.
     fn give_up(&mut self) {
         self.busy.abort_all();
-        std::mem::take(&mut *lock(&self.pending)).into_iter().for_each(|call| self.record.answered(call, Answer::GivenUp));
+        std::mem::take(&mut *lock(&self.pending))
+            .into_iter()
+            .for_each(|call| self.record.answered(call, Answer::GivenUp));
     }
 }
 
@@ -97,20 +103,21 @@ impl Window {
     fn open(host: &HostContext, server: &Endpoint) -> Self {
         let life = host.disk.read(LIVES).and_then(|lives| lives.parse().ok()).unwrap_or(0_u64) + 1;
         host.disk.write(LIVES, life.to_string());
-        let config = Config {
+        let config = ClientConfig {
             id: Some(records::name_of(host.name.as_str(), life)),
             tools: tools::toolbox(host),
             answers: Arc::new(tools::Patient),
             limits: limits::client_limits(&host.limits),
         };
         let client = Arc::new(Client::new(&host.env, server.clone(), config));
-        let eyes = Arc::new(Eyes::new(host.record.clone(), client.id()));
+        let eyes = Arc::new(Observer::new(host.record.clone(), client.id()));
         let watched = setup::watched(&host.plan);
         watched.iter().for_each(|channel| eyes.watch(channel));
         let mut looking = JoinSet::new();
         looking.spawn(look(host.clone(), client.clone(), eyes.clone()));
         let begins = (life == 1 && is_first(host)).then(|| setup::first_turn(&host.plan)).flatten();
-        let begins = begins.map(|(turn, setup)| (setup.chat, turn)).inspect(|(chat, _)| eyes.watch(chat));
+        let begins =
+            begins.map(|(turn, setup)| (setup.chat, turn)).inspect(|(chat, _)| eyes.watch(chat));
         looking.spawn(move_in(client.clone(), watched, begins));
         Self { client, eyes, _looking: looking, asked: Asked::new(host.record.clone()) }
     }
@@ -123,7 +130,9 @@ fn is_first(host: &HostContext) -> bool {
 
 /// Takes part in the session, and begins a turn in a chat where there is one to begin.
 async fn move_in(client: Arc<Client>, watched: Vec<String>, begins: Option<(String, String)>) {
-    while let Err(Failure::Lost | Failure::Late) = client.authenticate(archive::PROVIDER, super::TOKEN).await {
+    while let Err(Failure::Lost | Failure::Late) =
+        client.authenticate(archive::PROVIDER, super::TOKEN).await
+    {
         sleep(AGAIN).await;
     }
     let first = begins.as_ref().map_or(CHAT, |(chat, _)| chat);
@@ -150,8 +159,9 @@ async fn look_at(client: &Client, channel: &str) {
 }
 
 /// Looks at what a client knows whenever that changes, and says what the user of its tools says.
-async fn look(host: HostContext, client: Arc<Client>, eyes: Arc<Eyes>) {
-    let (mut changes, mut settles, mut thinking) = (client.changes(), None::<Instant>, JoinSet::new());
+async fn look(host: HostContext, client: Arc<Client>, eyes: Arc<Observer>) {
+    let (mut changes, mut settles, mut thinking) =
+        (client.changes(), None::<Instant>, JoinSet::new());
     loop {
         let (waits, is_stirred) = eyes.look(|channel| client.confirmed(channel));
         if is_stirred {
@@ -177,16 +187,19 @@ async fn consent(client: Arc<Client>, call: Waits, setup: ToolSetup) {
     sleep(setup.thinks.0).await;
     if setup.user != Consent::Ignores {
         // Where it comes too late, nobody needs it any more.
-        let _ = client.confirm(&call.chat, &call.turn, &call.call, setup.user == Consent::Approves).await;
+        let _ = client
+            .confirm(&call.chat, &call.turn, &call.call, setup.user == Consent::Approves)
+            .await;
     }
 }
 
-impl User {
+impl WindowUser {
     pub(super) fn new(host: HostContext, server: Endpoint) -> Self {
         let window = Window::open(&host, &server);
         let at_start = setup::first_turn(&host.plan).filter(|_| is_first(&host));
         let begun = at_start.map(|(turn, _)| (turn, 1)).into_iter().collect();
-        let user = Self { host, server, window, begun, seconds: Vec::new(), connected: JoinSet::new() };
+        let user =
+            Self { host, server, window, begun, seconds: Vec::new(), connected: JoinSet::new() };
         user.count();
         user
     }
@@ -194,11 +207,13 @@ impl User {
     /// Has the census of the window's client taken from now on.
     fn count(&self) {
         let client = Arc::downgrade(&self.window.client);
-        self.host.record.gauges(tables::CLIENT_CENSUS, move || client.upgrade().map(|client| client.census()));
+        self.host
+            .record
+            .gauges(tables::CLIENT_CENSUS, move || client.upgrade().map(|client| client.census()));
     }
 
     /// Performs operations as they come, then closes the window.
-    pub(super) async fn run(mut self, mut operations: Operated<Operation>) {
+    pub(super) async fn run(mut self, mut operations: Operated<ToolcallOperation>) {
         loop {
             tokio::select! {
                 biased;
@@ -220,52 +235,68 @@ impl User {
         }
     }
 
-    fn perform(&mut self, call: Call, operation: Operation) {
+    fn perform(&mut self, call: Call, operation: ToolcallOperation) {
         let client = self.window.client.clone();
         match operation {
-            Operation::StartTurn { turn } => self.start_turn(call, &turn),
-            Operation::CancelTurn { chat } => match self.window.eyes.turn_in(&chat) {
-                Some(turn) => self.wait(call, async move { client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".into()) }),
+            ToolcallOperation::StartTurn { turn } => self.start_turn(call, &turn),
+            ToolcallOperation::CancelTurn { chat } => match self.window.eyes.turn_in(&chat) {
+                Some(turn) => self.wait(call, async move {
+                    client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".into())
+                }),
                 None => self.host.record.refused(call, "no turn is under way"),
             },
-            Operation::Rename {} => {
+            ToolcallOperation::Rename {} => {
                 let title = format!("{} {}", self.host.name, call.0);
-                let renamed = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
-                self.wait(call, async move { client.dispatch(SESSION, renamed).await.map(|()| Did::Named(title).into()) });
+                let renamed = StateAction::SessionTitleChanged(SessionTitleChangedAction {
+                    title: title.clone(),
+                });
+                self.wait(call, async move {
+                    client.dispatch(SESSION, renamed).await.map(|()| Did::Named(title).into())
+                });
             }
-            Operation::Watch { chat } => self.watch(call, chat),
-            Operation::WatchTwice { chat } => {
+            ToolcallOperation::Watch { chat } => self.watch(call, chat),
+            ToolcallOperation::WatchTwice { chat } => {
                 self.window.eyes.let_go(&chat, call);
                 // It is asked for, and not waited for.
                 let _ = client.subscribe(&chat).now_or_never();
                 client.unsubscribe(&chat);
                 self.watch(call, chat);
             }
-            Operation::Unwatch { channel } => {
+            ToolcallOperation::Unwatch { channel } => {
                 // Without the session, there is nothing to know of its chats.
-                let all = if channel == SESSION { self.window.eyes.channels() } else { vec![channel] };
+                let all =
+                    if channel == SESSION { self.window.eyes.channels() } else { vec![channel] };
                 for channel in all {
                     self.window.eyes.let_go(&channel, call);
                     client.unsubscribe(&channel);
                 }
                 self.host.record.answered(call, "let go");
             }
-            Operation::NewChat {} => {
+            ToolcallOperation::NewChat {} => {
                 let name = format!("n{}", call.0);
-                self.wait(call, async move { client.create_chat(SESSION, &name).await.map(|()| Did::Made(name).into()) });
+                self.wait(call, async move {
+                    client.create_chat(SESSION, &name).await.map(|()| Did::Made(name).into())
+                });
             }
-            Operation::DisposeChat { chat } => {
+            ToolcallOperation::DisposeChat { chat } => {
                 let params = DisposeChatParams { channel: chat, meta: None };
-                self.wait(call, async move { client.request(method::DISPOSE_CHAT, &params).await.map(|_| "disposed of".into()) });
+                self.wait(call, async move {
+                    client
+                        .request(method::DISPOSE_CHAT, &params)
+                        .await
+                        .map(|_| "disposed of".into())
+                });
             }
-            Operation::DisposeSession {} => {
+            ToolcallOperation::DisposeSession {} => {
                 let params = DisposeSessionParams { channel: SESSION.to_owned(), meta: None };
-                self.wait(
-                    call,
-                    async move { client.request(method::DISPOSE_SESSION, &params).await.map(|_| "disposed of".into()) },
-                );
+                self.wait(call, async move {
+                    client
+                        .request(method::DISPOSE_SESSION, &params)
+                        .await
+                        .map(|_| "disposed of".into())
+                });
             }
-            Operation::NewSession {} => {
+            ToolcallOperation::NewSession {} => {
                 let eyes = self.window.eyes.clone();
                 self.wait(call, async move {
                     client.create_session(SESSION).await?;
@@ -273,41 +304,54 @@ impl User {
                     see(&client, &eyes, SESSION, call).await
                 });
             }
-            Operation::Reload {} => self.reload(call),
-            Operation::OpenSecond {} => {
+            ToolcallOperation::Reload {} => self.reload(call),
+            ToolcallOperation::OpenSecond {} => {
                 let (close, closed) = oneshot::channel();
                 self.seconds.push(close);
-                let (host, server, channels) = (self.host.clone(), self.server.clone(), self.window.eyes.channels());
+                let (host, server, channels) =
+                    (self.host.clone(), self.server.clone(), self.window.eyes.channels());
                 self.host.record.queued(call, "opening");
                 self.connected.spawn(second::live(host, server, client.id(), channels, closed));
             }
-            Operation::CloseSecond {} => match self.seconds.pop() {
+            ToolcallOperation::CloseSecond {} => match self.seconds.pop() {
                 Some(close) => {
                     drop(close);
                     self.host.record.answered(call, "closed");
                 }
                 None => self.host.record.refused(call, "there is none"),
             },
-            Operation::Claim { what } => {
+            ToolcallOperation::Claim { what } => {
                 let (host, server) = (self.host.clone(), self.server.clone());
                 let name = records::name(self.host.name.as_str(), "claim", call.0);
                 let record = host.record.clone();
-                self.connected.spawn(async move { record.answered(call, claim::come_back(host, server, name, what).await) });
+                self.connected.spawn(async move {
+                    record.answered(call, claim::come_back(host, server, name, what).await)
+                });
             }
-            Operation::Forge { chat } => {
+            ToolcallOperation::Forge { chat } => {
                 let forged = self.forged(call, &chat);
-                self.wait(call, async move { client.dispatch(&chat, forged).await.map(|()| Did::Forged.into()) });
+                self.wait(call, async move {
+                    client.dispatch(&chat, forged).await.map(|()| Did::Forged.into())
+                });
             }
         }
     }
 
-    fn wait(&mut self, call: Call, outcome: impl Future<Output = Result<Data, Failure>> + Send + 'static) {
+    fn wait(
+        &mut self,
+        call: Call,
+        outcome: impl Future<Output = Result<Data, Failure>> + Send + 'static,
+    ) {
         self.window.asked.wait(call, outcome);
     }
 
     /// The window is another client from now on, and nothing is left of the one before.
     fn reload(&mut self, call: Call) {
-        self.window.eyes.channels().iter().for_each(|channel| self.window.eyes.let_go(channel, call));
+        self.window
+            .eyes
+            .channels()
+            .iter()
+            .for_each(|channel| self.window.eyes.let_go(channel, call));
         self.window.asked.give_up();
         self.seconds.clear();
         self.window = Window::open(&self.host, &self.server);
@@ -323,7 +367,10 @@ impl User {
         let chat = setup::turn(&self.host.plan, turn).chat;
         let client = self.window.client.clone();
         self.wait(call, async move {
-            client.start_turn(&chat, &name, &call.0.to_string()).await.map(|()| format!("began {name}").into())
+            client
+                .start_turn(&chat, &name, &call.0.to_string())
+                .await
+                .map(|()| format!("began {name}").into())
         });
     }
 
@@ -342,13 +389,15 @@ impl User {
             tool_name: "t1".to_owned(),
             display_name: "t1".to_owned(),
             intention: None,
-            contributor: Some(ToolCallContributor::Client(ToolCallClientContributor { client_id: self.window.client.id() })),
+            contributor: Some(ToolCallContributor::Client(ToolCallClientContributor {
+                client_id: self.window.client.id(),
+            })),
         })
     }
 }
 
 /// What the eyes ask for is known, or not looked at. Who looks at the session takes part in it.
-async fn see(client: &Client, eyes: &Eyes, channel: &str, call: Call) -> Result<Data, Failure> {
+async fn see(client: &Client, eyes: &Observer, channel: &str, call: Call) -> Result<Data, Failure> {
     let known = client.subscribe(channel).await;
     eyes.answered(channel);
     if known.is_err() {

@@ -26,7 +26,7 @@ With --ignored or --bench no test is selected: there are no ignored tests, and n
 
 /// What a program does with its tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RunnerMode {
     /// Runs them.
     Run,
     /// Prints their names.
@@ -39,7 +39,7 @@ pub enum Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     /// What is to be done.
-    pub wanted: Wanted,
+    pub wanted: RunnerMode,
     /// Which tests are meant; all of them where there is no filter.
     pub filters: Vec<String>,
     /// Which tests are left out.
@@ -59,7 +59,7 @@ pub struct Args {
 impl Default for Args {
     fn default() -> Self {
         Self {
-            wanted: Wanted::Run,
+            wanted: RunnerMode::Run,
             filters: Vec::new(),
             skip: Vec::new(),
             exact: false,
@@ -78,7 +78,9 @@ impl Args {
     /// If they are wrong, in one sentence.
     pub fn of_this_process() -> Result<Self, String> {
         let words = std::env::args_os().skip(1).map(|word| word.into_string());
-        let words = words.collect::<Result<Vec<_>, _>>().map_err(|word| format!("{} is not UTF-8", word.display()))?;
+        let words = words
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|word| format!("{} is not UTF-8", word.display()))?;
         let mut args = Self::default();
         if let Ok(threads) = std::env::var("RUST_TEST_THREADS") {
             args.threads = count("RUST_TEST_THREADS", &threads)?;
@@ -97,9 +99,12 @@ impl Args {
                 Some((flag, value)) if flag.starts_with("--") => (flag, Some(value.to_owned())),
                 _ => (word.as_str(), None),
             };
-            let takes_one = matches!(flag, "--skip" | "--test-threads" | "--format" | "--color" | "-Z");
+            let takes_one =
+                matches!(flag, "--skip" | "--test-threads" | "--format" | "--color" | "-Z");
             let value = match (takes_one, value) {
-                (true, value) => value.or_else(|| words.next()).ok_or_else(|| format!("{flag} needs a value; see --help"))?,
+                (true, value) => value
+                    .or_else(|| words.next())
+                    .ok_or_else(|| format!("{flag} needs a value; see --help"))?,
                 (false, None) => String::new(),
                 (false, Some(_)) => return Err(format!("{flag} takes no value; see --help")),
             };
@@ -107,15 +112,20 @@ impl Args {
                 "--" => self.filters.extend(words.by_ref()),
                 "--skip" => self.skip.push(value),
                 "--test-threads" => self.threads = count(flag, &value)?,
-                "--format" => self.quiet = one_of(flag, &value, &[("pretty", false), ("terse", true)])?,
+                "--format" => {
+                    self.quiet = one_of(flag, &value, &[("pretty", false), ("terse", true)])?
+                }
                 "--color" => self.colour = one_of(flag, &value, &COLOURS)?,
-                "--list" => self.wanted = Wanted::List,
-                "-h" | "--help" => self.wanted = Wanted::Help,
+                "--list" => self.wanted = RunnerMode::List,
+                "-h" | "--help" => self.wanted = RunnerMode::Help,
                 "--exact" => self.exact = true,
                 "-q" | "--quiet" => self.quiet = true,
                 "--ignored" | "--bench" => self.none = true,
-                "--nocapture" | "--no-capture" | "--show-output" | "--include-ignored" | "--test" | "-Z" => {}
-                unknown if unknown.starts_with('-') => return Err(format!("there is no option {unknown}; see --help")),
+                "--nocapture" | "--no-capture" | "--show-output" | "--include-ignored"
+                | "--test" | "-Z" => {}
+                unknown if unknown.starts_with('-') => {
+                    return Err(format!("there is no option {unknown}; see --help"));
+                }
                 _ => self.filters.push(word),
             }
         }
@@ -124,8 +134,12 @@ impl Args {
 
     /// Whether a test of this name is meant.
     pub fn selects(&self, name: &str) -> bool {
-        let is = |filter: &String| if self.exact { name == filter } else { name.contains(filter.as_str()) };
-        !self.none && (self.filters.is_empty() || self.filters.iter().any(is)) && !self.skip.iter().any(is)
+        let is = |filter: &String| {
+            if self.exact { name == filter } else { name.contains(filter.as_str()) }
+        };
+        !self.none
+            && (self.filters.is_empty() || self.filters.iter().any(is))
+            && !self.skip.iter().any(is)
     }
 }
 

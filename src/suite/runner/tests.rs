@@ -6,15 +6,19 @@ fn args(words: &str) -> Result<Args, String> {
     Args { threads: 1, ..Args::default() }.and(words.split_whitespace().map(str::to_owned))
 }
 
-fn trials() -> Vec<Trial> {
+fn trials() -> Vec<TestCase> {
     let test = |name: &str, result: Result<(), &str>| {
-        Trial::new(name, {
+        TestCase::new(name, {
             let result = result.map_err(str::to_owned);
             move || result
         })
     };
-    let mut trials = vec![test("b::late", Ok(())), test("a", Ok(())), test("b::late::kills::x", Err("why:\nFAIL  chat"))];
-    trials.push(Trial::new("panics", || panic!("so {}", 1)));
+    let mut trials = vec![
+        test("b::late", Ok(())),
+        test("a", Ok(())),
+        test("b::late::kills::x", Err("why:\nFAIL  chat")),
+    ];
+    trials.push(TestCase::new("panics", || panic!("so {}", 1)));
     trials
 }
 
@@ -44,10 +48,16 @@ fn a_list_has_a_line_for_each_test_that_is_selected() {
 
 #[test]
 fn flags_without_an_effect_are_accepted() {
-    let words = "--nocapture --no-capture --show-output --test -Z unstable-options --color never -- -x";
+    let words =
+        "--nocapture --no-capture --show-output --test -Z unstable-options --color never -- -x";
     assert_eq!(
         args(words).unwrap(),
-        Args { threads: 1, colour: anstream::ColorChoice::Never, filters: vec!["-x".into()], ..Args::default() }
+        Args {
+            threads: 1,
+            colour: anstream::ColorChoice::Never,
+            filters: vec!["-x".into()],
+            ..Args::default()
+        }
     );
 }
 
@@ -65,15 +75,18 @@ fn mistakes_are_one_sentence() {
 fn a_page_ends_with_the_failures_and_the_totals() {
     let (page, held) = printed("");
     assert!(!held);
-    let begin =
-        "\nrunning 4 tests\ntest b::late           ... ok\ntest a                 ... ok\ntest b::late::kills::x ... FAILED\n";
+    let begin = "\nrunning 4 tests\ntest b::late           ... ok\ntest a                 ... ok\ntest b::late::kills::x ... FAILED\n";
     assert!(page.starts_with(begin), "{page}");
     let failures = "\nfailures:\n\n---- b::late::kills::x ----\nwhy:\nFAIL  chat\n\n---- panics ----\ntest panicked: so 1\n\n\n\
                     failures:\n    b::late::kills::x\n    panics\n\ntest result: FAILED. 2 passed; 2 failed; 0 ignored; 0 measured; \
                     0 filtered out; finished in ";
     assert!(page.contains(failures), "{page}");
     let (page, held) = printed("a --exact");
-    assert!(held && page.starts_with("\nrunning 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed;"), "{page}");
+    assert!(
+        held && page
+            .starts_with("\nrunning 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed;"),
+        "{page}"
+    );
     assert!(page.contains("; 3 filtered out; "), "{page}");
 }
 
@@ -87,7 +100,8 @@ fn quiet_tests_are_letters() {
 fn threads_run_each_test_once() {
     let (page, held) = printed("--test-threads 3");
     assert!(!held && page.contains("2 passed; 2 failed"), "{page}");
-    let mut lines: Vec<_> = page.lines().filter(|line| line.starts_with("test ") && line.contains(" ... ")).collect();
+    let mut lines: Vec<_> =
+        page.lines().filter(|line| line.starts_with("test ") && line.contains(" ... ")).collect();
     lines.sort_unstable();
     assert_eq!(lines.len(), 4);
     assert!(lines[0].starts_with("test a ") && lines[0].ends_with(" ok"), "{page}");

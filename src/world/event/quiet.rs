@@ -88,7 +88,9 @@ impl World {
 
     /// Whether nobody could notice what is due: a bare acknowledgement, and no more than that.
     fn is_quiet(&self, segment: Option<(ConnIndex, Side, &TcpSegment)>) -> bool {
-        segment.is_some_and(|(conn, from, tcp)| !self.facts(conn, from, tcp).in_order() && self.is_at_ease(conn, from))
+        segment.is_some_and(|(conn, from, tcp)| {
+            !self.facts(conn, from, tcp).in_order() && self.is_at_ease(conn, from)
+        })
     }
 
     /// Whether an acknowledgement from an end changes nothing at the other: no fault has to do with the connection, which is open,
@@ -96,14 +98,22 @@ impl World {
     fn is_at_ease(&self, conn: ConnIndex, from: Side) -> bool {
         let (state, to) = (self.conns.look(conn), from.other());
         let [behind, ahead] = [from, to].map(|side| &state.directions[side as usize]);
-        let touched = || self.faults.active.iter().any(|fault| fault.target.holds(&self.conns, conn));
-        if state.dead || state.foreign || ahead.closed || ahead.forgotten || !state.is_up(to) || touched() {
+        let touched =
+            || self.faults.active.iter().any(|fault| fault.target.holds(&self.conns, conn));
+        if state.dead
+            || state.foreign
+            || ahead.closed
+            || ahead.forgotten
+            || !state.is_up(to)
+            || touched()
+        {
             return false;
         }
         let Some((_, acknowledged, window)) = behind.seen_ack else { return false };
         let on_the_way = ahead.next.wrapping_sub(acknowledged);
         let all_left = ahead.next.wrapping_sub(ahead.base) == ahead.written as u32;
-        if !all_left || on_the_way >= FEW.min(window.into()) || self.hosts.get(state.host(to)).dark {
+        if !all_left || on_the_way >= FEW.min(window.into()) || self.hosts.get(state.host(to)).dark
+        {
             return false;
         }
         let end = state.end(to).lock();

@@ -35,8 +35,13 @@ struct Binding {
 }
 
 impl RawListener for Binding {
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
-        self.socket.poll_accept(cx).map_ok(|(socket, peer)| (Box::new(socket) as Box<dyn RawSocket>, peer))
+    fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
+        self.socket
+            .poll_accept(cx)
+            .map_ok(|(socket, peer)| (Box::new(socket) as Box<dyn RawSocket>, peer))
     }
 
     fn port(&self) -> u16 {
@@ -63,10 +68,23 @@ impl EventStack {
     /// off.
     pub fn new(hosts: &[Host]) -> (Self, Vec<IpAddr>) {
         let mut net = Net::with_config(KernelConfig::default().retx_threshold(u32::MAX));
-        let (ids, ips): (_, Vec<_>) = hosts.iter().map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str()))).unzip();
+        let (ids, ips): (_, Vec<_>) = hosts
+            .iter()
+            .map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str())))
+            .unzip();
         let roots = hosts.iter().map(|_| None).collect();
         let touched = Cell::default();
-        (Self { net: net.enter(), ids, nobody: ips[NOBODY.0], roots, started: Instant::now(), touched }, ips)
+        (
+            Self {
+                net: net.enter(),
+                ids,
+                nobody: ips[NOBODY.0],
+                roots,
+                started: Instant::now(),
+                touched,
+            },
+            ips,
+        )
     }
 }
 
@@ -109,7 +127,8 @@ impl Stack for EventStack {
     fn bind(&self, port: u16) -> io::Result<Box<dyn RawListener>> {
         // The stack's `bind` is async in form only.
         let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
-        let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         let socket = socket?;

@@ -29,11 +29,11 @@ const HEAD: usize = 24;
 
 /// Finds the lines of calls in what a process reads.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct CallLines {
     head: Vec<u8>,
 }
 
-impl Lines {
+impl CallLines {
     /// The calls whose lines end in these bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Call> {
         let mut calls = Vec::new();
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_line_tells_its_call_when_all_of_it_has_come() {
-        let mut lines = Lines::default();
+        let mut lines = CallLines::default();
         let long = line(Call(12), 100);
         assert_eq!(long.len(), 100);
         assert_eq!(lines.feed(&long[..99]), []);
@@ -72,6 +72,6 @@ mod tests {
 
     #[test]
     fn what_is_no_call_is_no_effect() {
-        assert_eq!(Lines::default().feed(b"hello\n#\n#x 1\n\n12\n"), []);
+        assert_eq!(CallLines::default().feed(b"hello\n#\n#x 1\n\n12\n"), []);
     }
 }

@@ -10,9 +10,9 @@ use tokio::sync::Mutex as Turns;
 use tokio::time::sleep;
 
 use super::PIPE;
-use super::calls::Lines;
+use super::calls::CallLines;
 use super::script::Print;
-use crate::history::{Outcome, Stream};
+use crate::history::{ProcessOutcome, Stream};
 use crate::process::{Stdio, Streams};
 use crate::subject::Recorder;
 
@@ -29,7 +29,8 @@ pub(super) struct Far {
 
 /// What was asked for: the launcher's ends, and the process's. Where nobody is to write to it, its input has ended already.
 pub(super) fn ends(stdio: Stdio) -> (Streams, Far) {
-    let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] = std::array::from_fn(|_| duplex(PIPE));
+    let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] =
+        std::array::from_fn(|_| duplex(PIPE));
     let terminal = matches!(stdio, Stdio::Terminal(_));
     let near = Streams {
         stdin: (stdio != Stdio::Pipes { stdin: false }).then(|| Box::new(stdin) as _),
@@ -40,7 +41,7 @@ pub(super) fn ends(stdio: Stdio) -> (Streams, Far) {
 }
 
 /// The process's ends, as it uses them.
-pub(super) struct Held<'a> {
+pub(super) struct ProcessPipes<'a> {
     pub(super) stdin: Reader<'a>,
     pub(super) stdout: Pen<'a>,
     pub(super) stderr: Pen<'a>,
@@ -50,7 +51,7 @@ pub(super) struct Held<'a> {
 
 impl Far {
     /// The ends of the process of this name in the history.
-    pub(super) fn held<'a>(self, name: &str, record: &'a Recorder) -> Held<'a> {
+    pub(super) fn held<'a>(self, name: &str, record: &'a Recorder) -> ProcessPipes<'a> {
         let terminal = self.stderr.is_none();
         let stream = |end: &str| Stream::from(format!("{name}/{end}").as_str());
         let out = Arc::new(Turns::new(self.stdout));
@@ -61,8 +62,14 @@ impl Far {
             record,
             to,
         };
-        Held {
-            stdin: Reader { from: self.stdin, stream: stream("stdin"), record, terminal, lines: Lines::default() },
+        ProcessPipes {
+            stdin: Reader {
+                from: self.stdin,
+                stream: stream("stdin"),
+                record,
+                terminal,
+                lines: CallLines::default(),
+            },
             stdout: pen("stdout", out),
             stderr: pen("stderr", err),
             terminal,
@@ -77,7 +84,7 @@ pub(super) struct Reader<'a> {
     record: &'a Recorder,
     /// Whether it is a terminal: one that nobody writes to any more has not ended.
     terminal: bool,
-    lines: Lines,
+    lines: CallLines,
 }
 
 impl Reader<'_> {
@@ -144,7 +151,7 @@ impl Pen<'_> {
     /// Puts it down; the last one closes the pipe. The truth is written before the reader can see it.
     pub(super) fn close(self) {
         let Some(pipe) = Arc::into_inner(self.to) else { return };
-        self.record.ended(&self.stream, Outcome::Closed);
+        self.record.ended(&self.stream, ProcessOutcome::Closed);
         drop(pipe);
     }
 }

@@ -8,8 +8,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::BROKEN_PIPE;
-use super::ends::{Far, Held, Pen, Reader};
-use super::script::{End, Print, Script, Stdin, outcome};
+use super::ends::{Far, Pen, ProcessPipes, Reader};
+use super::script::{Print, ProcessEnd, Script, Stdin, outcome};
 use crate::history::Stream;
 use crate::process::{Exit, KILL};
 use crate::subject::Recorder;
@@ -19,12 +19,12 @@ const HANG_UP: i32 = 1;
 
 /// Where the signals for a process, and for those whom it started, arrive.
 #[derive(Default)]
-pub(super) struct Life {
+pub(super) struct SignalReceiver {
     pending: Mutex<Vec<i32>>,
     arrived: Notify,
 }
 
-impl Life {
+impl SignalReceiver {
     /// Sends a signal. It acts when the process is polled next.
     pub(super) fn kill(&self, number: i32) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(number);
@@ -34,7 +34,8 @@ impl Life {
     /// Waits for a signal that ends a process that ignores these. The number 0 only asks whether there is a process.
     async fn fatal(&self, ignores: &[i32]) -> i32 {
         loop {
-            let arrived = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+            let arrived =
+                std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
             let fatal = |number: &i32| *number == KILL || *number != 0 && !ignores.contains(number);
             if let Some(number) = arrived.into_iter().find(fatal) {
                 return number;
@@ -49,7 +50,7 @@ pub(super) struct Process {
     pub(super) name: String,
     pub(super) script: Script,
     pub(super) record: Recorder,
-    pub(super) life: Arc<Life>,
+    pub(super) life: Arc<SignalReceiver>,
     pub(super) ends: Far,
 }
 
@@ -57,7 +58,7 @@ impl Process {
     /// Plays the script to the end, tells the end to whoever waits for it, and holds the pipes as long as the script says.
     pub(super) async fn live(self, ended: oneshot::Sender<Exit>) {
         let Self { name, script, record, life, ends } = self;
-        let Held { mut stdin, stdout, stderr, terminal } = ends.held(&name, &record);
+        let ProcessPipes { mut stdin, stdout, stderr, terminal } = ends.held(&name, &record);
         let (exit, all_killed) = tokio::select! {
             biased;
             number = life.fatal(&script.ignores) => (Exit::Signal(number), true),
@@ -86,10 +87,15 @@ impl Process {
 ///
 /// # Errors
 /// Where it prints, and nobody reads any more.
-async fn play(script: &Script, stdin: &mut Reader<'_>, out: &Pen<'_>, err: &Pen<'_>) -> io::Result<Exit> {
+async fn play(
+    script: &Script,
+    stdin: &mut Reader<'_>,
+    out: &Pen<'_>,
+    err: &Pen<'_>,
+) -> io::Result<Exit> {
     let printing = async {
         tokio::try_join!(out.print(script.stdout), err.print(script.stderr))?;
-        if script.end == End::Never {
+        if script.end == ProcessEnd::Never {
             pending::<()>().await;
         }
         io::Result::Ok(())
@@ -107,9 +113,9 @@ async fn play(script: &Script, stdin: &mut Reader<'_>, out: &Pen<'_>, err: &Pen<
         },
     }
     Ok(match script.end {
-        End::Code(code) => Exit::Code(code),
-        End::Signal(number) => Exit::Signal(number),
-        End::Never => unreachable!("it prints for ever"),
+        ProcessEnd::Code(code) => Exit::Code(code),
+        ProcessEnd::Signal(number) => Exit::Signal(number),
+        ProcessEnd::Never => unreachable!("it prints for ever"),
     })
 }
 

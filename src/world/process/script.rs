@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::history::content::PADDING;
-use crate::history::{Digest, Outcome};
+use crate::history::{Digest, ProcessOutcome};
 use crate::process::Exit;
 
 /// What a process does: it prints, and reads, and when it has printed everything, it ends.
@@ -18,7 +18,7 @@ pub struct Script {
     /// What it does with its standard input.
     pub stdin: Stdin,
     /// How it ends, once it has printed everything.
-    pub end: End,
+    pub end: ProcessEnd,
     /// Somebody whom it started holds its pipes for so long after its end, and then prints a last line to its standard output.
     /// On a terminal, only where they ignore signal 1.
     pub late_output: Option<Duration>,
@@ -51,7 +51,7 @@ pub enum Stdin {
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ProcessEnd {
     /// It exits with this code.
     Code(i32),
     /// It kills itself with this signal.
@@ -60,7 +60,7 @@ pub enum End {
     Never,
 }
 
-impl Default for End {
+impl Default for ProcessEnd {
     fn default() -> Self {
         Self::Code(0)
     }
@@ -95,9 +95,9 @@ impl Print {
 }
 
 /// How the history tells of an end: `exit 7`, `signal 9`.
-pub(super) fn outcome(exit: Exit) -> Outcome {
+pub(super) fn outcome(exit: Exit) -> ProcessOutcome {
     match exit {
-        Exit::Code(code) => Outcome::Exit(code),
-        Exit::Signal(number) => Outcome::Signal(number),
+        Exit::Code(code) => ProcessOutcome::Exit(code),
+        Exit::Signal(number) => ProcessOutcome::Signal(number),
     }
 }

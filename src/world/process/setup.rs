@@ -15,10 +15,10 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::script::{End, Print, Script, Stdin};
+use super::script::{Print, ProcessEnd, Script, Stdin};
 use crate::process::KILL;
 use crate::schedule::Plan;
-use crate::schedule::units::{Size, Span};
+use crate::schedule::units::{Size, WrittenDuration};
 
 /// The key of the table: `process`, of `[process.p1]`.
 pub const TABLE: &str = "process";
@@ -35,10 +35,10 @@ pub fn schema() -> Schema {
 pub struct Setup {
     /// What it prints to its standard output; nothing where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub print: Option<Lines>,
+    pub print: Option<PrintedLines>,
     /// What it prints to its standard error, meanwhile; nothing where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stderr: Option<Lines>,
+    pub stderr: Option<PrintedLines>,
     /// What it does with its standard input.
     pub stdin: Input,
     /// The code with which it exits when it has printed everything; `"signal"` where it dies of signal 9; `"never"` where it
@@ -55,12 +55,12 @@ pub struct Setup {
 /// Lines that a process prints, each of which says where it belongs: `12 p1/stdout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Lines {
+pub struct PrintedLines {
     /// How many.
     pub lines: u64,
     /// How long before each of them; not at all where it is left out.
     #[serde(default)]
-    pub every: Span,
+    pub every: WrittenDuration,
     /// How many bytes each has, its end included; as many as its text needs where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
@@ -84,22 +84,25 @@ pub enum Input {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Late {
     /// How long after its end.
-    pub after: Span,
+    pub after: WrittenDuration,
 }
 
 /// How a process ends: a code (`7`), `"signal"` or `"never"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ends(pub End);
+pub struct Ends(pub ProcessEnd);
 
 /// The words that stand in the place of a code.
-const WORDS: [(&str, End); 2] = [("signal", End::Signal(KILL)), ("never", End::Never)];
+const WORDS: [(&str, ProcessEnd); 2] =
+    [("signal", ProcessEnd::Signal(KILL)), ("never", ProcessEnd::Never)];
 
 impl Serialize for Ends {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match (self.0, WORDS.iter().find(|(_, end)| *end == self.0)) {
             (_, Some((word, _))) => to.serialize_str(word),
-            (End::Code(code), None) => to.serialize_i32(code),
-            (end, None) => Err(serde::ser::Error::custom(format!("{end:?} cannot be written in a file"))),
+            (ProcessEnd::Code(code), None) => to.serialize_i32(code),
+            (end, None) => {
+                Err(serde::ser::Error::custom(format!("{end:?} cannot be written in a file")))
+            }
         }
     }
 }
@@ -117,7 +120,7 @@ impl<'de> Deserialize<'de> for Ends {
 
             fn visit_i64<E: serde::de::Error>(self, code: i64) -> Result<Ends, E> {
                 let wrong = |_| E::invalid_value(serde::de::Unexpected::Signed(code), &self);
-                u8::try_from(code).map(|code| Ends(End::Code(code.into()))).map_err(wrong)
+                u8::try_from(code).map(|code| Ends(ProcessEnd::Code(code.into()))).map_err(wrong)
             }
 
             fn visit_u64<E: serde::de::Error>(self, code: u64) -> Result<Ends, E> {
@@ -126,7 +129,9 @@ impl<'de> Deserialize<'de> for Ends {
 
             fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Ends, E> {
                 let known = WORDS.iter().find(|(known, _)| *known == word);
-                known.map(|(_, end)| Ends(*end)).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(word), &self))
+                known
+                    .map(|(_, end)| Ends(*end))
+                    .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(word), &self))
             }
         }
 
@@ -149,8 +154,8 @@ impl JsonSchema for Ends {
     }
 }
 
-impl From<Lines> for Print {
-    fn from(Lines { lines, every, bytes }: Lines) -> Self {
+impl From<PrintedLines> for Print {
+    fn from(PrintedLines { lines, every, bytes }: PrintedLines) -> Self {
         Self { lines, every: every.0, bytes: bytes.map(|bytes| bytes.0) }
     }
 }
@@ -181,15 +186,21 @@ pub fn scripts(plan: &Plan) -> Result<Option<BTreeMap<String, Script>>, String> 
     let entries = table.as_object().ok_or_else(|| format!("`{TABLE}` is no table of processes"))?;
     let script = |(name, entry): (&String, &serde_json::Value)| {
         let setup = serde_path_to_error::deserialize::<_, Setup>(entry);
-        let setup = setup.map_err(|error| format!("`{TABLE}.{name}`, at `{}`: {}", error.path(), error.inner()))?;
+        let setup = setup.map_err(|error| {
+            format!("`{TABLE}.{name}`, at `{}`: {}", error.path(), error.inner())
+        })?;
         Ok((name.clone(), Script::from(&setup)))
     };
     entries.iter().map(script).collect::<Result<_, _>>().map(Some)
 }
 
 fn prints(lines: u64, every_ms: u64, code: i32) -> Setup {
-    let print = Lines { lines, every: Span(Duration::from_millis(every_ms)), bytes: None };
-    Setup { print: Some(print), exit: Ends(End::Code(code)), ..Setup::default() }
+    let print = PrintedLines {
+        lines,
+        every: WrittenDuration(Duration::from_millis(every_ms)),
+        bytes: None,
+    };
+    Setup { print: Some(print), exit: Ends(ProcessEnd::Code(code)), ..Setup::default() }
 }
 
 fn echoes() -> Setup {
@@ -222,26 +233,34 @@ mod tests {
             stdout: Print { lines: 200, every: Duration::from_millis(50), bytes: Some(65_536) },
             stderr: Print { lines: 3, ..Print::default() },
             stdin: Stdin::Echoes,
-            end: End::Code(7),
+            end: ProcessEnd::Code(7),
             late_output: Some(Duration::from_secs(4)),
             ignores: vec![1, 15],
         };
         assert_eq!(script, Ok(wanted));
-        assert_eq!(read(json!({})), Ok(Script::default()), "what says nothing prints nothing and exits with 0");
+        assert_eq!(
+            read(json!({})),
+            Ok(Script::default()),
+            "what says nothing prints nothing and exits with 0"
+        );
     }
 
     #[test]
     fn an_end_is_a_code_or_a_word() {
         for (written, end) in [
-            (json!(0), End::Code(0)),
-            (json!(255), End::Code(255)),
-            (json!("signal"), End::Signal(9)),
-            (json!("never"), End::Never),
+            (json!(0), ProcessEnd::Code(0)),
+            (json!(255), ProcessEnd::Code(255)),
+            (json!("signal"), ProcessEnd::Signal(9)),
+            (json!("never"), ProcessEnd::Never),
         ] {
             let entry = json!({ "exit": written });
             assert_eq!(read(entry.clone()).unwrap().end, end);
             let setup: Setup = serde_json::from_value(entry).unwrap();
-            assert_eq!(serde_json::to_value(setup).unwrap()["exit"], written, "it is written as it is read");
+            assert_eq!(
+                serde_json::to_value(setup).unwrap()["exit"],
+                written,
+                "it is written as it is read"
+            );
         }
     }
 
@@ -256,6 +275,9 @@ mod tests {
             wrong(json!({ "print": { "lines": 1, "every": "50" } })),
             "`process.p1`, at `print.every`: `50` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`"
         );
-        assert!(wrong(json!({ "prints": {} })).starts_with("`process.p1`, at `prints`: unknown field `prints`"));
+        assert!(
+            wrong(json!({ "prints": {} }))
+                .starts_with("`process.p1`, at `prints`: unknown field `prints`")
+        );
     }
 }

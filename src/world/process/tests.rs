@@ -7,17 +7,17 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::history::What;
+use crate::history::EventKind;
 use crate::process::{Size, Stdio};
 use crate::schedule::Host;
 use crate::subject::{Gauges, Journal};
 
 /// A history of one machine: what happened, with milliseconds.
 #[derive(Default)]
-struct Notes(Mutex<Vec<(u64, What)>>, Option<Instant>);
+struct Notes(Mutex<Vec<(u64, EventKind)>>, Option<Instant>);
 
 impl Journal for Notes {
-    fn write(&self, _: &Host, what: What) {
+    fn write(&self, _: &Host, what: EventKind) {
         let at = self.1.expect("the notes have a beginning").elapsed().as_millis() as u64;
         self.0.lock().unwrap().push((at, what));
     }
@@ -46,8 +46,10 @@ impl Machine {
 
     /// What was really written to a pipe.
     fn produced(&self, pipe: &str) -> Vec<u8> {
-        let bytes = |what: &What| match what {
-            What::Produced { stream, bytes } if *stream == pipe.into() => bytes.whole().into_owned(),
+        let bytes = |what: &EventKind| match what {
+            EventKind::Produced { stream, bytes } if *stream == pipe.into() => {
+                bytes.whole().into_owned()
+            }
             _ => Vec::new(),
         };
         self.notes.0.lock().unwrap().iter().flat_map(|(_, what)| bytes(what)).collect()
@@ -55,8 +57,8 @@ impl Machine {
 
     /// Which calls took effect, on what.
     fn effects(&self) -> Vec<String> {
-        let line = |what: &What| match what {
-            What::Effect { call, target } => Some(format!("{call} on {target}")),
+        let line = |what: &EventKind| match what {
+            EventKind::Effect { call, target } => Some(format!("{call} on {target}")),
             _ => None,
         };
         self.notes.0.lock().unwrap().iter().filter_map(|(_, what)| line(what)).collect()
@@ -64,8 +66,8 @@ impl Machine {
 
     /// What really ended, when, and how.
     fn endings(&self) -> Vec<String> {
-        let line = |(at, what): &(u64, What)| match what {
-            What::Ended { stream, outcome } => Some(format!("{at} {stream}: {outcome}")),
+        let line = |(at, what): &(u64, EventKind)| match what {
+            EventKind::Ended { stream, outcome } => Some(format!("{at} {stream}: {outcome}")),
             _ => None,
         };
         self.notes.0.lock().unwrap().iter().filter_map(line).collect()
@@ -73,7 +75,11 @@ impl Machine {
 }
 
 fn run(program: &str) -> Command {
-    Command { argv: vec![program.to_owned()], stdio: Stdio::Pipes { stdin: true }, ..Command::default() }
+    Command {
+        argv: vec![program.to_owned()],
+        stdio: Stdio::Pipes { stdin: true },
+        ..Command::default()
+    }
 }
 
 fn lines(count: u64, every: u64) -> Print {
@@ -92,7 +98,12 @@ async fn all(mut pipe: Output) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_printed_arrives_and_stands_in_the_history() {
-    let machine = Machine::with(Script { stdout: lines(3, 50), stderr: lines(1, 70), end: End::Code(7), ..Script::default() });
+    let machine = Machine::with(Script {
+        stdout: lines(3, 50),
+        stderr: lines(1, 70),
+        end: ProcessEnd::Code(7),
+        ..Script::default()
+    });
     let mut child = machine.launch().await;
     let (out, err) = (child.stdout().unwrap(), child.stderr().unwrap());
     let (out, err, exit) = tokio::join!(all(out), all(err), child.wait());
@@ -101,14 +112,24 @@ async fn what_is_printed_arrives_and_stands_in_the_history() {
     assert_eq!(exit.unwrap(), Exit::Code(7));
     assert_eq!(machine.produced("p1/stdout"), out.as_bytes());
     assert_eq!(machine.produced("p1/stderr"), err.as_bytes());
-    assert_eq!(machine.endings(), ["150 p1: exit 7", "150 p1/stdout: closed", "150 p1/stderr: closed"]);
+    assert_eq!(
+        machine.endings(),
+        ["150 p1: exit 7", "150 p1/stdout: closed", "150 p1/stderr: closed"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_is_the_same_however_often_it_is_asked_for() {
-    let machine = Machine::with(Script { stdout: lines(1, 50), end: End::Signal(11), ..Script::default() });
+    let machine = Machine::with(Script {
+        stdout: lines(1, 50),
+        end: ProcessEnd::Signal(11),
+        ..Script::default()
+    });
     let mut child = machine.launch().await;
-    assert!(timeout(ms(20), child.wait()).await.is_err(), "it was waited for in vain, and nothing is forgotten by that");
+    assert!(
+        timeout(ms(20), child.wait()).await.is_err(),
+        "it was waited for in vain, and nothing is forgotten by that"
+    );
     assert_eq!(child.wait().await.unwrap(), Exit::Signal(11));
     assert_eq!(child.wait().await.unwrap(), Exit::Signal(11));
 }
@@ -124,7 +145,7 @@ async fn pids_are_the_same_in_every_run_and_a_second_launch_has_its_own_name() {
 
 #[tokio::test(start_paused = true)]
 async fn glue_can_say_what_the_history_calls_a_process_and_which_calls_reach_it() {
-    let script = Script { stdin: Stdin::Reads, end: End::Never, ..Script::default() };
+    let script = Script { stdin: Stdin::Reads, end: ProcessEnd::Never, ..Script::default() };
     let machine = Machine::with(script);
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let env = vec![variable(calls::NAME, "client2/p1"), variable(calls::CALL, "7")];
@@ -141,7 +162,8 @@ async fn glue_can_say_what_the_history_calls_a_process_and_which_calls_reach_it(
 #[tokio::test(start_paused = true)]
 async fn an_unknown_program_is_not_found() {
     let machine = Machine::with(Script::default());
-    let error = async |command| machine.processes.launch(&command).await.map(|_| ()).unwrap_err().kind();
+    let error =
+        async |command| machine.processes.launch(&command).await.map(|_| ()).unwrap_err().kind();
     assert_eq!(error(run("p2")).await, io::ErrorKind::NotFound);
     assert_eq!(error(Command::default()).await, io::ErrorKind::InvalidInput);
     assert_eq!(machine.processes.alive(), 0);
@@ -163,7 +185,11 @@ async fn what_reaches_the_standard_input_is_written_down_and_echoed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_never_reads_makes_its_writer_wait() {
-    let machine = Machine::with(Script { stdin: Stdin::Ignores, end: End::Never, ..Script::default() });
+    let machine = Machine::with(Script {
+        stdin: Stdin::Ignores,
+        end: ProcessEnd::Never,
+        ..Script::default()
+    });
     let mut child = machine.launch().await;
     let mut stdin = child.stdin().unwrap();
     stdin.write_all(&[0; PIPE]).await.unwrap();
@@ -174,7 +200,10 @@ async fn a_process_that_never_reads_makes_its_writer_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_pipe_that_nobody_reads_stops_the_process_and_only_what_it_took_was_written() {
     let size = 100_000;
-    let machine = Machine::with(Script { stdout: Print { lines: 1, every: ms(0), bytes: Some(size) }, ..Script::default() });
+    let machine = Machine::with(Script {
+        stdout: Print { lines: 1, every: ms(0), bytes: Some(size) },
+        ..Script::default()
+    });
     let mut child = machine.launch().await;
     sleep(ms(1000)).await;
     assert_eq!((machine.produced("p1/stdout").len(), machine.processes.alive()), (PIPE, 1));
@@ -192,34 +221,50 @@ async fn a_pipe_that_its_reader_dropped_kills_the_writer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_grandchild_keeps_the_pipe_and_has_the_last_word() {
-    let script = Script { stdout: lines(1, 50), late_output: Some(ms(4000)), end: End::Code(3), ..Script::default() };
+    let script = Script {
+        stdout: lines(1, 50),
+        late_output: Some(ms(4000)),
+        end: ProcessEnd::Code(3),
+        ..Script::default()
+    };
     let machine = Machine::with(script);
     let mut child = machine.launch().await;
     assert_eq!(child.wait().await.unwrap(), Exit::Code(3));
     assert_eq!(machine.processes.alive(), 1);
     assert_eq!(all(child.stdout().unwrap()).await, "1 p1/stdout\n2 p1/stdout\n");
-    assert_eq!(machine.endings(), ["50 p1: exit 3", "4050 p1/stdout: closed", "4050 p1/stderr: closed"]);
+    assert_eq!(
+        machine.endings(),
+        ["50 p1: exit 3", "4050 p1/stdout: closed", "4050 p1/stderr: closed"]
+    );
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_signal_ends_it_with_all_that_it_started() {
-    let machine = Machine::with(Script { end: End::Never, late_output: Some(ms(9000)), ..Script::default() });
+    let machine = Machine::with(Script {
+        end: ProcessEnd::Never,
+        late_output: Some(ms(9000)),
+        ..Script::default()
+    });
     let mut child = machine.launch().await;
     sleep(ms(100)).await;
     child.signal(0).unwrap();
     sleep(ms(100)).await;
     child.signal(15).unwrap();
     assert_eq!(child.wait().await.unwrap(), Exit::Signal(15));
-    assert_eq!(machine.endings(), ["200 p1: signal 15", "200 p1/stdout: closed", "200 p1/stderr: closed"]);
+    assert_eq!(
+        machine.endings(),
+        ["200 p1: signal 15", "200 p1/stdout: closed", "200 p1/stderr: closed"]
+    );
     sleep(ms(1)).await;
     assert_eq!(child.signal(9).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_signal_that_is_ignored_is_followed_by_one_that_is_not() {
-    let machine = Machine::with(Script { end: End::Never, ignores: vec![15, 9], ..Script::default() });
+    let machine =
+        Machine::with(Script { end: ProcessEnd::Never, ignores: vec![15, 9], ..Script::default() });
     let mut child = machine.launch().await;
     child.signal(15).unwrap();
     assert!(timeout(ms(1000), child.wait()).await.is_err());
@@ -229,7 +274,7 @@ async fn a_signal_that_is_ignored_is_followed_by_one_that_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_drops_a_child_kills_it_unless_the_host_dies() {
-    let machine = Machine::with(Script { end: End::Never, ..Script::default() });
+    let machine = Machine::with(Script { end: ProcessEnd::Never, ..Script::default() });
     drop(machine.launch().await);
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 0);
@@ -239,7 +284,10 @@ async fn whoever_drops_a_child_kills_it_unless_the_host_dies() {
     drop(child);
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 1);
-    assert!(machine.processes.launch(&run("p1")).await.is_err(), "a host that is down launches nothing");
+    assert!(
+        machine.processes.launch(&run("p1")).await.is_err(),
+        "a host that is down launches nothing"
+    );
 
     machine.processes.kill_all();
     sleep(ms(1)).await;
@@ -248,7 +296,7 @@ async fn whoever_drops_a_child_kills_it_unless_the_host_dies() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_starts_again_knows_nothing_of_those_who_live_on() {
-    let machine = Machine::with(Script { end: End::Never, ..Script::default() });
+    let machine = Machine::with(Script { end: ProcessEnd::Never, ..Script::default() });
     let mut survivor = machine.launch().await;
     machine.processes.go_down();
     machine.processes.come_up();
@@ -266,7 +314,7 @@ async fn a_host_that_starts_again_knows_nothing_of_those_who_live_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_down_launches_nothing_and_ends_every_wait() {
-    let machine = Machine::with(Script { end: End::Never, ..Script::default() });
+    let machine = Machine::with(Script { end: ProcessEnd::Never, ..Script::default() });
     let mut child = machine.launch().await;
     sleep(ms(1)).await;
     machine.host.abort();
@@ -293,7 +341,8 @@ async fn a_standard_input_that_nobody_asked_for_is_empty() {
 
 #[tokio::test(start_paused = true)]
 async fn on_a_terminal_all_that_is_printed_is_one_stream() {
-    let machine = Machine::with(Script { stdout: lines(2, 50), stderr: lines(1, 70), ..Script::default() });
+    let machine =
+        Machine::with(Script { stdout: lines(2, 50), stderr: lines(1, 70), ..Script::default() });
     let mut child = machine.launch_on_a_terminal().await;
     assert!(child.stderr().is_none());
     let printed = all(child.stdout().unwrap()).await;
@@ -316,7 +365,10 @@ async fn the_input_of_a_terminal_ends_with_ctrl_d_and_not_before() {
 
     let mut another = machine.launch_on_a_terminal().await;
     drop(another.stdin());
-    assert!(timeout(ms(60_000), another.wait()).await.is_err(), "a terminal does not end by being let go");
+    assert!(
+        timeout(ms(60_000), another.wait()).await.is_err(),
+        "a terminal does not end by being let go"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -340,7 +392,8 @@ async fn the_end_of_a_process_hangs_up_whom_it_started_on_its_terminal_unless_th
 
 #[tokio::test(start_paused = true)]
 async fn whoever_does_not_end_within_the_grace_is_killed() {
-    let machine = Machine::with(Script { end: End::Never, ignores: vec![15], ..Script::default() });
+    let machine =
+        Machine::with(Script { end: ProcessEnd::Never, ignores: vec![15], ..Script::default() });
     let mut child = machine.launch().await;
     assert_eq!(child.terminate(ms(3000)).await.unwrap(), Exit::Signal(9));
     assert_eq!(machine.endings()[0], "3000 p1: signal 9");

@@ -6,11 +6,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-use crate::history::{Event, History, Side, Stream as Name, What};
+use crate::history::{Event, EventKind, History, Side, Stream as Name};
 use crate::net::{Endpoint, Stream};
-use crate::property::{Evidence, GENERIC, Guarantees, Work};
+use crate::property::{CheckContext, GENERIC, Guarantees, WorkBounds};
 use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When};
-use crate::subject::{Dissector, Erased, HostContext, Lines, Message, Nothing, Operated, Root, Subject};
+use crate::subject::{
+    Dissector, DynSubject, HostContext, LineMessages, Message, Nothing, Operated, Root, Subject,
+};
 use crate::world::{Options, process, run};
 
 /// A root.
@@ -40,7 +42,7 @@ impl Subject for Bare {
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {
         crate::defect!(Anything);
-        Box::new(Curious(Lines::default()))
+        Box::new(Curious(LineMessages::default()))
     }
 
     fn generation_milestone(&self) -> Option<&'static str> {
@@ -56,7 +58,7 @@ impl Subject for Bare {
     }
 
     fn guarantees(&self, _: &Limits) -> Guarantees {
-        let work = Work { attempts: 1, frames: 1, polls: 1 };
+        let work = WorkBounds { attempts: 1, frames: 1, polls: 1 };
         let (round_trips, settle) = (1, Duration::from_secs(1));
         Guarantees {
             round_trips,
@@ -70,7 +72,7 @@ impl Subject for Bare {
 }
 
 /// Reads lines, and asks the world something meanwhile.
-struct Curious(Lines);
+struct Curious(LineMessages);
 
 impl Dissector for Curious {
     fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
@@ -80,19 +82,25 @@ impl Dissector for Curious {
 }
 
 /// A subject of two async functions.
-pub fn bare<S, SF, C, CF>(serve: S, drive: C) -> Arc<dyn Erased>
+pub fn bare<S, SF, C, CF>(serve: S, drive: C) -> Arc<dyn DynSubject>
 where
     S: Fn(HostContext) -> SF + Send + Sync + 'static,
     SF: Future<Output = ()> + Send + 'static,
     C: Fn(HostContext) -> CF + Send + Sync + 'static,
     CF: Future<Output = ()> + Send + 'static,
 {
-    Arc::new(Bare { serve: Arc::new(move |host| Box::pin(serve(host))), drive: Arc::new(move |host| Box::pin(drive(host))) })
+    Arc::new(Bare {
+        serve: Arc::new(move |host| Box::pin(serve(host))),
+        drive: Arc::new(move |host| Box::pin(drive(host))),
+    })
 }
 
 /// A plan of faults at times in milliseconds.
 pub fn plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
-    let at = |(ms, fault)| crate::schedule::Step { when: When::At(Duration::from_millis(ms)), action: Action::Fault(fault) };
+    let at = |(ms, fault)| crate::schedule::Step {
+        when: When::At(Duration::from_millis(ms)),
+        action: Action::Fault(fault),
+    };
     let mut plan = Plan::new("bare");
     plan.steps = faults.into_iter().map(at).collect();
     plan
@@ -109,14 +117,26 @@ pub fn plan_after(trigger: Trigger, fault: Fault) -> Plan {
 }
 
 /// Runs it.
-pub fn history(subject: &Arc<dyn Erased>, plan: &Plan) -> History {
+pub fn history(subject: &Arc<dyn DynSubject>, plan: &Plan) -> History {
     run(subject, plan, &Options::default()).unwrap().history
 }
 
 /// The sentences of what breaks a generic property.
-pub fn broken(subject: &Arc<dyn Erased>, plan: &Plan, history: &History, property: &str) -> Vec<String> {
+pub fn broken(
+    subject: &Arc<dyn DynSubject>,
+    plan: &Plan,
+    history: &History,
+    property: &str,
+) -> Vec<String> {
     let guarantees = subject.guarantees(&plan.limits);
-    let evidence = Evidence { plan, history, guarantees: &guarantees, milestones: &[], servers: &["server"], twin: None };
+    let evidence = CheckContext {
+        plan,
+        history,
+        guarantees: &guarantees,
+        milestones: &[],
+        servers: &["server"],
+        twin: None,
+    };
     let property = GENERIC.iter().find(|known| known.name == property).unwrap();
     (property.check)(&evidence).iter().map(crate::report::sentence).collect()
 }
@@ -124,9 +144,16 @@ pub fn broken(subject: &Arc<dyn Erased>, plan: &Plan, history: &History, propert
 /// What the hosts said, as `client 12: text`, without times if `timed` is false.
 pub fn said(history: &History, timed: bool) -> Vec<String> {
     let line = |event: &Event| match &event.what {
-        What::Delivered { bytes, .. } => {
-            let (host, text) = (event.host.as_ref().unwrap(), String::from_utf8_lossy(&bytes.whole()).into_owned());
-            Some(if timed { format!("{host} {}: {text}", event.at.0) } else { format!("{host}: {text}") })
+        EventKind::Delivered { bytes, .. } => {
+            let (host, text) = (
+                event.host.as_ref().unwrap(),
+                String::from_utf8_lossy(&bytes.whole()).into_owned(),
+            );
+            Some(if timed {
+                format!("{host} {}: {text}", event.at.0)
+            } else {
+                format!("{host}: {text}")
+            })
         }
         _ => None,
     };

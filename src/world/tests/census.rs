@@ -11,9 +11,9 @@ use tokio::time::sleep;
 use turmoil_net::shim::tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::history::{Event, History, What};
+use crate::history::{Event, EventKind, History};
 use crate::schedule::Plan;
-use crate::subject::{Erased, HostContext};
+use crate::subject::{DynSubject, HostContext};
 use crate::world::{Detail, Engine, Options, run};
 
 const ENGINES: [Engine; 2] = [Engine::Event, Engine::TURMOIL];
@@ -22,8 +22,10 @@ fn short() -> Plan {
     Plan { horizon: Duration::from_secs(5), ..plan([]) }
 }
 
-fn on(engine: Engine, subject: &Arc<dyn Erased>) -> History {
-    run(subject, &short(), &Options { engine, detail: Detail::Full, ..Options::default() }).unwrap().history
+fn on(engine: Engine, subject: &Arc<dyn DynSubject>) -> History {
+    run(subject, &short(), &Options { engine, detail: Detail::Full, ..Options::default() })
+        .unwrap()
+        .history
 }
 
 async fn absent(_: HostContext) {
@@ -63,17 +65,21 @@ fn a_counter_may_do_what_any_code_of_its_host_may() {
     for engine in ENGINES {
         let history = on(engine, &bare(counts, absent));
         assert!(
-            count(&history, |event| matches!(event.what, What::Milestone { name: "bare.counted", .. }) && on_server(event)) >= 3
+            count(&history, |event| matches!(
+                event.what,
+                EventKind::Milestone { name: "bare.counted", .. }
+            ) && on_server(event))
+                >= 3
         );
         assert!(
             said(&history, true).contains(&"server 0: asked at one".to_owned()),
             "{engine:?}: heard in the turn in which it is said"
         );
-        let highest = |wanted| move |event: &Event| matches!(event.what, What::Gauge { name, value } if (name, value) == wanted);
+        let highest = |wanted| move |event: &Event| matches!(event.what, EventKind::Gauge { name, value } if (name, value) == wanted);
         assert_eq!(count(&history, highest(("ticks", 3))), 1);
         assert!(count(&history, highest(("later", 7))) >= 1);
         let left = |event: &Event| match &event.what {
-            What::Census { baseline: false, counts } => counts.get("ticks").copied(),
+            EventKind::Census { baseline: false, counts } => counts.get("ticks").copied(),
             _ => None,
         };
         assert_eq!(history.events.iter().find_map(left), Some(3), "{engine:?}");
@@ -88,7 +94,8 @@ fn a_counter_that_panics_is_an_entry_of_its_host() {
     };
     let history = on(Engine::Event, &bare(counts, absent));
     let panicked = |event: &Event| {
-        matches!(&event.what, What::Panicked { message } if message.starts_with("while counting (")) && on_server(event)
+        matches!(&event.what, EventKind::Panicked { message } if message.starts_with("while counting ("))
+            && on_server(event)
     };
     assert!(count(&history, panicked) >= 1);
     assert!(history.end.0 > 5_000, "the run goes on");
@@ -104,12 +111,16 @@ fn a_dissector_may_ask_the_world_something() {
     };
     for engine in ENGINES {
         let history = on(engine, &bare(echo, asks));
-        let message = |wanted: &'static str| move |event: &Event| matches!(&event.what, What::Message { label, delivered: Some(_), .. } if label == wanted);
-        assert_eq!([count(&history, message("one")), count(&history, message("two"))], [2, 2], "{engine:?}: there and back");
+        let message = |wanted: &'static str| move |event: &Event| matches!(&event.what, EventKind::Message { label, delivered: Some(_), .. } if label == wanted);
+        assert_eq!(
+            [count(&history, message("one")), count(&history, message("two"))],
+            [2, 2],
+            "{engine:?}: there and back"
+        );
     }
 }
 
-fn residue(subject: &Arc<dyn Erased>) -> Vec<String> {
+fn residue(subject: &Arc<dyn DynSubject>) -> Vec<String> {
     let history = on(Engine::Event, subject);
     broken(subject, &short(), &history, "no_residue")
 }
@@ -120,14 +131,21 @@ fn a_socket_that_no_host_gave_out_is_named() {
         let _listener = TcpListener::bind("0.0.0.0:80").await.unwrap();
         std::future::pending().await
     };
-    assert_eq!(residue(&bare(listens, absent)), ["a socket that listens at 0.0.0.0:80 belongs to no host (at 7.000 s)"]);
+    assert_eq!(
+        residue(&bare(listens, absent)),
+        ["a socket that listens at 0.0.0.0:80 belongs to no host (at 7.000 s)"]
+    );
     let connects = |_| async {
         let _ = tokio::time::timeout(Duration::from_secs(1), TcpStream::connect("server:80")).await;
         std::future::pending().await
     };
     let residue = residue(&bare(echo, connects));
     let [sentence] = &residue[..] else { panic!("{residue:?}") };
-    assert!(sentence.starts_with("a socket, ") && sentence.ends_with(":80 belongs to no host (at 0.000 s)"), "{sentence}");
+    assert!(
+        sentence.starts_with("a socket, ")
+            && sentence.ends_with(":80 belongs to no host (at 0.000 s)"),
+        "{sentence}"
+    );
 }
 
 /// Spawns a task when it is woken: that is while no task is polled.
@@ -148,7 +166,8 @@ fn a_task_that_no_task_spawned_is_named_and_so_is_what_it_says() {
         let mut buffer = [0; 5];
         std::future::poll_fn(|cx| {
             let waker = Waker::from(Arc::new(SpawnsWhenWoken(cx.waker().clone())));
-            let read = Pin::new(&mut stream).poll_read(&mut Context::from_waker(&waker), &mut ReadBuf::new(&mut buffer));
+            let read = Pin::new(&mut stream)
+                .poll_read(&mut Context::from_waker(&waker), &mut ReadBuf::new(&mut buffer));
             read.map(|read| read.unwrap())
         })
         .await;
@@ -157,5 +176,8 @@ fn a_task_that_no_task_spawned_is_named_and_so_is_what_it_says() {
     let residue = residue(&bare(echo, strays));
     let of = |residue: &str| residue.split(" (at").next().unwrap().to_owned();
     let residue: Vec<_> = residue.iter().map(|sentence| of(sentence)).collect();
-    assert_eq!(residue, ["a task belongs to no host", "the milestone bare.astray belongs to no host"]);
+    assert_eq!(
+        residue,
+        ["a task belongs to no host", "the milestone bare.astray belongs to no host"]
+    );
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::schedule::{Fault, Host, Order};
+use crate::schedule::{Fault, Host, TieOrder};
 
 /// An idle minute costs nothing, and an echo arrives after two latencies.
 #[test]
@@ -47,7 +47,10 @@ fn packets_and_timers_of_one_millisecond_come_in_either_order() {
         },
         |host| async move {
             let mut stream = connect(&host).await;
-            tokio::time::sleep_until(tokio::time::Instant::now() + Duration::from_millis(1_000 - 10)).await;
+            tokio::time::sleep_until(
+                tokio::time::Instant::now() + Duration::from_millis(1_000 - 10),
+            )
+            .await;
             tokio::io::AsyncWriteExt::write_all(&mut stream, b"packet").await.unwrap();
             std::future::pending::<()>().await;
         },
@@ -58,8 +61,8 @@ fn packets_and_timers_of_one_millisecond_come_in_either_order() {
         plan.order = order;
         said(&history(&subject, &plan), true)
     };
-    assert_eq!(run(Order::PacketsFirst), ["server 1005: packet", "server 1005: timer"]);
-    assert_eq!(run(Order::TimersFirst), ["server 1005: timer", "server 1005: packet"]);
+    assert_eq!(run(TieOrder::PacketsFirst), ["server 1005: packet", "server 1005: timer"]);
+    assert_eq!(run(TieOrder::TimersFirst), ["server 1005: timer", "server 1005: packet"]);
 }
 
 /// A partition holds, and what it held comes with a retransmission.

@@ -7,10 +7,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
 use super::*;
-use crate::history::{ConnEnd, History, What};
+use crate::history::{ConnEnd, EventKind, History};
 use crate::net::Stream;
-use crate::schedule::{Conn, Count, Fault, Host, Learns, Place, Plan};
-use crate::subject::{Erased, HostContext};
+use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Plan, TrafficCount};
+use crate::subject::{DynSubject, HostContext};
 use crate::world::{Engine, Options, RunError, Tick, run};
 
 fn ms(n: u64) -> Duration {
@@ -21,7 +21,7 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-fn on(engine: Engine, subject: &std::sync::Arc<dyn Erased>, plan: &Plan) -> History {
+fn on(engine: Engine, subject: &std::sync::Arc<dyn DynSubject>, plan: &Plan) -> History {
     run(subject, plan, &Options { engine, ..Options::default() }).unwrap().history
 }
 
@@ -33,7 +33,10 @@ fn by_host(history: &History) -> Vec<String> {
 }
 
 /// What was said on the second engine, and its history: every host said the same on the first.
-fn on_both(subject: &std::sync::Arc<dyn Erased>, faults: impl IntoIterator<Item = (u64, Fault)>) -> (Vec<String>, History) {
+fn on_both(
+    subject: &std::sync::Arc<dyn DynSubject>,
+    faults: impl IntoIterator<Item = (u64, Fault)>,
+) -> (Vec<String>, History) {
     let plan = short_plan(faults);
     let [event, ticks] = [Engine::Event, Engine::TURMOIL].map(|engine| on(engine, subject, &plan));
     assert_eq!(by_host(&event), by_host(&ticks));
@@ -46,7 +49,9 @@ fn on_both(subject: &std::sync::Arc<dyn Erased>, faults: impl IntoIterator<Item 
 fn ends(history: &History) -> Vec<Vec<ConnEnd>> {
     let of = |wanted: usize| {
         let of_conn = |event: &crate::history::Event| match event.what {
-            What::ConnOver { conn, side, how } if conn.0 == wanted => Some((side as usize, how)),
+            EventKind::ConnOver { conn, side, how } if conn.0 == wanted => {
+                Some((side as usize, how))
+            }
             _ => None,
         };
         let mut ends: Vec<_> = history.events.iter().filter_map(of_conn).collect();
@@ -58,7 +63,10 @@ fn ends(history: &History) -> Vec<Vec<ConnEnd>> {
 
 /// The moment of the first line that ends so, in milliseconds.
 fn when(said: &[String], ends: &str) -> u64 {
-    let line = said.iter().find(|line| line.ends_with(ends)).unwrap_or_else(|| panic!("nobody said `{ends}`: {said:?}"));
+    let line = said
+        .iter()
+        .find(|line| line.ends_with(ends))
+        .unwrap_or_else(|| panic!("nobody said `{ends}`: {said:?}"));
     line.split([' ', ':']).nth(1).unwrap().parse().unwrap()
 }
 
@@ -104,12 +112,22 @@ async fn ask_again(host: HostContext) {
 fn an_echo_without_a_fault() {
     let (said, history) = on_both(&bare(echo, ask_ten_times), []);
     assert_eq!(said.iter().filter(|line| line.ends_with(": hello")).count(), 10, "{said:?}");
-    assert_eq!(history.events.iter().filter(|event| matches!(event.what, What::ConnUp { .. })).count(), 2);
+    assert_eq!(
+        history
+            .events
+            .iter()
+            .filter(|event| matches!(event.what, EventKind::ConnUp { .. }))
+            .count(),
+        2
+    );
 }
 
 #[test]
 fn a_cut_that_each_end_learns_of_in_its_own_time() {
-    let learns = BTreeMap::from([("client".into(), Learns::After(ms(0))), ("server".into(), Learns::After(secs(3)))]);
+    let learns = BTreeMap::from([
+        ("client".into(), Learns::After(ms(0))),
+        ("server".into(), Learns::After(secs(3))),
+    ]);
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns };
     let (said, _) = on_both(&bare(echo, ask_ten_times), [(5_500, cut)]);
     assert!((5_500..7_000).contains(&when(&said, "write: ConnectionReset")), "{said:?}");
@@ -134,7 +152,8 @@ fn a_partition_that_heals_loses_nothing() {
     let hosts = (Host::from("client"), Host::from("server"));
     let partition = Fault::Partition { hosts, toward: None, lasts: Some(secs(7)) };
     let (said, _) = on_both(&bare(echo, ask_ten_times), [(3_500, partition)]);
-    let times: Vec<u64> = said.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
+    let times: Vec<u64> =
+        said.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
     let pause = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     // Lost at about 4 s, tried again after 200, 600, 1,400, 3,000, 6,200 and 12,600 ms.
     assert!((6_200..14_000).contains(&pause), "{said:?}");
@@ -147,7 +166,10 @@ fn a_crash_and_a_restart() {
     let (said, history) = on_both(&bare(echo, ask_again), [(4_500, crash)]);
     assert_eq!(said.iter().filter(|line| line.ends_with(": eof")).count(), 1, "{said:?}");
     assert!(said.iter().any(|line| line.ends_with("ConnectionRefused")), "{said:?}");
-    assert_eq!(history.events.iter().filter(|event| matches!(event.what, What::Started)).count(), 3);
+    assert_eq!(
+        history.events.iter().filter(|event| matches!(event.what, EventKind::Started)).count(),
+        3
+    );
 }
 
 #[test]
@@ -178,7 +200,7 @@ fn a_cut_within_a_segment_lets_its_first_part_arrive() {
     let cut = Fault::CutAfter {
         conn: Conn::number("client", 1),
         toward: "server".into(),
-        count: Count::Bytes(25),
+        count: TrafficCount::Bytes(25),
         learns: BTreeMap::new(),
     };
     let subject = bare(
@@ -187,7 +209,14 @@ fn a_cut_within_a_segment_lets_its_first_part_arrive() {
             let mut stream = listener.accept().await.unwrap();
             let mut heard = Vec::new();
             let end = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut heard).await;
-            say(&host, format!("{} {:?}", String::from_utf8_lossy(&heard), end.map_err(|error| error.kind())));
+            say(
+                &host,
+                format!(
+                    "{} {:?}",
+                    String::from_utf8_lossy(&heard),
+                    end.map_err(|error| error.kind())
+                ),
+            );
             std::future::pending().await
         },
         |host| async move {
@@ -243,10 +272,14 @@ fn last_words_are_read_before_the_reset_that_came_with_them() {
             std::future::pending().await
         },
     );
-    let place = Place::Link("client".into(), "server".into());
-    let delay = Fault::Delay { place, toward: Some("client".into()), by: secs(2), lasts: Some(ms(800)) };
+    let place = LinkPlace::Link("client".into(), "server".into());
+    let delay =
+        Fault::Delay { place, toward: Some("client".into()), by: secs(2), lasts: Some(ms(800)) };
     let (said, _) = on_both(&subject, [(4_500, delay)]);
-    assert!(when(&said, "bye") > 7_000 && when(&said, "ConnectionReset") == when(&said, "bye"), "{said:?}");
+    assert!(
+        when(&said, "bye") > 7_000 && when(&said, "ConnectionReset") == when(&said, "bye"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -262,7 +295,8 @@ fn a_connection_that_is_given_up_while_it_opens_is_none() {
         std::future::pending().await
     });
     let hang = Fault::Hang { host: "server".into(), lasts: Some(ms(2_500)) };
-    let wanted = ["client: given up", "client: given up", "client: hello", "client: hello", "client: hello"];
+    let wanted =
+        ["client: given up", "client: given up", "client: hello", "client: hello", "client: hello"];
     for engine in [Engine::Event, Engine::TURMOIL] {
         let said = by_host(&on(engine, &subject, &short_plan([(0, hang.clone())])));
         assert_eq!(said[..5], wanted, "{engine:?}");
@@ -297,7 +331,13 @@ fn longer_ticks_are_a_coarser_clock() {
 
 #[test]
 fn a_tick_is_of_whole_milliseconds_and_no_longer_than_a_second() {
-    let lengths = [Duration::ZERO, Duration::from_micros(999), Duration::from_micros(1_500), ms(1_001), secs(u64::MAX / 2)];
+    let lengths = [
+        Duration::ZERO,
+        Duration::from_micros(999),
+        Duration::from_micros(1_500),
+        ms(1_001),
+        secs(u64::MAX / 2),
+    ];
     assert_eq!(lengths.map(Tick::of), [None; 5]);
     assert_eq!([1, 1_000].map(|length| Tick::of(ms(length)).unwrap().length()), [ms(1), secs(1)]);
 }
@@ -305,8 +345,7 @@ fn a_tick_is_of_whole_milliseconds_and_no_longer_than_a_second() {
 #[test]
 fn a_panic_of_a_root_is_an_entry_and_another_one_ends_the_run() {
     let panicked = |history: &History, wanted: &str| {
-        let says =
-            |event: &crate::history::Event| matches!(&event.what, What::Panicked { message } if message.starts_with(wanted));
+        let says = |event: &crate::history::Event| matches!(&event.what, EventKind::Panicked { message } if message.starts_with(wanted));
         history.events.iter().any(says)
     };
     let root = bare(|_| async { panic!("of the root") }, |_| std::future::pending());

@@ -7,8 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use super::*;
-use crate::history::{History, What};
-use crate::schedule::{Conn, Count, Fault, HoldEnd, Host, Learns, Place, Plan, SlowBy, Trigger, When};
+use crate::history::{EventKind, History};
+use crate::schedule::{
+    Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Plan, SlowBy, TrafficCount, Trigger, When,
+};
 use crate::subject::HostContext;
 
 fn ms(n: u64) -> Duration {
@@ -47,26 +49,40 @@ fn fault_on_idle(fault: Fault) -> Vec<String> {
 
 /// The faults of a run that were over before the clients were closed.
 fn over(history: &History) -> usize {
-    history.events.iter().filter(|event| event.at.0 < 60_000 && matches!(event.what, What::FaultEnded { .. })).count()
+    history
+        .events
+        .iter()
+        .filter(|event| event.at.0 < 60_000 && matches!(event.what, EventKind::FaultEnded { .. }))
+        .count()
 }
 
 #[test]
 fn cut_each_end_learns_in_its_own_time() {
-    let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
-    assert_eq!(fault_on_idle(fault), ["client 1000: ConnectionReset", "server 4000: 1 ConnectionReset"]);
+    let fault =
+        Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
+    assert_eq!(
+        fault_on_idle(fault),
+        ["client 1000: ConnectionReset", "server 4000: 1 ConnectionReset"]
+    );
 }
 
 #[test]
 fn cut_a_host_that_is_not_named_learns_at_once_and_never_is_never() {
-    let fault = Fault::Cut { conn: first(), learns: BTreeMap::from([("server".into(), Learns::Never)]) };
+    let fault =
+        Fault::Cut { conn: first(), learns: BTreeMap::from([("server".into(), Learns::Never)]) };
     assert_eq!(fault_on_idle(fault), ["client 1000: ConnectionReset"]);
 }
 
 #[test]
 fn cut_is_over_when_both_ends_know() {
-    let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
+    let fault =
+        Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
     let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
-    let ended = history.events.iter().find(|event| matches!(event.what, What::FaultEnded { .. })).unwrap();
+    let ended = history
+        .events
+        .iter()
+        .find(|event| matches!(event.what, EventKind::FaultEnded { .. }))
+        .unwrap();
     assert_eq!(ended.at.0, 4_000);
 }
 
@@ -74,7 +90,8 @@ fn cut_is_over_when_both_ends_know() {
 fn a_fault_that_lasts_longer_than_the_run_does_not_end_in_it() {
     let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::Never) };
     let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
-    let ended = history.events.iter().filter(|event| matches!(event.what, What::FaultEnded { .. }));
+    let ended =
+        history.events.iter().filter(|event| matches!(event.what, EventKind::FaultEnded { .. }));
     assert_eq!(ended.count(), 0, "whatever is dropped with the world");
 }
 
@@ -100,7 +117,7 @@ fn a_cut_of_no_connection_does_nothing_and_says_so() {
     let fault = Fault::Cut { conn: Conn::number("client", 7), learns: BTreeMap::new() };
     let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
     let note = history.events.iter().find_map(|event| match &event.what {
-        What::Stepped { note, .. } => note.clone(),
+        EventKind::Stepped { note, .. } => note.clone(),
         _ => None,
     });
     assert_eq!(note.unwrap(), "there is no client#7 yet");
@@ -131,16 +148,18 @@ async fn count_bytes(host: HostContext) {
 
 #[test]
 fn cut_after_bytes_lets_exactly_so_many_arrive() {
-    let count = Count::Bytes(25);
-    let fault = Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
+    let count = TrafficCount::Bytes(25);
+    let fault =
+        Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
     let said = said(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
     assert_eq!(said, ["server: 25 bytes, ConnectionReset", "client: stopped"]);
 }
 
 #[test]
 fn cut_after_messages_lets_nothing_of_the_next_arrive() {
-    let count = Count::Messages(3);
-    let fault = Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
+    let count = TrafficCount::Messages(3);
+    let fault =
+        Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
     let said = said(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
     assert_eq!(said, ["server: 30 bytes, ConnectionReset", "client: stopped"]);
 }
@@ -148,7 +167,11 @@ fn cut_after_messages_lets_nothing_of_the_next_arrive() {
 #[test]
 fn reset_reaches_both_ends_or_one() {
     let both = fault_on_idle(Fault::Reset { conn: first(), toward: None });
-    assert!(when(&both, "client").is_none() && both.iter().all(|line| line.ends_with("ConnectionReset")), "{both:?}");
+    assert!(
+        when(&both, "client").is_none()
+            && both.iter().all(|line| line.ends_with("ConnectionReset")),
+        "{both:?}"
+    );
     assert_eq!(both.len(), 2);
     let one = fault_on_idle(Fault::Reset { conn: first(), toward: Some("client".into()) });
     assert_eq!(one.len(), 1);
@@ -191,7 +214,8 @@ fn longest_pause(said: &[String]) -> u64 {
 #[test]
 fn stall_of_one_direction_holds_the_echo_and_loses_nothing() {
     for toward in ["client", "server"] {
-        let said = asked(Fault::Stall { conn: first(), toward: toward.into(), lasts: Some(secs(5)) });
+        let said =
+            asked(Fault::Stall { conn: first(), toward: toward.into(), lasts: Some(secs(5)) });
         let pause = longest_pause(&said);
         // The segment is lost at about 4 s, so it is tried again at 10.4 s at the latest.
         assert!((5_000..=7_600).contains(&pause), "{toward}: {pause}");
@@ -202,7 +226,8 @@ fn stall_of_one_direction_holds_the_echo_and_loses_nothing() {
 #[test]
 fn partition_one_way_holds_one_way() {
     let hosts = (Host::from("client"), Host::from("server"));
-    let said = asked(Fault::Partition { hosts, toward: Some("server".into()), lasts: Some(secs(5)) });
+    let said =
+        asked(Fault::Partition { hosts, toward: Some("server".into()), lasts: Some(secs(5)) });
     assert!(longest_pause(&said) >= 5_000, "{said:?}");
 }
 
@@ -210,7 +235,11 @@ fn partition_one_way_holds_one_way() {
 fn what_arrives_before_a_lost_segment_is_sent_again_is_kept_for_it() {
     // The last segment of the handshake is lost, and the first with data, that comes right behind, is not; and so is one of two with data.
     for (at, lasts) in [(3, 1), (4, 1), (4, 2), (1_003, 1), (1_004, 1)] {
-        let fault = Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts: Some(ms(lasts)) };
+        let fault = Fault::Partition {
+            hosts: ("client".into(), "server".into()),
+            toward: None,
+            lasts: Some(ms(lasts)),
+        };
         let subject = bare(echo, |host| async move {
             let mut stream = connect(&host).await;
             for wait in [1, 1_000, 1] {
@@ -226,7 +255,10 @@ fn what_arrives_before_a_lost_segment_is_sent_again_is_kept_for_it() {
         for seed in 1..=20 {
             plan.seed = seed;
             let said = said(&history(&subject, &plan), false);
-            assert!(said.iter().any(|line| line.contains("abc\nabc\nabc\n")), "{at} ms, {lasts} ms, seed {seed}: {said:?}");
+            assert!(
+                said.iter().any(|line| line.contains("abc\nabc\nabc\n")),
+                "{at} ms, {lasts} ms, seed {seed}: {said:?}"
+            );
         }
     }
 }
@@ -245,13 +277,20 @@ fn what_left_before_a_short_partition_is_kept_in_order_behind_what_it_held() {
         stream.read_exact(&mut heard).await.unwrap();
         say(&host, String::from_utf8_lossy(&heard).into_owned());
     });
-    let fault = Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts: Some(ms(40)) };
+    let fault = Fault::Partition {
+        hosts: ("client".into(), "server".into()),
+        toward: None,
+        lasts: Some(ms(40)),
+    };
     let mut plan = plan([(600, fault)]);
     plan.latency = (ms(100), ms(120));
     for seed in 1..=20 {
         plan.seed = seed;
         let said = said(&history(&subject, &plan), false);
-        assert!(said.iter().any(|line| line.contains("abcdefghijklmnopqrst")), "seed {seed}: {said:?}");
+        assert!(
+            said.iter().any(|line| line.contains("abcdefghijklmnopqrst")),
+            "seed {seed}: {said:?}"
+        );
     }
 }
 
@@ -298,13 +337,21 @@ fn blackhole_without_end_tells_nobody_until_tcp_gives_up() {
     let said = said(&history(&bare(echo, ask_every_second), &plan), true);
     let timed_out = when(&said, "TimedOut").unwrap();
     assert!((928_000..=930_000).contains(&timed_out), "{said:?}");
-    assert!(!said.iter().any(|line| line.starts_with("server") && !line.contains(" 1001")), "{said:?}");
+    assert!(
+        !said.iter().any(|line| line.starts_with("server") && !line.contains(" 1001")),
+        "{said:?}"
+    );
 }
 
 #[test]
 fn delay_makes_packets_late() {
-    let place = Place::Link("client".into(), "server".into());
-    let said = asked(Fault::Delay { place, toward: Some("client".into()), by: secs(2), lasts: Some(secs(10)) });
+    let place = LinkPlace::Link("client".into(), "server".into());
+    let said = asked(Fault::Delay {
+        place,
+        toward: Some("client".into()),
+        by: secs(2),
+        lasts: Some(secs(10)),
+    });
     assert!((3_000..=3_100).contains(&longest_pause(&said)), "{said:?}");
 }
 
@@ -342,8 +389,13 @@ fn delay_close_makes_only_the_end_late_and_does_not_stall_the_other_direction() 
 
 #[test]
 fn slow_limits_bandwidth_segments_and_window() {
-    let place = Place::Conn(first());
-    let by = SlowBy { bandwidth: Some(10_000), segment: Some(100), window: Some(1_000), latency: Some(ms(5)) };
+    let place = LinkPlace::Conn(first());
+    let by = SlowBy {
+        bandwidth: Some(10_000),
+        segment: Some(100),
+        window: Some(1_000),
+        latency: Some(ms(5)),
+    };
     let fault = Fault::Slow { place, toward: Some("server".into()), by, lasts: None };
     let subject = bare(count_bytes, |host| async move {
         let mut stream = connect(&host).await;
@@ -359,7 +411,7 @@ fn slow_limits_bandwidth_segments_and_window() {
     .unwrap()
     .history;
     let longest = history.events.iter().filter_map(|event| match &event.what {
-        What::Packet(packet) => Some(packet.len),
+        EventKind::Packet(packet) => Some(packet.len),
         _ => None,
     });
     assert_eq!(longest.max(), Some(100));
@@ -372,8 +424,9 @@ fn slow_limits_bandwidth_segments_and_window() {
 /// Segments of a byte are lost where they leave and where they arrive, and acknowledgements between them; all of it comes, in order.
 #[test]
 fn small_segments_that_were_held_come_in_order() {
-    let place = Place::Conn(first());
-    let by = SlowBy { bandwidth: Some(5_000), segment: Some(1), window: None, latency: Some(ms(200)) };
+    let place = LinkPlace::Conn(first());
+    let by =
+        SlowBy { bandwidth: Some(5_000), segment: Some(1), window: None, latency: Some(ms(200)) };
     let slow = Fault::Slow { place, toward: None, by, lasts: None };
     let stall = || Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(1_500)) };
     let told: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
@@ -399,13 +452,16 @@ fn small_segments_that_were_held_come_in_order() {
             std::future::pending::<()>().await;
         }
     };
-    let said = said(&history(&bare(server, client), &plan([(10, slow), (600, stall()), (3_000, stall())])), true);
+    let said = said(
+        &history(&bare(server, client), &plan([(10, slow), (600, stall()), (3_000, stall())])),
+        true,
+    );
     assert!(when(&said, "all of it").is_some(), "{said:?}");
 }
 
 #[test]
 fn what_waits_in_front_of_a_slow_link_goes_on_when_the_link_is_fast_again() {
-    let place = Place::Conn(first());
+    let place = LinkPlace::Conn(first());
     let by = SlowBy { bandwidth: Some(100), segment: None, window: None, latency: None };
     let fault = Fault::Slow { place, toward: None, by, lasts: Some(secs(2)) };
     let subject = bare(count_bytes, |host| async move {
@@ -452,14 +508,21 @@ fn refuse_is_an_error_at_once_and_passes() {
 #[test]
 fn hang_is_no_answer_until_the_next_syn_after_it() {
     let said = knocked(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
-    let pause = said.windows(2).map(|pair| when(&pair[1..], "up").unwrap() - when(&pair[..1], "up").unwrap()).max().unwrap();
+    let pause = said
+        .windows(2)
+        .map(|pair| when(&pair[1..], "up").unwrap() - when(&pair[..1], "up").unwrap())
+        .max()
+        .unwrap();
     // Lost between 3 and 4.6 s, tried again after 1, 3 and 7 s.
     assert!((7_000..9_100).contains(&pause), "{said:?}");
 }
 
 #[test]
 fn accept_then_close_is_an_end_of_stream_that_the_server_does_not_see() {
-    let history = history(&bare(echo, knock), &plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]));
+    let history = history(
+        &bare(echo, knock),
+        &plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]),
+    );
     let said = said(&history, false);
     assert_eq!(said.len(), 12);
     assert!(said.iter().all(|line| line == "client: up, eof"), "{said:?}");
@@ -483,7 +546,10 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
     let hold = |end| plan_after(Trigger::point("bare.server.between"), Fault::Hold { end });
     let past = |end| said(&history(&subject, &hold(end)), true);
     assert_eq!(past(HoldEnd::After(ms(700))), ["server 1700: past"]);
-    let until = |at_most| HoldEnd::Until { trigger: Box::new(Trigger::milestone("bare.client.there").delay(ms(200))), at_most };
+    let until = |at_most| HoldEnd::Until {
+        trigger: Box::new(Trigger::milestone("bare.client.there").delay(ms(200))),
+        at_most,
+    };
     assert_eq!(past(until(secs(10))), ["server 4200: past"]);
     assert_eq!(past(until(secs(2))), ["server 3000: past"]);
     assert_eq!(said(&history(&subject, &Plan::new("bare")), true), ["server 1000: past"]);
@@ -504,7 +570,10 @@ async fn write_after_a_second(host: HostContext) {
 #[test]
 fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
     let subject = bare(echo, write_after_a_second);
-    let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(secs(1)), Learns::After(secs(2))) };
+    let fault = Fault::Cut {
+        conn: first(),
+        learns: learns(Learns::After(secs(1)), Learns::After(secs(2))),
+    };
     let mut trigger = Trigger::milestone("bare.client.wrote");
     trigger.conn = Some(first());
     let said = said(&history(&subject, &plan_after(trigger, fault)), true);
@@ -517,15 +586,26 @@ fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
 fn what_a_turn_sent_leaves_its_host_also_where_a_trigger_does_nothing() {
     let subject = bare(echo, write_after_a_second);
     let fault = Fault::Reset { conn: Conn::number("client", 7), toward: None };
-    let said = said(&history(&subject, &plan_after(Trigger::milestone("bare.client.wrote"), fault)), true);
+    let said =
+        said(&history(&subject, &plan_after(Trigger::milestone("bare.client.wrote"), fault)), true);
     assert!((1_000..1_100).contains(&when(&said, "hello").unwrap()), "{said:?}");
 }
 
 #[test]
 fn a_delay_is_over_when_what_it_made_late_has_arrived() {
-    let delay = |by| Fault::Delay { place: Place::Conn(first()), toward: None, by: secs(by), lasts: Some(secs(1)) };
-    let history = history(&bare(echo, ask_every_second), &plan([(2_000, delay(8)), (2_000, delay(5))]));
-    let over = history.events.iter().filter(|event| matches!(event.what, What::FaultEnded { .. })).map(|event| event.at.0);
+    let delay = |by| Fault::Delay {
+        place: LinkPlace::Conn(first()),
+        toward: None,
+        by: secs(by),
+        lasts: Some(secs(1)),
+    };
+    let history =
+        history(&bare(echo, ask_every_second), &plan([(2_000, delay(8)), (2_000, delay(5))]));
+    let over = history
+        .events
+        .iter()
+        .filter(|event| matches!(event.what, EventKind::FaultEnded { .. }))
+        .map(|event| event.at.0);
     let over: Vec<_> = over.collect();
     assert!(over.len() == 2 && over.iter().all(|at| (15_000..17_000).contains(at)), "{over:?}");
 }
@@ -541,7 +621,11 @@ fn a_stall_is_over_when_the_close_that_it_held_has_arrived() {
     let stall = Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(2_500)) };
     let history = history(&bare(echo, client), &plan([(500, stall)]));
     let closed = when(&said(&history, true), "eof").unwrap();
-    let over = history.events.iter().find(|event| matches!(event.what, What::FaultEnded { .. })).unwrap();
+    let over = history
+        .events
+        .iter()
+        .find(|event| matches!(event.what, EventKind::FaultEnded { .. }))
+        .unwrap();
     assert!(closed > 3_000 && over.at.0 == closed, "closed at {closed}, over at {}", over.at);
 }
 
@@ -554,5 +638,8 @@ fn the_healed_tail_ends_what_is_in_force_and_lets_nothing_begin() {
     plan.heal = secs(50);
     let said = said(&history(&bare(echo, ask_every_second), &plan), true);
     assert!((6_500..14_000).contains(&longest_pause(&said)), "{said:?}");
-    assert!(when(&said, "eof").unwrap() > 50_000 && !said.iter().any(|line| line.contains("Conn")), "{said:?}");
+    assert!(
+        when(&said, "eof").unwrap() > 50_000 && !said.iter().any(|line| line.contains("Conn")),
+        "{said:?}"
+    );
 }

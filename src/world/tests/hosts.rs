@@ -9,7 +9,7 @@ use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::*;
-use crate::history::What;
+use crate::history::EventKind;
 use crate::schedule::{Fault, Puppet, PuppetStep, Speaks, Trigger};
 use crate::subject::HostContext;
 
@@ -56,7 +56,10 @@ fn crash_closes_sockets_refuses_and_comes_again() {
     let said = after(crash("server", Some(secs(3))));
     assert_eq!(said[0], "client: up");
     assert_eq!(said[1], "client: eof", "an idle connection is closed with a FIN: {said:?}");
-    assert!(said[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2, "{said:?}");
+    assert!(
+        said[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2,
+        "{said:?}"
+    );
     assert_eq!(said.iter().filter(|line| *line == "client: up").count(), 2, "{said:?}");
 }
 
@@ -70,15 +73,22 @@ fn what_a_host_recorded_behind_the_milestone_at_which_it_crashes_comes_before_it
     });
     let trigger = Trigger::milestone("bare.client.there");
     let history = history(&subject, &plan_after(trigger, crash("client", None)));
-    let place = |is: fn(&What) -> bool| history.events.iter().position(|event| is(&event.what)).unwrap();
-    assert!(place(|what| matches!(what, What::Delivered { .. })) < place(|what| matches!(what, What::Died { .. })));
+    let place = |is: fn(&EventKind) -> bool| {
+        history.events.iter().position(|event| is(&event.what)).unwrap()
+    };
+    assert!(
+        place(|what| matches!(what, EventKind::Delivered { .. }))
+            < place(|what| matches!(what, EventKind::Died { .. }))
+    );
     assert_eq!(said(&history, false), ["client: behind it"]);
 }
 
 #[test]
 fn power_loss_tells_nobody_until_the_restart() {
-    let history =
-        history(&bare(echo, come_again), &plan([(5_500, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(10)) })]));
+    let history = history(
+        &bare(echo, come_again),
+        &plan([(5_500, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(10)) })]),
+    );
     let said = said(&history, true);
     assert!(said[1].ends_with("ConnectionReset"), "{said:?}");
     let at = when(&said[1]);
@@ -90,16 +100,23 @@ fn power_loss_tells_nobody_until_the_restart() {
 #[test]
 fn a_server_listens_again_whoever_gave_up_before_it_died() {
     let client = |host: HostContext| async move {
-        let given_up = tokio::time::timeout(Duration::from_millis(1), host.env.net.connect(&server())).await;
+        let given_up =
+            tokio::time::timeout(Duration::from_millis(1), host.env.net.connect(&server())).await;
         say(&host, format!("given up: {}", given_up.is_err()));
         tokio::time::sleep(secs(6)).await;
         connect(&host).await;
         say(&host, "up");
     };
-    for death in [crash("server", Some(secs(1))), Fault::PowerLoss { host: "server".into(), lasts: Some(secs(1)) }] {
+    for death in [
+        crash("server", Some(secs(1))),
+        Fault::PowerLoss { host: "server".into(), lasts: Some(secs(1)) },
+    ] {
         let mut plan = plan([(3_000, death)]);
         plan.latency = (Duration::from_millis(5), Duration::from_millis(9));
-        assert_eq!(said(&history(&bare(echo, client), &plan), false)[..2], ["client: given up: true", "client: up"]);
+        assert_eq!(
+            said(&history(&bare(echo, client), &plan), false)[..2],
+            ["client: given up: true", "client: up"]
+        );
     }
 }
 
@@ -110,12 +127,18 @@ fn a_restart_step_ends_a_crash_without_an_end() {
     let up = Fault::Restart { host: "server".into() };
     let history = history(&subject, &plan([(5_500, down), (9_000, up)]));
     assert_eq!(said(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
-    assert!(history.events.iter().any(|event| event.at.0 >= 9_000 && matches!(event.what, What::FaultEnded { .. })));
+    assert!(
+        history
+            .events
+            .iter()
+            .any(|event| event.at.0 >= 9_000 && matches!(event.what, EventKind::FaultEnded { .. }))
+    );
 }
 
 #[test]
 fn a_client_may_crash_too() {
-    let history = history(&bare(echo, come_again), &plan([(5_500, crash("client", Some(secs(2))))]));
+    let history =
+        history(&bare(echo, come_again), &plan([(5_500, crash("client", Some(secs(2))))]));
     let said = said(&history, false);
     assert_eq!(said.iter().filter(|line| *line == "client: up").count(), 2, "{said:?}");
     assert!(said.contains(&"server: 1 eof".to_owned()), "{said:?}");
@@ -132,7 +155,7 @@ fn tasks_that_outlive_their_host_are_a_leak() {
     );
     let history = history(&subject, &plan([(5_500, crash("server", None))]));
     let outlived = history.events.iter().find_map(|event| match event.what {
-        What::Outlived { tasks } => Some(tasks),
+        EventKind::Outlived { tasks } => Some(tasks),
         _ => None,
     });
     assert_eq!(outlived, Some(1));
@@ -150,7 +173,10 @@ fn a_clock_jump_moves_the_wall_clock_alone() {
         },
     );
     let fault = Fault::ClockJump { host: "client".into(), by_ms: 3_600_000 };
-    assert_eq!(said(&history(&subject, &plan([(5_000, fault)])), true), ["client 10000: 3610 and 10"]);
+    assert_eq!(
+        said(&history(&subject, &plan([(5_000, fault)])), true),
+        ["client 10000: 3610 and 10"]
+    );
 }
 
 #[test]
@@ -163,7 +189,8 @@ fn a_puppet_plays_a_server() {
         PuppetStep::Wait { lasts: secs(1) },
         PuppetStep::Reset,
     ];
-    plan.puppets.insert("server".into(), Puppet { connections: Some(1), script, ..Puppet::default() });
+    plan.puppets
+        .insert("server".into(), Puppet { connections: Some(1), script, ..Puppet::default() });
     let subject = bare(echo, |host| async move {
         let mut stream = connect(&host).await;
         stream.write_all(b"hello").await.unwrap();
@@ -172,7 +199,10 @@ fn a_puppet_plays_a_server() {
             say(&host, heard);
         }
     });
-    assert_eq!(said(&history(&subject, &plan), false), ["client: lie 1 on 1", "client: lie 2 on 1", "client: ConnectionReset"]);
+    assert_eq!(
+        said(&history(&subject, &plan), false),
+        ["client: lie 1 on 1", "client: lie 2 on 1", "client: ConnectionReset"]
+    );
 }
 
 #[test]
@@ -183,8 +213,12 @@ fn a_puppet_plays_a_client() {
         PuppetStep::Expect { text: "one".into() },
         PuppetStep::Close,
     ];
-    plan.puppets.insert("client".into(), Puppet { connections: Some(2), script, ..Puppet::default() });
-    assert_eq!(said(&history(&bare(echo, come_again), &plan), false), ["server: 1 eof", "server: 2 eof"]);
+    plan.puppets
+        .insert("client".into(), Puppet { connections: Some(2), script, ..Puppet::default() });
+    assert_eq!(
+        said(&history(&bare(echo, come_again), &plan), false),
+        ["server: 1 eof", "server: 2 eof"]
+    );
 }
 
 #[test]
@@ -193,7 +227,10 @@ fn a_puppet_speaks_in_messages_of_a_websocket_and_something_else_the_second_time
     let send = |text: &str| PuppetStep::Send { text: text.into(), times: 1, every: Duration::ZERO };
     let script = vec![send("one"), PuppetStep::Expect { text: "eno".into() }, PuppetStep::Close];
     let again = Some(vec![send("two on {conn}"), PuppetStep::Drain]);
-    plan.puppets.insert("server".into(), Puppet { connections: Some(2), speaks: Speaks::WebSocket, script, again });
+    plan.puppets.insert(
+        "server".into(),
+        Puppet { connections: Some(2), speaks: Speaks::WebSocket, script, again },
+    );
     let subject = bare(echo, |host| async move {
         for answer in ["eno", "owt"] {
             let (mut socket, _) = client_async("ws://server/", connect(&host).await).await.unwrap();
@@ -207,10 +244,13 @@ fn a_puppet_speaks_in_messages_of_a_websocket_and_something_else_the_second_time
 
 #[test]
 fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
-    let panics = bare(|_| async { panic!("of the subject") }, |_| async { std::future::pending().await });
+    let panics =
+        bare(|_| async { panic!("of the subject") }, |_| async { std::future::pending().await });
     let history = history(&panics, &plan([]));
     let of_the_subject = |message: &str| message.starts_with("of the subject (");
-    assert!(history.events.iter().any(|event| matches!(&event.what, What::Panicked { message } if of_the_subject(message))));
+    assert!(history.events.iter().any(
+        |event| matches!(&event.what, EventKind::Panicked { message } if of_the_subject(message))
+    ));
 
     let spins = bare(
         |_| async {
@@ -221,7 +261,9 @@ fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
         |_| async { std::future::pending().await },
     );
     let history = super::history(&spins, &plan([]));
-    assert!(history.events.iter().any(|event| matches!(&event.what, What::Livelock { what } if what == "300000 polls")));
+    assert!(history.events.iter().any(
+        |event| matches!(&event.what, EventKind::Livelock { what } if what == "300000 polls")
+    ));
 }
 
 #[test]
@@ -230,7 +272,10 @@ fn a_host_may_come_back_at_once_and_binds_its_port_again() {
     let history = history(&bare(echo, come_again), &plan([(5_500, crash)]));
     let said = said(&history, false);
     assert_eq!(said[..3], ["client: up", "client: eof", "client: up"], "{said:?}");
-    assert!(!history.events.iter().any(|event| matches!(event.what, What::Outlived { .. } | What::Panicked { .. })));
+    assert!(!history.events.iter().any(|event| matches!(
+        event.what,
+        EventKind::Outlived { .. } | EventKind::Panicked { .. }
+    )));
 }
 
 #[test]
@@ -254,7 +299,8 @@ fn what_left_a_host_before_its_power_loss_arrives_and_nothing_else_of_it_ever_do
             std::future::pending::<()>().await;
         },
     );
-    let mut plan = plan([(1_000, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(5)) })]);
+    let mut plan =
+        plan([(1_000, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(5)) })]);
     plan.latency = (Duration::from_millis(50), Duration::from_millis(50));
     let said = said(&history(&subject, &plan), true);
     let (last, heard) = said.split_last().unwrap();

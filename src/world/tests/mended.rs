@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use super::*;
-use crate::history::{Side, What};
+use crate::history::{EventKind, Side};
 use crate::schedule::Fault;
 use crate::world::{Detail, Options, run};
 
@@ -42,7 +42,11 @@ fn a_late_slow_reader_gets_everything() {
         let sum: u64 = (0..total).map(|n| (n % 251) as u64).sum();
         let mut plan = plan([]);
         plan.horizon = secs(600);
-        assert_eq!(said(&history(&subject, &plan), false), [format!("server: {total} {sum}")], "{at_a_time} at a time");
+        assert_eq!(
+            said(&history(&subject, &plan), false),
+            [format!("server: {total} {sum}")],
+            "{at_a_time} at a time"
+        );
     }
 }
 
@@ -60,9 +64,15 @@ fn a_reply_that_comes_with_a_reset_is_read_first() {
         let wrote = stream.write_all(b"x").await.unwrap_err().kind();
         say(&host, format!("{wrote:?}"));
     });
-    let reset = Fault::Reset { conn: crate::schedule::Conn::number("client", 1), toward: Some("client".into()) };
+    let reset = Fault::Reset {
+        conn: crate::schedule::Conn::number("client", 1),
+        toward: Some("client".into()),
+    };
     let said = said(&history(&subject, &plan([(2_000, reset)])), false);
-    assert_eq!(said[..4], ["client: hello", "client: ConnectionReset", "client: eof", "client: BrokenPipe"]);
+    assert_eq!(
+        said[..4],
+        ["client: hello", "client: ConnectionReset", "client: eof", "client: BrokenPipe"]
+    );
 }
 
 /// A server that closes what it accepts.
@@ -84,7 +94,10 @@ fn a_write_to_a_peer_that_closed_is_answered_with_a_reset() {
             sleep(secs(1)).await;
         }
     });
-    assert_eq!(said(&history(&subject, &plan([])), false), ["client: Ok(())", "client: Err(BrokenPipe)"]);
+    assert_eq!(
+        said(&history(&subject, &plan([])), false),
+        ["client: Ok(())", "client: Err(BrokenPipe)"]
+    );
 }
 
 /// What comes for a stream that nobody holds any more is answered with one RST, however much comes while that is on its way.
@@ -104,9 +117,9 @@ fn a_stream_that_nobody_holds_is_reset_once() {
     plan.latency = (Duration::from_millis(20), Duration::from_millis(20));
     let options = Options { detail: Detail::Full, ..Options::default() };
     let history = run(&subject, &plan, &options).unwrap().history;
-    let sent = |what: &What| match what {
-        What::Packet(packet) if packet.flags.rst => Some((packet.from, "reset")),
-        What::Packet(packet) if packet.len > 0 => Some((packet.from, "data")),
+    let sent = |what: &EventKind| match what {
+        EventKind::Packet(packet) if packet.flags.rst => Some((packet.from, "reset")),
+        EventKind::Packet(packet) if packet.len > 0 => Some((packet.from, "data")),
         _ => None,
     };
     let sent: Vec<_> = history.events.iter().filter_map(|event| sent(&event.what)).collect();

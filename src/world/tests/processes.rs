@@ -7,12 +7,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use super::*;
-use crate::history::{History, What};
+use crate::history::{EventKind, History};
 use crate::process::{Child, Command, Stdio};
-use crate::scenario::{Body, Scenario};
+use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::keyed::keyed;
 use crate::schedule::{Fault, Orphans, Plan};
-use crate::subject::{Erased, HostContext};
+use crate::subject::{DynSubject, HostContext};
 use crate::world::{Engine, Options, RunError, process, run};
 
 const ENGINES: [Engine; 2] = [Engine::Event, Engine::TURMOIL];
@@ -33,7 +33,7 @@ fn survived(lasts: Option<Duration>) -> Fault {
     Fault::Crash { host: "server".into(), lasts, processes: Orphans::Live }
 }
 
-fn on(engine: Engine, subject: &std::sync::Arc<dyn Erased>, plan: &Plan) -> History {
+fn on(engine: Engine, subject: &std::sync::Arc<dyn DynSubject>, plan: &Plan) -> History {
     run(subject, plan, &Options { engine, ..Options::default() }).unwrap().history
 }
 
@@ -67,7 +67,7 @@ async fn absent(_: HostContext) {
 /// How each process and each pipe ended, as `4000 p1: exit 7`.
 fn truth(history: &History) -> Vec<String> {
     let ended = |event: &crate::history::Event| match &event.what {
-        What::Ended { stream, outcome } => Some(format!("{} {stream}: {outcome}", event.at.0)),
+        EventKind::Ended { stream, outcome } => Some(format!("{} {stream}: {outcome}", event.at.0)),
         _ => None,
     };
     history.events.iter().filter_map(ended).collect()
@@ -76,7 +76,7 @@ fn truth(history: &History) -> Vec<String> {
 /// What was counted as `processes` on the server, in the order of counting.
 fn counted(history: &History) -> Vec<u64> {
     let count = |event: &crate::history::Event| match &event.what {
-        What::Census { counts, .. } => counts.get("processes").copied(),
+        EventKind::Census { counts, .. } => counts.get("processes").copied(),
         _ => None,
     };
     history.events.iter().filter_map(count).collect()
@@ -103,12 +103,17 @@ fn a_file_says_what_processes_do() {
         crash = { host = "server", processes = "live" }
     "#;
     let subjects = [bare(tells, absent)];
-    let plans = Scenario::parse(file, "a.toml", &subjects).unwrap().plans();
+    let plans = ScenarioFile::parse(file, "a.toml", &subjects).unwrap().plans();
     let said = said(&history(&subjects[0], &plans[0]), false);
     assert_eq!(said[0].len(), "server: ".len() + 79, "{said:?}");
-    let mistake = |from: &str, to: &str| Scenario::parse(&file.replace(from, to), "a.toml", &subjects).unwrap_err().to_string();
+    let mistake = |from: &str, to: &str| {
+        ScenarioFile::parse(&file.replace(from, to), "a.toml", &subjects).unwrap_err().to_string()
+    };
     assert!(mistake("80B", "80").contains("`80` is no size"));
-    assert!(mistake("live", "alive").ends_with("`alive` is nothing that becomes of processes; did you mean `live`?"));
+    assert!(
+        mistake("live", "alive")
+            .ends_with("`alive` is nothing that becomes of processes; did you mean `live`?")
+    );
     assert!(mistake("stderr", "stdder").contains("did you mean `stderr`?"));
     assert!(mistake("\"signal\"", "256").contains("`exit`"));
 }
@@ -128,9 +133,14 @@ fn a_swarm_draws_what_processes_do() {
         exit = [0, 7, "signal", "never"]
         late-output = { chance = 0.1, after = "0ms..40s" }
     "#;
-    let Body::Swarm(swarm) = Scenario::parse(file, "a.toml", &[bare(keeps, absent)]).unwrap().body else { panic!("a swarm") };
+    let Body::Swarm(swarm) =
+        ScenarioFile::parse(file, "a.toml", &[bare(keeps, absent)]).unwrap().body
+    else {
+        panic!("a swarm")
+    };
     for n in 0..100 {
-        let entry = swarm.setup[process::TABLE].template.draw(&mut keyed(1, "entry", &[n])).unwrap();
+        let entry =
+            swarm.setup[process::TABLE].template.draw(&mut keyed(1, "entry", &[n])).unwrap();
         assert_eq!(process::scripts(&with_process(entry, [])).unwrap().unwrap().len(), 1);
     }
 }
@@ -151,7 +161,8 @@ fn what_a_process_prints_arrives_and_is_the_truth() {
         let history = on(engine, &bare(tells, absent), &plan);
         let lines = ["server: 1 p1/stdout", "server: 2 p1/stdout", "server: Code(7)"];
         assert_eq!(said(&history, false), lines, "{engine:?}");
-        let truth: Vec<_> = truth(&history).iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+        let truth: Vec<_> =
+            truth(&history).iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
         assert_eq!(truth, ["p1: exit 7", "p1/stdout: closed", "p1/stderr: closed"], "{engine:?}");
         assert_eq!(counted(&history), [1, 0], "{engine:?}");
     }
@@ -159,7 +170,9 @@ fn what_a_process_prints_arrives_and_is_the_truth() {
 
 #[test]
 fn a_plan_without_processes_launches_none_and_one_with_others_finds_none() {
-    let asks = |host: HostContext| async move { say(&host, format!("{:?}", launch(&host).await.err().unwrap().kind())) };
+    let asks = |host: HostContext| async move {
+        say(&host, format!("{:?}", launch(&host).await.err().unwrap().kind()))
+    };
     let subject = bare(asks, absent);
     assert_eq!(said(&history(&subject, &plan([])), false), ["server: Unsupported"]);
     let mut other = plan([]);
@@ -172,23 +185,38 @@ fn a_plan_without_processes_launches_none_and_one_with_others_finds_none() {
 fn an_entry_that_is_none_of_a_process_is_a_mistake_of_the_plan() {
     let plan = with_process(json!({ "print": 200 }), []);
     let refused = run(&bare(keeps, absent), &plan, &Options::default()).unwrap_err();
-    assert!(matches!(&refused, RunError::Plan(why) if why.starts_with("`process.p1`, at `print`: invalid type")), "{refused}");
+    assert!(
+        matches!(&refused, RunError::Plan(why) if why.starts_with("`process.p1`, at `print`: invalid type")),
+        "{refused}"
+    );
 }
 
 #[test]
 fn processes_die_with_their_host_and_a_restart_begins_anew() {
-    for fault in [crash("server", Some(secs(3))), Fault::PowerLoss { host: "server".into(), lasts: Some(secs(3)) }] {
-        let plan = with_process(json!({ "print": { "lines": 200, "every": "1s" }, "exit": "never" }), [(5_500, fault)]);
+    for fault in [
+        crash("server", Some(secs(3))),
+        Fault::PowerLoss { host: "server".into(), lasts: Some(secs(3)) },
+    ] {
+        let plan = with_process(
+            json!({ "print": { "lines": 200, "every": "1s" }, "exit": "never" }),
+            [(5_500, fault)],
+        );
         for engine in ENGINES {
             let history = on(engine, &bare(keeps, absent), &plan);
             let truth = truth(&history);
             assert_eq!(truth.len(), 3, "{truth:?}");
-            assert!(matches!(&*truth[0], "5500 p1: signal 9" | "5501 p1: signal 9"), "{engine:?}: {truth:?}");
+            assert!(
+                matches!(&*truth[0], "5500 p1: signal 9" | "5501 p1: signal 9"),
+                "{engine:?}: {truth:?}"
+            );
             let second = history
                 .events
                 .iter()
-                .find(|event| matches!(&event.what, What::Produced { stream, .. } if *stream == "p1~2/stdout".into()));
-            assert!(second.is_some_and(|event| event.at.0 >= 9_500), "the next life has a process of its own");
+                .find(|event| matches!(&event.what, EventKind::Produced { stream, .. } if *stream == "p1~2/stdout".into()));
+            assert!(
+                second.is_some_and(|event| event.at.0 >= 9_500),
+                "the next life has a process of its own"
+            );
             assert_eq!(counted(&history), [1, 1], "{engine:?}");
         }
     }
@@ -206,7 +234,11 @@ fn processes_survive_a_crash_where_the_step_says_so() {
         // Nobody reads its standard error any more: its next line there ends it.
         let truth = truth(&history);
         assert!(truth[0].starts_with("600") && truth[0].ends_with(" p1: signal 13"), "{truth:?}");
-        assert_eq!(counted(&history), [1, 0], "{engine:?}: who survives is not of the next life, in which nobody was launched");
+        assert_eq!(
+            counted(&history),
+            [1, 0],
+            "{engine:?}: who survives is not of the next life, in which nobody was launched"
+        );
     }
 }
 
@@ -234,7 +266,10 @@ fn a_process_that_a_server_leaks_is_a_residue() {
         let history = on(engine, &subject, &plan);
         let residue = broken(&subject, &plan, &history, "no_residue");
         let [sentence] = &residue[..] else { panic!("{engine:?}: {residue:?}") };
-        assert!(sentence.starts_with("server: 1 `processes` were left, and 0 were there at first (at "), "{sentence}");
+        assert!(
+            sentence.starts_with("server: 1 `processes` were left, and 0 were there at first (at "),
+            "{sentence}"
+        );
     }
 }
 
@@ -253,12 +288,17 @@ fn processes_are_no_tasks_of_any_host_and_wake_those_of_theirs() {
     };
     let plan = with_process(json!({ "stdin": "echo" }), []);
     let history = history(&bare(speaks, absent), &plan);
-    let heard = history.events.iter().filter(|event| matches!(event.what, What::Milestone { name: "bare.heard", .. }));
+    let heard = history
+        .events
+        .iter()
+        .filter(|event| matches!(event.what, EventKind::Milestone { name: "bare.heard", .. }));
     let hosts: Vec<_> = heard.map(|event| event.host.as_ref().unwrap().to_string()).collect();
     assert_eq!(hosts, ["server"; 3]);
     let tasks: Vec<_> = (history.events.iter())
         .filter_map(|event| match &event.what {
-            What::Census { baseline: false, counts } => Some((event.host.as_ref().unwrap().to_string(), counts["tasks"])),
+            EventKind::Census { baseline: false, counts } => {
+                Some((event.host.as_ref().unwrap().to_string(), counts["tasks"]))
+            }
             _ => None,
         })
         .collect();
@@ -268,11 +308,13 @@ fn processes_are_no_tasks_of_any_host_and_wake_those_of_theirs() {
 
 #[test]
 fn a_run_with_processes_is_the_same_twice() {
-    let entry =
-        json!({ "print": { "lines": 200, "every": "50ms", "bytes": "4KiB" }, "stdin": "echo", "late-output": { "after": "4s" } });
+    let entry = json!({ "print": { "lines": 200, "every": "50ms", "bytes": "4KiB" }, "stdin": "echo", "late-output": { "after": "4s" } });
     for engine in ENGINES {
         let digest = |entry: &serde_json::Value| {
-            let plan = with_process(entry.clone(), [(3_500, crash("server", Some(secs(1)))), (9_500, survived(Some(secs(1))))]);
+            let plan = with_process(
+                entry.clone(),
+                [(3_500, crash("server", Some(secs(1)))), (9_500, survived(Some(secs(1))))],
+            );
             on(engine, &bare(tells, absent), &plan).digest
         };
         assert_eq!(digest(&entry), digest(&entry));

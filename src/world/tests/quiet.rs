@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until};
 
 use super::*;
-use crate::schedule::{Order, Plan};
+use crate::schedule::{Plan, TieOrder};
 use crate::subject::HostContext;
 
 const KIB: usize = 1024;
@@ -30,10 +30,10 @@ async fn read_all(host: HostContext) {
 fn room_is_there_from_the_acknowledgement_on_and_not_before() {
     let same = 20;
     let cases = [
-        (same - 1, Order::Drawn, 63),
-        (same, Order::TimersFirst, 63),
-        (same, Order::PacketsFirst, 64),
-        (same + 1, Order::Drawn, 64),
+        (same - 1, TieOrder::Drawn, 63),
+        (same, TieOrder::TimersFirst, 63),
+        (same, TieOrder::PacketsFirst, 64),
+        (same + 1, TieOrder::Drawn, 64),
     ];
     for (after, order, room) in cases {
         let subject = bare(read_all, move |host| async move {

@@ -48,7 +48,9 @@ impl Links {
         }
         sim.links(|links| {
             for (link, queue) in links.zip(&mut self.queues) {
-                link.zip(queue.iter()).filter(|(_, waiting)| waiting.given).for_each(|(sent, _)| sent.deliver());
+                link.zip(queue.iter())
+                    .filter(|(_, waiting)| waiting.given)
+                    .for_each(|(sent, _)| sent.deliver());
                 queue.retain(|waiting| !waiting.given);
             }
         });
@@ -66,12 +68,25 @@ impl Links {
                 for sent in link.skip(seen) {
                     let way = sent.pair();
                     let segment = tell(sent.protocol(), way, next);
-                    let occupied = segment.payload.len() as u32 + u32::from(segment.flags.syn) + u32::from(segment.flags.fin);
+                    let occupied = segment.payload.len() as u32
+                        + u32::from(segment.flags.syn)
+                        + u32::from(segment.flags.fin);
                     let (end, rst) = (segment.seq.wrapping_add(occupied), segment.flags.rst);
                     next.insert(way, end);
                     let range = Some((segment.seq, end));
-                    queues[n].push(Waiting { way, range, rst, payload: segment.payload.clone(), given: false });
-                    new.push(Packet { src: way.0.ip(), dst: way.1.ip(), ttl: 64, payload: Transport::Tcp(segment) });
+                    queues[n].push(Waiting {
+                        way,
+                        range,
+                        rst,
+                        payload: segment.payload.clone(),
+                        given: false,
+                    });
+                    new.push(Packet {
+                        src: way.0.ip(),
+                        dst: way.1.ip(),
+                        ttl: 64,
+                        payload: Transport::Tcp(segment),
+                    });
                 }
             }
         });
@@ -80,15 +95,24 @@ impl Links {
     /// Marks a segment as to be handed over, or those of which the world made it.
     pub fn give(&mut self, packet: &Packet) -> Handed {
         let Transport::Tcp(tcp) = &packet.payload else { return Handed::Taken };
-        let way = (SocketAddr::new(packet.src, tcp.src_port), SocketAddr::new(packet.dst, tcp.dst_port));
-        let occupied = tcp.payload.len() as u32 + u32::from(tcp.flags.syn) + u32::from(tcp.flags.fin);
+        let way =
+            (SocketAddr::new(packet.src, tcp.src_port), SocketAddr::new(packet.dst, tcp.dst_port));
+        let occupied =
+            tcp.payload.len() as u32 + u32::from(tcp.flags.syn) + u32::from(tcp.flags.fin);
         let end = tcp.seq.wrapping_add(occupied);
         let is_part = |waiting: &&mut Waiting| {
-            let within = |(from, to): (u32, u32)| from.wrapping_sub(tcp.seq) <= occupied && end.wrapping_sub(to) <= occupied;
-            waiting.way == way && !waiting.given && waiting.rst == tcp.flags.rst && waiting.range.is_some_and(within)
+            let within = |(from, to): (u32, u32)| {
+                from.wrapping_sub(tcp.seq) <= occupied && end.wrapping_sub(to) <= occupied
+            };
+            waiting.way == way
+                && !waiting.given
+                && waiting.rst == tcp.flags.rst
+                && waiting.range.is_some_and(within)
         };
         let mut parts: Vec<_> = self.all().filter(is_part).collect();
-        if parts.is_empty() || parts.iter().map(|part| part.payload.len()).sum::<usize>() != tcp.payload.len() {
+        if parts.is_empty()
+            || parts.iter().map(|part| part.payload.len()).sum::<usize>() != tcp.payload.len()
+        {
             // It was cut short on its way.
             return Handed::Part(tcp.payload.clone());
         }
@@ -117,10 +141,14 @@ impl Links {
 fn tell(sent: &Protocol, (src, dst): Way, next: &mut BTreeMap<Way, u32>) -> TcpSegment {
     let none = TcpFlags { ack: true, ..TcpFlags::default() };
     let (flags, payload) = match sent {
-        Protocol::Tcp(Segment::Syn(_)) => (TcpFlags { syn: true, ..TcpFlags::default() }, Bytes::new()),
+        Protocol::Tcp(Segment::Syn(_)) => {
+            (TcpFlags { syn: true, ..TcpFlags::default() }, Bytes::new())
+        }
         Protocol::Tcp(Segment::Data(_, bytes)) => (none, bytes.clone()),
         Protocol::Tcp(Segment::Fin(_)) => (TcpFlags { fin: true, ..none }, Bytes::new()),
-        Protocol::Tcp(Segment::Rst) | Protocol::Udp(_) => (TcpFlags { rst: true, ..none }, Bytes::new()),
+        Protocol::Tcp(Segment::Rst) | Protocol::Udp(_) => {
+            (TcpFlags { rst: true, ..none }, Bytes::new())
+        }
     };
     if flags.syn {
         // A port that was used before begins anew.
@@ -128,5 +156,13 @@ fn tell(sent: &Protocol, (src, dst): Way, next: &mut BTreeMap<Way, u32>) -> TcpS
         next.remove(&(dst, src));
     }
     let seq = next.get(&(src, dst)).copied().unwrap_or(0);
-    TcpSegment { src_port: src.port(), dst_port: dst.port(), seq, ack: 0, flags, window: u16::MAX, payload }
+    TcpSegment {
+        src_port: src.port(),
+        dst_port: dst.port(),
+        seq,
+        ack: 0,
+        flags,
+        window: u16::MAX,
+        payload,
+    }
 }

@@ -35,7 +35,8 @@ impl RawSocket for Socket {
         let mut buffer = [0; 4096];
         loop {
             let mut read = ReadBuf::new(&mut buffer);
-            let polled = Pin::new(&mut self.stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut read);
+            let polled = Pin::new(&mut self.stream)
+                .poll_read(&mut Context::from_waker(Waker::noop()), &mut read);
             if !matches!(polled, Poll::Ready(Ok(()))) || read.filled().is_empty() {
                 return;
             }
@@ -49,7 +50,11 @@ impl RawSocket for Socket {
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         self.reader = polled.is_pending().then(|| cx.waker().clone());
         polled
@@ -57,7 +62,11 @@ impl AsyncRead for Socket {
 }
 
 impl AsyncWrite for Socket {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, &buf[..buf.len().min(SEGMENT)]);
         self.writer = polled.is_pending().then(|| cx.waker().clone());
         polled
@@ -128,7 +137,8 @@ impl Binding {
     pub fn new(port: u16) -> io::Result<Self> {
         // turmoil's `bind` is async in form only.
         let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
-        let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         let socket = Arc::new(socket?);
@@ -138,7 +148,10 @@ impl Binding {
 }
 
 impl RawListener for Binding {
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
+    fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>> {
         let socket = &self.socket;
         let next = self.next.get_or_insert_with(|| {
             let socket = socket.clone();

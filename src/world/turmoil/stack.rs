@@ -22,7 +22,7 @@ use super::socket;
 pub(super) struct Shared {
     /// The time of the ticks that are over.
     pub passed: Duration,
-    pub orders: Vec<Order>,
+    pub orders: Vec<MachineOrder>,
     pub links: Links,
     /// The hosts that run, by number and by address.
     pub up: Vec<bool>,
@@ -30,7 +30,7 @@ pub(super) struct Shared {
 }
 
 /// What the machine is to do as soon as the world is not held.
-pub(super) enum Order {
+pub(super) enum MachineOrder {
     Start(HostIx, Root),
     Stop(HostIx),
 }
@@ -52,7 +52,8 @@ impl Stack for TickStack {
 
     fn deliver(&mut self, packet: Packet, held: bool) -> Handed {
         let mut shared = self.0.borrow_mut();
-        let up = shared.ips.iter().position(|ip| *ip == packet.dst).is_some_and(|host| shared.up[host]);
+        let up =
+            shared.ips.iter().position(|ip| *ip == packet.dst).is_some_and(|host| shared.up[host]);
         match (up, held) {
             (true, true) => shared.links.give(&packet),
             (false, true) => Handed::Closed,
@@ -79,13 +80,13 @@ impl Stack for TickStack {
     fn start(&mut self, host: HostIx, root: Root) {
         let mut shared = self.0.borrow_mut();
         shared.up[host.0] = true;
-        shared.orders.push(Order::Start(host, root));
+        shared.orders.push(MachineOrder::Start(host, root));
     }
 
     fn stop(&mut self, host: HostIx) {
         let mut shared = self.0.borrow_mut();
         if std::mem::replace(&mut shared.up[host.0], false) {
-            shared.orders.push(Order::Stop(host));
+            shared.orders.push(MachineOrder::Stop(host));
         }
     }
 }

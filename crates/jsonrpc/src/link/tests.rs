@@ -21,7 +21,9 @@ async fn handshake(mut server: DuplexStream) -> DuplexStream {
         request.push(server.read_u8().await.unwrap());
     }
     let request = String::from_utf8(request).unwrap();
-    let key = request.lines().find_map(|line| line.to_ascii_lowercase().starts_with("sec-websocket-key").then(|| &line[19..]));
+    let key = request.lines().find_map(|line| {
+        line.to_ascii_lowercase().starts_with("sec-websocket-key").then(|| &line[19..])
+    });
     let accept = tungstenite::handshake::derive_accept_key(key.unwrap().trim().as_bytes());
     let answer = format!(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
@@ -33,7 +35,8 @@ async fn handshake(mut server: DuplexStream) -> DuplexStream {
 /// A link at both ends.
 async fn pair() -> (Link, Link) {
     let (client, server) = duplex(PIPE);
-    let (client, server) = tokio::join!(Link::connect(stream(client, 1), "server", limits()), handshake(server));
+    let (client, server) =
+        tokio::join!(Link::connect(stream(client, 1), "server", limits()), handshake(server));
     (client.unwrap(), Link::accepted(stream(server, 1), &[], limits()).await)
 }
 
@@ -52,7 +55,8 @@ fn frame(text: &str) -> Heard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_arrive_in_order_in_both_directions_though_both_ends_have_more_to_say_than_the_pipe_holds() {
+async fn messages_arrive_in_order_in_both_directions_though_both_ends_have_more_to_say_than_the_pipe_holds()
+ {
     let (mut client, mut server) = pair().await;
     for n in 0..20 {
         let long = format!("{n} {}", "x".repeat(3000));
@@ -86,7 +90,7 @@ async fn a_silent_peer_is_pinged_after_8_s_and_dead_after_16() {
     };
     let (lost, (ping, pinged, _peer)) = tokio::join!(link.next(), ping);
     assert_eq!((ping, pinged), ([0x89, 0], Duration::from_secs(8)));
-    assert_eq!((lost, start.elapsed()), (Err(Lost::Silent), Duration::from_secs(16)));
+    assert_eq!((lost, start.elapsed()), (Err(LinkError::Silent), Duration::from_secs(16)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +106,7 @@ async fn a_peer_that_takes_a_long_message_is_alive() {
         peer
     };
     let (lost, _peer) = tokio::join!(link.next(), slow);
-    assert_eq!((lost, start.elapsed()), (Err(Lost::Stuck), Duration::from_secs(50 + 8)));
+    assert_eq!((lost, start.elapsed()), (Err(LinkError::Stuck), Duration::from_secs(50 + 8)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +136,7 @@ async fn any_byte_is_a_sign_of_life() {
         peer
     };
     let (lost, _peer) = tokio::join!(link.next(), drip);
-    assert_eq!((lost, start.elapsed()), (Err(Lost::Silent), Duration::from_secs(90 + 16)));
+    assert_eq!((lost, start.elapsed()), (Err(LinkError::Silent), Duration::from_secs(90 + 16)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +154,7 @@ async fn a_peer_that_talks_and_reads_nothing_is_stuck_8_s_after_it_last_took_som
         }
     };
     tokio::select! {
-        lost = link.next() => assert_eq!(lost, Err(Lost::Stuck)),
+        lost = link.next() => assert_eq!(lost, Err(LinkError::Stuck)),
         () = talk => unreachable!("the link holds the pipe"),
     }
     assert_eq!(start.elapsed(), Duration::from_secs(8));
@@ -162,7 +166,7 @@ async fn who_says_more_than_the_outbox_holds_gives_the_peer_up() {
     for _ in 0..30 {
         link.send(&note(&"x".repeat(10_000)));
     }
-    assert_eq!(link.next().await, Err(Lost::Stuck));
+    assert_eq!(link.next().await, Err(LinkError::Stuck));
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,20 +189,20 @@ async fn a_sender_that_pulls_is_told_when_there_is_room() {
 async fn a_frame_that_is_too_long_and_one_that_is_none_end_the_link() {
     let (mut link, mut peer) = raw().await;
     peer.write_all(&[0x82, 0xff, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0]).await.unwrap();
-    assert_eq!(link.next().await, Err(Lost::Malformed));
+    assert_eq!(link.next().await, Err(LinkError::Malformed));
     let (mut link, mut peer) = raw().await;
     peer.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-    assert_eq!(link.next().await, Err(Lost::Malformed));
+    assert_eq!(link.next().await, Err(LinkError::Malformed));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_close_is_answered_and_an_end_without_one_is_the_same() {
     let (client, mut server) = pair().await;
     let (lost, ()) = tokio::join!(server.next(), client.finish(Duration::from_secs(1)));
-    assert_eq!(lost, Err(Lost::Closed));
+    assert_eq!(lost, Err(LinkError::Closed));
     let (client, mut server) = pair().await;
     drop(client);
-    assert_eq!(server.next().await, Err(Lost::Closed));
+    assert_eq!(server.next().await, Err(LinkError::Closed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,5 +211,5 @@ async fn the_last_words_are_heard() {
     server.send(&note("sorry"));
     let heard = async { (client.next().await, client.next().await) };
     let (heard, ()) = tokio::join!(heard, server.finish(Duration::from_secs(1)));
-    assert_eq!(heard, (Ok(frame("sorry")), Err(Lost::Closed)));
+    assert_eq!(heard, (Ok(frame("sorry")), Err(LinkError::Closed)));
 }

@@ -22,7 +22,10 @@ use std::io;
 use std::process::Stdio as Std;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::process::{Pid, Signal as Number, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal as Number, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group,
+    waitid,
+};
 use tokio::process as os;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -64,7 +67,10 @@ fn start(command: &Command) -> io::Result<Box<dyn Child>> {
     };
     drop(turn);
     let (held, streams) = started.map_err(|error| explained(program, command, &error))?;
-    let pid = held.id().and_then(|id| Pid::from_raw(id as i32)).expect("nobody has taken note of its end");
+    let pid = held
+        .id()
+        .and_then(|id| Pid::from_raw(id as i32))
+        .expect("nobody has taken note of its end");
     Ok(Box::new(Launched { pid, streams, exit: None, somebody_ended, _held: held }))
 }
 
@@ -78,7 +84,10 @@ fn ignores_interrupts() -> bool {
 
 fn with_pipes(mut builder: os::Command, stdin: bool) -> io::Result<(os::Child, Streams)> {
     builder.process_group(0);
-    builder.stdin(if stdin { Std::piped() } else { Std::null() }).stdout(Std::piped()).stderr(Std::piped());
+    builder
+        .stdin(if stdin { Std::piped() } else { Std::null() })
+        .stdout(Std::piped())
+        .stderr(Std::piped());
     let mut held = builder.spawn()?;
     let streams = Streams {
         stdin: held.stdin.take().map(|pipe| Box::new(pipe) as Input),
@@ -136,7 +145,10 @@ impl Child for Launched {
     fn signal(&mut self, number: i32) -> io::Result<()> {
         let sent = match number {
             0 => test_kill_process_group(self.pid),
-            _ => kill_process_group(self.pid, Number::from_named_raw(number).ok_or(io::ErrorKind::InvalidInput)?),
+            _ => kill_process_group(
+                self.pid,
+                Number::from_named_raw(number).ok_or(io::ErrorKind::InvalidInput)?,
+            ),
         };
         sent.map_err(|error| match error {
             rustix::io::Errno::SRCH => io::ErrorKind::NotFound.into(),
@@ -153,7 +165,10 @@ impl Child for Launched {
                 if let Some(exit) = self.exit {
                     return Ok(exit);
                 }
-                self.somebody_ended.recv().await.ok_or_else(|| io::Error::other("the runtime is down"))?;
+                self.somebody_ended
+                    .recv()
+                    .await
+                    .ok_or_else(|| io::Error::other("the runtime is down"))?;
             }
         })
     }

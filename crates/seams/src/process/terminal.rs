@@ -19,7 +19,14 @@ pub(super) fn start(builder: os::Command, size: Size) -> io::Result<(os::Child, 
     pty.resize(pty_process::Size::new(size.rows, size.columns)).map_err(plain)?;
     let held = pty_process::Command::from(builder).spawn(pts).map_err(plain)?;
     let (screen, keyboard) = pty.into_split();
-    Ok((held, Streams { stdin: Some(Box::new(keyboard)), stdout: Some(Box::new(Screen(screen))), stderr: None }))
+    Ok((
+        held,
+        Streams {
+            stdin: Some(Box::new(keyboard)),
+            stdout: Some(Box::new(Screen(screen))),
+            stderr: None,
+        },
+    ))
 }
 
 /// The error beneath that of the library.
@@ -35,8 +42,13 @@ fn plain(error: pty_process::Error) -> io::Error {
 struct Screen(OwnedReadPty);
 
 impl AsyncRead for Screen {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let hung_up = |error: &io::Error| error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let hung_up =
+            |error: &io::Error| error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
         Poll::Ready(match ready!(Pin::new(&mut self.0).poll_read(cx, buffer)) {
             Err(error) if hung_up(&error) => Ok(()),
             read => read,

@@ -59,7 +59,8 @@ fn known(pid: u32) -> bool {
 
 /// A zombie of somebody else's does not live: when its parent takes note of that is the parent's affair.
 fn lives(pid: u32) -> bool {
-    let zombie = std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    let zombie = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.contains(") Z "));
     known(pid) && !zombie
 }
 
@@ -85,7 +86,10 @@ async fn dead(pid: u32) {
 async fn what_is_printed_arrives_and_the_code_is_true() {
     let mut child = launch(sh("printf out; printf err >&2; exit 7")).await;
     assert!(child.stdin().is_none());
-    assert_eq!((all(child.stdout()).await, all(child.stderr()).await), ("out".into(), "err".into()));
+    assert_eq!(
+        (all(child.stdout()).await, all(child.stderr()).await),
+        ("out".into(), "err".into())
+    );
     assert!(child.stdout().is_none() && child.stderr().is_none(), "they are taken");
     assert_eq!((end(&mut child).await, end(&mut child).await), (Exit::Code(7), Exit::Code(7)));
 }
@@ -161,7 +165,8 @@ async fn it_starts_where_it_was_told_to() {
 
 #[tokio::test]
 async fn it_can_be_told_another_name() {
-    let mut child = launch(fed(Command { arg0: Some("another".into()), ..program(&["/bin/sh"]) })).await;
+    let mut child =
+        launch(fed(Command { arg0: Some("another".into()), ..program(&["/bin/sh"]) })).await;
     child.stdin().unwrap().write_all(b"echo $0\n").await.unwrap();
     assert_eq!(all(child.stdout()).await, "another\n");
 }
@@ -174,10 +179,16 @@ async fn a_start_that_fails_says_why() {
 
     let error = refusal(Command { cwd: Some("/no/such/place".into()), ..sh("") }).await;
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
-    assert!(error.to_string().starts_with("cannot start `/bin/sh` in `/no/such/place`: "), "{error}");
+    assert!(
+        error.to_string().starts_with("cannot start `/bin/sh` in `/no/such/place`: "),
+        "{error}"
+    );
 
     assert_eq!(refusal(program(&["/"])).await.kind(), io::ErrorKind::PermissionDenied);
-    assert_eq!(refusal(on_terminal(program(&["no-such-program"]))).await.kind(), io::ErrorKind::NotFound);
+    assert_eq!(
+        refusal(on_terminal(program(&["no-such-program"]))).await.kind(),
+        io::ErrorKind::NotFound
+    );
     assert_eq!(refusal(program(&["nul\0"])).await.kind(), io::ErrorKind::InvalidInput);
     assert_eq!(refusal(program(&[])).await.kind(), io::ErrorKind::InvalidInput);
 }
@@ -269,7 +280,8 @@ async fn a_slow_reader_gets_every_byte() {
 
 #[tokio::test]
 async fn it_ends_within_the_grace_where_it_obeys() {
-    let mut child = launch(sh("trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")).await;
+    let mut child =
+        launch(sh("trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")).await;
     ready(&mut child).await;
     assert_eq!(child.terminate(NEVER).await.unwrap(), Exit::Code(9));
     assert_eq!(child.terminate(NEVER).await.unwrap(), Exit::Code(9), "asked again");
@@ -312,13 +324,16 @@ async fn a_terminal_echoes_and_its_input_ends_with_ctrl_d() {
 async fn an_interrupt_arrives_where_the_launcher_ignores_it() {
     const AGAIN: &str = "REKNIT_IGNORES_INTERRUPTS";
     if std::env::var_os(AGAIN).is_some() {
-        let mut child = launch(sh("trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done")).await;
+        let mut child =
+            launch(sh("trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done")).await;
         ready(&mut child).await;
         child.signal(INTERRUPT).unwrap();
         return assert_eq!(end(&mut child).await, Exit::Code(9));
     }
-    let (program, test) =
-        (std::env::current_exe().unwrap(), "process::tests::an_interrupt_arrives_where_the_launcher_ignores_it");
+    let (program, test) = (
+        std::env::current_exe().unwrap(),
+        "process::tests::an_interrupt_arrives_where_the_launcher_ignores_it",
+    );
     let again = format!("trap '' INT; exec '{}' --exact {test}", program.display());
     let mut again = sh(&again);
     again.env.push((AGAIN.to_owned(), String::new()));

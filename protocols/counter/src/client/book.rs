@@ -51,7 +51,9 @@ impl Call {
         match self.what.clone() {
             Asked::Add { counter, amount, memo } => Request::Add { id, counter, amount, memo },
             Asked::Peek { counter } => Request::Peek { id, counter },
-            Asked::Lease { counter, lasts } => Request::Lease { id, counter, millis: lasts.as_millis() as u64 },
+            Asked::Lease { counter, lasts } => {
+                Request::Lease { id, counter, millis: lasts.as_millis() as u64 }
+            }
         }
     }
 
@@ -141,7 +143,8 @@ impl Book {
             });
             self.calls = renamed.collect();
         }
-        let unwanted = self.unwanted.iter().map(|stream| Request::Unwatch { stream: stream.clone() });
+        let unwanted =
+            self.unwanted.iter().map(|stream| Request::Unwatch { stream: stream.clone() });
         let unwanted: Vec<_> = unwanted.collect();
         let watches = self.streams.iter_mut().map(|(name, stream)| stream.request(name));
         let calls = self.calls.iter_mut().map(|(id, call)| call.request(*id));
@@ -152,15 +155,24 @@ impl Book {
     ///
     /// # Errors
     /// If no server that keeps to the protocol says so here.
-    pub(super) fn hear(&mut self, reply: Reply, generation: u64) -> Result<Option<Request>, Failure> {
+    pub(super) fn hear(
+        &mut self,
+        reply: Reply,
+        generation: u64,
+    ) -> Result<Option<Request>, Failure> {
         match reply {
             Reply::Welcome { .. } | Reply::Refused(_) => Err(Failure::Protocol),
-            Reply::Number { stream, index, value } => Ok(self.number(&stream, Number { index, value, generation })),
+            Reply::Number { stream, index, value } => {
+                Ok(self.number(&stream, Number { index, value, generation }))
+            }
             Reply::End { stream, total } => Ok(self.end_of_stream(stream, total)),
             Reply::Gap { stream, oldest } => Ok(self.gap(&stream, oldest)),
             Reply::Lost { stream, why } => {
                 self.unwanted.remove(&stream);
-                self.streams.remove(&stream).into_iter().for_each(|lost| lost.fail(Failure::NoStream(why)));
+                self.streams
+                    .remove(&stream)
+                    .into_iter()
+                    .for_each(|lost| lost.fail(Failure::NoStream(why)));
                 Ok(None)
             }
             Reply::Added { id, sum } | Reply::Peeked { id, sum } => Ok(self.answer(id, Ok(sum))),
@@ -245,7 +257,8 @@ impl Book {
     /// The session is gone: what a server may know of fails. What was asked for since goes into the next session.
     pub(super) fn session_lost(&mut self, failure: &Failure) {
         self.unwanted.clear();
-        take(&mut self.streams, |stream| stream.told).for_each(|stream| stream.fail(failure.clone()));
+        take(&mut self.streams, |stream| stream.told)
+            .for_each(|stream| stream.fail(failure.clone()));
         take(&mut self.calls, |call| call.told).for_each(|call| call.end(Err(failure.clone())));
     }
 
@@ -253,7 +266,9 @@ impl Book {
     pub(super) fn fail_all(&mut self, failure: &Failure) {
         let names: Vec<Name> = self.streams.keys().cloned().collect();
         names.iter().for_each(|name| drop(self.fail_stream(name, failure.clone())));
-        std::mem::take(&mut self.calls).into_values().for_each(|call| call.end(Err(failure.clone())));
+        std::mem::take(&mut self.calls)
+            .into_values()
+            .for_each(|call| call.end(Err(failure.clone())));
     }
 
     /// When the first call has waited too long.
@@ -272,7 +287,8 @@ impl Book {
 
 /// Takes the values that fit out of a map, in order.
 fn take<K: Ord, V>(map: &mut BTreeMap<K, V>, fits: impl Fn(&V) -> bool) -> impl Iterator<Item = V> {
-    let (taken, left): (BTreeMap<K, V>, _) = std::mem::take(map).into_iter().partition(|(_, value)| fits(value));
+    let (taken, left): (BTreeMap<K, V>, _) =
+        std::mem::take(map).into_iter().partition(|(_, value)| fits(value));
     *map = left;
     taken.into_values()
 }

@@ -16,7 +16,7 @@ use super::book::Book;
 use super::command::Command;
 use super::outcome::{Failure, Number, State};
 use crate::limits::{ClientLimits, Liveness};
-use crate::link::{Heard, Link, Lost};
+use crate::link::{Heard, Link, LinkError};
 use crate::wire::{Refusal, Reply, Request, SessionId, Ticket};
 
 /// The task behind a [`Client`](super::Client).
@@ -70,7 +70,19 @@ impl Driver {
     ) -> Self {
         let book = Book::default();
         let pause = Duration::ZERO;
-        Self { env, server, limits, commands, state, book, session: None, installed: 0, attempts: 0, pause, ghost: None }
+        Self {
+            env,
+            server,
+            limits,
+            commands,
+            state,
+            book,
+            session: None,
+            installed: 0,
+            attempts: 0,
+            pause,
+            ghost: None,
+        }
     }
 
     pub(super) async fn run(mut self) {
@@ -133,7 +145,8 @@ impl Driver {
         let hello = Request::Hello { session: self.session, ticket };
         let until = Instant::now() + self.limits.attempt_timeout;
         let until = if defect!(RecoveryNeverGivesUp) { until } else { until.min(deadline) };
-        let greeting = greet(self.env.net.clone(), self.server.clone(), hello, self.limits.liveness);
+        let greeting =
+            greet(self.env.net.clone(), self.server.clone(), hello, self.limits.liveness);
         let greeted = self.attend(timeout_at(until, greeting)).await?;
         Ok(greeted.unwrap_or(Err(Attempt::Passing)))
     }
@@ -141,7 +154,10 @@ impl Driver {
     /// Waits before an attempt: not at all at first, then longer each time, up to a limit.
     async fn back_off(&mut self, deadline: Instant) -> Result<(), Closed> {
         let pause = self.pause;
-        self.pause = (pause * 2).clamp(self.limits.back_off_min, self.limits.back_off_max.max(self.limits.back_off_min));
+        self.pause = (pause * 2).clamp(
+            self.limits.back_off_min,
+            self.limits.back_off_max.max(self.limits.back_off_min),
+        );
         if defect!(NoBackOff) {
             return Ok(());
         }
@@ -200,7 +216,9 @@ impl Driver {
             Some(Command::Close { done }) => return Err(Closed(Some(done))),
             Some(Command::Watch { stream, feed }) => self.book.watch(stream, feed, connected),
             Some(Command::Unwatch { stream }) => self.book.unwatch(&stream),
-            Some(Command::Call(ask)) => self.book.call(ask, Instant::now() + self.limits.call_wait, connected),
+            Some(Command::Call(ask)) => {
+                self.book.call(ask, Instant::now() + self.limits.call_wait, connected)
+            }
         };
         if let (Some(request), Some(link)) = (request, link) {
             link.send(&request);
@@ -240,16 +258,21 @@ impl Driver {
         let (generation, conn) = (self.installed, link.id());
         milestone!("counter.client.connected", generation, conn);
         if resumed {
-            milestone!("counter.client.resumed", generation, conn, streams = self.book.streams() as u64);
+            milestone!(
+                "counter.client.resumed",
+                generation,
+                conn,
+                streams = self.book.streams() as u64
+            );
         }
         self.session = Some(session);
         self.book.everything().iter().for_each(|request| link.send(request));
     }
 
-    fn lost(&mut self, link: Link, lost: Lost) {
+    fn lost(&mut self, link: Link, lost: LinkError) {
         let (generation, conn) = (self.installed, link.id());
         milestone!("counter.client.lost", generation, conn, why = %lost);
-        if lost == Lost::Silent {
+        if lost == LinkError::Silent {
             milestone!("counter.client.silent", generation, conn);
             if defect!(OldNumbersDelivered) || defect!(StaleCloseDisconnects) {
                 let mut ghost = link;
@@ -259,7 +282,7 @@ impl Driver {
         }
         self.book.connection_lost();
         match lost {
-            Lost::Malformed => {
+            LinkError::Malformed => {
                 self.session = None;
                 self.book.fail_all(&Failure::Protocol);
             }
@@ -286,8 +309,8 @@ impl Driver {
     }
 
     fn hear(&mut self, line: &str, link: &mut Link) -> Result<(), Over> {
-        let reply: Reply = line.parse().map_err(|_| Lost::Malformed)?;
-        let answer = self.book.hear(reply, self.installed).map_err(|_| Lost::Malformed)?;
+        let reply: Reply = line.parse().map_err(|_| LinkError::Malformed)?;
+        let answer = self.book.hear(reply, self.installed).map_err(|_| LinkError::Malformed)?;
         if let Some(request) = answer {
             link.send(&request);
         }
@@ -295,11 +318,13 @@ impl Driver {
     }
 
     /// What the defects make of a connection that was given up.
-    fn hear_ghost(&mut self, heard: Result<Heard, Lost>) -> Result<(), Over> {
+    fn hear_ghost(&mut self, heard: Result<Heard, LinkError>) -> Result<(), Over> {
         match heard {
             Ok(Heard::Room) => Ok(()),
             Ok(Heard::Line(line)) => {
-                if let (true, Ok(Reply::Number { stream, index, value })) = (defect!(OldNumbersDelivered), line.parse()) {
+                if let (true, Ok(Reply::Number { stream, index, value })) =
+                    (defect!(OldNumbersDelivered), line.parse())
+                {
                     self.book.deliver(&stream, Number { index, value, generation: self.installed });
                 }
                 Ok(())
@@ -314,12 +339,12 @@ impl Driver {
 
 /// Why a connection is no longer used.
 enum Over {
-    Lost(Lost),
+    Lost(LinkError),
     Closed(Closed),
 }
 
-impl From<Lost> for Over {
-    fn from(lost: Lost) -> Self {
+impl From<LinkError> for Over {
+    fn from(lost: LinkError) -> Self {
         Over::Lost(lost)
     }
 }
@@ -331,7 +356,12 @@ impl From<Closed> for Over {
 }
 
 /// Connects, says hello, and waits for the answer.
-async fn greet(net: Net, server: Endpoint, hello: Request, liveness: Liveness) -> Result<Greeted, Attempt> {
+async fn greet(
+    net: Net,
+    server: Endpoint,
+    hello: Request,
+    liveness: Liveness,
+) -> Result<Greeted, Attempt> {
     let stream = net.connect(&server).await.map_err(|_| Attempt::Passing)?;
     let mut link = Link::new(stream, liveness);
     link.send(&hello);
@@ -340,19 +370,21 @@ async fn greet(net: Net, server: Endpoint, hello: Request, liveness: Liveness) -
             Ok(Heard::Room) => {}
             Ok(Heard::Line(line)) => {
                 return match line.parse() {
-                    Ok(Reply::Welcome { session, resumed }) => Ok(Greeted { link, session, resumed }),
+                    Ok(Reply::Welcome { session, resumed }) => {
+                        Ok(Greeted { link, session, resumed })
+                    }
                     Ok(Reply::Refused(why)) => Err(Attempt::Refused(why)),
                     _ => Err(Attempt::Protocol),
                 };
             }
-            Err(Lost::Malformed) => return Err(Attempt::Protocol),
+            Err(LinkError::Malformed) => return Err(Attempt::Protocol),
             Err(_) => return Err(Attempt::Passing),
         }
     }
 }
 
 /// What a connection says that was given up; without one, nothing for ever.
-async fn haunt(ghost: &mut Option<Link>) -> Result<Heard, Lost> {
+async fn haunt(ghost: &mut Option<Link>) -> Result<Heard, LinkError> {
     match ghost {
         Some(link) => link.next().await,
         None => std::future::pending().await,

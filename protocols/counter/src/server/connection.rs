@@ -12,19 +12,19 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::session::{AddState, Fenced, Session, Watching};
 use super::{Place, Shared};
-use crate::link::{Heard, Link, Lost};
+use crate::link::{Heard, Link, LinkError};
 use crate::wire::{Absence, Name, Refusal, Reply, Request};
 
 /// Why a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
-    Lost(Lost),
+    Lost(LinkError),
     Fenced,
     Left,
 }
 
-impl From<Lost> for Over {
-    fn from(lost: Lost) -> Self {
+impl From<LinkError> for Over {
+    fn from(lost: LinkError) -> Self {
         Over::Lost(lost)
     }
 }
@@ -51,8 +51,14 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
         Ok(attached) => attached,
         Err(why) => return refuse(link, why).await,
     };
-    point!("counter.server.attach.unlocked", generation = ticket.generation, conn = place.conn).await;
-    milestone!("counter.server.attached", generation = ticket.generation, conn = place.conn, resumed);
+    point!("counter.server.attach.unlocked", generation = ticket.generation, conn = place.conn)
+        .await;
+    milestone!(
+        "counter.server.attached",
+        generation = ticket.generation,
+        conn = place.conn,
+        resumed
+    );
     link.send(&Reply::Welcome { session: place.session, resumed });
 
     let mut attached = Attached { shared, link, place, wake, leases: BTreeMap::new() };
@@ -60,9 +66,11 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     tracing::debug!(?over, conn = place.conn, "connection over");
     let Attached { shared, link, leases, .. } = attached;
     match over {
-        Over::Lost(Lost::Silent) => milestone!("counter.server.silent", conn = place.conn),
-        Over::Lost(Lost::Stuck) => milestone!("counter.server.stuck", conn = place.conn),
-        Over::Lost(Lost::Malformed) => milestone!("counter.server.malformed", conn = place.conn),
+        Over::Lost(LinkError::Silent) => milestone!("counter.server.silent", conn = place.conn),
+        Over::Lost(LinkError::Stuck) => milestone!("counter.server.stuck", conn = place.conn),
+        Over::Lost(LinkError::Malformed) => {
+            milestone!("counter.server.malformed", conn = place.conn)
+        }
         _ => {}
     }
     if defect!(LeaseOutlivesConnection) {
@@ -77,19 +85,23 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     shared.detach(place);
 }
 
-async fn hello(link: &mut Link) -> Result<Request, Lost> {
+async fn hello(link: &mut Link) -> Result<Request, LinkError> {
     loop {
         if let Heard::Line(line) = link.next().await? {
-            return line.parse().map_err(|_| Lost::Malformed);
+            return line.parse().map_err(|_| LinkError::Malformed);
         }
     }
 }
 
 async fn refuse(mut link: Link, why: Refusal) {
     match why {
-        Refusal::UnknownSession => milestone!("counter.server.refused-unknown-session", conn = link.id()),
+        Refusal::UnknownSession => {
+            milestone!("counter.server.refused-unknown-session", conn = link.id())
+        }
         Refusal::StaleTicket => milestone!("counter.server.refused-stale-ticket", conn = link.id()),
-        Refusal::StillAttached => milestone!("counter.server.refused-still-attached", conn = link.id()),
+        Refusal::StillAttached => {
+            milestone!("counter.server.refused-still-attached", conn = link.id())
+        }
         Refusal::Full => milestone!("counter.server.refused-full", conn = link.id()),
     }
     link.send(&Reply::Refused(why));
@@ -121,7 +133,7 @@ impl Attached {
             biased;
             () = self.wake.notified() => self.pull(),
             heard = self.link.next() => match heard? {
-                Heard::Line(line) => self.hear(line.parse().map_err(|_| Lost::Malformed)?).await,
+                Heard::Line(line) => self.hear(line.parse().map_err(|_| LinkError::Malformed)?).await,
                 Heard::Room => self.pull(),
             },
             () = until(lease), if lease.is_some() => self.lease_over(lease),
@@ -151,16 +163,20 @@ impl Attached {
             session.reply(ticket, reply)?;
             Ok(session.queued())
         })?;
-        if queued > most { Err(Lost::Stuck.into()) } else { Ok(()) }
+        if queued > most { Err(LinkError::Stuck.into()) } else { Ok(()) }
     }
 
     async fn hear(&mut self, request: Request) -> Result<(), Over> {
         match request {
-            Request::Hello { .. } => Err(Lost::Malformed.into()),
+            Request::Hello { .. } => Err(LinkError::Malformed.into()),
             Request::Watch { stream, next } => self.watch(stream, next.get()).await,
-            Request::Unwatch { stream } => self.with(|session| session.unwatch(self.place.ticket, &stream)),
+            Request::Unwatch { stream } => {
+                self.with(|session| session.unwatch(self.place.ticket, &stream))
+            }
             Request::Add { id, counter, amount, memo } => self.add(id, counter, amount, memo).await,
-            Request::Peek { id, counter } => self.reply(Reply::Peeked { id, sum: self.shared.ledger.sum(&counter) }),
+            Request::Peek { id, counter } => {
+                self.reply(Reply::Peeked { id, sum: self.shared.ledger.sum(&counter) })
+            }
             Request::Lease { id, millis, .. } => self.lease(id, Duration::from_millis(millis)),
             Request::Bye => {
                 self.shared.leave(self.place)?;
@@ -173,13 +189,22 @@ impl Attached {
         let (ticket, limits) = (self.place.ticket, self.shared.limits);
         if defect!(SnapshotThenAttach) && next > 1 {
             self.with(|session| session.snapshot(ticket, &stream, next))?;
-            point!("counter.server.watch.copied", generation = ticket.generation, conn = self.place.conn).await;
+            point!(
+                "counter.server.watch.copied",
+                generation = ticket.generation,
+                conn = self.place.conn
+            )
+            .await;
             return self.with(|session| {
                 let live = session.live(&stream).unwrap_or(next);
                 session.watch(ticket, &stream, live, limits.streams).map(|_| ())
             });
         }
-        let Watching::Open = self.with(|session| session.watch(ticket, &stream, next, limits.streams))? else { return Ok(()) };
+        let Watching::Open =
+            self.with(|session| session.watch(ticket, &stream, next, limits.streams))?
+        else {
+            return Ok(());
+        };
         let Some(numbers) = self.shared.source.open(&stream) else {
             return self.reply(Reply::Lost { stream, why: Absence::Unknown });
         };
@@ -207,7 +232,12 @@ impl Attached {
         if let Some(reply) = known {
             return self.reply(reply);
         }
-        point!("counter.server.add.checked", generation = self.place.ticket.generation, conn = self.place.conn).await;
+        point!(
+            "counter.server.add.checked",
+            generation = self.place.ticket.generation,
+            conn = self.place.conn
+        )
+        .await;
         let sum = self.shared.ledger.add(&counter, amount, &memo);
         self.with(|session| {
             session.added(id, sum, remembered);
@@ -218,7 +248,7 @@ impl Attached {
 
     fn lease(&mut self, id: u64, lasts: Duration) -> Result<(), Over> {
         if self.leases.len() >= self.shared.limits.queued_replies {
-            return Err(Lost::Stuck.into());
+            return Err(LinkError::Stuck.into());
         }
         let until = Instant::now() + lasts.min(self.shared.limits.longest_lease);
         self.leases.insert((until, id), Counted::new(&self.shared.leases));

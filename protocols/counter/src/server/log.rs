@@ -91,7 +91,10 @@ mod tests {
         let mut log = Log::new(2);
         assert_eq!(log.at(1), At::NotYet);
         [10, 20, 30].into_iter().for_each(|value| log.append(value));
-        assert_eq!((log.at(1), log.at(2), log.at(3)), (At::Gone { oldest: 2 }, At::Number(20), At::Number(30)));
+        assert_eq!(
+            (log.at(1), log.at(2), log.at(3)),
+            (At::Gone { oldest: 2 }, At::Number(20), At::Number(30))
+        );
         assert_eq!((log.at(4), log.len()), (At::NotYet, 2));
         log.end();
         assert_eq!(log.at(4), At::End { total: 3 });

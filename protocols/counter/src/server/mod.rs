@@ -86,8 +86,8 @@ impl Server {
     }
 
     /// What it holds, to be asked at any time. Does not keep it alive.
-    pub fn census(&self) -> Census {
-        Census(Arc::downgrade(&self.shared))
+    pub fn census(&self) -> ServerResources {
+        ServerResources(Arc::downgrade(&self.shared))
     }
 
     /// Serves until it is dropped.
@@ -130,7 +130,11 @@ impl Shared {
     }
 
     /// Does something with the session of a connection, which must be the one that is attached.
-    fn with<T>(&self, place: Place, act: impl FnOnce(&mut Session) -> Result<T, Fenced>) -> Result<T, Fenced> {
+    fn with<T>(
+        &self,
+        place: Place,
+        act: impl FnOnce(&mut Session) -> Result<T, Fenced>,
+    ) -> Result<T, Fenced> {
         let mut sessions = self.sessions();
         let session = sessions.get_mut(&place.session).ok_or(Fenced)?;
         session.check(place.ticket)?;
@@ -138,7 +142,12 @@ impl Shared {
     }
 
     /// Attaches a connection to a session: says to which, whether it was there before, and how the connection is woken.
-    fn attach(&self, session: Option<SessionId>, ticket: Ticket, conn: u64) -> Result<(Place, bool, Arc<Notify>), Refusal> {
+    fn attach(
+        &self,
+        session: Option<SessionId>,
+        ticket: Ticket,
+        conn: u64,
+    ) -> Result<(Place, bool, Arc<Notify>), Refusal> {
         let mut sessions = self.sessions();
         let id = match session {
             Some(id) => id,
@@ -215,7 +224,12 @@ impl Shared {
     }
 
     /// Starts to fill a stream's log.
-    fn pump(self: &Arc<Self>, session: SessionId, stream: &Name, numbers: Box<dyn Numbers>) -> JoinSet<()> {
+    fn pump(
+        self: &Arc<Self>,
+        session: SessionId,
+        stream: &Name,
+        numbers: Box<dyn Numbers>,
+    ) -> JoinSet<()> {
         let mut owner = JoinSet::new();
         let pump = pump(Arc::downgrade(self), session, stream.clone(), numbers);
         if defect!(PumpLeaks) {
@@ -238,7 +252,12 @@ impl Shared {
 }
 
 /// Fills a stream's log until the stream ends. Does not keep the server alive.
-async fn pump(shared: Weak<Shared>, session: SessionId, stream: Name, mut numbers: Box<dyn Numbers>) {
+async fn pump(
+    shared: Weak<Shared>,
+    session: SessionId,
+    stream: Name,
+    mut numbers: Box<dyn Numbers>,
+) {
     loop {
         let value = numbers.next().await;
         point!("counter.server.made").await;
@@ -257,9 +276,9 @@ async fn pump(shared: Weak<Shared>, session: SessionId, stream: Name, mut number
 
 /// What a server holds. All of it is 0 when nobody has been there for a while, or when the server is gone.
 #[derive(Clone)]
-pub struct Census(Weak<Shared>);
+pub struct ServerResources(Weak<Shared>);
 
-impl Census {
+impl ServerResources {
     fn count(&self, count: impl FnOnce(&BTreeMap<SessionId, Session>) -> usize) -> u64 {
         self.0.upgrade().map_or(0, |shared| count(&shared.sessions()) as u64)
     }

@@ -76,7 +76,12 @@ pub(super) enum AddState {
 
 impl Session {
     pub(super) fn new(now: Instant) -> Self {
-        Self { ticket: None, presence: Presence::Away { since: now }, streams: BTreeMap::new(), adds: Adds::default() }
+        Self {
+            ticket: None,
+            presence: Presence::Away { since: now },
+            streams: BTreeMap::new(),
+            adds: Adds::default(),
+        }
     }
 
     pub(super) fn ticket(&self) -> Option<Ticket> {
@@ -87,7 +92,12 @@ impl Session {
     pub(super) fn attach(&mut self, ticket: Ticket) -> (Arc<Notify>, bool) {
         self.ticket = Some(ticket);
         let wake = Arc::new(Notify::new());
-        let attachment = Attachment { ticket, wake: wake.clone(), cursors: BTreeMap::new(), replies: VecDeque::new() };
+        let attachment = Attachment {
+            ticket,
+            wake: wake.clone(),
+            cursors: BTreeMap::new(),
+            replies: VecDeque::new(),
+        };
         let before = std::mem::replace(&mut self.presence, Presence::Attached(attachment));
         let Presence::Attached(older) = before else { return (wake, false) };
         older.wake.notify_one(); // it looks, and finds that it is fenced
@@ -96,7 +106,8 @@ impl Session {
 
     /// A connection is over. Inert unless it is the one that is attached.
     pub(super) fn detach(&mut self, ticket: Ticket, now: Instant) -> bool {
-        let own = matches!(&self.presence, Presence::Attached(attached) if attached.ticket == ticket);
+        let own =
+            matches!(&self.presence, Presence::Attached(attached) if attached.ticket == ticket);
         if own || (defect!(StaleCloseDetaches) && self.attached()) {
             self.presence = Presence::Away { since: now };
         }
@@ -127,15 +138,27 @@ impl Session {
     }
 
     /// Sends a stream from `next` on.
-    pub(super) fn watch(&mut self, ticket: Ticket, stream: &Name, next: u64, limit: usize) -> Result<Watching, Fenced> {
+    pub(super) fn watch(
+        &mut self,
+        ticket: Ticket,
+        stream: &Name,
+        next: u64,
+        limit: usize,
+    ) -> Result<Watching, Fenced> {
         let full = self.streams.len() >= limit;
         let why = match self.streams.get(stream) {
             Some(Tracked::Kept { log, .. }) => {
                 let live = log.next() - 1;
                 let newest = log.at(live);
                 let attached = self.attachment(ticket)?;
-                if let (true, At::Number(value)) = (defect!(LiveBeforeCatchUp) && next > 1 && live > next, newest) {
-                    attached.replies.push_back(Reply::Number { stream: stream.clone(), index: live, value });
+                if let (true, At::Number(value)) =
+                    (defect!(LiveBeforeCatchUp) && next > 1 && live > next, newest)
+                {
+                    attached.replies.push_back(Reply::Number {
+                        stream: stream.clone(),
+                        index: live,
+                        value,
+                    });
                 }
                 attached.cursors.insert(stream.clone(), next);
                 attached.wake.notify_one();
@@ -152,12 +175,22 @@ impl Session {
 
     /// A stream was opened, and `pump` fills it.
     pub(super) fn opened(&mut self, stream: &Name, pump: JoinSet<()>, retained_items: usize) {
-        self.streams.insert(stream.clone(), Tracked::Kept { log: Log::new(retained_items), ended: None, _pump: pump });
+        self.streams.insert(
+            stream.clone(),
+            Tracked::Kept { log: Log::new(retained_items), ended: None, _pump: pump },
+        );
     }
 
     /// First half of the defect `SnapshotThenAttach`: sends what is there from `next` on.
-    pub(super) fn snapshot(&mut self, ticket: Ticket, stream: &Name, next: u64) -> Result<(), Fenced> {
-        let Some(Tracked::Kept { log, .. }) = self.streams.get(stream) else { return self.check(ticket) };
+    pub(super) fn snapshot(
+        &mut self,
+        ticket: Ticket,
+        stream: &Name,
+        next: u64,
+    ) -> Result<(), Fenced> {
+        let Some(Tracked::Kept { log, .. }) = self.streams.get(stream) else {
+            return self.check(ticket);
+        };
         let numbers = (next..log.next()).filter_map(|index| match log.at(index) {
             At::Number(value) => Some(Reply::Number { stream: stream.clone(), index, value }),
             _ => None,
@@ -202,8 +235,11 @@ impl Session {
             }
         }
         match &self.presence {
-            _ if defect!(LostWakeUp) && self.ticket.is_some_and(|ticket| ticket.generation > 1) => {} // it knows only who was there when it was opened
-            Presence::Attached(attached) if attached.cursors.contains_key(stream) => attached.wake.notify_one(),
+            _ if defect!(LostWakeUp) && self.ticket.is_some_and(|ticket| ticket.generation > 1) => {
+            } // it knows only who was there when it was opened
+            Presence::Attached(attached) if attached.cursors.contains_key(stream) => {
+                attached.wake.notify_one()
+            }
             _ => {}
         }
     }
@@ -241,7 +277,11 @@ impl Session {
             match log.at(*next) {
                 At::NotYet => true,
                 At::Number(value) => {
-                    let value = if defect!(ForeignNumber) { of_first_stream(streams, *next) } else { value };
+                    let value = if defect!(ForeignNumber) {
+                        of_first_stream(streams, *next)
+                    } else {
+                        value
+                    };
                     batch.push(Reply::Number { stream: stream.clone(), index: *next, value });
                     *next += 1;
                     true
@@ -251,7 +291,12 @@ impl Session {
                     false
                 }
                 At::Gone { oldest } => {
-                    milestone!("counter.server.gap", stream = stream.as_str(), next = *next, oldest = oldest);
+                    milestone!(
+                        "counter.server.gap",
+                        stream = stream.as_str(),
+                        next = *next,
+                        oldest = oldest
+                    );
                     batch.push(Reply::Gap { stream: stream.clone(), oldest });
                     false
                 }
@@ -266,7 +311,9 @@ impl Session {
             return AddState::New;
         }
         let sum = self.adds.sums.iter().find(|(known, _)| *known == id);
-        AddState::Known(sum.map_or(Reply::Forgotten { id }, |(id, sum)| Reply::Added { id: *id, sum: *sum }))
+        AddState::Known(
+            sum.map_or(Reply::Forgotten { id }, |(id, sum)| Reply::Added { id: *id, sum: *sum }),
+        )
     }
 
     /// An add took effect.
@@ -279,7 +326,11 @@ impl Session {
     }
 
     /// Forgets the streams that ended `retention` ago; returns how many, and when the next one is due.
-    pub(super) fn forget_ended(&mut self, now: Instant, retention: std::time::Duration) -> (usize, Option<Instant>) {
+    pub(super) fn forget_ended(
+        &mut self,
+        now: Instant,
+        retention: std::time::Duration,
+    ) -> (usize, Option<Instant>) {
         let (mut forgotten, mut next) = (0, None);
         for tracked in self.streams.values_mut() {
             let Tracked::Kept { ended: Some(ended), .. } = tracked else { continue };
@@ -309,5 +360,8 @@ fn of_first_stream(streams: &BTreeMap<Name, Tracked>, index: u64) -> u64 {
         Tracked::Kept { log, .. } => Some(log.at(index)),
         Tracked::Over => None,
     });
-    numbers.into_iter().find_map(|at| if let At::Number(value) = at { Some(value) } else { None }).unwrap_or(0)
+    numbers
+        .into_iter()
+        .find_map(|at| if let At::Number(value) = at { Some(value) } else { None })
+        .unwrap_or(0)
 }

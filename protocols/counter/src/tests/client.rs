@@ -114,7 +114,9 @@ async fn an_unknown_session_fails_what_was_in_it_but_not_what_was_asked_since() 
     secs(1).await;
     let new = tokio::spawn(all(client.watch(name("s2")).await));
     let world = Arc::new(lab.world.clone());
-    let server = Server::bind(&lab.env, &endpoint(), ServerLimits::default(), world.clone(), world).await.unwrap();
+    let server = Server::bind(&lab.env, &endpoint(), ServerLimits::default(), world.clone(), world)
+        .await
+        .unwrap();
     lab.tasks.spawn(server.run());
     assert_eq!(old.await.unwrap().1, Ending::Failed(Failure::SessionLost));
     assert_eq!(new.await.unwrap(), sixty());
@@ -144,7 +146,9 @@ async fn what_exceeds_retention_is_a_gap_of_that_stream_alone() {
     lab.net.refuse(false);
     let (values, ending) = gapped.await.unwrap();
     assert_eq!(values, [10]);
-    assert!(matches!(ending, Ending::Failed(Failure::Gap { next, oldest }) if next == NonZeroU64::new(2).unwrap() && oldest > 2));
+    assert!(
+        matches!(ending, Ending::Failed(Failure::Gap { next, oldest }) if next == NonZeroU64::new(2).unwrap() && oldest > 2)
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -48,7 +48,8 @@ impl Numbers for Sixty {
 
 impl Source for World {
     fn open(&self, stream: &Name) -> Option<Box<dyn Numbers>> {
-        (stream.as_str() != "nothing").then(|| Box::new(Sixty { made: 0, next: Instant::now() }) as Box<dyn Numbers>)
+        (stream.as_str() != "nothing")
+            .then(|| Box::new(Sixty { made: 0, next: Instant::now() }) as Box<dyn Numbers>)
     }
 }
 
@@ -70,7 +71,7 @@ pub struct Lab {
     pub net: Memory,
     pub env: Env,
     pub world: World,
-    pub census: Census,
+    pub census: ServerResources,
     pub tasks: JoinSet<()>,
 }
 
@@ -109,7 +110,14 @@ impl Lab {
 
     pub fn census(&self) -> [u64; 6] {
         let census = &self.census;
-        [census.sessions(), census.streams(), census.longest_log(), census.longest_queue(), census.connections(), census.leases()]
+        [
+            census.sessions(),
+            census.streams(),
+            census.longest_log(),
+            census.longest_queue(),
+            census.connections(),
+            census.leases(),
+        ]
     }
 }
 

@@ -48,7 +48,10 @@ async fn an_older_connection_is_refused_and_a_newer_one_takes_over() {
     let session = first.welcome("-", "2 5").await;
     let mut older = lab.raw().await;
     older.say(&format!("hello {session} 2 4")).await;
-    assert_eq!((older.hear().await, older.hear().await), ("refused stale-ticket".into(), String::new()));
+    assert_eq!(
+        (older.hear().await, older.hear().await),
+        ("refused stale-ticket".into(), String::new())
+    );
     let mut newer = lab.raw().await;
     newer.welcome(&session, "2 6").await;
     assert_eq!(first.hear().await, "", "the older one is closed");

@@ -31,7 +31,11 @@ impl FromStr for Name {
 
     fn from_str(text: &str) -> Result<Self, BadName> {
         let fits = |c: u8| c.is_ascii_alphanumeric() || b"._-/".contains(&c);
-        if (1..=64).contains(&text.len()) && text.bytes().all(fits) { Ok(Self(text.into())) } else { Err(BadName(text.into())) }
+        if (1..=64).contains(&text.len()) && text.bytes().all(fits) {
+            Ok(Self(text.into()))
+        } else {
+            Err(BadName(text.into()))
+        }
     }
 }
 

@@ -15,7 +15,8 @@ const REFUSALS: &[(Refusal, &str)] = &[
     (Refusal::Full, "full"),
 ];
 
-const ABSENCES: &[(Absence, &str)] = &[(Absence::Unknown, "unknown"), (Absence::Over, "over"), (Absence::Full, "full")];
+const ABSENCES: &[(Absence, &str)] =
+    &[(Absence::Unknown, "unknown"), (Absence::Over, "over"), (Absence::Full, "full")];
 
 fn word<T: Copy + PartialEq>(table: &'static [(T, &'static str)], value: T) -> &'static str {
     table.iter().find(|row| row.0 == value).expect("the table has a row for each value").1
@@ -26,7 +27,8 @@ fn value<T: Copy>(table: &'static [(T, &'static str)], word: &str) -> Result<T, 
 }
 
 fn number<T: FromStr>(word: &str) -> Result<T, Malformed> {
-    let strict = word.bytes().all(|c| c.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+    let strict =
+        word.bytes().all(|c| c.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     if strict { word.parse().map_err(|_| Malformed) } else { Err(Malformed) }
 }
 
@@ -36,7 +38,11 @@ fn name(word: &str) -> Result<Name, Malformed> {
 
 fn session(word: &str) -> Result<SessionId, Malformed> {
     let strict = word.len() == 32 && word.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
-    if strict { u128::from_str_radix(word, 16).map(SessionId).map_err(|_| Malformed) } else { Err(Malformed) }
+    if strict {
+        u128::from_str_radix(word, 16).map(SessionId).map_err(|_| Malformed)
+    } else {
+        Err(Malformed)
+    }
 }
 
 /// The words of a line. No line has more than five, so a sixth takes the rest, and matches nothing.
@@ -53,11 +59,16 @@ impl FromStr for Request {
                 session: if id == "-" { None } else { Some(session(id)?) },
                 ticket: Ticket { generation: number(generation)?, attempt: number(attempt)? },
             },
-            ["watch", stream, next] => Request::Watch { stream: name(stream)?, next: number(next)? },
-            ["unwatch", stream] => Request::Unwatch { stream: name(stream)? },
-            ["add", id, counter, amount, memo] => {
-                Request::Add { id: number(id)?, counter: name(counter)?, amount: number(amount)?, memo: name(memo)? }
+            ["watch", stream, next] => {
+                Request::Watch { stream: name(stream)?, next: number(next)? }
             }
+            ["unwatch", stream] => Request::Unwatch { stream: name(stream)? },
+            ["add", id, counter, amount, memo] => Request::Add {
+                id: number(id)?,
+                counter: name(counter)?,
+                amount: number(amount)?,
+                memo: name(memo)?,
+            },
             ["peek", id, counter] => Request::Peek { id: number(id)?, counter: name(counter)? },
             ["lease", id, counter, millis] => {
                 Request::Lease { id: number(id)?, counter: name(counter)?, millis: number(millis)? }
@@ -74,10 +85,14 @@ impl fmt::Display for Request {
             Request::Hello { session: Some(session), ticket } => {
                 write!(f, "hello {session} {} {}", ticket.generation, ticket.attempt)
             }
-            Request::Hello { session: None, ticket } => write!(f, "hello - {} {}", ticket.generation, ticket.attempt),
+            Request::Hello { session: None, ticket } => {
+                write!(f, "hello - {} {}", ticket.generation, ticket.attempt)
+            }
             Request::Watch { stream, next } => write!(f, "watch {stream} {next}"),
             Request::Unwatch { stream } => write!(f, "unwatch {stream}"),
-            Request::Add { id, counter, amount, memo } => write!(f, "add {id} {counter} {amount} {memo}"),
+            Request::Add { id, counter, amount, memo } => {
+                write!(f, "add {id} {counter} {amount} {memo}")
+            }
             Request::Peek { id, counter } => write!(f, "peek {id} {counter}"),
             Request::Lease { id, counter, millis } => write!(f, "lease {id} {counter} {millis}"),
             Request::Bye => f.write_str("bye"),
@@ -93,10 +108,18 @@ impl FromStr for Reply {
             ["welcome", id, "new"] => Reply::Welcome { session: session(id)?, resumed: false },
             ["welcome", id, "resumed"] => Reply::Welcome { session: session(id)?, resumed: true },
             ["refused", why] => Reply::Refused(value(REFUSALS, why)?),
-            ["n", stream, index, value] => Reply::Number { stream: name(stream)?, index: number(index)?, value: number(value)? },
+            ["n", stream, index, value] => Reply::Number {
+                stream: name(stream)?,
+                index: number(index)?,
+                value: number(value)?,
+            },
             ["end", stream, total] => Reply::End { stream: name(stream)?, total: number(total)? },
-            ["gap", stream, oldest] => Reply::Gap { stream: name(stream)?, oldest: number(oldest)? },
-            ["lost", stream, why] => Reply::Lost { stream: name(stream)?, why: value(ABSENCES, why)? },
+            ["gap", stream, oldest] => {
+                Reply::Gap { stream: name(stream)?, oldest: number(oldest)? }
+            }
+            ["lost", stream, why] => {
+                Reply::Lost { stream: name(stream)?, why: value(ABSENCES, why)? }
+            }
             ["added", id, sum] => Reply::Added { id: number(id)?, sum: number(sum)? },
             ["forgotten", id] => Reply::Forgotten { id: number(id)? },
             ["peeked", id, sum] => Reply::Peeked { id: number(id)?, sum: number(sum)? },
@@ -109,7 +132,9 @@ impl FromStr for Reply {
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reply::Welcome { session, resumed } => write!(f, "welcome {session} {}", if *resumed { "resumed" } else { "new" }),
+            Reply::Welcome { session, resumed } => {
+                write!(f, "welcome {session} {}", if *resumed { "resumed" } else { "new" })
+            }
             Reply::Refused(why) => write!(f, "refused {}", word(REFUSALS, *why)),
             Reply::Number { stream, index, value } => write!(f, "n {stream} {index} {value}"),
             Reply::End { stream, total } => write!(f, "end {stream} {total}"),
@@ -226,7 +251,14 @@ mod tests {
         for line in lines {
             assert_eq!(line.parse::<Request>(), Err(Malformed), "{line:?}");
         }
-        for line in ["welcome 1 new", "refused because", "lost s1", "end s1", "watch s1 1", "n s1 1 1 1 1 1 1"] {
+        for line in [
+            "welcome 1 new",
+            "refused because",
+            "lost s1",
+            "end s1",
+            "watch s1 1",
+            "n s1 1 1 1 1 1 1",
+        ] {
             assert_eq!(line.parse::<Reply>(), Err(Malformed), "{line:?}");
         }
     }

@@ -16,14 +16,14 @@ use super::command::{Command, Commands};
 
 /// How much may wait for the reader.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct BodyWindow {
     pub(super) pieces: usize,
     pub(super) bytes: usize,
 }
 
 /// What both ends have.
 struct Queue {
-    room: Room,
+    room: BodyWindow,
     waiting: Mutex<Waiting>,
     /// There is one reader: a permit that is kept wakes it.
     wake: Notify,
@@ -87,7 +87,8 @@ impl Feed {
         }
         let (queue, room) = (&self.0.queue, self.0.queue.room);
         let mut waiting = queue.waiting();
-        let is_full = waiting.pieces.len() >= room.pieces || waiting.bytes + piece.len() > room.bytes;
+        let is_full =
+            waiting.pieces.len() >= room.pieces || waiting.bytes + piece.len() > room.bytes;
         if is_full && !waiting.pieces.is_empty() {
             return Err(Failure::BodyOverrun);
         }
@@ -171,9 +172,12 @@ impl Body {
 }
 
 /// The two ends of a body.
-pub(super) fn body(number: u64, room: Room, commands: Commands) -> (Feed, Body) {
+pub(super) fn body(number: u64, room: BodyWindow, commands: Commands) -> (Feed, Body) {
     let queue = Arc::new(Queue { room, waiting: Mutex::default(), wake: Notify::new() });
-    (Feed(Arc::new(Fed { number, queue: queue.clone() })), Body { number, queue, commands, over: false })
+    (
+        Feed(Arc::new(Fed { number, queue: queue.clone() })),
+        Body { number, queue, commands, over: false },
+    )
 }
 
 /// What a body is called on the wire.
@@ -194,7 +198,7 @@ mod tests {
 
     fn ends(pieces: usize, bytes: usize) -> (Feed, Body) {
         let (commands, _) = mpsc::unbounded_channel();
-        body(1, Room { pieces, bytes }, commands)
+        body(1, BodyWindow { pieces, bytes }, commands)
     }
 
     fn piece(text: &'static str) -> Bytes {
@@ -218,7 +222,10 @@ mod tests {
             feed.push(piece("a")).unwrap();
             feed.end(ending);
             feed.fail(Failure::ConnectionLost);
-            assert_eq!(all(body).await, [Ok(piece("a"))].into_iter().chain(last).collect::<Vec<_>>());
+            assert_eq!(
+                all(body).await,
+                [Ok(piece("a"))].into_iter().chain(last).collect::<Vec<_>>()
+            );
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) type Commands = mpsc::UnboundedSender<Command>;
 
 /// What becomes of a call when its connection dies, after it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RetryPolicy {
     /// Changes nothing, and is sent again.
     Read,
     /// Is sent again under the same id, if the limits say so.
@@ -58,7 +58,7 @@ pub(super) enum Kind {
 
 /// A request, and who waits for its answer.
 pub(super) struct Call {
-    pub(super) kind: Kind,
+    pub(super) kind: RetryPolicy,
     pub(super) method: &'static str,
     pub(super) params: Box<RawValue>,
     /// The process that it is about, with its log.
@@ -80,7 +80,7 @@ impl Call {
     /// Lowers the wait of a read to the rest of it. A read that is repeated, or sent late, would otherwise let the server wait for
     /// longer than the call may take.
     pub(super) fn lower_wait(&mut self, call_wait: Duration, now: Instant) {
-        if self.kind != Kind::Read {
+        if self.kind != RetryPolicy::Read {
             return;
         }
         let left = self.until.saturating_duration_since(now + call_wait);
@@ -88,7 +88,8 @@ impl Call {
         let left_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let Ok(params) = read::<ReadParams>(Some(&self.params)) else { return };
         if params.wait_ms.is_some_and(|wait| wait > left_ms)
-            && let Ok(lowered) = to_raw_value(&ReadParams { wait_ms: (left_ms > 0).then_some(left_ms), ..params })
+            && let Ok(lowered) =
+                to_raw_value(&ReadParams { wait_ms: (left_ms > 0).then_some(left_ms), ..params })
         {
             self.params = lowered;
         }
@@ -96,6 +97,6 @@ impl Call {
 
     /// Whether nobody waits for it any more, and nothing has to be known of its outcome.
     pub(super) fn is_abandoned(&self) -> bool {
-        self.answer.is_closed() && self.kind != Kind::Start
+        self.answer.is_closed() && self.kind != RetryPolicy::Start
     }
 }

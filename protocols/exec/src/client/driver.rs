@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::command::Command;
 use super::core::{Core, Effect};
 use super::generation::{FAREWELL, Report, Reported, Wire};
-use super::state::{Census, State};
+use super::state::{ClientResources, State};
 use crate::limits::ClientLimits;
 use crate::wire::Message;
 
@@ -24,7 +24,7 @@ pub(super) struct Driver {
     limits: ClientLimits,
     core: Core,
     commands: mpsc::UnboundedReceiver<Command>,
-    census: Arc<Mutex<Census>>,
+    census: Arc<Mutex<ClientResources>>,
     /// What all connections report, and where they do.
     reports: mpsc::Receiver<Reported>,
     report: mpsc::Sender<Reported>,
@@ -46,12 +46,24 @@ impl Driver {
         limits: ClientLimits,
         commands: mpsc::UnboundedReceiver<Command>,
         state: watch::Sender<State>,
-        census: Arc<Mutex<Census>>,
+        census: Arc<Mutex<ClientResources>>,
     ) -> Self {
         let core = Core::new(limits, env.entropy.clone(), state, Instant::now());
         let (report, reports) = mpsc::channel(limits.event_queue.max(1));
         let (ghosts, connections) = (Vec::new(), JoinSet::new());
-        Self { env, server, limits, core, commands, census, reports, report, wire: None, ghosts, connections }
+        Self {
+            env,
+            server,
+            limits,
+            core,
+            commands,
+            census,
+            reports,
+            report,
+            wire: None,
+            ghosts,
+            connections,
+        }
     }
 
     pub(super) async fn run(mut self) {
@@ -94,7 +106,10 @@ impl Driver {
 
     fn hear(&mut self, (generation, report): Reported) {
         let is_reply = matches!(report, Report::Message(Message::Response { .. }));
-        if is_reply && defect!(CloseBeatsReply) && self.wire.as_ref().is_some_and(|wire| !wire.is_alive()) {
+        if is_reply
+            && defect!(CloseBeatsReply)
+            && self.wire.as_ref().is_some_and(|wire| !wire.is_alive())
+        {
             return self.core.found_dead(generation, Instant::now());
         }
         self.core.hear(generation, report, Instant::now());
@@ -128,12 +143,15 @@ impl Driver {
             match effect {
                 Effect::Open(generation) => {
                     let (env, server) = (self.env.clone(), self.server.clone());
-                    let (wire, task) = Wire::new(generation, env, server, self.limits, self.report.clone());
+                    let (wire, task) =
+                        Wire::new(generation, env, server, self.limits, self.report.clone());
                     self.wire = Some(wire);
                     self.connections.spawn(task);
                 }
                 Effect::Send(generation, message) => {
-                    if let Some(wire) = self.wire.as_ref().filter(|wire| wire.generation == generation) {
+                    if let Some(wire) =
+                        self.wire.as_ref().filter(|wire| wire.generation == generation)
+                    {
                         wire.send(message);
                     }
                 }
@@ -145,7 +163,8 @@ impl Driver {
                 }
                 Effect::Install(generation) => {
                     let conn = self.core.conn();
-                    point!("exec.client.install", generation = generation.number, conn = conn).await;
+                    point!("exec.client.install", generation = generation.number, conn = conn)
+                        .await;
                     let alive = self.wire.as_ref().is_some_and(Wire::is_alive);
                     self.core.install(generation, alive, Instant::now());
                 }
@@ -157,7 +176,14 @@ impl Driver {
     async fn say_farewell(&mut self) {
         let Some(wire) = self.wire.take() else { return };
         wire.finish();
-        let over = async { while self.reports.recv().await.is_some_and(|(_, report)| !matches!(report, Report::Over(_))) {} };
+        let over = async {
+            while self
+                .reports
+                .recv()
+                .await
+                .is_some_and(|(_, report)| !matches!(report, Report::Over(_)))
+            {}
+        };
         // A server that does not answer is let go without.
         let _ = timeout(FAREWELL, over).await;
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use reknit_jsonrpc::{Heard, Link, Lost};
+use reknit_jsonrpc::{Heard, Link, LinkError};
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
 use reknit_seams::{defect, milestone, point};
@@ -41,18 +41,18 @@ pub(super) enum Report {
     /// A message came.
     Message(Message),
     /// It is over. Nothing follows.
-    Over(Over),
+    Over(CloseReason),
 }
 
 /// Why a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Over {
+pub(super) enum CloseReason {
     /// There was none: nobody answered, or nobody who speaks WebSocket.
     #[error("no connection")]
     Unconnected,
     /// It died.
     #[error("{0}")]
-    Lost(Lost),
+    Lost(LinkError),
     /// The server sent what is no message of this protocol.
     #[error("the server sent what is no message")]
     Malformed,
@@ -97,7 +97,15 @@ impl Wire {
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, outgoing) = mpsc::unbounded_channel();
         let dead = Arc::new(AtomicBool::new(false));
-        let task = Task { generation, limits, outgoing, reports, dead: dead.clone(), notes: 0, initialized: false };
+        let task = Task {
+            generation,
+            limits,
+            outgoing,
+            reports,
+            dead: dead.clone(),
+            notes: 0,
+            initialized: false,
+        };
         (Self { generation, outgoing: sender, dead }, task.run(env, server))
     }
 
@@ -141,24 +149,27 @@ impl Task {
         };
         // The link is gone by now, and its socket closed.
         self.dead.store(true, Ordering::Release);
-        point!("exec.client.close.unreported", generation = self.generation.number, conn = conn).await;
+        point!("exec.client.close.unreported", generation = self.generation.number, conn = conn)
+            .await;
         self.report(Report::Over(over)).await;
     }
 
-    async fn open(&mut self, env: &Env, server: &Endpoint) -> Result<Link, Over> {
+    async fn open(&mut self, env: &Env, server: &Endpoint) -> Result<Link, CloseReason> {
         let opening = async {
-            let stream = env.net.connect(server).await.map_err(|_| Over::Unconnected)?;
-            Link::connect(stream, &server.to_string(), self.limits.wire).await.map_err(|_| Over::Unconnected)
+            let stream = env.net.connect(server).await.map_err(|_| CloseReason::Unconnected)?;
+            Link::connect(stream, &server.to_string(), self.limits.wire)
+                .await
+                .map_err(|_| CloseReason::Unconnected)
         };
         tokio::select! {
             biased;
             // Nothing is sent before it is open: this is the driver, which lets go.
-            _ = self.outgoing.recv() => Err(Over::GivenUp),
+            _ = self.outgoing.recv() => Err(CloseReason::GivenUp),
             opened = opening => opened,
         }
     }
 
-    async fn converse(&mut self, mut link: Link) -> Over {
+    async fn converse(&mut self, mut link: Link) -> CloseReason {
         point!("exec.client.opened", generation = self.generation.number, conn = link.id()).await;
         self.report(Report::Opened { conn: link.id() }).await;
         loop {
@@ -168,9 +179,9 @@ impl Task {
                     Some(Outgoing::Message(message)) => link.send(&message),
                     Some(Outgoing::Farewell) => {
                         link.finish(FAREWELL).await;
-                        return Over::GivenUp;
+                        return CloseReason::GivenUp;
                     }
-                    None => return Over::GivenUp,
+                    None => return CloseReason::GivenUp,
                 },
                 heard = link.next(), if !self.is_stuck() => match heard {
                     Ok(Heard::Room) => {}
@@ -180,14 +191,14 @@ impl Task {
                             self.count(&message);
                             self.report(Report::Message(message)).await;
                         }
-                        Err(_) => return Over::Malformed,
+                        Err(_) => return CloseReason::Malformed,
                     },
-                    Err(Lost::Silent) if defect!(OldGenerationHeard) || defect!(RepliesMatchAcrossGenerations) => {
+                    Err(LinkError::Silent) if defect!(OldGenerationHeard) || defect!(RepliesMatchAcrossGenerations) => {
                         // It is over for everybody, and what comes yet is listened to.
-                        self.report(Report::Over(Over::Lost(Lost::Silent))).await;
+                        self.report(Report::Over(CloseReason::Lost(LinkError::Silent))).await;
                         link.listen_for_ever();
                     }
-                    Err(lost) => return Over::Lost(lost),
+                    Err(lost) => return CloseReason::Lost(lost),
                 },
             }
         }
@@ -195,7 +206,9 @@ impl Task {
 
     /// An answer that was read counts, however soon the connection ends.
     fn tell(&self, message: &Message, conn: u64) {
-        if let Message::Response { id: RequestId::Number(id), .. } | Message::Error { id: RequestId::Number(id), .. } = message {
+        if let Message::Response { id: RequestId::Number(id), .. }
+        | Message::Error { id: RequestId::Number(id), .. } = message
+        {
             milestone!("exec.client.heard", conn, id = *id);
         }
     }
@@ -207,7 +220,9 @@ impl Task {
 
     /// What a client does that looks at notifications only after the handshake, out of a bounded queue.
     fn is_stuck(&self) -> bool {
-        defect!(ConsumerAfterHandshake) && !self.initialized && self.notes >= self.limits.event_queue
+        defect!(ConsumerAfterHandshake)
+            && !self.initialized
+            && self.notes >= self.limits.event_queue
     }
 
     fn count(&mut self, message: &Message) {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use reknit_seams::defect;
 
-use super::body::{Body, Room, body, request_id};
-use super::command::Kind;
+use super::body::{Body, BodyWindow, body, request_id};
+use super::command::RetryPolicy;
 use super::{Client, Failure};
 use crate::wire::http::{Header, HttpParams, HttpResult};
 use crate::wire::method;
@@ -34,7 +34,13 @@ pub struct HttpRequest {
 impl HttpRequest {
     /// `GET`, and no more than that.
     pub fn get(url: impl Into<String>) -> Self {
-        Self { method: "GET".into(), url: url.into(), headers: Vec::new(), body: None, timeout: None }
+        Self {
+            method: "GET".into(),
+            url: url.into(),
+            headers: Vec::new(),
+            body: None,
+            timeout: None,
+        }
     }
 
     fn params(self, number: u64, stream_response: bool) -> HttpParams {
@@ -43,7 +49,9 @@ impl HttpRequest {
             url: self.url,
             headers: self.headers.into_iter().map(|(name, value)| Header { name, value }).collect(),
             body_base64: self.body.map(Into::into),
-            timeout_ms: self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            timeout_ms: self
+                .timeout
+                .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
             request_id: request_id(number),
             stream_response,
         }
@@ -79,10 +87,15 @@ impl Client {
     /// [`Failure::Refused`] where the server got no answer, or one that is too long. And those of every call.
     pub async fn http(&self, request: HttpRequest) -> Result<Response, Failure> {
         let wait = request.timeout.unwrap_or_default();
-        let kind = if defect!(HttpReplayed) { Kind::Read } else { Kind::Other };
+        let kind = if defect!(HttpReplayed) { RetryPolicy::Read } else { RetryPolicy::Other };
         let params = request.params(self.line.http_number(), false);
-        let result: HttpResult = self.line.call(kind, method::HTTP_REQUEST, &params, None, wait).await?;
-        Ok(Response { status: result.status, headers: pairs(result.headers), body: result.body_base64.0 })
+        let result: HttpResult =
+            self.line.call(kind, method::HTTP_REQUEST, &params, None, wait).await?;
+        Ok(Response {
+            status: result.status,
+            headers: pairs(result.headers),
+            body: result.body_base64.0,
+        })
     }
 
     /// The same, with a body that comes piece by piece behind the answer.
@@ -91,11 +104,15 @@ impl Client {
     /// As [`http`](Client::http); what goes wrong after the answer, [`Body::next`] says.
     pub async fn http_stream(&self, request: HttpRequest) -> Result<Streaming, Failure> {
         let (wait, number) = (request.timeout.unwrap_or_default(), self.line.http_number());
-        let room = Room { pieces: self.line.limits.body_frames, bytes: self.line.limits.body_bytes };
+        let room =
+            BodyWindow { pieces: self.line.limits.body_frames, bytes: self.line.limits.body_bytes };
         // Dropping this future drops the body, too, and with it what has come of it.
         let (feed, body) = body(number, room, self.line.commands.clone());
         let params = request.params(number, true);
-        let result: HttpResult = self.line.call(Kind::Body(feed), method::HTTP_REQUEST, &params, None, wait).await?;
+        let result: HttpResult = self
+            .line
+            .call(RetryPolicy::Body(feed), method::HTTP_REQUEST, &params, None, wait)
+            .await?;
         Ok(Streaming { status: result.status, headers: pairs(result.headers), body })
     }
 }

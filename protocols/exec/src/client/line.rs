@@ -13,14 +13,14 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::Failure;
-use super::command::{Call, Command, Commands, Key, Kind};
-use super::log::{Log, Room};
+use super::command::{Call, Command, Commands, Key, RetryPolicy};
+use super::log::{Log, LogLimits};
 use crate::limits::ClientLimits;
 use crate::wire::read;
 
 /// What all handles of one client share.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct CommandChannel {
     pub(super) commands: Commands,
     pub(super) limits: ClientLimits,
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ struct Shared {
     http: AtomicU64,
 }
 
-impl Line {
+impl CommandChannel {
     pub(super) fn new(commands: Commands, limits: ClientLimits, entropy: &dyn Entropy) -> Self {
         let mut random = [0; 16];
         entropy.fill(&mut random);
@@ -61,7 +61,7 @@ impl Line {
     /// A new process of this id, with its log.
     pub(super) fn process(&self, id: &str) -> (Key, Arc<Log>) {
         let serial = self.shared.serials.fetch_add(1, Ordering::Relaxed);
-        let room = Room { events: self.limits.log_events, bytes: self.limits.log_bytes };
+        let room = LogLimits { events: self.limits.log_events, bytes: self.limits.log_bytes };
         (Key { id: id.into(), serial }, Arc::new(Log::new(room)))
     }
 
@@ -70,13 +70,14 @@ impl Line {
     /// A call whose future is dropped is forgotten; whether it takes effect is open.
     pub(super) async fn call<R: DeserializeOwned>(
         &self,
-        kind: Kind,
+        kind: RetryPolicy,
         method: &'static str,
         params: &impl Serialize,
         process: Option<(Key, Arc<Log>)>,
         wait: Duration,
     ) -> Result<R, Failure> {
-        let params = serde_json::value::to_raw_value(params).map_err(|error| Failure::Malformed(error.to_string()))?;
+        let params = serde_json::value::to_raw_value(params)
+            .map_err(|error| Failure::Malformed(error.to_string()))?;
         // The semaphore is never closed.
         let _permit = self.shared.permits.acquire().await.map_err(|_| Failure::Closed)?;
         let until = Instant::now() + self.limits.call_wait.saturating_add(wait).min(EVER);

@@ -70,14 +70,14 @@ impl Event {
 
 /// How much of it is kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct LogLimits {
     pub(super) events: usize,
     pub(super) bytes: usize,
 }
 
 /// What a process has told.
 pub(super) struct Log {
-    room: Room,
+    room: LogLimits,
     kept: Mutex<Kept>,
     /// The number of the last event that was published. Sent at every change, also where it stays the same.
     published: watch::Sender<u64>,
@@ -96,19 +96,25 @@ struct Kept {
 }
 
 impl Log {
-    pub(super) fn new(room: Room) -> Self {
+    pub(super) fn new(room: LogLimits) -> Self {
         Self { room, kept: Mutex::default(), published: watch::Sender::new(0) }
     }
 
     /// Appends an event; nothing where it is over.
     pub(super) fn push(&self, event: Event) {
         let mut kept = self.kept();
-        if kept.over || defect!(EventsBeforeSubscriberLost) && self.published.receiver_count() == 0 && !event.is_last() {
+        if kept.over
+            || defect!(EventsBeforeSubscriberLost)
+                && self.published.receiver_count() == 0
+                && !event.is_last()
+        {
             return;
         }
         kept.over = event.is_last();
         let seq = match &event {
-            Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } => Some(*seq),
+            Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } => {
+                Some(*seq)
+            }
             Event::Failed(failure) => {
                 kept.failure = Some(failure.clone());
                 None
@@ -116,7 +122,11 @@ impl Log {
         };
         kept.bytes += event.weight();
         kept.events.push_back(event);
-        kept.shrink(if defect!(NarrowLog) { Room { events: 256, ..self.room } } else { self.room });
+        kept.shrink(if defect!(NarrowLog) {
+            LogLimits { events: 256, ..self.room }
+        } else {
+            self.room
+        });
         drop(kept);
         self.published.send_modify(|published| *published = seq.unwrap_or(*published));
     }
@@ -157,8 +167,9 @@ impl Log {
 
 impl Kept {
     /// Lets the oldest go until there is room; the newest stays.
-    fn shrink(&mut self, room: Room) {
-        while self.events.len() > 1 && (self.events.len() > room.events || self.bytes > room.bytes) {
+    fn shrink(&mut self, room: LogLimits) {
+        while self.events.len() > 1 && (self.events.len() > room.events || self.bytes > room.bytes)
+        {
             let Some(oldest) = self.events.pop_front() else { break };
             self.bytes -= oldest.weight();
             self.gone += 1;
@@ -218,7 +229,7 @@ mod tests {
     }
 
     fn log(events: usize, bytes: usize) -> Arc<Log> {
-        Arc::new(Log::new(Room { events, bytes }))
+        Arc::new(Log::new(LogLimits { events, bytes }))
     }
 
     fn subscribe(log: &Arc<Log>) -> Events {

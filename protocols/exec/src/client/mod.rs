@@ -42,8 +42,8 @@ use reknit_seams::point;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use self::command::{Command, Key, Kind};
-use self::line::Line;
+use self::command::{Command, Key, RetryPolicy};
+use self::line::CommandChannel;
 use super::limits::ClientLimits;
 use super::wire::method;
 use super::wire::process::{StartParams, StartResult};
@@ -69,14 +69,14 @@ pub use failure::Failure;
 pub use http::{HttpRequest, Response, Streaming};
 pub use log::{Event, Events, Via};
 pub use process::Process;
-pub use state::{Census, State};
+pub use state::{ClientResources, State};
 pub use stdio::Stdio;
 
 /// A client. Dropping it ends its tasks and its connection; what waits for it fails as closed.
 pub struct Client {
-    line: Line,
+    line: CommandChannel,
     state: watch::Receiver<State>,
-    census: Arc<Mutex<Census>>,
+    census: Arc<Mutex<ClientResources>>,
     _driver: JoinSet<()>,
 }
 
@@ -86,9 +86,12 @@ impl Client {
         let (commands, asked) = mpsc::unbounded_channel();
         let (state, observed) = watch::channel(State::Recovering);
         let census = Arc::default();
-        let line = Line::new(commands, limits, &*env.entropy);
+        let line = CommandChannel::new(commands, limits, &*env.entropy);
         let mut tasks = JoinSet::new();
-        tasks.spawn(driver::Driver::new(env.clone(), server, limits, asked, state, Arc::clone(&census)).run());
+        tasks.spawn(
+            driver::Driver::new(env.clone(), server, limits, asked, state, Arc::clone(&census))
+                .run(),
+        );
         Self { line, state: observed, census, _driver: tasks }
     }
 
@@ -103,7 +106,7 @@ impl Client {
     }
 
     /// What it holds at the moment.
-    pub fn census(&self) -> Census {
+    pub fn census(&self) -> ClientResources {
         *self.census.lock().expect("nothing panics under the lock")
     }
 
@@ -117,7 +120,7 @@ impl Client {
         let mut claim = Claim { key: key.clone(), line: &self.line, open: true };
         let process = Some((key.clone(), log.clone()));
         let started: Result<StartResult, Failure> =
-            self.line.call(Kind::Start, method::START, &spec, process, Duration::ZERO).await;
+            self.line.call(RetryPolicy::Start, method::START, &spec, process, Duration::ZERO).await;
         // Between the answer and the one who asked for it, the latter may go away.
         point!("exec.client.start.unclaimed").await;
         claim.open = matches!(started, Err(Failure::Malformed(_)));
@@ -138,7 +141,7 @@ impl Client {
 /// Who asked for a process and does not have it yet: going away leaves no process behind.
 struct Claim<'a> {
     key: Key,
-    line: &'a Line,
+    line: &'a CommandChannel,
     open: bool,
 }
 

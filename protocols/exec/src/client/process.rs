@@ -8,13 +8,13 @@ use reknit_seams::milestone;
 use tokio::sync::watch;
 
 use super::Failure;
-use super::command::{Command, Key, Kind};
-use super::line::Line;
+use super::command::{Command, Key, RetryPolicy};
+use super::line::CommandChannel;
 use super::log::{Events, Log};
 use crate::wire::method;
 use crate::wire::process::{
-    ReadParams, ReadResult, Signal, SignalParams, SignalResult, TerminateParams, TerminateResult, WriteParams, WriteResult,
-    WriteStatus,
+    ReadParams, ReadResult, Signal, SignalParams, SignalResult, TerminateParams, TerminateResult,
+    WriteParams, WriteResult, WriteStatus,
 };
 
 /// A process on the server. It stays valid over lost connections.
@@ -28,7 +28,7 @@ pub struct Process(Arc<Handle>);
 struct Handle {
     key: Key,
     log: Arc<Log>,
-    line: Line,
+    line: CommandChannel,
 }
 
 impl Drop for Handle {
@@ -39,7 +39,7 @@ impl Drop for Handle {
 }
 
 impl Process {
-    pub(super) fn new(key: Key, log: Arc<Log>, line: Line) -> Self {
+    pub(super) fn new(key: Key, log: Arc<Log>, line: CommandChannel) -> Self {
         Self(Arc::new(Handle { key, log, line }))
     }
 
@@ -69,7 +69,12 @@ impl Process {
     ///
     /// # Errors
     /// [`Failure::Refused`] where the server no longer has it, and those of every call.
-    pub async fn read(&self, after: u64, max_bytes: Option<u64>, wait: Duration) -> Result<ReadResult, Failure> {
+    pub async fn read(
+        &self,
+        after: u64,
+        max_bytes: Option<u64>,
+        wait: Duration,
+    ) -> Result<ReadResult, Failure> {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let params = ReadParams {
             process_id: self.id().to_owned(),
@@ -77,7 +82,7 @@ impl Process {
             max_bytes,
             wait_ms: (wait_ms > 0).then_some(wait_ms),
         };
-        self.call(Kind::Read, method::READ, &params, wait).await
+        self.call(RetryPolicy::Read, method::READ, &params, wait).await
     }
 
     /// Writes to its standard input. Bytes are written in the order of calling.
@@ -90,8 +95,10 @@ impl Process {
         let write_id = self.0.line.write_id();
         milestone!("exec.client.writes", process = self.id(), write = &*write_id);
         let write_id = Some(write_id);
-        let params = WriteParams { process_id: self.id().to_owned(), chunk: bytes.into().into(), write_id };
-        let WriteResult { status } = self.call(Kind::Write, method::WRITE, &params, Duration::ZERO).await?;
+        let params =
+            WriteParams { process_id: self.id().to_owned(), chunk: bytes.into().into(), write_id };
+        let WriteResult { status } =
+            self.call(RetryPolicy::Write, method::WRITE, &params, Duration::ZERO).await?;
         if status == WriteStatus::Accepted { Ok(()) } else { Err(Failure::NotWritten(status)) }
     }
 
@@ -102,7 +109,9 @@ impl Process {
     /// call.
     pub async fn signal(&self, signal: Signal) -> Result<(), Failure> {
         let params = SignalParams { process_id: self.id().to_owned(), signal };
-        self.call(Kind::Other, method::SIGNAL, &params, Duration::ZERO).await.map(|SignalResult {}| ())
+        self.call(RetryPolicy::Other, method::SIGNAL, &params, Duration::ZERO)
+            .await
+            .map(|SignalResult {}| ())
     }
 
     /// Kills it, and all that it started. Says whether there was something to kill.
@@ -112,12 +121,14 @@ impl Process {
     /// call.
     pub async fn terminate(&self) -> Result<bool, Failure> {
         let params = TerminateParams { process_id: self.id().to_owned() };
-        self.call(Kind::Other, method::TERMINATE, &params, Duration::ZERO).await.map(|TerminateResult { running }| running)
+        self.call(RetryPolicy::Other, method::TERMINATE, &params, Duration::ZERO)
+            .await
+            .map(|TerminateResult { running }| running)
     }
 
     async fn call<R: serde::de::DeserializeOwned>(
         &self,
-        kind: Kind,
+        kind: RetryPolicy,
         method: &'static str,
         params: &impl serde::Serialize,
         wait: Duration,
@@ -125,6 +136,8 @@ impl Process {
         let process = (self.0.key.clone(), self.0.log.clone());
         let outcome = self.0.line.call(kind, method, params, Some(process), wait).await;
         // A client that is gone answers nobody; why the process failed before is known here.
-        outcome.map_err(|failure| if failure == Failure::Closed { self.failure().unwrap_or(failure) } else { failure })
+        outcome.map_err(|failure| {
+            if failure == Failure::Closed { self.failure().unwrap_or(failure) } else { failure }
+        })
     }
 }

@@ -13,7 +13,7 @@ pub enum State {
 
 /// What a client holds at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct ClientResources {
     /// Calls that wait or are in flight.
     pub calls: usize,
     /// Processes that are followed.

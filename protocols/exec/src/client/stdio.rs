@@ -95,7 +95,11 @@ fn error(failure: &Failure) -> io::Error {
 }
 
 impl AsyncRead for Stdio {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         while self.rest.is_empty() {
             let (events, event) = match &mut self.reading {
                 Reading::Waits(next) => ready!(next.as_mut().poll(context)),
@@ -105,7 +109,11 @@ impl AsyncRead for Stdio {
             self.reading = match event {
                 Some(Event::Failed(failure)) => Reading::Over(Some(failure)),
                 Some(Event::Closed { .. }) | None => Reading::Over(None),
-                Some(Event::Output { stream: OutputStream::Stdout | OutputStream::Pty, bytes, .. }) => {
+                Some(Event::Output {
+                    stream: OutputStream::Stdout | OutputStream::Pty,
+                    bytes,
+                    ..
+                }) => {
                     self.rest = bytes;
                     Reading::next(events)
                 }
@@ -120,7 +128,11 @@ impl AsyncRead for Stdio {
 }
 
 impl AsyncWrite for Stdio {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         ready!(self.poll_written(context))?;
         let piece = Bytes::copy_from_slice(&bytes[..bytes.len().min(PIECE)]);
         let count = piece.len();

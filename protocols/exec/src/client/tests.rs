@@ -37,7 +37,10 @@ impl Connect for Memory {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
             let (near, far) = duplex(64 * 1024);
-            self.0.accepted.send(Stream::new(far, id)).map_err(|_| io::ErrorKind::ConnectionRefused)?;
+            self.0
+                .accepted
+                .send(Stream::new(far, id))
+                .map_err(|_| io::ErrorKind::ConnectionRefused)?;
             Ok(Stream::new(near, id))
         })
     }
@@ -59,7 +62,11 @@ struct Lab {
 impl Lab {
     fn with(limits: ClientLimits) -> Self {
         let (sender, accepted) = mpsc::unbounded_channel();
-        let net = Memory(Arc::new(Inner { accepted: sender, refuses: AtomicBool::new(false), attempts: AtomicUsize::new(0) }));
+        let net = Memory(Arc::new(Inner {
+            accepted: sender,
+            refuses: AtomicBool::new(false),
+            attempts: AtomicUsize::new(0),
+        }));
         let env = Env { net: Arc::new(net.clone()), ..Env::real() };
         let client = Arc::new(Client::start(&env, Endpoint::tcp("server", 80), limits));
         Self { client, net, accepted: Mutex::new(accepted) }
@@ -113,14 +120,21 @@ trait AsyncFnOnceSend<T> {
     fn with(self, client: Arc<Client>) -> BoxFuture<'static, T>;
 }
 
-impl<T, F: Future<Output = T> + Send + 'static, G: FnOnce(Arc<Client>) -> F> AsyncFnOnceSend<T> for G {
+impl<T, F: Future<Output = T> + Send + 'static, G: FnOnce(Arc<Client>) -> F> AsyncFnOnceSend<T>
+    for G
+{
     fn with(self, client: Arc<Client>) -> BoxFuture<'static, T> {
         Box::pin(self(client))
     }
 }
 
 fn spec(id: &str) -> StartParams {
-    StartParams { process_id: id.into(), argv: vec!["sh".into()], cwd: "/".into(), ..StartParams::default() }
+    StartParams {
+        process_id: id.into(),
+        argv: vec!["sh".into()],
+        cwd: "/".into(),
+        ..StartParams::default()
+    }
 }
 
 fn launch(id: &str) -> impl AsyncFnOnceSend<Result<Process, Failure>> + use<> {
@@ -180,14 +194,21 @@ impl Peer {
     async fn ends(&mut self, id: &str, seq: u64) {
         let params = json!({ "processId": id, "seq": seq, "exitCode": 7 });
         self.say(json!({ "method": "process/exited", "params": params })).await;
-        self.say(json!({ "method": "process/closed", "params": { "processId": id, "seq": seq + 1 } })).await;
+        self.say(
+            json!({ "method": "process/closed", "params": { "processId": id, "seq": seq + 1 } }),
+        )
+        .await;
     }
 
     /// Answers the read of a process that has told so much, of which nothing was missed.
     async fn catch_up(&mut self, told: u64) {
         let (id, params) = self.asked("process/read").await;
         assert_eq!(params["afterSeq"], told);
-        self.reply(id, json!({ "chunks": [], "nextSeq": told + 1, "exited": false, "closed": false })).await;
+        self.reply(
+            id,
+            json!({ "chunks": [], "nextSeq": told + 1, "exited": false, "closed": false }),
+        )
+        .await;
     }
 
     /// Says nothing more, and keeps the connection.
@@ -236,7 +257,11 @@ async fn a_process_is_started_heard_and_over() {
     assert_eq!((*wake.borrow(), process.id()), (1, "p1"));
     peer.ends("p1", 2).await;
     assert_eq!(heard(process.events()).await, "1=hello 2=exit(7) 3=closed");
-    assert_eq!(heard(process.events()).await, "1=hello 2=exit(7) 3=closed", "and again, as often as one likes");
+    assert_eq!(
+        heard(process.events()).await,
+        "1=hello 2=exit(7) 3=closed",
+        "and again, as often as one likes"
+    );
     assert_eq!(lab.client.state(), State::Connected);
 }
 
@@ -255,7 +280,8 @@ async fn handles_and_subscriptions_stay_valid_over_a_cut_and_calls_wait() {
     assert_eq!(params, json!({ "processId": "p1", "afterSeq": 1 }));
     assert_eq!(lab.client.state(), State::Recovering, "not before it has caught up");
     let missed = json!([{ "seq": 2, "stream": "stdout", "chunk": Base64("b".into()) }]);
-    peer.reply(id, json!({ "chunks": missed, "nextSeq": 3, "exited": false, "closed": false })).await;
+    peer.reply(id, json!({ "chunks": missed, "nextSeq": 3, "exited": false, "closed": false }))
+        .await;
     let (id, params) = peer.asked("process/signal").await;
     assert_eq!(params, json!({ "processId": "p1", "signal": "interrupt" }));
     peer.reply(id, json!({})).await;
@@ -282,7 +308,8 @@ async fn a_busy_process_does_not_hold_up_the_handshake() {
     let chunk = |seq: u64| json!({ "seq": seq, "stream": "stdout", "chunk": Base64("x".into()) });
     let first = params["afterSeq"].as_u64().unwrap() + 1;
     let chunks: Vec<Value> = (first..=1000).map(chunk).collect();
-    peer.reply(id, json!({ "chunks": chunks, "nextSeq": 1001, "exited": false, "closed": false })).await;
+    peer.reply(id, json!({ "chunks": chunks, "nextSeq": 1001, "exited": false, "closed": false }))
+        .await;
     until(&lab.client, State::Connected).await;
     assert_eq!(*process.wake().borrow(), 1000);
 }
@@ -305,17 +332,30 @@ async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_late
     until(&lab.client, State::Failed).await;
     assert_eq!(silent.elapsed(), secs(16 + 25));
     assert_eq!(waiting.await.unwrap(), Err(Failure::RecoveryDeadline));
-    assert_eq!(process.write("late").await, Err(Failure::RecoveryDeadline), "and for the same reason ever after");
-    assert_eq!(heard(process.events()).await, "1=last words failed: no connection within the recovery deadline");
+    assert_eq!(
+        process.write("late").await,
+        Err(Failure::RecoveryDeadline),
+        "and for the same reason ever after"
+    );
+    assert_eq!(
+        heard(process.events()).await,
+        "1=last words failed: no connection within the recovery deadline"
+    );
     assert!(lab.attempts() < 60, "attempts back off: {}", lab.attempts());
     drop(lab);
-    assert_eq!(process.terminate().await, Err(Failure::RecoveryDeadline), "also when the client is gone");
+    assert_eq!(
+        process.terminate().await,
+        Err(Failure::RecoveryDeadline),
+        "also when the client is gone"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_no_message_ends_the_connection_and_is_recovered_from() {
     let (mut lab, mut peer) = Lab::connected().await;
-    for rubbish in ["{", "[]", r#"{"id":1}"#, r#"{"method":"process/closed","params":{"processId":"p1"}}"#] {
+    for rubbish in
+        ["{", "[]", r#"{"id":1}"#, r#"{"method":"process/closed","params":{"processId":"p1"}}"#]
+    {
         sleep(secs(2)).await;
         peer.say_text(rubbish).await;
         assert_eq!(peer.hear().await, None, "{rubbish}");
@@ -393,7 +433,7 @@ async fn a_process_is_followed_as_long_as_somebody_listens() {
     assert_eq!(lab.client.census().processes, 1);
     drop(events);
     sleep(secs(1)).await;
-    assert_eq!(lab.client.census(), Census::default());
+    assert_eq!(lab.client.census(), ClientResources::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -409,7 +449,7 @@ async fn a_client_that_is_closed_says_so_to_everybody() {
     assert_eq!(peer.hear().await, None, "the connection is closed in order");
     closing.await.unwrap();
     assert_eq!((lab.client.state(), waiting.await.unwrap()), (State::Failed, Err(Failure::Closed)));
-    assert_eq!(lab.client.census(), Census::default(), "and holds nothing for them");
+    assert_eq!(lab.client.census(), ClientResources::default(), "and holds nothing for them");
     assert_eq!(heard(process.events()).await, "failed: the client is closed");
     assert_eq!(lab.client.launch(spec("p2")).await.err(), Some(Failure::Closed));
     lab.client.close().await;
@@ -424,7 +464,10 @@ async fn a_client_that_is_let_go_leaves_nobody_waiting() {
     sleep(secs(1)).await;
     let Lab { client, net, .. } = lab;
     drop(client);
-    assert_eq!(timeout(secs(1), hearing).await.unwrap().unwrap(), "1=a failed: the client is closed");
+    assert_eq!(
+        timeout(secs(1), hearing).await.unwrap().unwrap(),
+        "1=a failed: the client is closed"
+    );
     assert_eq!(process.terminate().await, Err(Failure::Closed));
     assert_eq!(peer.hear().await, None);
     sleep(secs(60)).await;

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use super::process::{Process, Stage};
+use super::process::{ProcessStage, RetainedProcess};
 use super::registry::Shared;
 
 /// Asks a server what it holds, and does not keep it.
 #[derive(Clone)]
-pub struct Census(Weak<Shared>);
+pub struct ServerResources(Weak<Shared>);
 
 /// The counts of one moment. All of them are 0 when nobody has been there for a while, or when the server is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Counts {
     pub most_waiting_input: u64,
 }
 
-impl Census {
+impl ServerResources {
     pub(super) fn of(shared: &Arc<Shared>) -> Self {
         Self(Arc::downgrade(shared))
     }
@@ -60,11 +60,11 @@ impl Census {
 }
 
 impl Counts {
-    fn add(&mut self, process: &Process) {
+    fn add(&mut self, process: &RetainedProcess) {
         let most = |so_far: &mut u64, here: usize| *so_far = (*so_far).max(here as u64);
         self.processes += 1;
         self.open_processes += u64::from(!process.closed());
-        self.starting += u64::from(process.stage == Stage::Starting);
+        self.starting += u64::from(process.stage == ProcessStage::Starting);
         most(&mut self.most_retained_bytes, process.log.bytes());
         most(&mut self.most_retained_chunks, process.log.chunks());
         most(&mut self.most_waiting_input, process.stdin.waiting());

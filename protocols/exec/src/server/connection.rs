@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reknit_jsonrpc::{Entered, Heard, Link, Lost, enter};
+use reknit_jsonrpc::{Entered, Heard, Link, LinkError, enter};
 use reknit_resume::Counted;
 use reknit_seams::net::{ConnId, Stream};
 use reknit_seams::{defect, milestone, point};
@@ -20,12 +20,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::fetch::Fetches;
-use super::log::{Event, What};
+use super::log::{EntryKind, LogEntry};
 use super::process::ProcessId;
 use super::refusal::Refusal;
-use super::registry::{Kept, Shared};
+use super::registry::{RetainedSession, Shared};
 use super::requests::{Asked, Waiting};
-use super::session::Line;
+use super::session::ClientConnection;
 use crate::wire::process::{Closed, Exited, Output};
 use crate::wire::session::{InitializeParams, InitializeResult};
 use crate::wire::{Message, RequestId, code, method, notification_text, read, response_text};
@@ -41,8 +41,8 @@ const BACKLOG: usize = 4096;
 
 /// Why a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
-    Lost(Lost),
+pub(super) enum ConnectionError {
+    Lost(LinkError),
     /// It took too long to say who it is.
     NoHandshake,
     /// Another connection has its session.
@@ -51,20 +51,20 @@ pub(super) enum Over {
     Broke(&'static str),
 }
 
-impl From<Lost> for Over {
-    fn from(lost: Lost) -> Self {
-        Over::Lost(lost)
+impl From<LinkError> for ConnectionError {
+    fn from(lost: LinkError) -> Self {
+        ConnectionError::Lost(lost)
     }
 }
 
 /// How far the handshake has come.
-pub(super) enum Stage {
+pub(super) enum HandshakeStage {
     /// Nothing was said.
     Fresh,
     /// `initialize` was answered.
-    Attached(Arc<Kept>),
+    Attached(Arc<RetainedSession>),
     /// `initialized` was said.
-    Ready(Arc<Kept>),
+    Ready(Arc<RetainedSession>),
 }
 
 /// A connection that is a WebSocket.
@@ -72,7 +72,7 @@ pub(super) struct Conversation {
     pub(super) shared: Arc<Shared>,
     pub(super) link: Link,
     pub(super) conn: ConnId,
-    stage: Stage,
+    stage: HandshakeStage,
     /// When the handshake has to be over.
     deadline: Instant,
     /// Something happened in the session.
@@ -113,7 +113,7 @@ impl Conversation {
             shared,
             link,
             conn,
-            stage: Stage::Fresh,
+            stage: HandshakeStage::Fresh,
             deadline,
             wake: Arc::default(),
             backlog: VecDeque::new(),
@@ -123,7 +123,7 @@ impl Conversation {
         }
     }
 
-    async fn converse(&mut self) -> Over {
+    async fn converse(&mut self) -> ConnectionError {
         loop {
             if let Err(over) = self.step().await {
                 return self.delayed(over).await;
@@ -132,7 +132,7 @@ impl Conversation {
     }
 
     /// Says everything that there is to say, as far as there is room, and waits for something to happen.
-    async fn step(&mut self) -> Result<(), Over> {
+    async fn step(&mut self) -> Result<(), ConnectionError> {
         let flooded = defect!(FloodBlocksReplies) && !self.send_events()?;
         if !flooded {
             self.answer_waiting()?;
@@ -150,28 +150,35 @@ impl Conversation {
             text = self.fetches.next(), if room => self.link.send_text(text),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
-        let late = !matches!(self.stage, Stage::Ready(_)) && self.deadline <= Instant::now();
-        if late { Err(Over::NoHandshake) } else { Ok(()) }
+        let late =
+            !matches!(self.stage, HandshakeStage::Ready(_)) && self.deadline <= Instant::now();
+        if late { Err(ConnectionError::NoHandshake) } else { Ok(()) }
     }
 
     /// When something is due though nothing happens.
     fn due(&mut self) -> Option<Instant> {
         match self.stage {
-            Stage::Ready(_) if self.link.has_room() => self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).min(),
-            Stage::Ready(_) => None, // what is due now could not be said
+            HandshakeStage::Ready(_) if self.link.has_room() => {
+                self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).min()
+            }
+            HandshakeStage::Ready(_) => None, // what is due now could not be said
             _ => Some(self.deadline),
         }
     }
 
     /// A frame is looked at in its turn.
-    fn set_aside(&mut self, frame: Bytes) -> Result<(), Over> {
+    fn set_aside(&mut self, frame: Bytes) -> Result<(), ConnectionError> {
         self.backlog_bytes += frame.len();
         self.backlog.push_back(frame);
         let most = self.shared.limits.wire.message_bytes.saturating_mul(2);
-        if self.backlog.len() > BACKLOG || self.backlog_bytes > most { Err(Lost::Stuck.into()) } else { Ok(()) }
+        if self.backlog.len() > BACKLOG || self.backlog_bytes > most {
+            Err(LinkError::Stuck.into())
+        } else {
+            Ok(())
+        }
     }
 
-    async fn hear_backlog(&mut self) -> Result<(), Over> {
+    async fn hear_backlog(&mut self) -> Result<(), ConnectionError> {
         while self.link.has_room()
             && let Some(frame) = self.backlog.pop_front()
         {
@@ -181,14 +188,18 @@ impl Conversation {
         Ok(())
     }
 
-    async fn hear(&mut self, frame: &[u8]) -> Result<(), Over> {
+    async fn hear(&mut self, frame: &[u8]) -> Result<(), ConnectionError> {
         match Message::parse(frame) {
             Ok(Message::Request { id: RequestId::Text(id), .. }) if id.len() > LONGEST_ID => {
                 self.malformed("an id that is too long")
             }
-            Ok(Message::Request { id, method, params }) => return self.request(id, &method, params.as_deref()).await,
+            Ok(Message::Request { id, method, params }) => {
+                return self.request(id, &method, params.as_deref()).await;
+            }
             Ok(Message::Notification { method, .. }) => return self.notified(&method),
-            Ok(Message::Response { .. } | Message::Error { .. }) => return Err(Over::Broke("an answer to nothing")),
+            Ok(Message::Response { .. } | Message::Error { .. }) => {
+                return Err(ConnectionError::Broke("an answer to nothing"));
+            }
             Err(malformed) => self.malformed(&malformed.to_string()),
         }
         Ok(())
@@ -200,24 +211,33 @@ impl Conversation {
         self.link.send(&Message::error(RequestId::Number(-1), code::INVALID_REQUEST, why));
     }
 
-    fn notified(&mut self, method: &str) -> Result<(), Over> {
+    fn notified(&mut self, method: &str) -> Result<(), ConnectionError> {
         match &self.stage {
-            Stage::Attached(kept) if method == method::INITIALIZED => {
-                self.stage = Stage::Ready(kept.clone());
+            HandshakeStage::Attached(kept) if method == method::INITIALIZED => {
+                self.stage = HandshakeStage::Ready(kept.clone());
                 Ok(())
             }
-            Stage::Fresh if method == method::INITIALIZED => Err(Over::Broke("initialized before initialize")),
-            _ => Err(Over::Broke("an unknown notification")),
+            HandshakeStage::Fresh if method == method::INITIALIZED => {
+                Err(ConnectionError::Broke("initialized before initialize"))
+            }
+            _ => Err(ConnectionError::Broke("an unknown notification")),
         }
     }
 
-    async fn request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>) -> Result<(), Over> {
+    async fn request(
+        &mut self,
+        id: RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<(), ConnectionError> {
         let asked = match &self.stage {
-            Stage::Fresh if method == method::INITIALIZE => self.initialize(&id, params).await?,
-            Stage::Fresh => Err(Refusal::NotInitialized),
+            HandshakeStage::Fresh if method == method::INITIALIZE => {
+                self.initialize(&id, params).await?
+            }
+            HandshakeStage::Fresh => Err(Refusal::NotInitialized),
             _ if method == method::INITIALIZE => Err(Refusal::InitializedTwice),
-            Stage::Attached(_) => Err(Refusal::NotReady),
-            Stage::Ready(kept) => {
+            HandshakeStage::Attached(_) => Err(Refusal::NotReady),
+            HandshakeStage::Ready(kept) => {
                 let kept = kept.clone();
                 let asked = self.ask(&kept, &id, method, params);
                 self.emulate(&kept, method, params, asked).await?
@@ -233,13 +253,17 @@ impl Conversation {
     }
 
     /// Attaches the connection to a session. A connection that is refused may ask again.
-    async fn initialize(&mut self, id: &RequestId, params: Option<&RawValue>) -> Result<Result<Asked, Refusal>, Over> {
+    async fn initialize(
+        &mut self,
+        id: &RequestId,
+        params: Option<&RawValue>,
+    ) -> Result<Result<Asked, Refusal>, ConnectionError> {
         let params: InitializeParams = match read(params) {
             Ok(params) => params,
             Err(error) => return Ok(Err(error.into())),
         };
         let resumed = params.resume_session_id.is_some();
-        let line = Line { wake: self.wake.clone(), signs: self.link.signs() };
+        let line = ClientConnection { wake: self.wake.clone(), signs: self.link.signs() };
         let kept = match self.shared.attach(params.resume_session_id, self.conn, line) {
             Ok(kept) => kept,
             Err(refusal) => {
@@ -247,7 +271,7 @@ impl Conversation {
                 return Ok(Err(refusal));
             }
         };
-        self.stage = Stage::Attached(kept.clone());
+        self.stage = HandshakeStage::Attached(kept.clone());
         point!("exec.server.attach.unlocked", conn = self.conn.0).await;
         milestone!("exec.server.attached", conn = self.conn.0, resumed);
         // From the attach on events are sent: what happened before the answer stands before it.
@@ -258,19 +282,27 @@ impl Conversation {
 
     fn refused(&self, refusal: &Refusal) {
         match refusal {
-            Refusal::StillAttached(_) => milestone!("exec.server.refused-still-attached", conn = self.conn.0),
-            Refusal::UnknownSession(_) => milestone!("exec.server.refused-unknown-session", conn = self.conn.0),
+            Refusal::StillAttached(_) => {
+                milestone!("exec.server.refused-still-attached", conn = self.conn.0)
+            }
+            Refusal::UnknownSession(_) => {
+                milestone!("exec.server.refused-unknown-session", conn = self.conn.0)
+            }
             _ => milestone!("exec.server.refused-full", conn = self.conn.0),
         }
     }
 
     /// Answers what was set aside and can be answered now.
-    fn answer_waiting(&mut self) -> Result<(), Over> {
-        let Stage::Ready(kept) = &self.stage else { return Ok(()) };
+    fn answer_waiting(&mut self) -> Result<(), ConnectionError> {
+        let HandshakeStage::Ready(kept) = &self.stage else { return Ok(()) };
         let kept = kept.clone();
         let mut writes = BTreeSet::new(); // the processes for which an earlier write waits still
         for (id, mut waiting) in std::mem::take(&mut self.waiting) {
-            let answer = if self.link.has_room() { self.try_again(&kept, &id, &mut waiting, &writes) } else { None };
+            let answer = if self.link.has_room() {
+                self.try_again(&kept, &id, &mut waiting, &writes)
+            } else {
+                None
+            };
             match answer {
                 Some(Ok(text)) => self.link.send_text(text),
                 Some(Err(refusal)) => self.link.send_text(refusal.answer(id)),
@@ -280,21 +312,23 @@ impl Conversation {
                 }
             }
         }
-        kept.core().check(self.conn).map_err(|_| Over::Resumed)
+        kept.core().check(self.conn).map_err(|_| ConnectionError::Resumed)
     }
 
     /// Sends events, and what comes back of HTTP requests, one in turn, as far as there is room; returns whether these were all.
-    fn send_events(&mut self) -> Result<bool, Over> {
-        let (Stage::Attached(kept) | Stage::Ready(kept)) = &self.stage else { return Ok(true) };
+    fn send_events(&mut self) -> Result<bool, ConnectionError> {
+        let (HandshakeStage::Attached(kept) | HandshakeStage::Ready(kept)) = &self.stage else {
+            return Ok(true);
+        };
         let kept = kept.clone();
         while self.link.has_room() {
-            let pulled = kept.core().pull(self.conn).map_err(|_| Over::Resumed)?;
+            let pulled = kept.core().pull(self.conn).map_err(|_| ConnectionError::Resumed)?;
             let fetched = self.fetches.try_next();
             if pulled.is_none() && fetched.is_none() {
                 return Ok(true);
             }
             if let Some((process, event)) = pulled {
-                if event.what == What::Closed {
+                if event.what == EntryKind::Closed {
                     kept.changed(); // from now on the process is kept for its retention
                 }
                 self.link.send_text(notification(&process, event));
@@ -305,7 +339,10 @@ impl Conversation {
     }
 
     /// Waits for something to be over, while of the link only its end is noticed.
-    pub(super) async fn busy(&mut self, until: impl Future<Output = ()>) -> Result<(), Over> {
+    pub(super) async fn busy(
+        &mut self,
+        until: impl Future<Output = ()>,
+    ) -> Result<(), ConnectionError> {
         tokio::pin!(until);
         loop {
             tokio::select! {
@@ -317,34 +354,41 @@ impl Conversation {
     }
 
     /// The defect `LongPollHoldsDetach`: a connection that is over is noticed when the last long-poll is.
-    async fn delayed(&mut self, over: Over) -> Over {
+    async fn delayed(&mut self, over: ConnectionError) -> ConnectionError {
         if defect!(LongPollHoldsDetach)
-            && let Some(until) = self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).max()
+            && let Some(until) =
+                self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).max()
         {
             sleep_until(until).await;
         }
         over
     }
 
-    async fn end(self, over: Over) {
+    async fn end(self, over: ConnectionError) {
         let Self { shared, link, conn, stage, fetches, .. } = self;
         fetches.end(); // what belongs to the connection ends with it, whatever the session does
         tracing::debug!(?over, conn = conn.0, "connection over");
         match over {
-            Over::Lost(Lost::Silent) => milestone!("exec.server.silent", conn = conn.0),
-            Over::Lost(Lost::Stuck) => milestone!("exec.server.stuck", conn = conn.0),
-            Over::NoHandshake => milestone!("exec.server.no-handshake", conn = conn.0),
-            Over::Broke(_) | Over::Lost(Lost::Malformed) => milestone!("exec.server.broke-protocol", conn = conn.0),
-            Over::Lost(_) | Over::Resumed => {}
+            ConnectionError::Lost(LinkError::Silent) => {
+                milestone!("exec.server.silent", conn = conn.0)
+            }
+            ConnectionError::Lost(LinkError::Stuck) => {
+                milestone!("exec.server.stuck", conn = conn.0)
+            }
+            ConnectionError::NoHandshake => milestone!("exec.server.no-handshake", conn = conn.0),
+            ConnectionError::Broke(_) | ConnectionError::Lost(LinkError::Malformed) => {
+                milestone!("exec.server.broke-protocol", conn = conn.0)
+            }
+            ConnectionError::Lost(_) | ConnectionError::Resumed => {}
         }
         let last_words = match over {
-            Over::Lost(_) => {
+            ConnectionError::Lost(_) => {
                 drop(link);
                 None
             }
             _ => Some(link),
         };
-        if let Stage::Attached(kept) | Stage::Ready(kept) = stage {
+        if let HandshakeStage::Attached(kept) | HandshakeStage::Ready(kept) = stage {
             shared.detach(&kept, conn).await;
         }
         if let Some(link) = last_words {
@@ -354,13 +398,16 @@ impl Conversation {
 }
 
 /// How an event stands on the wire.
-fn notification(process: &ProcessId, event: Event) -> String {
+fn notification(process: &ProcessId, event: LogEntry) -> String {
     let (process_id, seq) = (process.as_str().to_owned(), event.seq);
     match event.what {
-        What::Output(stream, bytes) => {
-            notification_text(method::OUTPUT, &Output { process_id, seq, stream, chunk: bytes.into() })
+        EntryKind::Output(stream, bytes) => notification_text(
+            method::OUTPUT,
+            &Output { process_id, seq, stream, chunk: bytes.into() },
+        ),
+        EntryKind::Exited(exit_code) => {
+            notification_text(method::EXITED, &Exited { process_id, seq, exit_code })
         }
-        What::Exited(exit_code) => notification_text(method::EXITED, &Exited { process_id, seq, exit_code }),
-        What::Closed => notification_text(method::CLOSED, &Closed { process_id, seq }),
+        EntryKind::Closed => notification_text(method::CLOSED, &Closed { process_id, seq }),
     }
 }

@@ -56,7 +56,13 @@ impl Fetches {
     /// None yet. `counter` counts those of all connections.
     pub(super) fn new(counter: &Arc<AtomicU64>) -> Self {
         let (sender, queue) = mpsc::channel(QUEUE);
-        Self { tasks: JoinSet::new(), live: BTreeSet::new(), sender, queue, counter: counter.clone() }
+        Self {
+            tasks: JoinSet::new(),
+            live: BTreeSet::new(),
+            sender,
+            queue,
+            counter: counter.clone(),
+        }
     }
 
     /// How many are under way.
@@ -65,9 +71,18 @@ impl Fetches {
     }
 
     /// Sends a request; what comes of it comes out of [`next`](Self::next).
-    pub(super) fn start(&mut self, net: &Net, id: RequestId, params: HttpParams, most: usize) -> Result<(), Refusal> {
+    pub(super) fn start(
+        &mut self,
+        net: &Net,
+        id: RequestId,
+        params: HttpParams,
+        most: usize,
+    ) -> Result<(), Refusal> {
         if self.live.contains(&params.request_id) {
-            return Err(Refusal::Params(format!("there is a request {} already", params.request_id)));
+            return Err(Refusal::Params(format!(
+                "there is a request {} already",
+                params.request_id
+            )));
         }
         let (to, request) = request(&params)?;
         self.live.insert(params.request_id.clone());
@@ -162,7 +177,11 @@ impl Fetch {
     }
 
     /// Connects, and waits for the head of the answer. The driver moves the bytes, as long as it lives.
-    async fn exchange(&self, request: Request<Full<Bytes>>, driver: &mut JoinSet<()>) -> Result<Response<Incoming>, Failed> {
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        driver: &mut JoinSet<()>,
+    ) -> Result<Response<Incoming>, Failed> {
         let connected = self.net.connect(&self.to).await;
         let stream = connected.map_err(|error| Failed::Connect(self.to.clone(), error))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -194,15 +213,18 @@ impl Fetch {
         }
         let (mut body, mut seq) = (response.into_body(), 0);
         loop {
-            let (data, done, failed) = match self.in_time(async { Ok(body.frame().await.transpose()?) }).await {
-                Ok(Some(frame)) => (frame.into_data().unwrap_or_default(), body.is_end_stream(), None),
-                Ok(None) => (Bytes::new(), true, None),
-                Err(_) if defect!(HttpCutIsEnd) => (Bytes::new(), true, None),
-                Err(failed) => {
-                    milestone!("exec.http.cut", seq);
-                    (Bytes::new(), true, Some(failed.to_string()))
-                }
-            };
+            let (data, done, failed) =
+                match self.in_time(async { Ok(body.frame().await.transpose()?) }).await {
+                    Ok(Some(frame)) => {
+                        (frame.into_data().unwrap_or_default(), body.is_end_stream(), None)
+                    }
+                    Ok(None) => (Bytes::new(), true, None),
+                    Err(_) if defect!(HttpCutIsEnd) => (Bytes::new(), true, None),
+                    Err(failed) => {
+                        milestone!("exec.http.cut", seq);
+                        (Bytes::new(), true, Some(failed.to_string()))
+                    }
+                };
             self.pieces(&mut seq, data, done, failed).await;
             if early && seq == 1 {
                 self.answer(Ok(result.clone()), false).await;
@@ -260,22 +282,27 @@ impl Fetch {
 
 /// The head of an answer. A header that is no text is passed on as far as it is.
 fn head(response: &Response<Incoming>) -> HttpResult {
-    let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| Header {
-        name: name.as_str().to_owned(),
-        value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
-    };
+    let header =
+        |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| Header {
+            name: name.as_str().to_owned(),
+            value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        };
     let headers = response.headers().iter().map(header).collect();
     HttpResult { status: response.status().as_u16(), headers, body_base64: Bytes::new().into() }
 }
 
 /// Where to, and what to say there.
 fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), Refusal> {
-    let bad = |what: &str| Refusal::Params(format!("{what}: {}", params.url.chars().take(200).collect::<String>()));
+    let bad = |what: &str| {
+        Refusal::Params(format!("{what}: {}", params.url.chars().take(200).collect::<String>()))
+    };
     let uri: Uri = params.url.parse().map_err(|_| bad("not a URL"))?;
     if uri.scheme_str() == Some("https") {
         return Err(bad("https is not spoken here"));
     }
-    let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return Err(bad("not an http URL")) };
+    let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Err(bad("not an http URL"));
+    };
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
     let to = Endpoint::tcp(host, authority.port_u16().unwrap_or(80)).labelled("http");
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -298,7 +325,10 @@ mod tests {
     use super::*;
 
     fn asked(url: &str, headers: &[(&str, &str)]) -> Result<(String, String, String), Refusal> {
-        let header = |(name, value): &(&str, &str)| Header { name: (*name).to_owned(), value: (*value).to_owned() };
+        let header = |(name, value): &(&str, &str)| Header {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+        };
         let params = HttpParams {
             method: "GET".into(),
             url: url.into(),
@@ -309,12 +339,18 @@ mod tests {
             stream_response: false,
         };
         let (to, request) = request(&params)?;
-        Ok((to.to_string(), request.uri().to_string(), request.headers()[HOST].to_str().unwrap().to_owned()))
+        Ok((
+            to.to_string(),
+            request.uri().to_string(),
+            request.headers()[HOST].to_str().unwrap().to_owned(),
+        ))
     }
 
     #[test]
     fn a_url_says_where_to_and_what_for() {
-        let of = |to: &str, path: &str, host: &str| Ok((to.to_owned(), path.to_owned(), host.to_owned()));
+        let of = |to: &str, path: &str, host: &str| {
+            Ok((to.to_owned(), path.to_owned(), host.to_owned()))
+        };
         assert_eq!(asked("http://a", &[]), of("a:80", "/", "a"));
         assert_eq!(asked("http://a:8080/b/c?d=e", &[]), of("a:8080", "/b/c?d=e", "a:8080"));
         assert_eq!(asked("http://user:word@[::1]:81/x", &[]), of("::1:81", "/x", "[::1]:81"));

@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::log::CHUNK;
 use super::process::Run;
-use super::registry::Kept;
+use super::registry::RetainedSession;
 use super::session::{Room, Session};
 use crate::wire::process::OutputStream;
 
 /// A process that is to be launched.
 pub(super) struct Birth {
-    pub(super) session: Weak<Kept>,
+    pub(super) session: Weak<RetainedSession>,
     pub(super) run: Run,
     pub(super) command: Command,
     pub(super) tty: bool,
@@ -44,14 +44,18 @@ impl Birth {
         point!("exec.server.launched").await;
         match launched {
             Ok(child) => self.stay_with(child).await,
-            Err(error) => drop(self.with(|session, run| session.start_failed(run, error.to_string()))),
+            Err(error) => {
+                drop(self.with(|session, run| session.start_failed(run, error.to_string())))
+            }
         }
     }
 
     async fn stay_with(&self, mut child: Box<dyn Child>) {
         let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
         let streams = usize::from(stdout.is_some()) + usize::from(stderr.is_some());
-        if defect!(StartDiesWithConnection) && self.with(|session, _| session.attached_by()) != Some(Some(self.asked)) {
+        if defect!(StartDiesWithConnection)
+            && self.with(|session, _| session.attached_by()) != Some(Some(self.asked))
+        {
             return pending().await; // whoever launched it has gone, and nobody knows what was launched
         }
         let started = self.with(|session, run| session.started(run, streams, stdin.is_some()));
@@ -88,7 +92,12 @@ impl Birth {
     }
 
     /// Moves what the process prints into its log, as long as there is room.
-    async fn read(&self, stream: OutputStream, pipe: Option<impl AsyncRead + Unpin>, mut stir: Stir) {
+    async fn read(
+        &self,
+        stream: OutputStream,
+        pipe: Option<impl AsyncRead + Unpin>,
+        mut stir: Stir,
+    ) {
         let Some(mut pipe) = pipe else { return };
         let mut buffer = BytesMut::with_capacity(CHUNK);
         loop {
@@ -113,7 +122,9 @@ impl Birth {
                 return self.tell(|session, run| session.stream_ended(run, Instant::now()));
             }
             // What is kept of it is counted by its length: it takes no more room than that.
-            self.with(|session, run| session.produced(run, stream, Bytes::copy_from_slice(&buffer)));
+            self.with(|session, run| {
+                session.produced(run, stream, Bytes::copy_from_slice(&buffer))
+            });
             // Output may come in a burst: whoever is to send it gets its turn.
             yield_now().await;
         }

@@ -15,7 +15,7 @@ pub const CHUNK: usize = 8 * 1024;
 
 /// The events of one process.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct ServerLog {
     /// The number of the next event.
     next: u64,
     output: Retention<(OutputStream, Bytes)>,
@@ -29,14 +29,14 @@ pub(super) struct Log {
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct LogEntry {
     pub seq: u64,
-    pub what: What,
+    pub what: EntryKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum EntryKind {
     /// It printed something.
     Output(OutputStream, Bytes),
     /// It exited, with this code.
@@ -45,7 +45,7 @@ pub(super) enum What {
     Closed,
 }
 
-impl Log {
+impl ServerLog {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self { next: 1, output: Retention::new(bounds), exit: None, close: None, failure: None }
     }
@@ -92,12 +92,19 @@ impl Log {
     }
 
     /// The first event from `cursor` on that is there.
-    pub(super) fn event(&self, cursor: u64) -> Option<Event> {
+    pub(super) fn event(&self, cursor: u64) -> Option<LogEntry> {
         let output = self.output.since(cursor).next();
-        let output = output.map(|(seq, (stream, bytes))| Event { seq, what: What::Output(*stream, bytes.clone()) });
-        let exit = self.exit.map(|(seq, code)| Event { seq, what: What::Exited(code) });
-        let close = self.close.map(|seq| Event { seq, what: What::Closed });
-        [output, exit, close].into_iter().flatten().filter(|event| event.seq >= cursor).min_by_key(|event| event.seq)
+        let output = output.map(|(seq, (stream, bytes))| LogEntry {
+            seq,
+            what: EntryKind::Output(*stream, bytes.clone()),
+        });
+        let exit = self.exit.map(|(seq, code)| LogEntry { seq, what: EntryKind::Exited(code) });
+        let close = self.close.map(|seq| LogEntry { seq, what: EntryKind::Closed });
+        [output, exit, close]
+            .into_iter()
+            .flatten()
+            .filter(|event| event.seq >= cursor)
+            .min_by_key(|event| event.seq)
     }
 
     /// The number of the newest chunk that would go if one of this size came.
@@ -107,7 +114,8 @@ impl Log {
 
     /// Whether a read after this number has something to say, so that nobody waits: a chunk, a newer exit, or the close.
     pub(super) fn has_answer(&self, after: u64) -> bool {
-        let newer_exit = self.exit.is_some_and(|(seq, _)| seq > after || defect!(ReadSpinsAfterExit));
+        let newer_exit =
+            self.exit.is_some_and(|(seq, _)| seq > after || defect!(ReadSpinsAfterExit));
         newer_exit || self.closed() || self.output.newest().is_some_and(|newest| newest > after)
     }
 
@@ -165,12 +173,12 @@ mod tests {
     use super::*;
     use OutputStream::{Stderr, Stdout};
 
-    fn log(bytes: usize) -> Log {
-        Log::new(Bounds { items: 100, weight: bytes })
+    fn log(bytes: usize) -> ServerLog {
+        ServerLog::new(Bounds { items: 100, weight: bytes })
     }
 
     /// 1: "aa", 2: "bbb", 3: exit 7, 4: "c", 5: close.
-    fn full() -> Log {
+    fn full() -> ServerLog {
         let mut log = log(1000);
         log.output(Stdout, "aa".into());
         log.output(Stderr, "bbb".into());
@@ -189,13 +197,16 @@ mod tests {
         let log = full();
         let walked: Vec<_> = (1..6).filter_map(|cursor| log.event(cursor)).collect();
         let whats = [
-            What::Output(Stdout, "aa".into()),
-            What::Output(Stderr, "bbb".into()),
-            What::Exited(7),
-            What::Output(Stdout, "c".into()),
-            What::Closed,
+            EntryKind::Output(Stdout, "aa".into()),
+            EntryKind::Output(Stderr, "bbb".into()),
+            EntryKind::Exited(7),
+            EntryKind::Output(Stdout, "c".into()),
+            EntryKind::Closed,
         ];
-        assert_eq!(walked, (1..).zip(whats).map(|(seq, what)| Event { seq, what }).collect::<Vec<_>>());
+        assert_eq!(
+            walked,
+            (1..).zip(whats).map(|(seq, what)| LogEntry { seq, what }).collect::<Vec<_>>()
+        );
         assert_eq!((log.event(6), log.next()), (None, 6));
     }
 
@@ -213,15 +224,24 @@ mod tests {
         assert_eq!((seqs(&read), read.next_seq), (vec![1, 2, 4], 6));
         assert_eq!((read.exited, read.exit_code, read.closed), (true, Some(7), true));
         let nothing_new = full().read(5, None);
-        assert_eq!((seqs(&nothing_new), nothing_new.next_seq, nothing_new.closed), (vec![], 6, true));
+        assert_eq!(
+            (seqs(&nothing_new), nothing_new.next_seq, nothing_new.closed),
+            (vec![], 6, true)
+        );
     }
 
     #[test]
     fn a_bounded_read_tells_only_what_it_reaches() {
         let first = full().read(0, Some(5));
-        assert_eq!((seqs(&first), first.next_seq, first.exited, first.closed), (vec![1, 2], 3, false, false));
+        assert_eq!(
+            (seqs(&first), first.next_seq, first.exited, first.closed),
+            (vec![1, 2], 3, false, false)
+        );
         let rest = full().read(first.next_seq - 1, Some(5));
-        assert_eq!((seqs(&rest), rest.next_seq, rest.exited, rest.closed), (vec![4], 6, true, true));
+        assert_eq!(
+            (seqs(&rest), rest.next_seq, rest.exited, rest.closed),
+            (vec![4], 6, true, true)
+        );
         let exact = full().read(0, Some(6));
         assert_eq!((seqs(&exact), exact.next_seq, exact.closed), (vec![1, 2, 4], 6, true));
     }
@@ -234,7 +254,10 @@ mod tests {
         log.output(Stdout, "bb".into());
         log.close();
         let read = log.read(0, Some(2));
-        assert_eq!((seqs(&read), read.next_seq, read.exited, read.closed), (vec![2], 3, true, false));
+        assert_eq!(
+            (seqs(&read), read.next_seq, read.exited, read.closed),
+            (vec![2], 3, true, false)
+        );
     }
 
     #[test]

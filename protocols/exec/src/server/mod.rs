@@ -45,7 +45,7 @@ mod stdin;
 #[cfg(test)]
 mod tests;
 
-pub use census::{Census, Counts};
+pub use census::{Counts, ServerResources};
 pub use log::CHUNK;
 pub use session::exit_code;
 
@@ -67,8 +67,8 @@ impl Server {
     }
 
     /// What it holds, to be asked at any time. Does not keep it alive.
-    pub fn census(&self) -> Census {
-        Census::of(&self.shared)
+    pub fn census(&self) -> ServerResources {
+        ServerResources::of(&self.shared)
     }
 
     /// Serves whoever connects, until it is dropped.

@@ -10,7 +10,7 @@ use reknit_seams::defect;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::log::Log;
+use super::log::ServerLog;
 use super::stdin::Stdin;
 use crate::limits::ServerLimits;
 use crate::wire::process::OutputStream;
@@ -49,10 +49,10 @@ pub(super) struct Run {
 }
 
 /// What a session keeps of a process.
-pub(super) struct Process {
+pub(super) struct RetainedProcess {
     pub(super) start: StartId,
-    pub(super) stage: Stage,
-    pub(super) log: Log,
+    pub(super) stage: ProcessStage,
+    pub(super) log: ServerLog,
     pub(super) stdin: Stdin,
     /// How many of its output streams have not ended.
     open: usize,
@@ -68,7 +68,7 @@ pub(super) struct Process {
 
 /// How far a process has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ProcessStage {
     /// It is being launched.
     Starting,
     /// It was launched, and not all is known of it.
@@ -83,14 +83,15 @@ pub(super) enum Stage {
 /// How many signals may wait for a process. Those after them change nothing any more.
 const ORDERS: usize = 16;
 
-impl Process {
+impl RetainedProcess {
     pub(super) fn new(start: StartId, limits: &ServerLimits) -> Self {
-        let items = if defect!(RetainedChunksUnbounded) { usize::MAX } else { limits.retained_chunks };
-        let log = Log::new(Bounds { items, weight: limits.retained_bytes });
+        let items =
+            if defect!(RetainedChunksUnbounded) { usize::MAX } else { limits.retained_chunks };
+        let log = ServerLog::new(Bounds { items, weight: limits.retained_bytes });
         let stdin = Stdin::new(false, limits.stdin_bytes, limits.write_ids);
         Self {
             start,
-            stage: Stage::Starting,
+            stage: ProcessStage::Starting,
             log,
             stdin,
             open: 0,
@@ -102,8 +103,13 @@ impl Process {
     }
 
     /// It was launched, with so many output streams, and with a standard input or without.
-    pub(super) fn launched(&mut self, streams: usize, stdin: bool, limits: &ServerLimits) -> watch::Receiver<()> {
-        self.stage = Stage::Running;
+    pub(super) fn launched(
+        &mut self,
+        streams: usize,
+        stdin: bool,
+        limits: &ServerLimits,
+    ) -> watch::Receiver<()> {
+        self.stage = ProcessStage::Running;
         self.open = streams;
         self.stdin = Stdin::new(stdin, limits.stdin_bytes, limits.write_ids);
         self.stir.subscribe()
@@ -134,20 +140,20 @@ impl Process {
     fn close_if_over(&mut self, now: Instant) {
         if self.log.exited() && self.open == 0 && !self.closed() {
             self.log.close();
-            self.stage = Stage::Closed { at: now };
+            self.stage = ProcessStage::Closed { at: now };
             self.stdin.close();
             self.stir();
         }
     }
 
     pub(super) fn closed(&self) -> bool {
-        matches!(self.stage, Stage::Closed { .. })
+        matches!(self.stage, ProcessStage::Closed { .. })
     }
 
     /// When all was known of it.
     pub(super) fn closed_at(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Closed { at } => Some(at),
+            ProcessStage::Closed { at } => Some(at),
             _ => None,
         }
     }
@@ -180,20 +186,23 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use super::super::log::What;
+    use super::super::log::EntryKind;
     use super::*;
     use OutputStream::{Stderr, Stdout};
 
-    fn running() -> Process {
+    fn running() -> RetainedProcess {
         let limits = ServerLimits::default();
-        let mut process = Process::new(StartId(1), &limits);
-        assert_eq!(process.stage, Stage::Starting);
+        let mut process = RetainedProcess::new(StartId(1), &limits);
+        assert_eq!(process.stage, ProcessStage::Starting);
         process.launched(2, true, &limits);
         process
     }
 
-    fn whats(process: &Process) -> Vec<What> {
-        (1..process.log.next()).filter_map(|seq| process.log.event(seq)).map(|event| event.what).collect()
+    fn whats(process: &RetainedProcess) -> Vec<EntryKind> {
+        (1..process.log.next())
+            .filter_map(|seq| process.log.event(seq))
+            .map(|event| event.what)
+            .collect()
     }
 
     #[test]
@@ -206,7 +215,10 @@ mod tests {
         process.produced(Stderr, "late".into());
         process.stream_ended(now);
         assert_eq!(process.closed_at(), Some(now));
-        assert_eq!(whats(&process), [What::Exited(7), What::Output(Stderr, "late".into()), What::Closed]);
+        assert_eq!(
+            whats(&process),
+            [EntryKind::Exited(7), EntryKind::Output(Stderr, "late".into()), EntryKind::Closed]
+        );
         assert!(!process.stdin.open());
     }
 
@@ -219,7 +231,10 @@ mod tests {
         process.stream_ended(now);
         assert!(!process.closed());
         process.exited(0, None, now);
-        assert_eq!(whats(&process), [What::Output(Stdout, "a".into()), What::Exited(0), What::Closed]);
+        assert_eq!(
+            whats(&process),
+            [EntryKind::Output(Stdout, "a".into()), EntryKind::Exited(0), EntryKind::Closed]
+        );
     }
 
     #[test]
@@ -233,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn who_was_told_to_wait_is_stirred() {
         let limits = ServerLimits::default();
-        let mut process = Process::new(StartId(1), &limits);
+        let mut process = RetainedProcess::new(StartId(1), &limits);
         let stirred = process.launched(2, true, &limits);
         process.resume();
         assert!(!stirred.has_changed().unwrap());

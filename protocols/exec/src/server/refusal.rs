@@ -48,7 +48,10 @@ impl Refusal {
             Self::StillAttached(_) => code::STILL_ATTACHED,
             Self::NotInitialized | Self::NotReady | Self::InitializedTwice => code::INVALID_REQUEST,
             Self::UnknownSession(_) | Self::Resumed => code::INVALID_REQUEST,
-            Self::UnknownProcess(_) | Self::Starting(_) | Self::Duplicate(_) | Self::StartCancelled => code::INVALID_REQUEST,
+            Self::UnknownProcess(_)
+            | Self::Starting(_)
+            | Self::Duplicate(_)
+            | Self::StartCancelled => code::INVALID_REQUEST,
             Self::UnknownMethod(_) => code::UNKNOWN_METHOD,
             Self::Params(_) => code::INVALID_PARAMS,
             Self::StartFailed(_) | Self::HttpFailed(_) | Self::TooMany(_) => code::INTERNAL,

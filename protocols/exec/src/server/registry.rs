@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::process::ProcessId;
 use super::refusal::Refusal;
-use super::session::{Line, Session};
+use super::session::{ClientConnection, Session};
 use crate::limits::ServerLimits;
 
 /// How much of an id that nobody has is repeated.
@@ -24,17 +24,17 @@ const LONGEST_ID: usize = 64;
 pub(super) struct Shared {
     pub(super) env: Env,
     pub(super) limits: ServerLimits,
-    sessions: Mutex<BTreeMap<String, Arc<Kept>>>,
+    sessions: Mutex<BTreeMap<String, Arc<RetainedSession>>>,
     /// Something may be due earlier than was thought.
     pub(super) changed: Arc<Notify>,
     pub(super) connections: Arc<AtomicU64>,
     pub(super) http_requests: Arc<AtomicU64>,
     /// What a defect never lets go.
-    leaked: Mutex<Vec<Arc<Kept>>>,
+    leaked: Mutex<Vec<Arc<RetainedSession>>>,
 }
 
 /// A session that is kept, with the tasks of its processes.
-pub(super) struct Kept {
+pub(super) struct RetainedSession {
     /// Its name on the wire.
     pub(super) id: String,
     core: Mutex<Session>,
@@ -43,7 +43,7 @@ pub(super) struct Kept {
     changed: Arc<Notify>,
 }
 
-impl Kept {
+impl RetainedSession {
     pub(super) fn core(&self) -> MutexGuard<'_, Session> {
         self.core.lock().expect("nothing panics under the lock")
     }
@@ -92,12 +92,17 @@ impl Shared {
         }
     }
 
-    pub(super) fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Kept>>> {
+    pub(super) fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<RetainedSession>>> {
         self.sessions.lock().expect("nothing panics under the lock")
     }
 
     /// Attaches a connection to the session that it names, or to a new one.
-    pub(super) fn attach(&self, resume: Option<String>, by: ConnId, line: Line) -> Result<Arc<Kept>, Refusal> {
+    pub(super) fn attach(
+        &self,
+        resume: Option<String>,
+        by: ConnId,
+        line: ClientConnection,
+    ) -> Result<Arc<RetainedSession>, Refusal> {
         let attached = match resume {
             Some(id) => self.resume(id, by, line),
             None => self.open(by, line),
@@ -106,20 +111,30 @@ impl Shared {
         attached
     }
 
-    fn open(&self, by: ConnId, line: Line) -> Result<Arc<Kept>, Refusal> {
+    fn open(&self, by: ConnId, line: ClientConnection) -> Result<Arc<RetainedSession>, Refusal> {
         let mut sessions = self.sessions();
         if sessions.len() >= self.limits.sessions {
             return Err(Refusal::TooMany("sessions"));
         }
         let core = Mutex::new(Session::new(by, line, self.limits, Instant::now()));
         let id = self.new_id();
-        let kept = Arc::new(Kept { id: id.clone(), core, lives: Mutex::default(), changed: self.changed.clone() });
+        let kept = Arc::new(RetainedSession {
+            id: id.clone(),
+            core,
+            lives: Mutex::default(),
+            changed: self.changed.clone(),
+        });
         sessions.insert(id, kept.clone());
         Ok(kept)
     }
 
     /// The whole of it under the lock of all sessions: nobody else can attach to one that is being let go.
-    fn resume(&self, id: String, by: ConnId, line: Line) -> Result<Arc<Kept>, Refusal> {
+    fn resume(
+        &self,
+        id: String,
+        by: ConnId,
+        line: ClientConnection,
+    ) -> Result<Arc<RetainedSession>, Refusal> {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.get(&id).cloned() else {
             return Err(Refusal::UnknownSession(id.chars().take(LONGEST_ID).collect()));
@@ -138,7 +153,7 @@ impl Shared {
     }
 
     /// A connection is over.
-    pub(super) async fn detach(&self, kept: &Kept, by: ConnId) {
+    pub(super) async fn detach(&self, kept: &RetainedSession, by: ConnId) {
         point!("exec.server.detach", conn = by.0).await;
         let own = kept.core().detach(by, Instant::now());
         if own {
@@ -174,7 +189,7 @@ impl Shared {
         next
     }
 
-    fn expire(&self, kept: &Arc<Kept>) {
+    fn expire(&self, kept: &Arc<RetainedSession>) {
         milestone!("exec.server.expired");
         if defect!(ProcessesOutliveSession) {
             self.leaked.lock().expect("nothing panics under the lock").push(kept.clone());
@@ -198,7 +213,8 @@ impl Shared {
     fn new_id(&self) -> String {
         let mut bytes = [0; 16];
         self.env.entropy.fill(&mut bytes);
-        let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+        let number =
+            u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
         let hex = format!("{number:032x}");
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }

@@ -11,16 +11,16 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::connection::{Conversation, Over};
+use super::connection::{ConnectionError, Conversation};
 use super::life::Birth;
 use super::process::{ProcessId, Run};
 use super::refusal::Refusal;
-use super::registry::Kept;
+use super::registry::RetainedSession;
 use super::session::Reading;
 use crate::wire::http::HttpParams;
 use crate::wire::process::{
-    ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams, TerminateResult, WriteParams,
-    WriteResult,
+    ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams,
+    TerminateResult, WriteParams, WriteResult,
 };
 use crate::wire::{RequestId, method, read, response_text};
 
@@ -75,7 +75,7 @@ impl Conversation {
     /// Handles a request of a client whose handshake is over.
     pub(super) fn ask(
         &mut self,
-        kept: &Arc<Kept>,
+        kept: &Arc<RetainedSession>,
         id: &RequestId,
         method: &str,
         params: Option<&RawValue>,
@@ -92,7 +92,11 @@ impl Conversation {
         }
     }
 
-    fn start(&mut self, kept: &Arc<Kept>, params: StartParams) -> Result<Asked, Refusal> {
+    fn start(
+        &mut self,
+        kept: &Arc<RetainedSession>,
+        params: StartParams,
+    ) -> Result<Asked, Refusal> {
         let process = process_id(&params.process_id)?;
         if params.argv.is_empty() {
             return Err(Refusal::Params("argv must not be empty".into()));
@@ -108,45 +112,84 @@ impl Conversation {
         let command = command(params)?;
         let run = kept.core().start(self.conn, &process, Instant::now())?;
         let launch = self.shared.env.launch.clone();
-        let birth = Birth { session: Arc::downgrade(kept), run: run.clone(), command, tty, launch, asked: self.conn };
+        let birth = Birth {
+            session: Arc::downgrade(kept),
+            run: run.clone(),
+            command,
+            tty,
+            launch,
+            asked: self.conn,
+        };
         kept.bear(birth.live());
         Ok(Asked::Waits(Waiting::Start { run }))
     }
 
-    fn read(&mut self, kept: &Kept, id: &RequestId, params: ReadParams) -> Result<Asked, Refusal> {
+    fn read(
+        &mut self,
+        kept: &RetainedSession,
+        id: &RequestId,
+        params: ReadParams,
+    ) -> Result<Asked, Refusal> {
         let process = process_id(&params.process_id)?;
         let (after, max) = (params.after_seq.unwrap_or(0), params.max_bytes);
         let wait = Duration::from_millis(params.wait_ms.unwrap_or(0)).min(LONGEST_WAIT);
         let may_wait = !wait.is_zero();
-        if let Some(result) = kept.core().read(self.conn, &process, Reading { after, max, may_wait })? {
+        if let Some(result) =
+            kept.core().read(self.conn, &process, Reading { after, max, may_wait })?
+        {
             return Ok(answered(id, &result));
         }
         self.may_wait()?;
-        Ok(Asked::Waits(Waiting::Read { process, after, max, until: Instant::now() + wait, seen: None }))
+        Ok(Asked::Waits(Waiting::Read {
+            process,
+            after,
+            max,
+            until: Instant::now() + wait,
+            seen: None,
+        }))
     }
 
-    fn write(&mut self, kept: &Kept, id: &RequestId, params: WriteParams) -> Result<Asked, Refusal> {
+    fn write(
+        &mut self,
+        kept: &RetainedSession,
+        id: &RequestId,
+        params: WriteParams,
+    ) -> Result<Asked, Refusal> {
         let process = process_id(&params.process_id)?;
         let (write, bytes) = (params.write_id, params.chunk.0);
         if write.as_ref().is_some_and(|write| write.is_empty() || write.len() > LONGEST_ID) {
             return Err(Refusal::Params(format!("a writeId has 1 to {LONGEST_ID} bytes")));
         }
-        let behind_another = self.waiting.iter().any(|(_, waiting)| waiting.writes_to() == Some(&process));
-        if !behind_another && let Some(status) = kept.core().write(self.conn, &process, write.as_deref(), &bytes)? {
+        let behind_another =
+            self.waiting.iter().any(|(_, waiting)| waiting.writes_to() == Some(&process));
+        if !behind_another
+            && let Some(status) =
+                kept.core().write(self.conn, &process, write.as_deref(), &bytes)?
+        {
             return Ok(answered(id, &WriteResult { status }));
         }
         self.may_wait()?;
         Ok(Asked::Waits(Waiting::Write { process, write, bytes }))
     }
 
-    fn signal(&mut self, kept: &Kept, id: &RequestId, params: SignalParams) -> Result<Asked, Refusal> {
+    fn signal(
+        &mut self,
+        kept: &RetainedSession,
+        id: &RequestId,
+        params: SignalParams,
+    ) -> Result<Asked, Refusal> {
         let process = process_id(&params.process_id)?;
         let Signal::Interrupt = params.signal;
         kept.core().signal(self.conn, &process, INTERRUPT)?;
         Ok(answered(id, &SignalResult {}))
     }
 
-    fn terminate(&mut self, kept: &Kept, id: &RequestId, params: TerminateParams) -> Result<Asked, Refusal> {
+    fn terminate(
+        &mut self,
+        kept: &RetainedSession,
+        id: &RequestId,
+        params: TerminateParams,
+    ) -> Result<Asked, Refusal> {
         let process = process_id(&params.process_id)?;
         let running = kept.core().terminate(self.conn, &process)?;
         Ok(answered(id, &TerminateResult { running }))
@@ -170,7 +213,13 @@ impl Conversation {
 
     /// Answers a request that was set aside, if that is possible by now. Writes to these processes have to wait for an earlier
     /// one.
-    pub(super) fn try_again(&self, kept: &Kept, id: &RequestId, waiting: &mut Waiting, writes: &BTreeSet<ProcessId>) -> Answer {
+    pub(super) fn try_again(
+        &self,
+        kept: &RetainedSession,
+        id: &RequestId,
+        waiting: &mut Waiting,
+        writes: &BTreeSet<ProcessId>,
+    ) -> Answer {
         let mut core = kept.core();
         match waiting {
             Waiting::Read { process, after, max, until, seen } => {
@@ -178,7 +227,8 @@ impl Conversation {
                 if may_wait && seen.is_some() && *seen == core.next_of(process) {
                     return None;
                 }
-                let read = core.read(self.conn, process, Reading { after: *after, max: *max, may_wait });
+                let read =
+                    core.read(self.conn, process, Reading { after: *after, max: *max, may_wait });
                 let read = read.transpose()?;
                 drop(core); // an answer may be long
                 Some(read.map(|result| response_text(id, &result)))
@@ -187,7 +237,8 @@ impl Conversation {
                 if writes.contains(process) {
                     return None;
                 }
-                let written = core.write(self.conn, process, write.as_deref(), bytes).transpose()?;
+                let written =
+                    core.write(self.conn, process, write.as_deref(), bytes).transpose()?;
                 Some(written.map(|status| response_text(id, &WriteResult { status })))
             }
             Waiting::Start { run } => {
@@ -200,11 +251,11 @@ impl Conversation {
     /// What two defects do between a look and an act; nothing else.
     pub(super) async fn emulate(
         &mut self,
-        kept: &Kept,
+        kept: &RetainedSession,
         method: &str,
         params: Option<&RawValue>,
         mut asked: Result<Asked, Refusal>,
-    ) -> Result<Result<Asked, Refusal>, Over> {
+    ) -> Result<Result<Asked, Refusal>, ConnectionError> {
         if defect!(WriteRememberedLate)
             && method == method::WRITE
             && let Ok(WriteParams { process_id, write_id, .. }) = read(params)
@@ -238,16 +289,30 @@ fn process_id(id: &str) -> Result<ProcessId, Refusal> {
 /// What is to be launched.
 fn command(params: StartParams) -> Result<Command, Refusal> {
     let cwd = directory(params.cwd)?;
-    let stdio = if params.tty { Stdio::Terminal(Size::default()) } else { Stdio::Pipes { stdin: params.pipe_stdin } };
-    Ok(Command { argv: params.argv, arg0: params.arg0, cwd, env: params.env.into_iter().collect(), stdio })
+    let stdio = if params.tty {
+        Stdio::Terminal(Size::default())
+    } else {
+        Stdio::Pipes { stdin: params.pipe_stdin }
+    };
+    Ok(Command {
+        argv: params.argv,
+        arg0: params.arg0,
+        cwd,
+        env: params.env.into_iter().collect(),
+        stdio,
+    })
 }
 
 /// The directory that a path or a `file:` URI names; none where neither is given.
 fn directory(cwd: String) -> Result<Option<String>, Refusal> {
-    let Some(uri) = cwd.strip_prefix("file://") else { return Ok(Some(cwd).filter(|cwd| !cwd.is_empty())) };
+    let Some(uri) = cwd.strip_prefix("file://") else {
+        return Ok(Some(cwd).filter(|cwd| !cwd.is_empty()));
+    };
     let path = uri.strip_prefix("localhost").unwrap_or(uri);
     let decoded = unescaped(path).filter(|path| path.starts_with('/') && !path.contains('\0'));
-    decoded.map(Some).ok_or_else(|| Refusal::Params("cwd is neither a path nor a file: URI of this host".into()))
+    decoded
+        .map(Some)
+        .ok_or_else(|| Refusal::Params("cwd is neither a path nor a file: URI of this host".into()))
 }
 
 /// A text without the `%2F`s of URIs.
@@ -260,7 +325,8 @@ fn unescaped(text: &str) -> Option<String> {
             bytes.push(*first);
             continue;
         }
-        let (hex, behind) = rest.split_at_checked(2).filter(|(hex, _)| hex.iter().all(u8::is_ascii_hexdigit))?;
+        let (hex, behind) =
+            rest.split_at_checked(2).filter(|(hex, _)| hex.iter().all(u8::is_ascii_hexdigit))?;
         bytes.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
         rest = behind;
     }
@@ -282,8 +348,15 @@ mod tests {
         ] {
             assert_eq!(directory(cwd.into()), Ok(means.map(str::to_owned)), "{cwd}");
         }
-        for cwd in ["file://elsewhere/tmp", "file:///%", "file:///%f", "file:///%zz", "file:///%+f", "file:///%ff", "file:///%00"]
-        {
+        for cwd in [
+            "file://elsewhere/tmp",
+            "file:///%",
+            "file:///%f",
+            "file:///%zz",
+            "file:///%+f",
+            "file:///%ff",
+            "file:///%00",
+        ] {
             assert!(directory(cwd.into()).is_err(), "{cwd}");
         }
     }

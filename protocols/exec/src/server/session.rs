@@ -37,7 +37,7 @@ use reknit_seams::process::KILL;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::process::{Process, ProcessId, Run, StartId};
+use super::process::{ProcessId, RetainedProcess, Run, StartId};
 use super::refusal::Refusal;
 use crate::limits::ServerLimits;
 
@@ -57,7 +57,7 @@ pub(super) struct Session {
     attachment: Attachment<ConnId, Outgoing>,
     /// When a connection last asked for it, in vain or not.
     sought_at: Instant,
-    processes: BTreeMap<ProcessId, Process>,
+    processes: BTreeMap<ProcessId, RetainedProcess>,
     starts: u64,
     /// When it would have been over after its first detachment, for a defect.
     first_until: Option<Instant>,
@@ -65,7 +65,7 @@ pub(super) struct Session {
 
 /// What a session knows of a connection.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct ClientConnection {
     /// Has its task look what there is for it.
     pub(super) wake: Arc<Notify>,
     /// When its client last gave a sign of life.
@@ -74,7 +74,7 @@ pub(super) struct Line {
 
 /// What the session owes to the connection that is attached. It comes and goes with the attachment.
 struct Outgoing {
-    line: Line,
+    line: ClientConnection,
     /// Of each process whose events are being sent: the number that comes next.
     cursors: BTreeMap<ProcessId, u64>,
     /// The processes that may have told something since they were looked at: whoever has an event to be sent is among them.
@@ -92,7 +92,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    fn new(line: Line, now: Instant) -> Self {
+    fn new(line: ClientConnection, now: Instant) -> Self {
         Self {
             line,
             cursors: BTreeMap::new(),
@@ -121,7 +121,12 @@ impl Outgoing {
 
 impl Session {
     /// A new session, attached to the connection that asked for it.
-    pub(super) fn new(by: ConnId, line: Line, limits: ServerLimits, now: Instant) -> Self {
+    pub(super) fn new(
+        by: ConnId,
+        line: ClientConnection,
+        limits: ServerLimits,
+        now: Instant,
+    ) -> Self {
         Self {
             limits,
             attachment: Attachment::new(by, Outgoing::new(line, now)),
@@ -133,7 +138,12 @@ impl Session {
     }
 
     /// Attaches a connection, with the cursors at "now".
-    pub(super) fn attach(&mut self, by: ConnId, line: Line, now: Instant) -> Result<(), Refused<ConnId>> {
+    pub(super) fn attach(
+        &mut self,
+        by: ConnId,
+        line: ClientConnection,
+        now: Instant,
+    ) -> Result<(), Refused<ConnId>> {
         let mut owed = Outgoing::new(line, now);
         owed.grace = now + self.limits.catch_up_grace;
         for (id, process) in self.processes.iter().filter(|(_, process)| !process.closed()) {
@@ -152,14 +162,15 @@ impl Session {
     /// it to take something goes on.
     pub(super) fn detach(&mut self, by: ConnId, now: Instant) -> bool {
         let lifetime = self.limits.detached_lifetime;
-        let lease = Lease::begin(now, if defect!(DetachedLifetimeShort) { lifetime / 3 } else { lifetime });
+        let lease =
+            Lease::begin(now, if defect!(DetachedLifetimeShort) { lifetime / 3 } else { lifetime });
         let own = self.attachment.detach(by, lease).is_some();
         if own {
             self.first_until.get_or_insert(lease.until());
             if defect!(PausedForEver) {
                 return own;
             }
-            self.processes.values().for_each(Process::resume);
+            self.processes.values().for_each(RetainedProcess::resume);
         }
         own
     }
@@ -237,7 +248,7 @@ impl Session {
     }
 
     /// What it holds.
-    pub(super) fn processes(&self) -> impl Iterator<Item = (&ProcessId, &Process)> {
+    pub(super) fn processes(&self) -> impl Iterator<Item = (&ProcessId, &RetainedProcess)> {
         self.processes.iter()
     }
 }

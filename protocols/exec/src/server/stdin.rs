@@ -127,7 +127,11 @@ mod tests {
         let mut stdin = Stdin::new(true, 4, 10);
         assert_eq!(stdin.write(Some("1"), &"abc".into()), Some(Accepted));
         assert_eq!(stdin.write(Some("2"), &"de".into()), None);
-        assert_eq!(stdin.write(Some("3"), &"d".into()), Some(Accepted), "as much as there is room for");
+        assert_eq!(
+            stdin.write(Some("3"), &"d".into()),
+            Some(Accepted),
+            "as much as there is room for"
+        );
         stdin.took(3);
         assert_eq!(stdin.write(Some("2"), &"efg".into()), Some(Accepted));
         assert_eq!(taken(&mut stdin), b"defg");

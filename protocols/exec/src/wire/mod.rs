@@ -16,7 +16,9 @@ pub mod process;
 pub mod session;
 
 pub use base64::Base64;
-pub use reknit_jsonrpc::{ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text};
+pub use reknit_jsonrpc::{
+    ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text,
+};
 
 /// The numbers of errors.
 pub mod code {

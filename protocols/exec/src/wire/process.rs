@@ -226,14 +226,26 @@ mod tests {
 
     #[test]
     fn the_names_on_the_wire_are_those_of_the_facts() {
-        let start = StartParams { process_id: "p1".into(), argv: vec!["sh".into()], cwd: "/".into(), ..StartParams::default() };
-        let text = r#"{"processId":"p1","argv":["sh"],"cwd":"/","env":{},"tty":false,"pipeStdin":false}"#;
+        let start = StartParams {
+            process_id: "p1".into(),
+            argv: vec!["sh".into()],
+            cwd: "/".into(),
+            ..StartParams::default()
+        };
+        let text =
+            r#"{"processId":"p1","argv":["sh"],"cwd":"/","env":{},"tty":false,"pipeStdin":false}"#;
         assert_eq!(serde_json::to_string(&start).unwrap(), text);
         let least = r#"{"processId":"p1","argv":["sh"],"cwd":"/","sandbox":{"mode":"none"}}"#;
         assert_eq!(serde_json::from_str::<StartParams>(least).unwrap(), start);
 
         let chunk = Chunk { seq: 3, stream: OutputStream::Stdout, chunk: Base64("hi".into()) };
-        let read = ReadResult { chunks: vec![chunk], next_seq: 5, exited: true, exit_code: Some(7), ..ReadResult::default() };
+        let read = ReadResult {
+            chunks: vec![chunk],
+            next_seq: 5,
+            exited: true,
+            exit_code: Some(7),
+            ..ReadResult::default()
+        };
         let text = r#"{"chunks":[{"seq":3,"stream":"stdout","chunk":"aGk="}],"nextSeq":5,"exited":true,"exitCode":7,"closed":false,"sandboxDenied":false}"#;
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
         assert_eq!(serde_json::from_str::<ReadResult>(text).unwrap(), read);
@@ -243,12 +255,18 @@ mod tests {
         assert_eq!(status(WriteStatus::StdinClosed), r#"{"status":"stdinClosed"}"#);
         assert_eq!(serde_json::to_string(&Signal::Interrupt).unwrap(), r#""interrupt""#);
         let exited = Exited { process_id: "p1".into(), seq: 4, exit_code: 0 };
-        assert_eq!(serde_json::to_string(&exited).unwrap(), r#"{"processId":"p1","seq":4,"exitCode":0}"#);
+        assert_eq!(
+            serde_json::to_string(&exited).unwrap(),
+            r#"{"processId":"p1","seq":4,"exitCode":0}"#
+        );
     }
 
     #[test]
     fn an_exit_code_of_null_is_none() {
         let text = r#"{"chunks":[],"nextSeq":1,"exited":false,"exitCode":null,"closed":false,"failure":null}"#;
-        assert_eq!(serde_json::from_str::<ReadResult>(text).unwrap(), ReadResult { next_seq: 1, ..ReadResult::default() });
+        assert_eq!(
+            serde_json::from_str::<ReadResult>(text).unwrap(),
+            ReadResult { next_seq: 1, ..ReadResult::default() }
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use reknit_jsonrpc::{Heard, Link, Lost};
+use reknit_jsonrpc::{Heard, Link, LinkError};
 use reknit_seams::Env;
 use reknit_seams::net::{BoxFuture, Endpoint};
 use reknit_seams::{defect, point};
@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Failure;
-use super::core::{Core, Effect, Key};
+use super::core::{ClientCore, ClientEffect, Key};
 use super::tool::{Answers, Toolbox, failed};
 use crate::limits::ClientLimits;
 use crate::wire::RequestId;
@@ -24,17 +24,17 @@ use crate::wire::ahp::state::ToolCallResult;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What the driver shares with the handles.
-pub(super) struct Shared {
-    core: Mutex<Core>,
+pub(super) struct ClientShared {
+    core: Mutex<ClientCore>,
     pub(super) limits: ClientLimits,
 }
 
-impl Shared {
-    pub(super) fn new(core: Core, limits: ClientLimits) -> Self {
+impl ClientShared {
+    pub(super) fn new(core: ClientCore, limits: ClientLimits) -> Self {
         Self { core: Mutex::new(core), limits }
     }
 
-    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+    pub(super) fn core(&self) -> MutexGuard<'_, ClientCore> {
         self.core.lock().expect("nothing panics under the lock")
     }
 }
@@ -49,7 +49,7 @@ enum Wire {
 /// What came of the connection.
 enum News {
     Opened(u64, Option<Box<Link>>),
-    Heard(u64, Result<Heard, Lost>),
+    Heard(u64, Result<Heard, LinkError>),
 }
 
 /// A moment at which others may run before the core hears.
@@ -94,7 +94,7 @@ enum Done {
 pub(super) struct Driver {
     pub(super) env: Env,
     pub(super) host: Endpoint,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ClientShared>,
     pub(super) tools: Toolbox,
     pub(super) answers: Arc<dyn Answers>,
     pub(super) farewell: oneshot::Receiver<oneshot::Sender<()>>,
@@ -130,7 +130,7 @@ impl Driver {
 struct Work {
     env: Env,
     host: Endpoint,
-    shared: Arc<Shared>,
+    shared: Arc<ClientShared>,
     tools: Toolbox,
     answers: Arc<dyn Answers>,
     wire: Wire,
@@ -171,7 +171,9 @@ impl Work {
                 self.shared.core().lost(generation, now, random);
             }
             News::Heard(_, Ok(Heard::Room)) => {}
-            News::Heard(generation, Ok(Heard::Frame(frame))) => self.shared.core().hear(generation, &frame, now, random),
+            News::Heard(generation, Ok(Heard::Frame(frame))) => {
+                self.shared.core().hear(generation, &frame, now, random)
+            }
             News::Heard(generation, Err(lost)) => {
                 tracing::debug!(%lost, generation, "connection over");
                 self.wire = Wire::None;
@@ -187,9 +189,15 @@ impl Work {
                 self.running.remove(&key);
                 self.shared.core().finished(&key, *result);
             }
-            Ok(Done::Replied(generation, id, reply)) => self.shared.core().reply(generation, id, reply),
+            Ok(Done::Replied(generation, id, reply)) => {
+                self.shared.core().reply(generation, id, reply)
+            }
             Err(error) => {
-                let of = self.running.iter().find(|(_, handle)| handle.id() == error.id()).map(|(key, _)| key.clone());
+                let of = self
+                    .running
+                    .iter()
+                    .find(|(_, handle)| handle.id() == error.id())
+                    .map(|(key, _)| key.clone());
                 if let Some(key) = of.filter(|_| !defect!(PanicsUnreported)) {
                     self.running.remove(&key);
                     self.shared.core().finished(&key, failed("the tool broke down"));
@@ -203,30 +211,36 @@ impl Work {
             let effect = self.shared.core().effect();
             match effect {
                 None => return,
-                Some(Effect::Open(generation)) => self.wire = Wire::Opening(generation, self.open()),
-                Some(Effect::Send(generation, message)) => {
+                Some(ClientEffect::Open(generation)) => {
+                    self.wire = Wire::Opening(generation, self.open())
+                }
+                Some(ClientEffect::Send(generation, message)) => {
                     if let Wire::Open(current, link) = &mut self.wire
                         && *current == generation
                     {
                         link.send_text(message.to_versioned_text());
                     }
                 }
-                Some(Effect::Close(generation)) => {
+                Some(ClientEffect::Close(generation)) => {
                     if self.wire.generation() == Some(generation) {
                         self.wire = Wire::None;
                     }
                 }
-                Some(Effect::Run(run)) => {
+                Some(ClientEffect::Run(run)) => {
                     let (key, running) = (run.key(), self.tools.clone());
                     let ran = key.clone();
                     // Made in its own task: a tool may panic where it makes its future, too.
                     let task = async move { Done::Ran(ran, Box::new(running.run(run).await)) };
                     self.running.insert(key, self.tasks.spawn(task));
                 }
-                Some(Effect::Stop(key)) => self.running.remove(&key).iter().for_each(AbortHandle::abort),
-                Some(Effect::Asked { generation, id, method, params }) => {
+                Some(ClientEffect::Stop(key)) => {
+                    self.running.remove(&key).iter().for_each(AbortHandle::abort)
+                }
+                Some(ClientEffect::Asked { generation, id, method, params }) => {
                     let answers = self.answers.clone();
-                    self.tasks.spawn(async move { Done::Replied(generation, id, answers.answer(method, params).await) });
+                    self.tasks.spawn(async move {
+                        Done::Replied(generation, id, answers.answer(method, params).await)
+                    });
                 }
             }
         }

@@ -31,25 +31,31 @@ use tokio::time::Instant;
 
 use super::limits::ClientLimits;
 use super::wire::ahp::actions::{
-    ChatToolCallConfirmedAction, ChatToolCallResultConfirmedAction, ChatTurnCancelledAction, ChatTurnStartedAction,
+    ChatToolCallConfirmedAction, ChatToolCallResultConfirmedAction, ChatTurnCancelledAction,
+    ChatTurnStartedAction,
 };
-use super::wire::ahp::state::{Message as Said, MessageKind, MessageOrigin, ToolCallConfirmationReason};
-use super::wire::{AuthenticateParams, CreateChatParams, CreateSessionParams, ROOT, SnapshotState, StateAction, method};
+use super::wire::ahp::state::{
+    Message as Said, MessageKind, MessageOrigin, ToolCallConfirmationReason,
+};
+use super::wire::{
+    AuthenticateParams, CreateChatParams, CreateSessionParams, ROOT, SnapshotState, StateAction,
+    method,
+};
 
 pub mod core;
 mod driver;
 mod failure;
 mod tool;
 
-pub use self::core::{Census, Run, State};
+pub use self::core::{ClientResources, Run, State};
 pub use failure::Failure;
 pub use tool::{Answers, NoAnswers, Tool, Toolbox, done, failed, named};
 
-use self::core::{Core, Identity};
-use driver::{Driver, Shared};
+use self::core::{ClientCore, ClientIdentity};
+use driver::{ClientShared, Driver};
 
 /// What a client is made of.
-pub struct Config {
+pub struct ClientConfig {
     /// What the host knows it by; `None` draws one. A window that is loaded again is another client.
     pub id: Option<String>,
     /// What it runs for agents.
@@ -60,15 +66,20 @@ pub struct Config {
     pub limits: ClientLimits,
 }
 
-impl Default for Config {
+impl Default for ClientConfig {
     fn default() -> Self {
-        Self { id: None, tools: Toolbox::default(), answers: Arc::new(NoAnswers), limits: ClientLimits::default() }
+        Self {
+            id: None,
+            tools: Toolbox::default(),
+            answers: Arc::new(NoAnswers),
+            limits: ClientLimits::default(),
+        }
     }
 }
 
 /// A client of an agent host.
 pub struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<ClientShared>,
     clock: Arc<dyn WallClock>,
     farewell: Option<oneshot::Sender<oneshot::Sender<()>>>,
     _driver: JoinSet<()>,
@@ -76,17 +87,25 @@ pub struct Client {
 
 impl Client {
     /// A client of the host at `host`, which begins to connect at once.
-    pub fn new(env: &Env, host: Endpoint, config: Config) -> Self {
-        let Config { id, tools, answers, limits } = config;
+    pub fn new(env: &Env, host: Endpoint, config: ClientConfig) -> Self {
+        let ClientConfig { id, tools, answers, limits } = config;
         let client = id.unwrap_or_else(|| {
             let mut random = [0; 16];
             env.entropy.fill(&mut random);
             format!("{:032x}", u128::from_le_bytes(random))
         });
-        let identity = Identity { client, tools: tools.definitions() };
-        let shared = Arc::new(Shared::new(Core::new(limits, identity, Instant::now()), limits));
+        let identity = ClientIdentity { client, tools: tools.definitions() };
+        let shared =
+            Arc::new(ClientShared::new(ClientCore::new(limits, identity, Instant::now()), limits));
         let (farewell, said) = oneshot::channel();
-        let driver = Driver { env: env.clone(), host, shared: shared.clone(), tools, answers, farewell: said };
+        let driver = Driver {
+            env: env.clone(),
+            host,
+            shared: shared.clone(),
+            tools,
+            answers,
+            farewell: said,
+        };
         let mut tasks = JoinSet::new();
         tasks.spawn(driver.run());
         Self { shared, clock: env.clock.clone(), farewell: Some(farewell), _driver: tasks }
@@ -108,7 +127,7 @@ impl Client {
     }
 
     /// How much of everything it holds.
-    pub fn census(&self) -> Census {
+    pub fn census(&self) -> ClientResources {
         self.shared.core().census()
     }
 
@@ -175,8 +194,13 @@ impl Client {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn request(&self, method: &str, params: &impl Serialize) -> Result<Box<RawValue>, Failure> {
-        let params = serde_json::value::to_raw_value(params).map_err(|error| Failure::Malformed(error.to_string()))?;
+    pub async fn request(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<Box<RawValue>, Failure> {
+        let params = serde_json::value::to_raw_value(params)
+            .map_err(|error| Failure::Malformed(error.to_string()))?;
         let (to, answered) = oneshot::channel();
         self.shared.core().request(method, params, to, Instant::now());
         answered.await.unwrap_or(Err(Failure::Closed))
@@ -222,7 +246,14 @@ impl Client {
     /// [`Failure`]
     pub async fn authenticate(&self, resource: &str, token: &str) -> Result<(), Failure> {
         let (resource, token) = (resource.to_owned(), token.to_owned());
-        let params = AuthenticateParams { channel: ROOT.to_owned(), meta: None, resource, token, expires_in: None, scopes: None };
+        let params = AuthenticateParams {
+            channel: ROOT.to_owned(),
+            meta: None,
+            resource,
+            token,
+            expires_in: None,
+            scopes: None,
+        };
         self.request(method::AUTHENTICATE, &params).await?;
         self.shared.core().remember(&params.resource, &params.token);
         Ok(())
@@ -266,7 +297,8 @@ impl Client {
     /// # Errors
     /// [`Failure`]
     pub async fn cancel_turn(&self, chat: &str, turn: &str) -> Result<(), Failure> {
-        let cancelled = ChatTurnCancelledAction { turn_id: turn.to_owned(), duration: 0, meta: None };
+        let cancelled =
+            ChatTurnCancelledAction { turn_id: turn.to_owned(), duration: 0, meta: None };
         self.dispatch(chat, StateAction::ChatTurnCancelled(cancelled)).await
     }
 
@@ -274,7 +306,13 @@ impl Client {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn confirm(&self, chat: &str, turn: &str, call: &str, approved: bool) -> Result<(), Failure> {
+    pub async fn confirm(
+        &self,
+        chat: &str,
+        turn: &str,
+        call: &str,
+        approved: bool,
+    ) -> Result<(), Failure> {
         let confirmed = ChatToolCallConfirmedAction {
             turn_id: turn.to_owned(),
             tool_call_id: call.to_owned(),
@@ -294,9 +332,16 @@ impl Client {
     ///
     /// # Errors
     /// [`Failure`]
-    pub async fn confirm_result(&self, chat: &str, turn: &str, call: &str, approved: bool) -> Result<(), Failure> {
+    pub async fn confirm_result(
+        &self,
+        chat: &str,
+        turn: &str,
+        call: &str,
+        approved: bool,
+    ) -> Result<(), Failure> {
         let (turn_id, tool_call_id) = (turn.to_owned(), call.to_owned());
-        let confirmed = ChatToolCallResultConfirmedAction { turn_id, tool_call_id, meta: None, approved };
+        let confirmed =
+            ChatToolCallResultConfirmedAction { turn_id, tool_call_id, meta: None, approved };
         self.dispatch(chat, StateAction::ChatToolCallResultConfirmed(confirmed)).await
     }
 

@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 
 use super::core::Run;
 use crate::wire::ahp::StringOrMarkdown;
-use crate::wire::ahp::state::{ToolCallResult, ToolDefinition, ToolResultContent, ToolResultTextContent};
+use crate::wire::ahp::state::{
+    ToolCallResult, ToolDefinition, ToolResultContent, ToolResultTextContent,
+};
 use crate::wire::code;
 
 /// Something that a client runs for an agent.
@@ -23,7 +25,11 @@ pub trait Tool: Send + Sync {
 /// Answers what the host asks, as for a file.
 pub trait Answers: Send + Sync {
     /// The answer to a request, or an error's number and text.
-    fn answer(&self, method: String, params: Option<Box<RawValue>>) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>>;
+    fn answer(
+        &self,
+        method: String,
+        params: Option<Box<RawValue>>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>>;
 }
 
 /// Answers nothing.
@@ -31,8 +37,15 @@ pub trait Answers: Send + Sync {
 pub struct NoAnswers;
 
 impl Answers for NoAnswers {
-    fn answer(&self, _: String, _: Option<Box<RawValue>>) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>> {
-        Box::pin(std::future::ready(Err((code::UNKNOWN_METHOD, "this client answers nothing".to_owned()))))
+    fn answer(
+        &self,
+        _: String,
+        _: Option<Box<RawValue>>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>> {
+        Box::pin(std::future::ready(Err((
+            code::UNKNOWN_METHOD,
+            "this client answers nothing".to_owned(),
+        ))))
     }
 }
 
@@ -77,7 +90,9 @@ pub fn done(text: &str) -> ToolCallResult {
     ToolCallResult {
         success: true,
         past_tense_message: StringOrMarkdown::from("ran"),
-        content: Some(vec![ToolResultContent::Text(ToolResultTextContent { text: text.to_owned() })]),
+        content: Some(vec![ToolResultContent::Text(ToolResultTextContent {
+            text: text.to_owned(),
+        })]),
         structured_content: None,
         error: None,
     }

@@ -9,15 +9,18 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::core::{Answer, Core, Unanswered};
-use super::shared::Shared;
+use super::core::{Answer, HostCore, Unanswered};
+use super::shared::HostShared;
 use super::{CallId, Owner};
 use crate::state::call;
 use crate::wire::StateAction;
 use crate::wire::ahp::StringOrMarkdown;
-use crate::wire::ahp::actions::{ChatDeltaAction, ChatResponsePartAction, ChatToolCallDeltaAction, ChatToolCallReadyAction};
+use crate::wire::ahp::actions::{
+    ChatDeltaAction, ChatResponsePartAction, ChatToolCallDeltaAction, ChatToolCallReadyAction,
+};
 use crate::wire::ahp::state::{
-    MarkdownResponsePart, ResponsePart, ToolCallConfirmationReason, ToolCallResult, ToolCallState, ToolInput,
+    MarkdownResponsePart, ResponsePart, ToolCallConfirmationReason, ToolCallResult, ToolCallState,
+    ToolInput,
 };
 
 /// Works in turns.
@@ -38,7 +41,7 @@ pub struct Turn {
     pub text: String,
     /// The client that said it.
     pub client: Option<String>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<HostShared>,
 }
 
 /// The turn is over, or there is no room in it.
@@ -65,7 +68,7 @@ pub enum Permission {
 }
 
 impl Turn {
-    fn core<T>(&self, change: impl FnOnce(&mut Core, Instant) -> T) -> T {
+    fn core<T>(&self, change: impl FnOnce(&mut HostCore, Instant) -> T) -> T {
         change(&mut self.shared.core(), Instant::now())
     }
 
@@ -79,8 +82,15 @@ impl Turn {
     /// [`Refused`]
     pub fn say(&self, text: &str) -> Result<String, Refused> {
         let id = self.core(|core, _| core.part_name());
-        let part = ResponsePart::Markdown(MarkdownResponsePart { id: id.clone(), content: text.to_owned() });
-        self.act(StateAction::ChatResponsePart(ChatResponsePartAction { turn_id: self.id.clone(), part, meta: None }))?;
+        let part = ResponsePart::Markdown(MarkdownResponsePart {
+            id: id.clone(),
+            content: text.to_owned(),
+        });
+        self.act(StateAction::ChatResponsePart(ChatResponsePartAction {
+            turn_id: self.id.clone(),
+            part,
+            meta: None,
+        }))?;
         Ok(id)
     }
 
@@ -89,7 +99,12 @@ impl Turn {
     /// # Errors
     /// [`Refused`]
     pub fn continue_saying(&self, part: &str, text: &str) -> Result<(), Refused> {
-        let delta = ChatDeltaAction { turn_id: self.id.clone(), part_id: part.to_owned(), content: text.to_owned(), meta: None };
+        let delta = ChatDeltaAction {
+            turn_id: self.id.clone(),
+            part_id: part.to_owned(),
+            content: text.to_owned(),
+            meta: None,
+        };
         self.act(StateAction::ChatDelta(delta))
     }
 
@@ -98,7 +113,8 @@ impl Turn {
     /// # Errors
     /// [`Refused`]
     pub fn start_call(&self, tool: &str, owner: Owner) -> Result<CallId, Refused> {
-        self.core(|core, now| core.start_call(&self.chat, &self.id, tool, owner, now)).map_err(Refused)
+        self.core(|core, now| core.start_call(&self.chat, &self.id, tool, owner, now))
+            .map_err(Refused)
     }
 
     /// Some more of a call's parameters.
@@ -155,8 +171,9 @@ impl Turn {
 
     /// Waits until a call may run, or is over. It looks before it waits, so what happened before it is asked counts.
     pub async fn permission(&self, id: &CallId) -> Permission {
-        let pending =
-            |state: &ToolCallState| matches!(state, ToolCallState::Streaming(_) | ToolCallState::PendingConfirmation(_));
+        let pending = |state: &ToolCallState| {
+            matches!(state, ToolCallState::Streaming(_) | ToolCallState::PendingConfirmation(_))
+        };
         let mut changes = self.changes();
         if defect!(PermissionParkedBlindly) {
             changes.mark_unchanged();
@@ -204,8 +221,11 @@ impl Turn {
     /// # Errors
     /// [`Unanswered`]
     pub async fn ask(&self, client: &str, method: &str, params: &impl Serialize) -> Answer {
-        let params = serde_json::value::to_raw_value(params)
-            .map_err(|error| Unanswered::Refused { code: crate::wire::code::INVALID_PARAMS, message: error.to_string() })?;
+        let params =
+            serde_json::value::to_raw_value(params).map_err(|error| Unanswered::Refused {
+                code: crate::wire::code::INVALID_PARAMS,
+                message: error.to_string(),
+            })?;
         let asked = self.core(|core, now| core.ask(client, method, params, now));
         asked.await.unwrap_or(Err(Unanswered::Lost))
     }

@@ -6,15 +6,15 @@ use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 
 use super::counts::Counts;
-use super::shared::Shared;
+use super::shared::HostShared;
 use crate::wire::SnapshotState;
 
 /// How much of everything a host holds. Does not keep it alive.
 #[derive(Clone)]
-pub struct Census(Weak<Shared>);
+pub struct HostResources(Weak<HostShared>);
 
-impl Census {
-    pub(super) fn of(shared: &Arc<Shared>) -> Self {
+impl HostResources {
+    pub(super) fn of(shared: &Arc<HostShared>) -> Self {
         Self(Arc::downgrade(shared))
     }
 

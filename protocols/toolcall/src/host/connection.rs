@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reknit_jsonrpc::{Entered, Heard, Link, Lost, WireLimits, enter};
+use reknit_jsonrpc::{Entered, Heard, Link, LinkError, WireLimits, enter};
 use reknit_resume::Counted;
 use reknit_resume::EVER;
 use reknit_seams::net::{ConnId, Stream};
@@ -14,26 +14,26 @@ use reknit_seams::{defect, milestone, point};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::Over;
-use super::shared::Shared;
+use super::CloseReason;
+use super::shared::HostShared;
 
 /// How long the last words to a client may take to be heard.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a connection is over.
 enum End {
-    Lost(Lost),
-    Over(Over),
+    Lost(LinkError),
+    Over(CloseReason),
 }
 
-impl From<Lost> for End {
-    fn from(lost: Lost) -> Self {
+impl From<LinkError> for End {
+    fn from(lost: LinkError) -> Self {
         Self::Lost(lost)
     }
 }
 
 /// Serves one connection until it is over.
-pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, _counted: Counted) {
+pub(super) async fn serve(shared: Arc<HostShared>, stream: Stream, _counted: Counted) {
     let conn = stream.id();
     let deadline = Instant::now() + shared.limits.handshake_deadline;
     match timeout_at(deadline, enter(stream, wire(&shared), refused_origin)).await {
@@ -43,10 +43,15 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, _counted: Counted
     }
 }
 
-fn wire(shared: &Shared) -> WireLimits {
+fn wire(shared: &HostShared) -> WireLimits {
     let wire = shared.limits.wire;
     if defect!(NoInboundDeadline) {
-        return WireLimits { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER, ..wire };
+        return WireLimits {
+            ping_interval: EVER,
+            pong_deadline: EVER,
+            write_deadline: EVER,
+            ..wire
+        };
     }
     wire
 }
@@ -57,7 +62,7 @@ fn refused_origin(conn: ConnId) {
 
 /// The core forgets the connection when this is dropped, however its task ends.
 struct Opened {
-    shared: Arc<Shared>,
+    shared: Arc<HostShared>,
     conn: ConnId,
 }
 
@@ -67,7 +72,7 @@ impl Drop for Opened {
     }
 }
 
-async fn converse(shared: Arc<Shared>, mut link: Link, conn: ConnId) {
+async fn converse(shared: Arc<HostShared>, mut link: Link, conn: ConnId) {
     let wake = Arc::new(Notify::new());
     shared.core().open(conn, wake.clone(), Instant::now());
     let opened = Opened { shared: shared.clone(), conn };
@@ -92,7 +97,12 @@ async fn converse(shared: Arc<Shared>, mut link: Link, conn: ConnId) {
 }
 
 /// Says what there is to say, as far as there is room, and waits for something to happen.
-async fn step(shared: &Shared, link: &mut Link, conn: ConnId, wake: &Notify) -> Result<(), End> {
+async fn step(
+    shared: &HostShared,
+    link: &mut Link,
+    conn: ConnId,
+    wake: &Notify,
+) -> Result<(), End> {
     while link.has_room() {
         let Some(message) = shared.core().pull(conn) else { break };
         link.send_text(message.to_versioned_text());

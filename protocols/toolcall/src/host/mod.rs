@@ -1,9 +1,9 @@
 //! The host: it keeps sessions, lets agents work in them, and clients watch and run tools.
 //!
-//! - [`Core`]: all of it, without sockets. [`Host`]: with them.
+//! - [`HostCore`]: all of it, without sockets. [`Host`]: with them.
 //! - [`Agent`]: who works in the turns; it calls the tools that clients offer by a [`Turn`].
 //! - [`Archive`]: where sessions and chats are kept that are not in memory.
-//! - `connection`: one connection, one task. [`Census`]: what there is.
+//! - `connection`: one connection, one task. [`HostResources`]: what there is.
 //!
 //! Tasks are owned by [`Host::serve`]: those of connections, of turns, and of restores. Dropping it ends all of them.
 //!
@@ -33,14 +33,16 @@ pub mod core;
 mod counts;
 mod shared;
 
-pub use self::core::{Answer, CallId, Core, Effect, Identity, Over, Owner, Stored, Unanswered};
+pub use self::core::{
+    Answer, CallId, CloseReason, HostCore, HostEffect, HostIdentity, Owner, Stored, Unanswered,
+};
 pub use agent::{Agent, Ended, Permission, Refused, Turn};
 pub use archive::{Archive, MemoryArchive};
-pub use census::Census;
+pub use census::HostResources;
 pub use counts::Counts;
 
 pub(crate) use self::core::stamp;
-use shared::Shared;
+use shared::HostShared;
 
 /// How long the host waits after it could not accept a connection: whatever is short then (files, memory) stays short for a
 /// moment.
@@ -51,12 +53,12 @@ const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// A host: sessions, who serves them, and who works in them.
 pub struct Host {
-    shared: Arc<Shared>,
+    shared: Arc<HostShared>,
     agent: Arc<dyn Agent>,
 }
 
 /// What a host is made of.
-pub struct Config {
+pub struct HostConfig {
     /// The name of its one kind of agent.
     pub provider: String,
     /// The tokens that are good, by resource. Where there are any, turns are only for clients that handed one over.
@@ -80,18 +82,21 @@ enum Done {
 
 impl Host {
     /// A host in the world of `env`: a new life of it, with a name of its own.
-    pub fn new(env: &Env, config: Config) -> Self {
+    pub fn new(env: &Env, config: HostConfig) -> Self {
         let mut random = [0; 16];
         env.entropy.fill(&mut random);
         let epoch = format!("{:032x}", u128::from_le_bytes(random));
-        let identity = Identity { epoch, provider: config.provider, tokens: config.tokens };
-        let core = Core::new(config.limits, identity, env.clock.clone());
-        Self { shared: Arc::new(Shared::new(core, config.limits, config.archive)), agent: config.agent }
+        let identity = HostIdentity { epoch, provider: config.provider, tokens: config.tokens };
+        let core = HostCore::new(config.limits, identity, env.clock.clone());
+        Self {
+            shared: Arc::new(HostShared::new(core, config.limits, config.archive)),
+            agent: config.agent,
+        }
     }
 
     /// What it holds, to be asked at any time. Does not keep it alive.
-    pub fn census(&self) -> Census {
-        Census::of(&self.shared)
+    pub fn census(&self) -> HostResources {
+        HostResources::of(&self.shared)
     }
 
     /// Serves whoever connects, until it is dropped.
@@ -154,21 +159,25 @@ impl Tasks {
         }
     }
 
-    fn start(&mut self, effect: Effect) {
+    fn start(&mut self, effect: HostEffect) {
         let shared = &self.host.shared;
         match effect {
-            Effect::Restore(channel, number) => {
+            HostEffect::Restore(channel, number) => {
                 let loaded = shared.archive.load(channel.clone());
                 // By then the core has given it up: nobody waits, and nothing is left.
-                let patience = if defect!(RestoreWithoutDeadline) { EVER } else { shared.limits.restore_deadline + A_MOMENT };
+                let patience = if defect!(RestoreWithoutDeadline) {
+                    EVER
+                } else {
+                    shared.limits.restore_deadline + A_MOMENT
+                };
                 self.all.spawn(async move {
                     let stored = timeout(patience, loaded).await;
                     Done::Restored(channel, number, stored.ok().flatten())
                 });
             }
-            Effect::Save(channel, stored) => shared.archive.save(&channel, *stored),
-            Effect::Forget(channel) => shared.archive.forget(&channel),
-            Effect::Begin { chat, turn: id, text, client } => {
+            HostEffect::Save(channel, stored) => shared.archive.save(&channel, *stored),
+            HostEffect::Forget(channel) => shared.archive.forget(&channel),
+            HostEffect::Begin { chat, turn: id, text, client } => {
                 let (agent, shared) = (self.host.agent.clone(), shared.clone());
                 let key = (chat.clone(), id.clone());
                 let (name, turn) = key.clone();
@@ -180,7 +189,7 @@ impl Tasks {
                 };
                 self.turns.insert(key, self.all.spawn(work));
             }
-            Effect::Stop { chat, turn } => {
+            HostEffect::Stop { chat, turn } => {
                 self.turns.remove(&(chat, turn)).iter().for_each(AbortHandle::abort);
             }
         }
@@ -191,13 +200,19 @@ impl Tasks {
         let mut core = self.host.shared.core();
         match done {
             Ok(Done::Connection) => {}
-            Ok(Done::Restored(channel, number, stored)) => core.restored(&channel, number, stored, Instant::now()),
+            Ok(Done::Restored(channel, number, stored)) => {
+                core.restored(&channel, number, stored, Instant::now())
+            }
             Ok(Done::Turn(chat, turn)) => {
                 core.end_turn(&chat, &turn, true, Instant::now());
                 self.turns.remove(&(chat, turn));
             }
             Err(error) => {
-                let of = self.turns.iter().find(|(_, handle)| handle.id() == error.id()).map(|(key, _)| key.clone());
+                let of = self
+                    .turns
+                    .iter()
+                    .find(|(_, handle)| handle.id() == error.id())
+                    .map(|(key, _)| key.clone());
                 if let Some((chat, turn)) = of {
                     core.end_turn(&chat, &turn, false, Instant::now());
                     self.turns.remove(&(chat, turn));

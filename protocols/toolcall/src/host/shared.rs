@@ -3,24 +3,24 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::Core;
+use super::HostCore;
 use super::archive::Archive;
 use crate::limits::HostLimits;
 
 /// The core, behind one lock that nobody holds for long, and what it needs from outside.
-pub(super) struct Shared {
-    core: Mutex<Core>,
+pub(super) struct HostShared {
+    core: Mutex<HostCore>,
     pub(super) limits: HostLimits,
     pub(super) archive: Arc<dyn Archive>,
     pub(super) connections: Arc<AtomicU64>,
 }
 
-impl Shared {
-    pub(super) fn new(core: Core, limits: HostLimits, archive: Arc<dyn Archive>) -> Self {
+impl HostShared {
+    pub(super) fn new(core: HostCore, limits: HostLimits, archive: Arc<dyn Archive>) -> Self {
         Self { core: Mutex::new(core), limits, archive, connections: Arc::default() }
     }
 
-    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+    pub(super) fn core(&self) -> MutexGuard<'_, HostCore> {
         self.core.lock().expect("nothing panics under the lock")
     }
 }

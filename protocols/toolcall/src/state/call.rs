@@ -11,18 +11,19 @@
 
 use reknit_seams::defect;
 
-use crate::state::outcome::Outcome;
+use crate::state::outcome::ActionOutcome;
 use crate::wire::StateAction;
 use crate::wire::ahp::StringOrMarkdown;
 use crate::wire::ahp::actions::{
-    ChatToolCallCompleteAction, ChatToolCallConfirmedAction, ChatToolCallDeltaAction, ChatToolCallReadyAction,
-    ChatToolCallStartAction,
+    ChatToolCallCompleteAction, ChatToolCallConfirmedAction, ChatToolCallDeltaAction,
+    ChatToolCallReadyAction, ChatToolCallStartAction,
 };
 use crate::wire::ahp::common::JsonObject;
 use crate::wire::ahp::state::{
-    ConfirmationOption, ToolCallCancellationReason, ToolCallCancelledState, ToolCallCompletedState, ToolCallConfirmationReason,
-    ToolCallContributor, ToolCallPendingConfirmationState, ToolCallPendingResultConfirmationState, ToolCallResult,
-    ToolCallRunningState, ToolCallState, ToolCallStreamingState, ToolInput,
+    ConfirmationOption, ToolCallCancellationReason, ToolCallCancelledState, ToolCallCompletedState,
+    ToolCallConfirmationReason, ToolCallContributor, ToolCallPendingConfirmationState,
+    ToolCallPendingResultConfirmationState, ToolCallResult, ToolCallRunningState, ToolCallState,
+    ToolCallStreamingState, ToolInput,
 };
 
 /// What a call has in every state.
@@ -56,18 +57,36 @@ macro_rules! common {
 impl Common {
     fn of(state: &ToolCallState) -> Self {
         match state {
-            ToolCallState::Streaming(s) => common!(s, s.invocation_message.clone().unwrap_or_default(), None),
-            ToolCallState::PendingConfirmation(s) => common!(s, s.invocation_message.clone(), s.tool_input.clone()),
-            ToolCallState::Running(s) => common!(s, s.invocation_message.clone(), s.tool_input.clone()),
-            ToolCallState::AuthRequired(s) => common!(s, s.invocation_message.clone(), s.tool_input.clone()),
-            ToolCallState::PendingResultConfirmation(s) => common!(s, s.invocation_message.clone(), s.tool_input.clone()),
-            ToolCallState::Completed(s) => common!(s, s.invocation_message.clone(), s.tool_input.clone()),
-            ToolCallState::Cancelled(s) => common!(s, s.invocation_message.clone(), s.tool_input.clone()),
+            ToolCallState::Streaming(s) => {
+                common!(s, s.invocation_message.clone().unwrap_or_default(), None)
+            }
+            ToolCallState::PendingConfirmation(s) => {
+                common!(s, s.invocation_message.clone(), s.tool_input.clone())
+            }
+            ToolCallState::Running(s) => {
+                common!(s, s.invocation_message.clone(), s.tool_input.clone())
+            }
+            ToolCallState::AuthRequired(s) => {
+                common!(s, s.invocation_message.clone(), s.tool_input.clone())
+            }
+            ToolCallState::PendingResultConfirmation(s) => {
+                common!(s, s.invocation_message.clone(), s.tool_input.clone())
+            }
+            ToolCallState::Completed(s) => {
+                common!(s, s.invocation_message.clone(), s.tool_input.clone())
+            }
+            ToolCallState::Cancelled(s) => {
+                common!(s, s.invocation_message.clone(), s.tool_input.clone())
+            }
             ToolCallState::Unknown(_) => Self::default(),
         }
     }
 
-    fn running(self, confirmed: ToolCallConfirmationReason, selected_option: Option<ConfirmationOption>) -> ToolCallState {
+    fn running(
+        self,
+        confirmed: ToolCallConfirmationReason,
+        selected_option: Option<ConfirmationOption>,
+    ) -> ToolCallState {
         ToolCallState::Running(ToolCallRunningState {
             tool_call_id: self.id,
             tool_name: self.name,
@@ -184,7 +203,12 @@ pub fn owner(state: &ToolCallState) -> Option<&str> {
 
 /// Whether it waits for its owner to do something.
 pub fn is_pending(state: &ToolCallState) -> bool {
-    matches!(state, ToolCallState::Streaming(_) | ToolCallState::PendingConfirmation(_) | ToolCallState::Running(_))
+    matches!(
+        state,
+        ToolCallState::Streaming(_)
+            | ToolCallState::PendingConfirmation(_)
+            | ToolCallState::Running(_)
+    )
 }
 
 /// Whether it is over.
@@ -196,7 +220,9 @@ pub fn is_over(state: &ToolCallState) -> bool {
 pub fn awaits_user(state: &ToolCallState) -> bool {
     matches!(
         state,
-        ToolCallState::PendingConfirmation(_) | ToolCallState::PendingResultConfirmation(_) | ToolCallState::AuthRequired(_)
+        ToolCallState::PendingConfirmation(_)
+            | ToolCallState::PendingResultConfirmation(_)
+            | ToolCallState::AuthRequired(_)
     )
 }
 
@@ -230,14 +256,16 @@ pub(super) fn begin(started: &ChatToolCallStartAction) -> ToolCallState {
 /// Its turn is over: if it is not, it is now.
 pub(super) fn skip(state: &mut ToolCallState) {
     if !is_over(state) {
-        *state = ToolCallState::Cancelled(Common::of(state).cancelled(ToolCallCancellationReason::Skipped));
+        *state = ToolCallState::Cancelled(
+            Common::of(state).cancelled(ToolCallCancellationReason::Skipped),
+        );
     }
 }
 
 /// Applies an action to the call that it is about.
-pub(super) fn apply(state: &mut ToolCallState, action: &StateAction) -> Outcome {
+pub(super) fn apply(state: &mut ToolCallState, action: &StateAction) -> ActionOutcome {
     if is_over(state) && !defect!(OverIsNotTheEnd) {
-        return Outcome::Ignored("that call is over");
+        return ActionOutcome::Ignored("that call is over");
     }
     match action {
         StateAction::ChatToolCallDelta(delta) => stream(state, delta),
@@ -248,27 +276,35 @@ pub(super) fn apply(state: &mut ToolCallState, action: &StateAction) -> Outcome 
             ToolCallState::Running(running) => {
                 running.content = Some(changed.content.clone());
                 running.meta = changed.meta.clone().or(running.meta.take());
-                Outcome::Applied
+                ActionOutcome::Applied
             }
-            _ => Outcome::Ignored("that call does not run"),
+            _ => ActionOutcome::Ignored("that call does not run"),
         },
-        StateAction::ChatToolCallResultConfirmed(confirmed) => confirm_result(state, confirmed.approved),
-        _ => Outcome::Ignored("not supported here"),
+        StateAction::ChatToolCallResultConfirmed(confirmed) => {
+            confirm_result(state, confirmed.approved)
+        }
+        _ => ActionOutcome::Ignored("not supported here"),
     }
 }
 
-fn stream(state: &mut ToolCallState, delta: &ChatToolCallDeltaAction) -> Outcome {
-    let ToolCallState::Streaming(streaming) = state else { return Outcome::Ignored("that call is ready") };
+fn stream(state: &mut ToolCallState, delta: &ChatToolCallDeltaAction) -> ActionOutcome {
+    let ToolCallState::Streaming(streaming) = state else {
+        return ActionOutcome::Ignored("that call is ready");
+    };
     if let Some(content) = &delta.content {
         streaming.partial_input.get_or_insert_default().push_str(content);
     }
     streaming.meta = delta.meta.clone().or(streaming.meta.take());
-    streaming.invocation_message = delta.invocation_message.clone().or(streaming.invocation_message.take());
-    Outcome::Applied
+    streaming.invocation_message =
+        delta.invocation_message.clone().or(streaming.invocation_message.take());
+    ActionOutcome::Applied
 }
 
 /// Who runs a call does not change; what else is known of the contributor may.
-fn refined(current: Option<ToolCallContributor>, next: Option<ToolCallContributor>) -> Option<ToolCallContributor> {
+fn refined(
+    current: Option<ToolCallContributor>,
+    next: Option<ToolCallContributor>,
+) -> Option<ToolCallContributor> {
     match (current, next) {
         (current, None) => current,
         (Some(ToolCallContributor::Client(current)), Some(ToolCallContributor::Client(next)))
@@ -276,17 +312,18 @@ fn refined(current: Option<ToolCallContributor>, next: Option<ToolCallContributo
         {
             Some(ToolCallContributor::Client(next))
         }
-        (current @ Some(ToolCallContributor::Client(_)), _) | (current, Some(ToolCallContributor::Client(_))) => current,
+        (current @ Some(ToolCallContributor::Client(_)), _)
+        | (current, Some(ToolCallContributor::Client(_))) => current,
         (_, next) => next,
     }
 }
 
-fn make_ready(state: &mut ToolCallState, ready: &ChatToolCallReadyAction) -> Outcome {
+fn make_ready(state: &mut ToolCallState, ready: &ChatToolCallReadyAction) -> ActionOutcome {
     let before = match state {
         ToolCallState::PendingConfirmation(pending) => Some(pending.clone()),
         ToolCallState::Streaming(_) | ToolCallState::Running(_) => None,
         _ if defect!(OverIsNotTheEnd) => None,
-        _ => return Outcome::Ignored("that call is past that"),
+        _ => return ActionOutcome::Ignored("that call is past that"),
     };
     let mut common = Common::of(state);
     common.intention = ready.intention.clone().or(common.intention);
@@ -305,46 +342,63 @@ fn make_ready(state: &mut ToolCallState, ready: &ChatToolCallReadyAction) -> Out
             meta: common.meta,
             invocation_message: common.message,
             tool_input: common.input,
-            confirmation_title: ready.confirmation_title.clone().or(before.as_ref().and_then(|b| b.confirmation_title.clone())),
-            risk_assessment: ready.risk_assessment.clone().or(before.as_ref().and_then(|b| b.risk_assessment.clone())),
+            confirmation_title: ready
+                .confirmation_title
+                .clone()
+                .or(before.as_ref().and_then(|b| b.confirmation_title.clone())),
+            risk_assessment: ready
+                .risk_assessment
+                .clone()
+                .or(before.as_ref().and_then(|b| b.risk_assessment.clone())),
             edits: ready.edits.clone().or(before.as_ref().and_then(|b| b.edits.clone())),
             editable: ready.editable.or(before.as_ref().and_then(|b| b.editable)),
             options: ready.options.clone().or(before.and_then(|b| b.options)),
         }),
     };
-    Outcome::Applied
+    ActionOutcome::Applied
 }
 
-fn confirm(state: &mut ToolCallState, said: &ChatToolCallConfirmedAction) -> Outcome {
+fn confirm(state: &mut ToolCallState, said: &ChatToolCallConfirmedAction) -> ActionOutcome {
     let ToolCallState::PendingConfirmation(pending) = state else {
-        return Outcome::Ignored("that call waits for no confirmation");
+        return ActionOutcome::Ignored("that call waits for no confirmation");
     };
     let options = pending.options.iter().flatten();
-    let selected = said.selected_option_id.as_ref().and_then(|id| options.into_iter().find(|option| option.id == *id).cloned());
+    let selected = said
+        .selected_option_id
+        .as_ref()
+        .and_then(|id| options.into_iter().find(|option| option.id == *id).cloned());
     let mut common = Common::of(state);
     common.meta = said.meta.clone().or(common.meta);
     *state = if said.approved {
-        if let (Some(edited), Some(ToolInput::Inline(input))) = (&said.edited_tool_input, &mut common.input) {
+        if let (Some(edited), Some(ToolInput::Inline(input))) =
+            (&said.edited_tool_input, &mut common.input)
+        {
             input.clone_from(edited);
         }
-        common.running(said.confirmed.clone().unwrap_or(ToolCallConfirmationReason::NotNeeded), selected)
+        common.running(
+            said.confirmed.clone().unwrap_or(ToolCallConfirmationReason::NotNeeded),
+            selected,
+        )
     } else {
-        let mut cancelled = common.cancelled(said.reason.unwrap_or(ToolCallCancellationReason::Denied));
+        let mut cancelled =
+            common.cancelled(said.reason.unwrap_or(ToolCallCancellationReason::Denied));
         cancelled.reason_message = said.reason_message.clone();
         cancelled.user_suggestion = said.user_suggestion.clone();
         cancelled.selected_option = selected;
         ToolCallState::Cancelled(cancelled)
     };
-    Outcome::Applied
+    ActionOutcome::Applied
 }
 
-fn finish(state: &mut ToolCallState, complete: &ChatToolCallCompleteAction) -> Outcome {
+fn finish(state: &mut ToolCallState, complete: &ChatToolCallCompleteAction) -> ActionOutcome {
     let (confirmed, selected_option) = match state {
-        ToolCallState::Running(running) => (running.confirmed.clone(), running.selected_option.clone()),
+        ToolCallState::Running(running) => {
+            (running.confirmed.clone(), running.selected_option.clone())
+        }
         ToolCallState::PendingConfirmation(_) => (ToolCallConfirmationReason::NotNeeded, None),
-        ToolCallState::Streaming(_) => return Outcome::Ignored("that call is not ready"),
+        ToolCallState::Streaming(_) => return ActionOutcome::Ignored("that call is not ready"),
         _ if defect!(OverIsNotTheEnd) => (ToolCallConfirmationReason::NotNeeded, None),
-        _ => return Outcome::Ignored("that call has a result"),
+        _ => return ActionOutcome::Ignored("that call has a result"),
     };
     let mut common = Common::of(state);
     common.meta = complete.meta.clone().or(common.meta);
@@ -354,12 +408,12 @@ fn finish(state: &mut ToolCallState, complete: &ChatToolCallCompleteAction) -> O
     } else {
         ToolCallState::Completed(common.completed(result))
     };
-    Outcome::Applied
+    ActionOutcome::Applied
 }
 
-fn confirm_result(state: &mut ToolCallState, approved: bool) -> Outcome {
+fn confirm_result(state: &mut ToolCallState, approved: bool) -> ActionOutcome {
     let ToolCallState::PendingResultConfirmation(pending) = state else {
-        return Outcome::Ignored("that call waits for no confirmation of its result");
+        return ActionOutcome::Ignored("that call waits for no confirmation of its result");
     };
     let selected_option = pending.selected_option.clone();
     let result = ToolCallResult {
@@ -378,5 +432,5 @@ fn confirm_result(state: &mut ToolCallState, approved: bool) -> Outcome {
         cancelled.selected_option = selected_option;
         ToolCallState::Cancelled(cancelled)
     };
-    Outcome::Applied
+    ActionOutcome::Applied
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use reknit_seams::defect;
 
 use super::call;
-use super::outcome::Outcome;
+use super::outcome::ActionOutcome;
 use crate::wire::StateAction;
 use crate::wire::ahp::actions::{ChatTurnStartedAction, ChatUsageAction};
 use crate::wire::ahp::state::{
-    ActiveTurn, ChatState, ResponsePart, SessionStatus, ToolCallResponsePart, ToolCallState, Turn, TurnState,
+    ActiveTurn, ChatState, ResponsePart, SessionStatus, ToolCallResponsePart, ToolCallState, Turn,
+    TurnState,
 };
 
 /// The bits of a status that say what is going on; the others are marks of the user's.
@@ -62,79 +63,100 @@ pub fn find_call<'c>(chat: &'c ChatState, turn: &str, id: &str) -> Option<&'c To
 
 /// Whether there is, or was, a turn of this id.
 pub fn knows_turn(chat: &ChatState, id: &str) -> bool {
-    chat.active_turn.as_ref().is_some_and(|turn| turn.id == id) || chat.turns.iter().any(|turn| turn.id == id)
+    chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
+        || chat.turns.iter().any(|turn| turn.id == id)
 }
 
 /// Applies an action to a chat.
-pub fn apply(chat: &mut ChatState, action: &StateAction) -> Outcome {
+pub fn apply(chat: &mut ChatState, action: &StateAction) -> ActionOutcome {
     let outcome = change(chat, action);
-    if outcome == Outcome::Applied {
+    if outcome == ActionOutcome::Applied {
         refresh(chat);
     }
     outcome
 }
 
-fn change(chat: &mut ChatState, action: &StateAction) -> Outcome {
+fn change(chat: &mut ChatState, action: &StateAction) -> ActionOutcome {
     match action {
         StateAction::ChatTurnStarted(started) => start(chat, started),
-        StateAction::ChatTurnComplete(over) => end(chat, &over.turn_id, over.duration, TurnState::Complete),
-        StateAction::ChatTurnCancelled(over) => end(chat, &over.turn_id, over.duration, TurnState::Cancelled),
+        StateAction::ChatTurnComplete(over) => {
+            end(chat, &over.turn_id, over.duration, TurnState::Complete)
+        }
+        StateAction::ChatTurnCancelled(over) => {
+            end(chat, &over.turn_id, over.duration, TurnState::Cancelled)
+        }
         StateAction::ChatResponsePart(added) => match (turn(chat, &added.turn_id), &added.part) {
             (Err(outcome), _) => outcome,
-            (Ok(_), ResponsePart::Error(_) | ResponsePart::ToolCall(_) | ResponsePart::Unknown(_)) => {
-                Outcome::Ignored("a part of another kind")
-            }
+            (
+                Ok(_),
+                ResponsePart::Error(_) | ResponsePart::ToolCall(_) | ResponsePart::Unknown(_),
+            ) => ActionOutcome::Ignored("a part of another kind"),
             (Ok(turn), part) => {
                 turn.response_parts.push(part.clone());
-                Outcome::Applied
+                ActionOutcome::Applied
             }
         },
-        StateAction::ChatDelta(delta) => append(chat, &delta.turn_id, &delta.part_id, &delta.content),
-        StateAction::ChatReasoning(delta) => append(chat, &delta.turn_id, &delta.part_id, &delta.content),
+        StateAction::ChatDelta(delta) => {
+            append(chat, &delta.turn_id, &delta.part_id, &delta.content)
+        }
+        StateAction::ChatReasoning(delta) => {
+            append(chat, &delta.turn_id, &delta.part_id, &delta.content)
+        }
         StateAction::ChatUsage(usage) => count(chat, usage),
         StateAction::ChatToolCallStart(started) => match turn(chat, &started.turn_id) {
             Err(outcome) => outcome,
             Ok(turn) => {
                 if call_in(turn, &started.tool_call_id).is_some() {
-                    return Outcome::Ignored("that call is there already");
+                    return ActionOutcome::Ignored("that call is there already");
                 }
                 let tool_call = call::begin(started);
-                turn.response_parts.push(ResponsePart::ToolCall(Box::new(ToolCallResponsePart { tool_call })));
-                Outcome::Applied
+                turn.response_parts
+                    .push(ResponsePart::ToolCall(Box::new(ToolCallResponsePart { tool_call })));
+                ActionOutcome::Applied
             }
         },
         action => match call::addressed(action) {
             Some((turn_id, id)) => change_call(chat, turn_id, id, action),
-            None => Outcome::Ignored("not supported here"),
+            None => ActionOutcome::Ignored("not supported here"),
         },
     }
 }
 
-fn turn<'c>(chat: &'c mut ChatState, id: &str) -> Result<&'c mut ActiveTurn, Outcome> {
-    chat.active_turn.as_mut().filter(|turn| turn.id == id).ok_or(Outcome::Ignored("that turn is not under way"))
+fn turn<'c>(chat: &'c mut ChatState, id: &str) -> Result<&'c mut ActiveTurn, ActionOutcome> {
+    chat.active_turn
+        .as_mut()
+        .filter(|turn| turn.id == id)
+        .ok_or(ActionOutcome::Ignored("that turn is not under way"))
 }
 
 fn call_in<'t>(turn: &'t mut ActiveTurn, id: &str) -> Option<&'t mut ToolCallState> {
     turn.response_parts.iter_mut().find_map(|part| match part {
-        ResponsePart::ToolCall(part) if call::id(&part.tool_call) == id => Some(&mut part.tool_call),
+        ResponsePart::ToolCall(part) if call::id(&part.tool_call) == id => {
+            Some(&mut part.tool_call)
+        }
         _ => None,
     })
 }
 
-fn change_call(chat: &mut ChatState, turn_id: &str, id: &str, action: &StateAction) -> Outcome {
+fn change_call(
+    chat: &mut ChatState,
+    turn_id: &str,
+    id: &str,
+    action: &StateAction,
+) -> ActionOutcome {
     let turn = match turn(chat, turn_id) {
         Ok(turn) => turn,
         Err(outcome) => return outcome,
     };
     match call_in(turn, id) {
         Some(state) => call::apply(state, action),
-        None => Outcome::Ignored("no such call"),
+        None => ActionOutcome::Ignored("no such call"),
     }
 }
 
-fn start(chat: &mut ChatState, started: &ChatTurnStartedAction) -> Outcome {
+fn start(chat: &mut ChatState, started: &ChatTurnStartedAction) -> ActionOutcome {
     if chat.active_turn.is_some() && !defect!(TurnStartedTwice) {
-        return Outcome::Ignored("another turn is under way");
+        return ActionOutcome::Ignored("another turn is under way");
     }
     chat.active_turn = Some(ActiveTurn {
         id: started.turn_id.clone(),
@@ -145,13 +167,13 @@ fn start(chat: &mut ChatState, started: &ChatTurnStartedAction) -> Outcome {
     });
     chat.modified_at.clone_from(&started.started_at);
     chat.status &= !SessionStatus::IsRead.bits();
-    Outcome::Applied
+    ActionOutcome::Applied
 }
 
 /// A turn is over, and with it every call that was not.
-fn end(chat: &mut ChatState, id: &str, duration: i64, state: TurnState) -> Outcome {
+fn end(chat: &mut ChatState, id: &str, duration: i64, state: TurnState) -> ActionOutcome {
     let Some(mut turn) = chat.active_turn.take_if(|turn| turn.id == id) else {
-        return Outcome::Ignored("that turn is not under way");
+        return ActionOutcome::Ignored("that turn is not under way");
     };
     for part in &mut turn.response_parts {
         if let ResponsePart::ToolCall(part) = part {
@@ -165,7 +187,7 @@ fn end(chat: &mut ChatState, id: &str, duration: i64, state: TurnState) -> Outco
     let ActiveTurn { id, started_at, message, response_parts, usage } = turn;
     let (started_at, duration) = (Some(started_at), Some(duration));
     chat.turns.push(Turn { id, started_at, duration, message, response_parts, usage, state });
-    Outcome::Applied
+    ActionOutcome::Applied
 }
 
 /// A time stamp, so many milliseconds later.
@@ -173,10 +195,11 @@ fn later(stamp: &str, millis: i64) -> Option<String> {
     let at = humantime::parse_rfc3339(stamp).ok()?;
     let later = at.checked_add(Duration::from_millis(u64::try_from(millis).ok()?))?;
     // Later than that, it could not be written.
-    (later < humantime::parse_rfc3339("9999-12-31T23:59:59Z").ok()?).then(|| humantime::format_rfc3339_millis(later).to_string())
+    (later < humantime::parse_rfc3339("9999-12-31T23:59:59Z").ok()?)
+        .then(|| humantime::format_rfc3339_millis(later).to_string())
 }
 
-fn append(chat: &mut ChatState, turn_id: &str, part_id: &str, content: &str) -> Outcome {
+fn append(chat: &mut ChatState, turn_id: &str, part_id: &str, content: &str) -> ActionOutcome {
     let turn = match turn(chat, turn_id) {
         Ok(turn) => turn,
         Err(outcome) => return outcome,
@@ -187,16 +210,16 @@ fn append(chat: &mut ChatState, turn_id: &str, part_id: &str, content: &str) -> 
             ResponsePart::Reasoning(part) if part.id == part_id => part.content.push_str(content),
             _ => continue,
         }
-        return Outcome::Applied;
+        return ActionOutcome::Applied;
     }
-    Outcome::Ignored("no such part")
+    ActionOutcome::Ignored("no such part")
 }
 
-fn count(chat: &mut ChatState, usage: &ChatUsageAction) -> Outcome {
+fn count(chat: &mut ChatState, usage: &ChatUsageAction) -> ActionOutcome {
     match turn(chat, &usage.turn_id) {
         Ok(turn) => {
             turn.usage = Some(usage.usage.clone());
-            Outcome::Applied
+            ActionOutcome::Applied
         }
         Err(outcome) => outcome,
     }

@@ -2,14 +2,14 @@
 
 /// What became of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ActionOutcome {
     /// It took effect.
     Applied,
     /// It fits nothing that is there, for this reason; nothing has changed.
     Ignored(&'static str),
 }
 
-impl Outcome {
+impl ActionOutcome {
     /// Why it was ignored, if it was.
     pub fn ignored(self) -> Option<&'static str> {
         match self {

@@ -1,9 +1,11 @@
 //! A session: its chats, and the clients that are active in it.
 
-use super::outcome::Outcome;
+use super::outcome::ActionOutcome;
 use crate::wire::StateAction;
 use crate::wire::ahp::actions::PartialChatSummary;
-use crate::wire::ahp::state::{ChatState, ChatSummary, SessionActiveClient, SessionLifecycle, SessionState, SessionStatus};
+use crate::wire::ahp::state::{
+    ChatState, ChatSummary, SessionActiveClient, SessionLifecycle, SessionState, SessionStatus,
+};
 
 /// A session without chats.
 pub fn new(provider: &str, title: &str) -> SessionState {
@@ -52,12 +54,16 @@ pub fn summary(chat: &ChatState) -> ChatSummary {
 }
 
 /// Applies an action to a session.
-pub fn apply(session: &mut SessionState, action: &StateAction) -> Outcome {
+pub fn apply(session: &mut SessionState, action: &StateAction) -> ActionOutcome {
     match action {
         StateAction::SessionTitleChanged(changed) => session.title = changed.title.clone(),
         StateAction::SessionActiveClientSet(set) => {
             let client = &set.active_client;
-            match session.active_clients.iter_mut().find(|active| active.client_id == client.client_id) {
+            match session
+                .active_clients
+                .iter_mut()
+                .find(|active| active.client_id == client.client_id)
+            {
                 Some(active) => *active = client.clone(),
                 None => session.active_clients.push(client.clone()),
             }
@@ -66,7 +72,7 @@ pub fn apply(session: &mut SessionState, action: &StateAction) -> Outcome {
             let before = session.active_clients.len();
             session.active_clients.retain(|active| active.client_id != removed.client_id);
             if session.active_clients.len() == before {
-                return Outcome::Ignored("no such active client");
+                return ActionOutcome::Ignored("no such active client");
             }
         }
         StateAction::SessionChatAdded(added) => {
@@ -80,20 +86,23 @@ pub fn apply(session: &mut SessionState, action: &StateAction) -> Outcome {
             let before = session.chats.len();
             session.chats.retain(|chat| chat.resource != removed.chat);
             if session.chats.len() == before {
-                return Outcome::Ignored("no such chat");
+                return ActionOutcome::Ignored("no such chat");
             }
             session.default_chat.take_if(|default| *default == removed.chat);
         }
         StateAction::SessionChatUpdated(updated) => {
-            let Some(chat) = session.chats.iter_mut().find(|chat| chat.resource == updated.chat) else {
-                return Outcome::Ignored("no such chat");
+            let Some(chat) = session.chats.iter_mut().find(|chat| chat.resource == updated.chat)
+            else {
+                return ActionOutcome::Ignored("no such chat");
             };
             update(chat, &updated.changes);
         }
-        StateAction::SessionDefaultChatChanged(changed) => session.default_chat = changed.default_chat.clone(),
-        _ => return Outcome::Ignored("not supported here"),
+        StateAction::SessionDefaultChatChanged(changed) => {
+            session.default_chat = changed.default_chat.clone()
+        }
+        _ => return ActionOutcome::Ignored("not supported here"),
     }
-    Outcome::Applied
+    ActionOutcome::Applied
 }
 
 fn update(chat: &mut ChatSummary, changes: &PartialChatSummary) {

@@ -18,7 +18,7 @@ fn chat_with(status: &str) -> ChatState {
         _ => panic!("no such state"),
     };
     for name in ["start turn", "start"].iter().chain(way) {
-        assert_eq!(chat::apply(&mut chat, &action(name)), Outcome::Applied, "{name}");
+        assert_eq!(chat::apply(&mut chat, &action(name)), ActionOutcome::Applied, "{name}");
     }
     assert_eq!(of(&chat), status);
     chat
@@ -94,8 +94,8 @@ fn the_life_of_a_call_is_this_table() {
             let mut chat = chat_with(before);
             let was = chat.clone();
             match chat::apply(&mut chat, &action(name)) {
-                Outcome::Applied => assert_eq!(of(&chat), after, "{name} upon {before}"),
-                Outcome::Ignored(_) => {
+                ActionOutcome::Applied => assert_eq!(of(&chat), after, "{name} upon {before}"),
+                ActionOutcome::Ignored(_) => {
                     assert_eq!("-", after, "{name} upon {before}");
                     assert_eq!(chat, was, "what is ignored changes nothing");
                 }
@@ -106,20 +106,28 @@ fn the_life_of_a_call_is_this_table() {
 
 #[test]
 fn the_end_of_a_turn_cancels_what_is_not_over_and_keeps_what_is() {
-    for status in ["streaming", "pending confirmation", "running", "pending result", "completed", "cancelled"] {
+    for status in
+        ["streaming", "pending confirmation", "running", "pending result", "completed", "cancelled"]
+    {
         let mut chat = chat_with(status);
         chat::apply(&mut chat, &action("end turn"));
         assert_eq!(of(&chat), if status == "completed" { "completed" } else { "cancelled" });
         assert_eq!((chat.active_turn.as_ref(), chat.status), (None, 1));
         assert_eq!(chat.modified_at, "2026-01-01T00:00:01.500Z");
-        assert_eq!(chat::apply(&mut chat, &action("end turn")), Outcome::Ignored("that turn is not under way"));
+        assert_eq!(
+            chat::apply(&mut chat, &action("end turn")),
+            ActionOutcome::Ignored("that turn is not under way")
+        );
     }
 }
 
 #[test]
 fn a_chat_says_whether_it_waits_for_its_user() {
     let status = |state: &str| chat_with(state).status;
-    assert_eq!((status("running"), status("pending confirmation"), status("pending result")), (8, 24, 24));
+    assert_eq!(
+        (status("running"), status("pending confirmation"), status("pending result")),
+        (8, 24, 24)
+    );
 }
 
 #[test]
@@ -144,10 +152,20 @@ fn text_is_appended_to_the_part_that_it_belongs_to() {
     let mut chat = chat::new("c", "c", String::new());
     chat::apply(&mut chat, &action("start turn"));
     let part = json!({ "type": "chat/responsePart", "turnId": "t", "part": { "kind": "markdown", "id": "p", "content": "a" } });
-    let delta = |part: &str| json!({ "type": "chat/delta", "turnId": "t", "partId": part, "content": "b" });
-    assert_eq!(chat::apply(&mut chat, &serde_json::from_value(part).unwrap()), Outcome::Applied);
-    assert_eq!(chat::apply(&mut chat, &serde_json::from_value(delta("p")).unwrap()), Outcome::Applied);
-    assert_eq!(chat::apply(&mut chat, &serde_json::from_value(delta("q")).unwrap()), Outcome::Ignored("no such part"));
+    let delta =
+        |part: &str| json!({ "type": "chat/delta", "turnId": "t", "partId": part, "content": "b" });
+    assert_eq!(
+        chat::apply(&mut chat, &serde_json::from_value(part).unwrap()),
+        ActionOutcome::Applied
+    );
+    assert_eq!(
+        chat::apply(&mut chat, &serde_json::from_value(delta("p")).unwrap()),
+        ActionOutcome::Applied
+    );
+    assert_eq!(
+        chat::apply(&mut chat, &serde_json::from_value(delta("q")).unwrap()),
+        ActionOutcome::Ignored("no such part")
+    );
     let value = serde_json::to_value(&chat).unwrap();
     assert_eq!(value["activeTurn"]["responseParts"][0]["content"], "ab");
 }
@@ -156,6 +174,9 @@ fn text_is_appended_to_the_part_that_it_belongs_to() {
 fn a_time_that_cannot_be_written_changes_nothing_else() {
     let mut chat = chat_with("running");
     let over = json!({ "type": "chat/turnComplete", "turnId": "t", "duration": i64::MAX });
-    assert_eq!(chat::apply(&mut chat, &serde_json::from_value(over).unwrap()), Outcome::Applied);
+    assert_eq!(
+        chat::apply(&mut chat, &serde_json::from_value(over).unwrap()),
+        ActionOutcome::Applied
+    );
     assert_eq!(chat.modified_at, "2026-01-01T00:00:00.000Z");
 }

@@ -12,7 +12,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::client::{self, Client, Run, State, Tool, Toolbox};
-use crate::host::{self, Agent, Archive, Census, Ended, Host, MemoryArchive, Permission, Turn};
+use crate::host::{
+    self, Agent, Archive, Ended, Host, HostResources, MemoryArchive, Permission, Turn,
+};
 use crate::limits::{ClientLimits, HostLimits};
 use crate::state::call;
 use crate::wire::SnapshotState;
@@ -59,7 +61,9 @@ async fn obey(turn: &Turn, order: &str, notes: &Notes) {
         "say" => drop(turn.say(what).unwrap()),
         "call" => notes.add(match turn.call(what, &json!({}), false).await.unwrap() {
             Ended::Completed(result) if result.success => format!("{what} ran"),
-            Ended::Completed(result) => format!("{what} failed: {}", result.past_tense_message.as_text()),
+            Ended::Completed(result) => {
+                format!("{what} failed: {}", result.past_tense_message.as_text())
+            }
             Ended::Cancelled => format!("{what} was cancelled"),
         }),
         "confirm" => {
@@ -111,7 +115,7 @@ pub struct Lab {
     pub net: Memory,
     pub notes: Notes,
     pub archive: MemoryArchive,
-    pub census: Census,
+    pub census: HostResources,
     limits: HostLimits,
     tasks: JoinSet<()>,
     host: AbortHandle,
@@ -134,7 +138,8 @@ impl Lab {
         self.net.stop_listening();
         self.host.abort();
         let _ = self.tasks.join_next().await;
-        (self.census, self.host) = serve(&self.net, &self.notes, &self.archive, self.limits, &mut self.tasks).await;
+        (self.census, self.host) =
+            serve(&self.net, &self.notes, &self.archive, self.limits, &mut self.tasks).await;
     }
 
     fn env(&self) -> Env {
@@ -151,11 +156,11 @@ impl Lab {
             let takes = if *name == "long" { 3600 * S } else { 2 * S };
             Arc::new(Slow { name, takes, notes: self.notes.clone() })
         };
-        let config = client::Config {
+        let config = client::ClientConfig {
             id: Some(id.to_owned()),
             tools: Toolbox::of(tools.iter().map(tool)),
             limits,
-            ..client::Config::default()
+            ..client::ClientConfig::default()
         };
         Client::new(&self.env(), Endpoint::tcp("host", 1), config)
     }
@@ -193,11 +198,17 @@ async fn serve(
     archive: &MemoryArchive,
     limits: HostLimits,
     tasks: &mut JoinSet<()>,
-) -> (Census, AbortHandle) {
+) -> (HostResources, AbortHandle) {
     let listener = net.listen(&Endpoint::tcp("host", 1)).await.unwrap();
     let archive: Arc<dyn Archive> = Arc::new(archive.clone());
     let agent = Arc::new(Obedient(notes.clone()));
-    let config = host::Config { provider: "agent".into(), tokens: BTreeMap::new(), agent, archive, limits };
+    let config = host::HostConfig {
+        provider: "agent".into(),
+        tokens: BTreeMap::new(),
+        agent,
+        archive,
+        limits,
+    };
     let host = Host::new(&env(net), config);
     let census = host.census();
     (census, tasks.spawn(host.serve(listener)))
@@ -260,7 +271,10 @@ pub async fn connected(client: &Client) {
 
 /// Waits until it is connected over a newer connection than that of this number.
 pub async fn back(client: &Client, after: u64) {
-    until(client, "back", |client| client.state() == State::Connected && client.generation() > after).await;
+    until(client, "back", |client| {
+        client.state() == State::Connected && client.generation() > after
+    })
+    .await;
 }
 
 pub async fn lost(client: &Client) {

@@ -8,7 +8,9 @@ use super::client::{self, Client, Failure, State};
 use super::host::{self, Host};
 use super::limits::{ClientLimits, HostLimits};
 use super::wire::SnapshotState;
-use lab::{Lab, MS, Notes, Obedient, S, any_turn, back, call_is, calls, connected, lost, turn_over};
+use lab::{
+    Lab, MS, Notes, Obedient, S, any_turn, back, call_is, calls, connected, lost, turn_over,
+};
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
 use reknit_seams::net::memory::{Fate, Side};
@@ -53,7 +55,10 @@ async fn a_call_that_is_denied_is_not_run() {
     window.confirm("c", "t1", &call, false).await.unwrap();
     turn_over(&window).await;
     assert_eq!(lab.notes.all(), ["not granted"]);
-    assert_eq!(window.confirm("c", "t1", &call, true).await, Err(Failure::Rejected("that turn is not under way".into())));
+    assert_eq!(
+        window.confirm("c", "t1", &call, true).await,
+        Err(Failure::Rejected("that turn is not under way".into()))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +119,10 @@ async fn a_call_whose_owner_is_away_for_too_long_is_failed_and_its_late_result_i
     let cut = Instant::now();
     call_is(&watcher, "failed").await;
     assert_eq!(cut.elapsed(), 30 * S);
-    assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool failed: the client that ran this tool is gone"]);
+    assert_eq!(
+        lab.notes.all(),
+        ["tool begins", "tool ends", "tool failed: the client that ran this tool is gone"]
+    );
     lab.net.refuse(false);
     connected(&window).await;
     sleep(S).await;
@@ -159,7 +167,10 @@ async fn a_client_that_is_there_before_its_old_connection_is_known_to_be_dead_ke
     sleep(20 * S).await;
     lab.net.set_end(1, Side::Far, Fate::Reset);
     sleep(120 * S).await;
-    assert_eq!((calls(&window)[0].1, lab.notes.all().as_slice()), ("running", &["long begins".to_owned()][..]));
+    assert_eq!(
+        (calls(&window)[0].1, lab.notes.all().as_slice()),
+        ("running", &["long begins".to_owned()][..])
+    );
     assert_eq!(lab.census.counts().connections, 1);
 }
 
@@ -212,7 +223,10 @@ async fn what_happened_during_an_outage_is_replayed_or_shown_and_both_come_to_th
         lab.net.refuse(true);
         lab.net.set(2, Fate::Reset);
         lost(&away).await;
-        window.start_turn("c", "t1", "say 1; sleep 1; say 2; sleep 1; call tool; say 3").await.unwrap();
+        window
+            .start_turn("c", "t1", "say 1; sleep 1; say 2; sleep 1; call tool; say 3")
+            .await
+            .unwrap();
         turn_over(&window).await;
         lab.net.refuse(false);
         connected(&away).await;
@@ -222,7 +236,8 @@ async fn what_happened_during_an_outage_is_replayed_or_shown_and_both_come_to_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_done_while_there_is_no_connection_is_seen_here_at_once_and_there_afterwards_in_order() {
+async fn what_is_done_while_there_is_no_connection_is_seen_here_at_once_and_there_afterwards_in_order()
+ {
     let lab = Lab::new().await;
     let window = lab.opened("window", &[]).await;
     let watcher = lab.joining("watcher", &[]).await;
@@ -240,7 +255,9 @@ async fn what_is_done_while_there_is_no_connection_is_seen_here_at_once_and_ther
         sleep(MS).await;
         let Some(SnapshotState::Chat(seen)) = window.view("c") else { panic!("there is a chat") };
         assert_eq!(seen.active_turn.map(|turn| turn.id), Some("t1".to_owned()));
-        let Some(SnapshotState::Chat(confirmed)) = window.confirmed("c") else { panic!("there is a chat") };
+        let Some(SnapshotState::Chat(confirmed)) = window.confirmed("c") else {
+            panic!("there is a chat")
+        };
         assert!(confirmed.active_turn.is_none());
         lab.net.refuse(false);
     };
@@ -265,7 +282,9 @@ async fn an_action_that_is_under_way_at_a_cut_takes_effect_once() {
         let (done, ()) = tokio::join!(biased; turn, cut);
         assert_eq!(done, Ok(()));
         connected(&window).await;
-        let Some(SnapshotState::Chat(chat)) = watcher.confirmed("c") else { panic!("there is a chat") };
+        let Some(SnapshotState::Chat(chat)) = watcher.confirmed("c") else {
+            panic!("there is a chat")
+        };
         assert_eq!((chat.turns.len(), chat.turns[0].response_parts.len()), (1, 1));
         assert_eq!(window.view("c"), watcher.confirmed("c"));
     }
@@ -276,8 +295,7 @@ async fn what_the_host_refuses_is_taken_back() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &[]).await;
     let other = lab.joining("other", &[]).await;
-    let (ours, theirs) =
-        tokio::join!(biased; window.start_turn("c", "ours", "sleep 60"), other.start_turn("c", "theirs", "sleep 60"));
+    let (ours, theirs) = tokio::join!(biased; window.start_turn("c", "ours", "sleep 60"), other.start_turn("c", "theirs", "sleep 60"));
     let refused = [&ours, &theirs].into_iter().filter(|outcome| outcome.is_err()).count();
     assert_eq!(refused, 1, "{ours:?} {theirs:?}");
     sleep(S).await;
@@ -301,7 +319,12 @@ async fn a_host_that_was_restarted_is_not_mistaken_for_the_old_one() {
     sleep(S).await;
     window.start_turn("c", "t3", "call tool").await.unwrap();
     turn_over(&window).await;
-    assert_eq!(lab.notes.all().last().unwrap(), "tool ran", "it is active again: {:?}", lab.notes.all());
+    assert_eq!(
+        lab.notes.all().last().unwrap(),
+        "tool ran",
+        "it is active again: {:?}",
+        lab.notes.all()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -333,7 +356,10 @@ async fn what_the_host_asks_is_answered_or_over() {
     turn_over(&window).await;
     assert_eq!(
         lab.notes.all(),
-        ["no answer: refused (-32601): this client answers nothing", "no answer: the client is not connected"]
+        [
+            "no answer: refused (-32601): this client answers nothing",
+            "no answer: the client is not connected"
+        ]
     );
 }
 
@@ -411,7 +437,7 @@ async fn over_loopback() {
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
     let at = listener.endpoint();
     let notes = Notes::default();
-    let config = host::Config {
+    let config = host::HostConfig {
         provider: "agent".into(),
         tokens: BTreeMap::new(),
         agent: Arc::new(Obedient(notes.clone())),
@@ -420,7 +446,7 @@ async fn over_loopback() {
     };
     let mut tasks = JoinSet::new();
     tasks.spawn(Host::new(&env, config).serve(listener));
-    let client = Client::new(&env, at, client::Config::default());
+    let client = Client::new(&env, at, client::ClientConfig::default());
     client.create_session("s").await.unwrap();
     client.create_chat("s", "c").await.unwrap();
     client.subscribe("c").await.unwrap();

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::client::core::{self as client_core, Effect as Wish, Key};
+use crate::client::core::{self as client_core, ClientEffect as Wish, Key};
 use crate::client::{State, done, named};
-use crate::host::{Core, Effect, Identity, Owner, Stored};
+use crate::host::{HostCore, HostEffect, HostIdentity, Owner, Stored};
 use crate::limits::{ClientLimits, HostLimits};
 use crate::state::{call, chat};
 use crate::wire::SnapshotState;
@@ -26,7 +26,8 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
     }
 }
@@ -44,14 +45,14 @@ struct Way {
 }
 
 struct Window {
-    core: client_core::Core,
+    core: client_core::ClientCore,
     working: Vec<Key>,
 }
 
 struct Walk {
     dice: Dice,
     now: Instant,
-    host: Core,
+    host: HostCore,
     archive: BTreeMap<String, Stored>,
     restoring: Vec<(String, u64)>,
     windows: Vec<Window>,
@@ -72,12 +73,20 @@ struct Walk {
 impl Walk {
     fn new(seed: u64) -> Self {
         let now = Instant::now();
-        let limits = HostLimits { log_actions: [24, 60, 1000][usize::try_from(seed % 3).unwrap()], ..HostLimits::default() };
-        let identity = Identity { epoch: "e".into(), provider: "p".into(), tokens: BTreeMap::new() };
-        let host = Core::new(limits, identity, Env::real().clock);
+        let limits = HostLimits {
+            log_actions: [24, 60, 1000][usize::try_from(seed % 3).unwrap()],
+            ..HostLimits::default()
+        };
+        let identity =
+            HostIdentity { epoch: "e".into(), provider: "p".into(), tokens: BTreeMap::new() };
+        let host = HostCore::new(limits, identity, Env::real().clock);
         let window = |n: usize| {
-            let identity = client_core::Identity { client: format!("w{n}"), tools: vec![named("tool")] };
-            Window { core: client_core::Core::new(ClientLimits::default(), identity, now), working: Vec::new() }
+            let identity =
+                client_core::ClientIdentity { client: format!("w{n}"), tools: vec![named("tool")] };
+            Window {
+                core: client_core::ClientCore::new(ClientLimits::default(), identity, now),
+                working: Vec::new(),
+            }
         };
         let mut walk = Self {
             dice: Dice(seed),
@@ -103,7 +112,8 @@ impl Walk {
     /// that the other one leaves memory when nobody holds it.
     fn set_up(&mut self) {
         self.host.open(self.tap, Arc::new(Notify::new()), self.now);
-        let params = json!({ "channel": "ahp-root://", "protocolVersions": ["1.0.0"], "clientId": "tap" });
+        let params =
+            json!({ "channel": "ahp-root://", "protocolVersions": ["1.0.0"], "clientId": "tap" });
         let requests = [
             ("initialize", params),
             ("createSession", json!({ "channel": "s" })),
@@ -131,7 +141,11 @@ impl Walk {
         self.heal();
     }
 
-    fn subscribe(&mut self, n: usize, channel: &str) -> oneshot::Receiver<Result<(), super::Failure>> {
+    fn subscribe(
+        &mut self,
+        n: usize,
+        channel: &str,
+    ) -> oneshot::Receiver<Result<(), super::Failure>> {
         let (to, answered) = oneshot::channel();
         self.windows[n].core.subscribe(channel, to, self.now);
         answered
@@ -141,10 +155,10 @@ impl Walk {
     fn settle(&mut self) {
         while let Some(effect) = self.host.effect() {
             match effect {
-                Effect::Restore(channel, number) => self.restoring.push((channel, number)),
-                Effect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
-                Effect::Forget(channel) => drop(self.archive.remove(&channel)),
-                Effect::Begin { .. } | Effect::Stop { .. } => {}
+                HostEffect::Restore(channel, number) => self.restoring.push((channel, number)),
+                HostEffect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
+                HostEffect::Forget(channel) => drop(self.archive.remove(&channel)),
+                HostEffect::Begin { .. } | HostEffect::Stop { .. } => {}
             }
         }
         for n in 0..CLIENTS {
@@ -162,16 +176,33 @@ impl Walk {
                 self.connections += 1;
                 let conn = ConnId(self.connections);
                 let (up, down) = (VecDeque::new(), VecDeque::new());
-                self.ways.insert(conn, Way { client: n, generation, up, down, at_client: true, at_host: true, named: false });
+                self.ways.insert(
+                    conn,
+                    Way {
+                        client: n,
+                        generation,
+                        up,
+                        down,
+                        at_client: true,
+                        at_host: true,
+                        named: false,
+                    },
+                );
                 self.host.open(conn, Arc::new(Notify::new()), self.now);
                 self.windows[n].core.opened(generation, conn.0, self.now);
             }
             Wish::Send(generation, message) => {
-                let way = self.ways.values_mut().find(|way| way.client == n && way.generation == generation && way.at_client);
+                let way = self
+                    .ways
+                    .values_mut()
+                    .find(|way| way.client == n && way.generation == generation && way.at_client);
                 way.into_iter().for_each(|way| way.up.push_back(message.to_versioned_text()));
             }
             Wish::Close(generation) => {
-                let ways = self.ways.values_mut().filter(|way| way.client == n && way.generation == generation);
+                let ways = self
+                    .ways
+                    .values_mut()
+                    .filter(|way| way.client == n && way.generation == generation);
                 ways.for_each(|way| way.at_client = false);
             }
             Wish::Run(run) => {
@@ -188,8 +219,13 @@ impl Walk {
         while let Some(message) = self.host.pull(self.tap) {
             let said: Value = serde_json::from_str(&message.to_versioned_text()).unwrap();
             let origin = &said["params"]["origin"];
-            if let (Some(client), Some(seq)) = (origin["clientId"].as_str(), origin["clientSeq"].as_i64()) {
-                assert!(self.effects.insert((client.to_owned(), seq)), "action {seq} of {client} took effect twice");
+            if let (Some(client), Some(seq)) =
+                (origin["clientId"].as_str(), origin["clientSeq"].as_i64())
+            {
+                assert!(
+                    self.effects.insert((client.to_owned(), seq)),
+                    "action {seq} of {client} took effect twice"
+                );
             }
         }
         assert_eq!(self.host.over(self.tap), None);
@@ -208,13 +244,25 @@ impl Walk {
         for channel in ["c", "d"] {
             let Some(SnapshotState::Chat(state)) = self.host.state(channel) else { continue };
             for state in chat::calls(state) {
-                let since = call::owner(state).filter(|_| call::is_pending(state)).and_then(|owner| self.absent.get(owner));
-                assert!(since.is_none_or(|since| self.now - *since < Duration::from_secs(30)), "{} waits", call::id(state));
+                let since = call::owner(state)
+                    .filter(|_| call::is_pending(state))
+                    .and_then(|owner| self.absent.get(owner));
+                assert!(
+                    since.is_none_or(|since| self.now - *since < Duration::from_secs(30)),
+                    "{} waits",
+                    call::id(state)
+                );
                 let ToolCallState::Completed(over) = state else { continue };
-                let gone = over.past_tense_message.as_text().starts_with("the client that ran this tool is gone");
+                let gone = over
+                    .past_tense_message
+                    .as_text()
+                    .starts_with("the client that ran this tool is gone");
                 if gone && self.failed.insert(over.tool_call_id.clone()) {
                     let owner = call::owner(state).unwrap();
-                    let here = self.ways.values().any(|way| way.at_host && way.named && format!("w{}", way.client) == owner);
+                    let here = self
+                        .ways
+                        .values()
+                        .any(|way| way.at_host && way.named && format!("w{}", way.client) == owner);
                     assert!(!here, "{} was failed though {owner} is here", over.tool_call_id);
                 }
             }
@@ -263,7 +311,9 @@ impl Walk {
 
     /// The host learns that a connection is over; what was on its way to it is lost.
     fn notice(&mut self, conn: ConnId) {
-        let Some(way) = self.ways.get_mut(&conn).filter(|way| way.at_host && !way.at_client) else { return };
+        let Some(way) = self.ways.get_mut(&conn).filter(|way| way.at_host && !way.at_client) else {
+            return;
+        };
         way.at_host = false;
         way.up.clear();
         self.host.close(conn, self.now);
@@ -273,7 +323,8 @@ impl Walk {
     fn wait(&mut self, how_long: Duration) {
         let until = self.now + how_long;
         for _ in 0..10_000 {
-            let dues = self.windows.iter().filter_map(|window| window.core.due()).chain(self.host.due());
+            let dues =
+                self.windows.iter().filter_map(|window| window.core.due()).chain(self.host.due());
             let Some(due) = dues.min().filter(|due| *due <= until) else {
                 self.now = until;
                 return;
@@ -331,14 +382,18 @@ impl Walk {
 
     fn turn(&self, channel: &str) -> Option<String> {
         match self.host.state(channel) {
-            Some(SnapshotState::Chat(state)) => state.active_turn.as_ref().map(|turn| turn.id.clone()),
+            Some(SnapshotState::Chat(state)) => {
+                state.active_turn.as_ref().map(|turn| turn.id.clone())
+            }
             _ => None,
         }
     }
 
     fn call(&mut self, channel: &str) {
         let Some(turn) = self.turn(channel) else { return };
-        let Ok(id) = self.host.start_call(channel, &turn, "tool", Owner::Any, self.now) else { return };
+        let Ok(id) = self.host.start_call(channel, &turn, "tool", Owner::Any, self.now) else {
+            return;
+        };
         let ready = json!({
             "type": "chat/toolCallReady", "turnId": id.turn, "toolCallId": id.id, "invocationMessage": "x", "confirmed": "not-needed",
         });
@@ -353,7 +408,11 @@ impl Walk {
             2..=5 => self.live(),
             6 => {
                 // Cut with something on its way.
-                let under_way = self.ways.iter().find(|(_, way)| way.at_client && !way.up.is_empty()).map(|(conn, _)| *conn);
+                let under_way = self
+                    .ways
+                    .iter()
+                    .find(|(_, way)| way.at_client && !way.up.is_empty())
+                    .map(|(conn, _)| *conn);
                 under_way.into_iter().for_each(|conn| self.cut(conn));
             }
             7 => {
@@ -391,13 +450,18 @@ impl Walk {
             let quiet = self.ways.values().all(|way| way.up.is_empty() && way.down.is_empty());
             let settled = |window: &Window| {
                 let census = window.core.census();
-                window.core.state() == State::Connected && census.in_flight + census.held + census.unconfirmed == 0
+                window.core.state() == State::Connected
+                    && census.in_flight + census.held + census.unconfirmed == 0
             };
             if quiet && self.windows.iter().all(settled) {
                 return;
             }
         }
-        let states = self.windows.iter().map(|window| (window.core.state(), window.core.census())).collect::<Vec<_>>();
+        let states = self
+            .windows
+            .iter()
+            .map(|window| (window.core.state(), window.core.census()))
+            .collect::<Vec<_>>();
         panic!("it does not settle: {states:?}");
     }
 
@@ -417,8 +481,16 @@ impl Walk {
     fn compare(&self) {
         for (n, window) in self.windows.iter().enumerate() {
             for channel in ["s", "c", "d"] {
-                assert_eq!(window.core.confirmed(channel), self.host.state(channel), "{channel} as w{n} knows it");
-                assert_eq!(window.core.view(channel).as_ref(), self.host.state(channel), "{channel} as w{n} sees it");
+                assert_eq!(
+                    window.core.confirmed(channel),
+                    self.host.state(channel),
+                    "{channel} as w{n} knows it"
+                );
+                assert_eq!(
+                    window.core.view(channel).as_ref(),
+                    self.host.state(channel),
+                    "{channel} as w{n} sees it"
+                );
             }
         }
     }
@@ -427,7 +499,8 @@ impl Walk {
 #[tokio::test(start_paused = true)]
 async fn whatever_happens_everybody_knows_the_same_in_the_end_and_nothing_happened_twice() {
     // A longer walk is a matter of a number.
-    let seeds = std::env::var("REKNIT_WALKS").ok().and_then(|walks| walks.parse().ok()).unwrap_or(40);
+    let seeds =
+        std::env::var("REKNIT_WALKS").ok().and_then(|walks| walks.parse().ok()).unwrap_or(40);
     let (mut begun, mut failed) = (0, 0);
     for seed in 0..seeds {
         // Told where the test fails.

@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 pub use ahp_types as ahp;
 pub use ahp_types::actions::{ActionEnvelope, ActionOrigin, StateAction};
 pub use ahp_types::commands::{
-    AuthenticateParams, CreateChatParams, CreateSessionParams, DispatchActionParams, DisposeChatParams, DisposeSessionParams,
-    InitializeParams, InitializeResult, ReconnectParams, ReconnectReplayResult, ReconnectResult, ReconnectSnapshotResult,
-    SubscribeParams, SubscribeResult, UnsubscribeParams,
+    AuthenticateParams, CreateChatParams, CreateSessionParams, DispatchActionParams,
+    DisposeChatParams, DisposeSessionParams, InitializeParams, InitializeResult, ReconnectParams,
+    ReconnectReplayResult, ReconnectResult, ReconnectSnapshotResult, SubscribeParams,
+    SubscribeResult, UnsubscribeParams,
 };
 pub use ahp_types::state::{Snapshot, SnapshotState};
 pub use reknit_jsonrpc::{ErrorBody, Malformed, Message, RequestId, read};

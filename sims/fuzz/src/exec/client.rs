@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use reknit_exec::client::{Census, Client, State};
+use reknit_exec::client::{Client, ClientResources, State};
 use reknit_exec::limits::{ClientLimits, WireLimits};
 use reknit_seams::net::Endpoint;
 use reknit_seams::process::Unsupported;
@@ -25,11 +25,11 @@ use crate::stage::{Memory, env, must, run};
 
 mod user;
 
-use user::{Act, User};
+use user::{ExecAct, ExecUser};
 
 /// What a hostile server does, and the user of the client meanwhile.
 #[derive(Arbitrary, Debug)]
-pub struct Script {
+pub struct ExecClientScript {
     /// Whether the client's limits are tight.
     tight: bool,
     /// Whether writes are sent again.
@@ -44,7 +44,7 @@ pub struct Script {
 #[derive(Arbitrary, Debug)]
 enum Step {
     /// The user does something.
-    Acts(Act),
+    Acts(ExecAct),
     /// The server answers one of the questions that are open: which one, and how; mostly as it should.
     Answers(Rarely<u8>, Option<Answer>, Manner),
     /// It tells something, so often, with rising numbers.
@@ -61,7 +61,14 @@ enum Step {
 #[derive(Arbitrary, Debug)]
 enum Answer {
     /// As a server would that has these chunks, of so many bytes, from a number on, and knows an end or does not.
-    Chunks { from: Number, sizes: Vec<u8>, next: Number, exited: bool, closed: bool, failure: Option<Name> },
+    Chunks {
+        from: Number,
+        sizes: Vec<u8>,
+        next: Number,
+        exited: bool,
+        closed: bool,
+        failure: Option<Name>,
+    },
     /// With this status of a write, or of an HTTP response.
     Status(u8),
     /// With an error of this code.
@@ -140,12 +147,18 @@ impl Tale {
             Self::Output(process, seq, bytes) => {
                 let seq = seq.value().saturating_add(n);
                 let chunk = bytes.base64();
-                ("process/output", json!({"processId": process.text(), "seq": seq, "stream": "stderr", "chunk": chunk}))
+                (
+                    "process/output",
+                    json!({"processId": process.text(), "seq": seq, "stream": "stderr", "chunk": chunk}),
+                )
             }
-            Self::Exited(process, seq, code) => {
-                ("process/exited", json!({"processId": process.text(), "seq": seq.value(), "exitCode": code}))
+            Self::Exited(process, seq, code) => (
+                "process/exited",
+                json!({"processId": process.text(), "seq": seq.value(), "exitCode": code}),
+            ),
+            Self::Closed(process, seq) => {
+                ("process/closed", json!({"processId": process.text(), "seq": seq.value()}))
             }
-            Self::Closed(process, seq) => ("process/closed", json!({"processId": process.text(), "seq": seq.value()})),
             Self::Body { body, seq, bytes, done, error } => {
                 let id = format!("http-{}", body % 4);
                 let (seq, error) = (seq.value().saturating_add(n), error.as_ref().map(Name::text));
@@ -165,13 +178,14 @@ const PATIENCE: Duration = Duration::from_secs(26);
 const COMING: Duration = Duration::from_secs(2);
 
 /// Has the script carried out, and everything checked that must hold.
-pub fn holds(script: &Script) {
+pub fn holds(script: &ExecClientScript) {
     run(async {
         let net = Memory::new();
         let place = Place::new(net.clone(), right, COMING, script.entrance.0.clone());
         let limits = limits(script);
-        let client = Client::start(&env(net, Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
-        let user = User::of(client);
+        let client =
+            Client::start(&env(net, Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
+        let user = ExecUser::of(client);
         let mut house = House { limits, user, place };
         for step in &script.steps.0 {
             house.step(step).await;
@@ -181,9 +195,11 @@ pub fn holds(script: &Script) {
     });
 }
 
-fn limits(script: &Script) -> ClientLimits {
-    let wire = WireLimits { message_bytes: 16 << 10, outbox_bytes: 32 << 10, ..WireLimits::default() };
-    let limits = ClientLimits { wire, retry_writes: script.retry_writes, ..ClientLimits::default() };
+fn limits(script: &ExecClientScript) -> ClientLimits {
+    let wire =
+        WireLimits { message_bytes: 16 << 10, outbox_bytes: 32 << 10, ..WireLimits::default() };
+    let limits =
+        ClientLimits { wire, retry_writes: script.retry_writes, ..ClientLimits::default() };
     if !script.tight {
         return limits;
     }
@@ -203,7 +219,7 @@ fn limits(script: &Script) -> ClientLimits {
 /// The client, and the server that it connects to.
 struct House {
     limits: ClientLimits,
-    user: User,
+    user: ExecUser,
     place: Place,
 }
 
@@ -212,7 +228,8 @@ impl House {
         match step {
             Step::Acts(act) => self.user.does(act),
             Step::Answers(n, answer, manner) => {
-                let answer = |question: &Question| answer.as_ref().map(|answer| answer.message(question));
+                let answer =
+                    |question: &Question| answer.as_ref().map(|answer| answer.message(question));
                 self.place.answer(n.0.unwrap_or(0), manner, answer).await;
             }
             Step::Tells(tale, manner, times) => {
@@ -231,7 +248,8 @@ impl House {
 
     fn is_within_limits(&self) {
         let (census, limits) = (self.user.client().census(), &self.limits);
-        let at_most = |what: &str, is: usize, most: usize| assert!(is <= most, "{what}: {is} of {most}");
+        let at_most =
+            |what: &str, is: usize, most: usize| assert!(is <= most, "{what}: {is} of {most}");
         at_most("events held back", census.held_back_events, limits.reorder_events);
         at_most("bytes held back", census.held_back_bytes, limits.reorder_bytes);
     }
@@ -240,8 +258,11 @@ impl House {
     async fn is_left_alone(&mut self) {
         self.place.close();
         let mut state = self.user.client().watch_state();
-        must("the client's end", PATIENCE, state.wait_for(|state| *state == State::Failed)).await.expect("or it was closed");
-        must("the end of all that was waited for", Duration::from_secs(1), self.user.is_done()).await;
-        assert_eq!(self.user.client().census(), Census::default());
+        must("the client's end", PATIENCE, state.wait_for(|state| *state == State::Failed))
+            .await
+            .expect("or it was closed");
+        must("the end of all that was waited for", Duration::from_secs(1), self.user.is_done())
+            .await;
+        assert_eq!(self.user.client().census(), ClientResources::default());
     }
 }

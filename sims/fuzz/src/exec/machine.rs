@@ -43,7 +43,8 @@ struct Scripted {
 
 impl Scripted {
     fn start(command: &Command) -> Self {
-        let [(stdin, reads), (stdout, prints), (stderr, complains)] = std::array::from_fn(|_| duplex(PIPE));
+        let [(stdin, reads), (stdout, prints), (stderr, complains)] =
+            std::array::from_fn(|_| duplex(PIPE));
         let exit = watch::Sender::new(None);
         let (told, mut heard) = (exit.clone(), exit.subscribe());
         let program = command.argv[0].clone();
@@ -77,7 +78,13 @@ fn end(exit: &watch::Sender<Option<Exit>>, how: Exit) {
 
 /// `echo` prints what it reads; `print` says five words; `flood` prints much; `leave` exits, and leaves its pipes to somebody
 /// for a second; the others read nothing, and stay.
-async fn play(program: &str, mut reads: DuplexStream, mut prints: DuplexStream, mut complains: DuplexStream, end: impl Fn(Exit)) {
+async fn play(
+    program: &str,
+    mut reads: DuplexStream,
+    mut prints: DuplexStream,
+    mut complains: DuplexStream,
+    end: impl Fn(Exit),
+) {
     // Whom it prints for may have gone: then it ends.
     match program {
         "echo" => drop(copy(&mut reads, &mut prints).await),

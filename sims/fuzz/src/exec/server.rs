@@ -14,7 +14,7 @@ use arbitrary::Arbitrary;
 use reknit_exec::Server;
 use reknit_exec::client::{Client, Event, Events, Process};
 use reknit_exec::limits::{ClientLimits, ServerLimits, WireLimits};
-use reknit_exec::server::{CHUNK, Census};
+use reknit_exec::server::{CHUNK, ServerResources};
 use reknit_exec::wire::process::StartParams;
 use reknit_seams::net::Endpoint;
 use serde_json::{Value, json};
@@ -23,13 +23,13 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::machine::{Machine, PROGRAMS};
-use crate::peer::caller::{LAST, Peer};
+use crate::peer::caller::{HostileClient, LAST};
 use crate::script::{Bytes, Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
 use crate::stage::{Arrivals, Memory, env, must, run};
 
 /// What a hostile client does.
 #[derive(Arbitrary, Debug)]
-pub struct Script {
+pub struct ExecServerScript {
     /// Whether the server's limits are tight.
     tight: bool,
     /// What servers answer that the server sends HTTP requests to.
@@ -93,7 +93,14 @@ enum Ask {
     /// `process/terminate`.
     Terminate(Name),
     /// `http/request`.
-    Http { url: u8, id: Name, body: Option<Bytes>, timeout: Option<Number>, stream: bool, header: Option<Name> },
+    Http {
+        url: u8,
+        id: Name,
+        body: Option<Bytes>,
+        timeout: Option<Number>,
+        stream: bool,
+        header: Option<Name>,
+    },
 }
 
 /// What it asks for besides.
@@ -108,7 +115,8 @@ enum OddAsk {
 }
 
 /// What is asked for by HTTP.
-const URLS: [&str; 6] = ["http://web/", "http://web:8080/x?y", "https://web/", "http://", "web", "http://[::1]:99999/"];
+const URLS: [&str; 6] =
+    ["http://web/", "http://web:8080/x?y", "https://web/", "http://", "web", "http://[::1]:99999/"];
 
 impl Ask {
     /// The method, and what it carries.
@@ -117,22 +125,32 @@ impl Ask {
         match self {
             Self::Start { process, program, tty, stdin, more } => {
                 let program = PROGRAMS[usize::from(*program) % PROGRAMS.len()];
-                let argv: Vec<_> = [program.to_owned()].into_iter().chain(more.as_ref().map(Name::text)).collect();
+                let argv: Vec<_> =
+                    [program.to_owned()].into_iter().chain(more.as_ref().map(Name::text)).collect();
                 let params = json!({"processId": process.text(), "argv": argv, "cwd": "/", "tty": tty, "pipeStdin": stdin});
                 ("process/start", params)
             }
             Self::Read { process, after, max, wait } => {
                 let (after, max, wait) = (value(after), value(max), value(wait));
-                ("process/read", json!({"processId": process.text(), "afterSeq": after, "maxBytes": max, "waitMs": wait}))
+                (
+                    "process/read",
+                    json!({"processId": process.text(), "afterSeq": after, "maxBytes": max, "waitMs": wait}),
+                )
             }
             Self::Write { process, bytes, id } => {
                 let id = id.as_ref().map(Name::text);
-                ("process/write", json!({"processId": process.text(), "chunk": bytes.base64(), "writeId": id}))
+                (
+                    "process/write",
+                    json!({"processId": process.text(), "chunk": bytes.base64(), "writeId": id}),
+                )
             }
-            Self::Signal(process) => ("process/signal", json!({"processId": process.text(), "signal": "interrupt"})),
+            Self::Signal(process) => {
+                ("process/signal", json!({"processId": process.text(), "signal": "interrupt"}))
+            }
             Self::Terminate(process) => ("process/terminate", json!({"processId": process.text()})),
             Self::Http { url, id, body, timeout, stream, header } => {
-                let header = header.as_ref().map(|name| json!({"name": name.text(), "value": name.text()}));
+                let header =
+                    header.as_ref().map(|name| json!({"name": name.text(), "value": name.text()}));
                 let params = json!({
                     "method": "GET", "url": URLS[usize::from(*url) % URLS.len()], "requestId": id.text(), "streamResponse": stream,
                     "bodyBase64": body.as_ref().map(Bytes::base64), "timeoutMs": value(timeout), "headers": Vec::from_iter(header),
@@ -175,7 +193,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const FORGOTTEN: Duration = Duration::from_secs(45);
 
 /// Has the script carried out, and everything checked that must hold.
-pub fn holds(script: &Script) {
+pub fn holds(script: &ExecServerScript) {
     run(async {
         let mut house = House::open(script).await;
         let mut peer = house.enter(None, Entrance::Anew).await;
@@ -184,7 +202,8 @@ pub fn holds(script: &Script) {
             house.is_within_limits();
             house.innocent.echoes().await;
         }
-        let question = json!({"id": LAST, "method": "process/terminate", "params": {"processId": "nobody"}});
+        let question =
+            json!({"id": LAST, "method": "process/terminate", "params": {"processId": "nobody"}});
         peer.is_answered_or_over(question, MINUTE).await;
         drop(peer);
         house.innocent.echoes().await;
@@ -195,7 +214,8 @@ pub fn holds(script: &Script) {
 }
 
 fn limits(tight: bool) -> ServerLimits {
-    let wire = WireLimits { message_bytes: 16 << 10, outbox_bytes: 32 << 10, ..WireLimits::default() };
+    let wire =
+        WireLimits { message_bytes: 16 << 10, outbox_bytes: 32 << 10, ..WireLimits::default() };
     let limits = ServerLimits { wire, ..ServerLimits::default() };
     if !tight {
         return limits;
@@ -218,7 +238,7 @@ fn limits(tight: bool) -> ServerLimits {
 /// The server, the innocent client, and what the hostile one knows.
 struct House {
     limits: ServerLimits,
-    census: Census,
+    census: ServerResources,
     door: Memory,
     innocent: Innocent,
     asked: u64,
@@ -228,7 +248,7 @@ struct House {
 }
 
 impl House {
-    async fn open(script: &Script) -> Self {
+    async fn open(script: &ExecServerScript) -> Self {
         let (door, web) = (Memory::new(), Memory::new());
         let limits = limits(script.tight);
         let server = Server::new(&env(web.clone(), Arc::new(Machine)), limits);
@@ -240,7 +260,7 @@ impl House {
         Self { limits, census, door, innocent, asked: 0, longest_write: 0, _tasks: tasks }
     }
 
-    async fn step(&mut self, mut peer: Peer, step: &Step) -> Peer {
+    async fn step(&mut self, mut peer: HostileClient, step: &Step) -> HostileClient {
         match step {
             Step::Asks(ask, manner, times) => {
                 self.longest_write = self.longest_write.max(ask.writes());
@@ -262,9 +282,11 @@ impl House {
         peer
     }
 
-    async fn disturb(&mut self, peer: &mut Peer, disturbance: &Disturbance) {
+    async fn disturb(&mut self, peer: &mut HostileClient, disturbance: &Disturbance) {
         match disturbance {
-            Disturbance::Answers(id, manner) => peer.say(manner, json!({"id": id.value(), "result": {}})).await,
+            Disturbance::Answers(id, manner) => {
+                peer.say(manner, json!({"id": id.value(), "result": {}})).await
+            }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Asks(ask, manner) => {
                 let message = ask.message(self.next_id(), peer.told());
@@ -279,13 +301,16 @@ impl House {
     }
 
     /// A new connection, as far as it comes.
-    async fn enter(&mut self, session: Option<String>, entrance: Entrance) -> Peer {
+    async fn enter(&mut self, session: Option<String>, entrance: Entrance) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
-        let mut peer = Peer::new(stream, "/result/sessionId", session.clone());
+        let mut peer = HostileClient::new(stream, "/result/sessionId", session.clone());
         match entrance {
             Entrance::Anew | Entrance::Resumes => {
                 peer.asks_for_websocket().await;
-                for ask in [OddAsk::Initialize(matches!(entrance, Entrance::Resumes), None), OddAsk::Initialized] {
+                for ask in [
+                    OddAsk::Initialize(matches!(entrance, Entrance::Resumes), None),
+                    OddAsk::Initialized,
+                ] {
                     let message = ask.message(self.next_id(), session.clone());
                     peer.say_rightly(&message).await;
                 }
@@ -299,27 +324,38 @@ impl House {
 
     fn is_within_limits(&self) {
         let (counts, limits) = (self.census.counts(), &self.limits);
-        let at_most = |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
+        let at_most =
+            |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
         at_most("connections", counts.connections, limits.connections);
         at_most("sessions", counts.sessions, limits.sessions);
         at_most("processes", counts.processes, limits.processes * limits.sessions);
-        at_most("HTTP requests", counts.http_requests, limits.waiting_requests * limits.connections);
+        at_most(
+            "HTTP requests",
+            counts.http_requests,
+            limits.waiting_requests * limits.connections,
+        );
         at_most("retained bytes", counts.most_retained_bytes, limits.retained_bytes.max(CHUNK));
         at_most("retained chunks", counts.most_retained_chunks, limits.retained_chunks);
-        at_most("waiting input", counts.most_waiting_input, limits.stdin_bytes.max(self.longest_write));
+        at_most(
+            "waiting input",
+            counts.most_waiting_input,
+            limits.stdin_bytes.max(self.longest_write),
+        );
     }
 
     /// Only the innocent is left.
     fn has_forgotten(&self) {
         let counts = self.census.counts();
-        let left = [counts.connections, counts.sessions, counts.open_processes, counts.http_requests];
+        let left =
+            [counts.connections, counts.sessions, counts.open_processes, counts.http_requests];
         assert_eq!(left, [1, 1, 1, 0], "connections, sessions, open processes, HTTP requests");
     }
 }
 
 /// The servers that the server sends HTTP requests to: each connection gets the next answer, and is over.
 async fn answer(mut arrivals: Arrivals, answers: Vec<Vec<u8>>) {
-    const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    const GOOD: &[u8] =
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     let mut answers = answers.into_iter();
     let mut open = Vec::new();
     while let Some((_, mut stream)) = arrivals.recv().await {
@@ -344,10 +380,22 @@ struct Innocent {
 
 impl Innocent {
     async fn enter(door: Memory) -> Self {
-        let client = Client::start(&env(door, Arc::new(Machine)), Endpoint::tcp("server", 80), ClientLimits::default());
+        let client = Client::start(
+            &env(door, Arc::new(Machine)),
+            Endpoint::tcp("server", 80),
+            ClientLimits::default(),
+        );
         let argv = vec!["echo".to_owned()];
-        let spec = StartParams { process_id: "p1".into(), argv, cwd: "/".into(), pipe_stdin: true, ..StartParams::default() };
-        let process = must("the innocent's start", SOON, client.launch(spec)).await.expect("there is room for one");
+        let spec = StartParams {
+            process_id: "p1".into(),
+            argv,
+            cwd: "/".into(),
+            pipe_stdin: true,
+            ..StartParams::default()
+        };
+        let process = must("the innocent's start", SOON, client.launch(spec))
+            .await
+            .expect("there is room for one");
         let events = process.events();
         Self { _client: client, process, events, echoed: 0 }
     }
@@ -356,7 +404,9 @@ impl Innocent {
     async fn echoes(&mut self) {
         self.echoed += 1;
         let text = format!("word {}", self.echoed);
-        must("the innocent's write", SOON, self.process.write(text.clone())).await.expect("nobody else closes its input");
+        must("the innocent's write", SOON, self.process.write(text.clone()))
+            .await
+            .expect("nobody else closes its input");
         match must("the innocent's echo", SOON, self.events.next()).await {
             Some(Event::Output { seq, bytes, via, .. }) => {
                 assert_eq!((seq, &bytes[..], via.generation), (self.echoed, text.as_bytes(), 1));

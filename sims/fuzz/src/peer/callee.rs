@@ -34,7 +34,7 @@ pub enum Disturbance {
 }
 
 /// One connection of the hostile server. Dropping it ends the connection.
-pub struct Peer {
+pub struct HostileServer {
     writer: WriteHalf<Stream>,
     key: Option<oneshot::Receiver<String>>,
     questions: mpsc::UnboundedReceiver<Question>,
@@ -45,7 +45,7 @@ pub struct Peer {
 /// How long it waits for the client to say something.
 const SOON: Duration = Duration::from_secs(1);
 
-impl Peer {
+impl HostileServer {
     pub fn new(stream: Stream) -> Self {
         let (reader, writer) = split(stream);
         let (told, key) = oneshot::channel();
@@ -99,7 +99,9 @@ impl Peer {
             Disturbance::Asks(method, manner) => {
                 self.say(manner, json!({"id": 1, "method": method.text(), "params": {}})).await;
             }
-            Disturbance::Tells(method, manner) => self.say(manner, json!({"method": method.text(), "params": {}})).await,
+            Disturbance::Tells(method, manner) => {
+                self.say(manner, json!({"method": method.text(), "params": {}})).await
+            }
             Disturbance::Noise(noise) => self.write(&noise.write(false)).await,
         }
     }
@@ -117,7 +119,11 @@ impl Peer {
 }
 
 /// Reads what the client says: first the key of its handshake, then what it asks for.
-async fn listen(mut stream: ReadHalf<Stream>, key: oneshot::Sender<String>, asked: mpsc::UnboundedSender<Question>) {
+async fn listen(
+    mut stream: ReadHalf<Stream>,
+    key: oneshot::Sender<String>,
+    asked: mpsc::UnboundedSender<Question>,
+) {
     let mut reader = Reader::default();
     let mut key = Some(key);
     let mut bytes = [0; 4096];
@@ -126,7 +132,10 @@ async fn listen(mut stream: ReadHalf<Stream>, key: oneshot::Sender<String>, aske
         if key.is_some()
             && let Some(head) = reader.head()
         {
-            let line = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).expect("a client sends its key");
+            let line = head
+                .lines()
+                .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
+                .expect("a client sends its key");
             // Who does not answer the handshake does not want to know it.
             key.take().map(|key| key.send(line.to_owned()));
         }
@@ -138,7 +147,8 @@ async fn listen(mut stream: ReadHalf<Stream>, key: oneshot::Sender<String>, aske
             if let Some(method) = message["method"].as_str().map(str::to_owned)
                 && !message["id"].is_null()
             {
-                let question = Question { id: message["id"].take(), method, params: message["params"].take() };
+                let question =
+                    Question { id: message["id"].take(), method, params: message["params"].take() };
                 // The peer outlives its reader.
                 let _ = asked.send(question);
             }

@@ -28,14 +28,14 @@ struct Heard {
 }
 
 /// One connection of the hostile client. Dropping it ends the connection.
-pub struct Peer {
+pub struct HostileClient {
     writer: WriteHalf<DuplexStream>,
     heard: watch::Receiver<Heard>,
     reads: watch::Sender<bool>,
     _reader: JoinSet<()>,
 }
 
-impl Peer {
+impl HostileClient {
     /// Somebody who remembers what the server says in this place of a message, a JSON pointer; and what it said before.
     pub fn new(stream: DuplexStream, place: &'static str, told: Option<String>) -> Self {
         let (reader, writer) = split(stream);
@@ -77,7 +77,8 @@ impl Peer {
 
     /// Sends the head of a request for a WebSocket.
     pub async fn asks_for_websocket(&mut self) {
-        const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: server\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        const HEAD: &[u8] =
+            b"GET / HTTP/1.1\r\nHost: server\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
         self.write(HEAD).await;
     }
@@ -94,7 +95,9 @@ impl Peer {
             }
         }
         // Inside of a long frame it may go on for as long as the peer fills it: a silent peer is let go.
-        must("an answer, or an end", within, self.heard.wait_for(done)).await.expect("the reader lives");
+        must("an answer, or an end", within, self.heard.wait_for(done))
+            .await
+            .expect("the reader lives");
     }
 }
 

@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::callee::{Disturbance, Peer, Question};
+use super::callee::{Disturbance, HostileServer, Question};
 use crate::script::{Bytes, Manner};
 use crate::stage::{Arrivals, Memory};
 
@@ -30,28 +30,36 @@ pub struct Place {
     /// How long the client is waited for.
     coming: Duration,
     /// The connection that there is.
-    peer: Option<Peer>,
+    peer: Option<HostileServer>,
     /// How the next one begins, where not as it should.
     entrance: Option<Entrance>,
 }
 
 impl Place {
-    pub fn new(net: Memory, right: fn(&Question) -> Value, coming: Duration, entrance: Option<Entrance>) -> Self {
+    pub fn new(
+        net: Memory,
+        right: fn(&Question) -> Value,
+        coming: Duration,
+        entrance: Option<Entrance>,
+    ) -> Self {
         let arrivals = net.arrivals();
         Self { net, arrivals, right, coming, peer: None, entrance }
     }
 
     /// The connection, if there is one soon.
-    async fn peer(&mut self) -> Option<&mut Peer> {
-        if self.peer.as_ref().is_none_or(Peer::is_over) {
+    async fn peer(&mut self) -> Option<&mut HostileServer> {
+        if self.peer.as_ref().is_none_or(HostileServer::is_over) {
             self.peer = None;
             let (_, stream) = timeout(self.coming, self.arrivals.recv()).await.ok()??;
-            let mut peer = Peer::new(stream);
+            let mut peer = HostileServer::new(stream);
             match &self.entrance {
                 None => {
                     peer.opens_websocket().await;
                     if let Some(question) = peer.question_soon().await {
-                        peer.say_rightly(json!({"id": question.id, "result": (self.right)(&question)})).await;
+                        peer.say_rightly(
+                            json!({"id": question.id, "result": (self.right)(&question)}),
+                        )
+                        .await;
                     }
                 }
                 Some(Entrance::Bare | Entrance::Refused) => peer.opens_websocket().await,
@@ -63,13 +71,19 @@ impl Place {
     }
 
     /// Answers the n-th of the questions that are open: with what is made of it, or else as it should.
-    pub async fn answer(&mut self, n: u8, manner: &Manner, answer: impl FnOnce(&Question) -> Option<Value>) {
+    pub async fn answer(
+        &mut self,
+        n: u8,
+        manner: &Manner,
+        answer: impl FnOnce(&Question) -> Option<Value>,
+    ) {
         let right = self.right;
         if let Some(peer) = self.peer().await
             && let Some(question) = peer.question(n)
         {
             let answer = answer(&question);
-            let answer = answer.unwrap_or_else(|| json!({"id": question.id, "result": right(&question)}));
+            let answer =
+                answer.unwrap_or_else(|| json!({"id": question.id, "result": right(&question)}));
             peer.say(manner, answer).await;
         }
     }

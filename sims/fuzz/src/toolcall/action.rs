@@ -56,8 +56,12 @@ impl Action {
                 "type": "chat/turnStarted", "turnId": text(turn), "startedAt": "2026-01-01T00:00:00.000Z",
                 "message": {"text": "go", "origin": {"kind": "user"}},
             }),
-            Self::Cancels(turn) => json!({"type": "chat/turnCancelled", "turnId": text(turn), "duration": 1}),
-            Self::Completes(turn) => json!({"type": "chat/turnComplete", "turnId": text(turn), "duration": 1}),
+            Self::Cancels(turn) => {
+                json!({"type": "chat/turnCancelled", "turnId": text(turn), "duration": 1})
+            }
+            Self::Completes(turn) => {
+                json!({"type": "chat/turnComplete", "turnId": text(turn), "duration": 1})
+            }
             Self::Says(turn, said) => json!({
                 "type": "chat/responsePart", "turnId": text(turn), "part": {"kind": "markdown", "id": "part-1", "content": words(said)},
             }),
@@ -77,8 +81,10 @@ impl Action {
                 "confirmed": approved.then_some("user-action"), "reason": (!approved).then_some("denied"),
             }),
             Self::Results { turn, call: n, works, more } => {
-                let content = more.0.as_ref().map(|more| json!([{"type": "text", "text": words(more)}]));
-                let result = json!({"success": works, "pastTenseMessage": "did", "content": content});
+                let content =
+                    more.0.as_ref().map(|more| json!([{"type": "text", "text": words(more)}]));
+                let result =
+                    json!({"success": works, "pastTenseMessage": "did", "content": content});
                 json!({"type": "chat/toolCallComplete", "turnId": text(turn), "toolCallId": call(n), "result": result})
             }
             Self::Titles(title) => json!({"type": "session/titleChanged", "title": words(title)}),
@@ -87,7 +93,9 @@ impl Action {
                 let tools: Vec<_> = tools.iter().map(|tool| json!({"name": text(tool)})).collect();
                 json!({"type": "session/activeClientSet", "activeClient": {"clientId": client, "tools": tools}})
             }
-            Self::Leaves(client) => json!({"type": "session/activeClientRemoved", "clientId": text(client)}),
+            Self::Leaves(client) => {
+                json!({"type": "session/activeClientRemoved", "clientId": text(client)})
+            }
             Self::Removes(chat) => json!({"type": "session/chatRemoved", "chat": text(chat)}),
             Self::Other(name) => json!({"type": text(name)}),
         }

@@ -25,11 +25,11 @@ use crate::stage::{Memory, env, must, run};
 
 mod user;
 
-use user::{Act, OWN, User};
+use user::{OWN, WindowAct, WindowUser};
 
 /// What a hostile host does, and the user of the client meanwhile.
 #[derive(Arbitrary, Debug)]
-pub struct Script {
+pub struct ToolcallClientScript {
     /// Whether the client's limits are tight.
     tight: bool,
     /// How the first connection begins.
@@ -42,7 +42,7 @@ pub struct Script {
 #[derive(Arbitrary, Debug)]
 enum Step {
     /// The user does something.
-    Acts(Act),
+    Acts(WindowAct),
     /// The host answers one of the questions that are open: which one, and how; mostly as it should.
     Answers(Rarely<u8>, Option<Answer>, Manner),
     /// It tells of something that happened, so often, with rising numbers.
@@ -91,9 +91,12 @@ impl Answer {
     fn message(&self, question: &Question) -> Value {
         let id = &question.id;
         match self {
-            Self::State(channel, from) => json!({"id": id, "result": {"snapshot": snapshot(&text(channel), from.value())}}),
+            Self::State(channel, from) => {
+                json!({"id": id, "result": {"snapshot": snapshot(&text(channel), from.value())}})
+            }
             Self::States(channels, from) => {
-                let snapshots: Vec<_> = channels.iter().map(|channel| snapshot(&text(channel), from.value())).collect();
+                let snapshots: Vec<_> =
+                    channels.iter().map(|channel| snapshot(&text(channel), from.value())).collect();
                 json!({"id": id, "result": {"type": "snapshot", "snapshots": snapshots}})
             }
             Self::Replay(tales, missing) => {
@@ -114,8 +117,13 @@ fn right(question: &Question) -> Value {
     let channel = || question.params["channel"].as_str().unwrap_or_default().to_owned();
     match question.method.as_str() {
         "initialize" => {
-            let asked = question.params["initialSubscriptions"].as_array().cloned().unwrap_or_default();
-            let snapshots: Vec<_> = asked.iter().filter_map(Value::as_str).map(|channel| snapshot(channel, 1)).collect();
+            let asked =
+                question.params["initialSubscriptions"].as_array().cloned().unwrap_or_default();
+            let snapshots: Vec<_> = asked
+                .iter()
+                .filter_map(Value::as_str)
+                .map(|channel| snapshot(channel, 1))
+                .collect();
             json!({"protocolVersion": "1.0.0", "serverSeq": 1, "snapshots": snapshots, "_meta": {"reknit.epoch": "e"}})
         }
         "reconnect" => json!({"type": "replay", "actions": [], "missing": []}),
@@ -158,12 +166,13 @@ const SOON: Duration = Duration::from_secs(1);
 const COMING: Duration = Duration::from_secs(31);
 
 /// Has the script carried out, and everything checked that must hold.
-pub fn holds(script: &Script) {
+pub fn holds(script: &ToolcallClientScript) {
     run(async {
         let net = Memory::new();
         let place = Place::new(net.clone(), right, COMING, script.entrance.0.clone());
         let limits = limits(script.tight);
-        let user = User::of(&env(net, Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
+        let user =
+            WindowUser::of(&env(net, Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
         let mut house = House { limits, user, place };
         for step in &script.steps.0 {
             house.step(step).await;
@@ -180,13 +189,21 @@ fn limits(tight: bool) -> ClientLimits {
     if !tight {
         return limits;
     }
-    ClientLimits { held: 2, unconfirmed: 2, subscriptions: 2, channel_bytes: 600, begun_calls: 2, running_tools: 1, ..limits }
+    ClientLimits {
+        held: 2,
+        unconfirmed: 2,
+        subscriptions: 2,
+        channel_bytes: 600,
+        begun_calls: 2,
+        running_tools: 1,
+        ..limits
+    }
 }
 
 /// The client, and the host that it connects to.
 struct House {
     limits: ClientLimits,
-    user: User,
+    user: WindowUser,
     place: Place,
 }
 
@@ -195,12 +212,15 @@ impl House {
         match step {
             Step::Acts(act) => self.user.does(act),
             Step::Answers(n, answer, manner) => {
-                let answer = |question: &Question| answer.as_ref().map(|answer| answer.message(question));
+                let answer =
+                    |question: &Question| answer.as_ref().map(|answer| answer.message(question));
                 self.place.answer(n.0.unwrap_or(0), manner, answer).await;
             }
             Step::Tells(tale, manner, times) => {
                 for n in 0..times.count() {
-                    self.place.say(manner, json!({"method": "action", "params": tale.envelope(n)})).await;
+                    self.place
+                        .say(manner, json!({"method": "action", "params": tale.envelope(n)}))
+                        .await;
                 }
             }
             Step::Asks(method, manner, times) => {
@@ -219,9 +239,14 @@ impl House {
 
     fn is_within_limits(&self) {
         let (census, limits) = (self.user.client().census(), &self.limits);
-        let at_most = |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
+        let at_most =
+            |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
         at_most("channels", census.channels, limits.subscriptions);
-        at_most("unconfirmed actions", census.unconfirmed, limits.unconfirmed + 16 * limits.running_tools);
+        at_most(
+            "unconfirmed actions",
+            census.unconfirmed,
+            limits.unconfirmed + 16 * limits.running_tools,
+        );
         at_most("held requests", census.held, limits.held);
     }
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use reknit_seams::net::{BoxFuture, Endpoint};
 use reknit_seams::process::Unsupported;
-use reknit_toolcall::client::{Client, Config, Run, Tool, Toolbox, done, named};
-use reknit_toolcall::host::{self, Agent, Census, Host, MemoryArchive, Turn};
+use reknit_toolcall::client::{Client, ClientConfig, Run, Tool, Toolbox, done, named};
+use reknit_toolcall::host::{self, Agent, Host, HostResources, MemoryArchive, Turn};
 use reknit_toolcall::limits::{ClientLimits, HostLimits};
 use reknit_toolcall::wire::SnapshotState;
 use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
@@ -25,13 +25,13 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::action::{Action, INNOCENT, text};
-use crate::peer::caller::{LAST, Peer};
+use crate::peer::caller::{HostileClient, LAST};
 use crate::script::{Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
 use crate::stage::{Memory, env, must, run};
 
 /// What a hostile client does.
 #[derive(Arbitrary, Debug)]
-pub struct Script {
+pub struct ToolcallHostScript {
     /// Whether the host's limits are tight.
     tight: bool,
     /// What it does, in order.
@@ -110,14 +110,19 @@ impl Ask {
     fn message(&self, id: u64) -> Value {
         let (method, params) = match self {
             Self::Subscribe(channel) => ("subscribe", json!({"channel": text(channel)})),
-            Self::Unsubscribe(channel) => return json!({"method": "unsubscribe", "params": {"channel": text(channel)}}),
+            Self::Unsubscribe(channel) => {
+                return json!({"method": "unsubscribe", "params": {"channel": text(channel)}});
+            }
             Self::CreateSession(session) => ("createSession", json!({"channel": text(session)})),
             Self::DisposeSession(session) => ("disposeSession", json!({"channel": text(session)})),
-            Self::CreateChat(session, chat) => ("createChat", json!({"channel": text(session), "chat": text(chat)})),
-            Self::DisposeChat(chat) => ("disposeChat", json!({"channel": text(chat)})),
-            Self::Authenticate(resource, token) => {
-                ("authenticate", json!({"channel": "ahp-root://", "resource": text(resource), "token": text(token)}))
+            Self::CreateChat(session, chat) => {
+                ("createChat", json!({"channel": text(session), "chat": text(chat)}))
             }
+            Self::DisposeChat(chat) => ("disposeChat", json!({"channel": text(chat)})),
+            Self::Authenticate(resource, token) => (
+                "authenticate",
+                json!({"channel": "ahp-root://", "resource": text(resource), "token": text(token)}),
+            ),
             Self::Ping => ("ping", Value::Null),
         };
         json!({"id": id, "method": method, "params": params})
@@ -160,7 +165,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const FORGOTTEN: Duration = Duration::from_secs(400);
 
 /// Has the script carried out, and everything checked that must hold.
-pub fn holds(script: &Script) {
+pub fn holds(script: &ToolcallHostScript) {
     run(async {
         let mut house = House::open(script).await;
         let first = Entrance::Anew { client: Name::first(), channels: Vec::new() };
@@ -210,7 +215,7 @@ fn limits(tight: bool) -> HostLimits {
 /// The host, the innocent client, and what the hostile one knows.
 struct House {
     limits: HostLimits,
-    census: Census,
+    census: HostResources,
     door: Memory,
     innocent: Innocent,
     asked: u64,
@@ -218,10 +223,10 @@ struct House {
 }
 
 impl House {
-    async fn open(script: &Script) -> Self {
+    async fn open(script: &ToolcallHostScript) -> Self {
         let door = Memory::new();
         let limits = limits(script.tight);
-        let config = host::Config {
+        let config = host::HostConfig {
             provider: "busy".into(),
             tokens: BTreeMap::new(),
             agent: Arc::new(Busy),
@@ -237,7 +242,7 @@ impl House {
     }
 
     /// The newest of its connections is the one that it uses; there is always one.
-    async fn step(&mut self, peers: &mut Vec<Peer>, step: &Step) {
+    async fn step(&mut self, peers: &mut Vec<HostileClient>, step: &Step) {
         let peer = peers.last_mut().expect("there is one");
         match step {
             Step::Acts { channel, seq, rises, action, manner, times } => {
@@ -266,9 +271,11 @@ impl House {
         }
     }
 
-    async fn disturb(&mut self, peer: &mut Peer, disturbance: &Disturbance) {
+    async fn disturb(&mut self, peer: &mut HostileClient, disturbance: &Disturbance) {
         match disturbance {
-            Disturbance::Answers(id, manner) => peer.say(manner, json!({"id": id.value(), "result": {}})).await,
+            Disturbance::Answers(id, manner) => {
+                peer.say(manner, json!({"id": id.value(), "result": {}})).await
+            }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Enters(entrance, manner) => {
                 if let Some(message) = entrance.message(self.next_id(), peer.told()) {
@@ -276,7 +283,11 @@ impl House {
                 }
             }
             Disturbance::Other(method, manner) => {
-                peer.say(manner, json!({"id": self.next_id(), "method": text(method), "params": {}})).await;
+                peer.say(
+                    manner,
+                    json!({"id": self.next_id(), "method": text(method), "params": {}}),
+                )
+                .await;
             }
         }
     }
@@ -287,9 +298,9 @@ impl House {
     }
 
     /// A new connection, as far as it comes.
-    async fn enter(&mut self, epoch: Option<String>, entrance: &Entrance) -> Peer {
+    async fn enter(&mut self, epoch: Option<String>, entrance: &Entrance) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
-        let mut peer = Peer::new(stream, "/result/_meta/reknit.epoch", epoch.clone());
+        let mut peer = HostileClient::new(stream, "/result/_meta/reknit.epoch", epoch.clone());
         if !matches!(entrance, Entrance::Silent) {
             peer.asks_for_websocket().await;
         }
@@ -301,7 +312,8 @@ impl House {
 
     fn is_within_limits(&self) {
         let (counts, limits) = (self.census.counts(), &self.limits);
-        let at_most = |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
+        let at_most =
+            |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
         at_most("connections", counts.connections, limits.connections);
         at_most("clients", counts.clients, limits.clients);
         at_most("sessions", counts.sessions, limits.sessions);
@@ -325,7 +337,11 @@ impl House {
             counts.questions,
             counts.waits,
         ];
-        assert_eq!(left, [1, 1, 1, 2, 1, 0, 0, 0], "connections, clients, chats, holds, causes, turns, questions, waits");
+        assert_eq!(
+            left,
+            [1, 1, 1, 2, 1, 0, 0, 0],
+            "connections, clients, chats, holds, causes, turns, questions, waits"
+        );
     }
 }
 
@@ -372,12 +388,24 @@ const CHAT: &str = "innocent/c";
 impl Innocent {
     async fn enter(door: Memory) -> Self {
         let tools = Toolbox::of([Arc::new(Quick) as Arc<dyn Tool>]);
-        let config = Config { id: Some(INNOCENT.into()), tools, limits: ClientLimits::default(), ..Config::default() };
-        let client = Client::new(&env(door, Arc::new(Unsupported)), Endpoint::tcp("server", 80), config);
-        must("the innocent's session", SOON, client.create_session(INNOCENT)).await.expect("there is room");
-        must("the innocent's chat", SOON, client.create_chat(INNOCENT, CHAT)).await.expect("there is room");
+        let config = ClientConfig {
+            id: Some(INNOCENT.into()),
+            tools,
+            limits: ClientLimits::default(),
+            ..ClientConfig::default()
+        };
+        let client =
+            Client::new(&env(door, Arc::new(Unsupported)), Endpoint::tcp("server", 80), config);
+        must("the innocent's session", SOON, client.create_session(INNOCENT))
+            .await
+            .expect("there is room");
+        must("the innocent's chat", SOON, client.create_chat(INNOCENT, CHAT))
+            .await
+            .expect("there is room");
         for channel in [INNOCENT, CHAT] {
-            must("the innocent's subscription", SOON, client.subscribe(channel)).await.expect("it is there");
+            must("the innocent's subscription", SOON, client.subscribe(channel))
+                .await
+                .expect("it is there");
         }
         must("the innocent's place", SOON, client.join(INNOCENT)).await.expect("there is room");
         Self { client, titles: 0 }
@@ -387,8 +415,11 @@ impl Innocent {
     async fn titles(&mut self) {
         self.titles += 1;
         let title = format!("title {}", self.titles);
-        let named = serde_json::from_value(json!({"type": "session/titleChanged", "title": title})).expect("an action");
-        must("the innocent's title", SOON, self.client.dispatch(INNOCENT, named)).await.expect("nobody else has a say");
+        let named = serde_json::from_value(json!({"type": "session/titleChanged", "title": title}))
+            .expect("an action");
+        must("the innocent's title", SOON, self.client.dispatch(INNOCENT, named))
+            .await
+            .expect("nobody else has a say");
         match self.client.confirmed(INNOCENT) {
             Some(SnapshotState::Session(session)) => assert_eq!(session.title, title),
             other => panic!("in the place of a session: {other:?}"),
@@ -398,9 +429,13 @@ impl Innocent {
 
     /// A turn that it begins is carried out, its tool included.
     async fn is_served(&self) {
-        must("the innocent's turn", SOON, self.client.start_turn(CHAT, "turn", "go")).await.expect("there is room for one");
+        must("the innocent's turn", SOON, self.client.start_turn(CHAT, "turn", "go"))
+            .await
+            .expect("there is room for one");
         let over = self.client.until(|client| match client.confirmed(CHAT) {
-            Some(SnapshotState::Chat(chat)) => (chat.turns.len() == 1).then(|| chat.turns[0].response_parts.len()),
+            Some(SnapshotState::Chat(chat)) => {
+                (chat.turns.len() == 1).then(|| chat.turns[0].response_parts.len())
+            }
             _ => None,
         });
         assert_eq!(timeout(SOON, over).await, Ok(Some(3)), "it was said, done, and said");

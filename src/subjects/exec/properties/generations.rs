@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::history::{Connection, Event, Nature, Side, Time, What};
+use crate::history::{Connection, Event, EventKind, Nature, Side, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Evidence, Fields, Violation};
-use crate::schedule::{Fault, FieldValue};
-use crate::subjects::exec::trouble::Trouble;
+use crate::property::{About, CheckContext, Violation, ViolationFields};
+use crate::schedule::{Fault, MilestoneValue};
+use crate::subjects::exec::trouble::NetworkFault;
 use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
@@ -60,18 +60,18 @@ const LIVES: [&str; 2] = ["the server calls it closed", "the server sent what is
 struct Told<'a> {
     name: &'a str,
     conn: u64,
-    fields: &'a [(&'static str, FieldValue)],
+    fields: &'a [(&'static str, MilestoneValue)],
 }
 
 impl<'a> Told<'a> {
     fn of(event: &'a Event) -> Option<Self> {
-        let What::Milestone { name, fields } = &event.what else { return None };
-        Some(Self { name, conn: FieldValue::number(fields, "conn")?, fields })
+        let EventKind::Milestone { name, fields } = &event.what else { return None };
+        Some(Self { name, conn: MilestoneValue::number(fields, "conn")?, fields })
     }
 
     /// Whether it says that a connection was given up that lives.
     fn gives_up_the_living(&self) -> bool {
-        FieldValue::text(self.fields, "why").is_some_and(|why| LIVES.contains(&why))
+        MilestoneValue::text(self.fields, "why").is_some_and(|why| LIVES.contains(&why))
     }
 }
 
@@ -81,28 +81,36 @@ fn conn_of(told: &Told<'_>) -> About {
 }
 
 /// The connection that product code knows by this number, from 1; 0 is none.
-fn connection<'a>(evidence: &Evidence<'a>, number: u64) -> Option<&'a Connection> {
+fn connection<'a>(evidence: &CheckContext<'a>, number: u64) -> Option<&'a Connection> {
     evidence.history.conns.get(usize::try_from(number).ok()?.checked_sub(1)?)
 }
 
 /// An installed connection is given up when it is over, or when the server says so; never for what became of another one.
-pub(super) fn lost_by_its_own_end(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn lost_by_its_own_end(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut over = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
-        if let What::ConnOver { conn, side: Side::Client, .. } = event.what {
+        if let EventKind::ConnOver { conn, side: Side::Client, .. } = event.what {
             over.insert(conn.0 as u64 + 1); // product code counts from 1
         }
-        let Some(told) = Told::of(event).filter(|told| told.name == "exec.client.lost") else { continue };
+        let Some(told) = Told::of(event).filter(|told| told.name == "exec.client.lost") else {
+            continue;
+        };
         if !told.gives_up_the_living() && !over.contains(&told.conn) {
-            found.push(Violation::new("lost_by_its_own_end", conn_of(&told), event.at, &NOT_OVER, Fields::default()));
+            found.push(Violation::new(
+                "lost_by_its_own_end",
+                conn_of(&told),
+                event.at,
+                &NOT_OVER,
+                ViolationFields::default(),
+            ));
         }
     }
     found
 }
 
 /// What the server says to be closed, on any request, is the end of that connection: the next request waits for another one.
-pub(super) fn renounced_is_over(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn renounced_is_over(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut renounced: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
@@ -110,9 +118,15 @@ pub(super) fn renounced_is_over(evidence: &Evidence<'_>) -> Vec<Violation> {
         match (told.name, renounced.get(&told.conn)) {
             ("exec.client.renounced", None) => drop(renounced.insert(told.conn, event.at)),
             ("exec.client.sent", Some(since)) => {
-                let method = FieldValue::text(told.fields, "method").unwrap_or_default();
+                let method = MilestoneValue::text(told.fields, "method").unwrap_or_default();
                 let data = fields! { method, since };
-                found.push(Violation::new("renounced_is_over", conn_of(&told), event.at, &SENT, data));
+                found.push(Violation::new(
+                    "renounced_is_over",
+                    conn_of(&told),
+                    event.at,
+                    &SENT,
+                    data,
+                ));
             }
             _ => {}
         }
@@ -132,7 +146,7 @@ struct Sessions<'a> {
 }
 
 /// A session is taken from nobody. Which one a resume names is known: the one that its client was last told of.
-pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn no_stealing(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -140,9 +154,11 @@ pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         let Some(told) = Told::of(event) else { continue };
-        let Some(client) = connection(evidence, told.conn).map(|conn| conn.client.as_str()) else { continue };
+        let Some(client) = connection(evidence, told.conn).map(|conn| conn.client.as_str()) else {
+            continue;
+        };
         match told.name {
-            "exec.server.attached" if FieldValue::number(told.fields, "resumed") == Some(0) => {
+            "exec.server.attached" if MilestoneValue::number(told.fields, "resumed") == Some(0) => {
                 sessions.fresh.insert(told.conn);
             }
             "exec.client.initialized" if sessions.fresh.contains(&told.conn) => {
@@ -152,7 +168,13 @@ pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Violation> {
                 let own = sessions.of.entry(client).or_default();
                 if let Some(robbed) = own.iter().find(|conn| !sessions.detached.contains(*conn)) {
                     let data = fields! { robbed: *robbed };
-                    found.push(Violation::new("no_stealing", conn_of(&told), event.at, &STOLEN, data));
+                    found.push(Violation::new(
+                        "no_stealing",
+                        conn_of(&told),
+                        event.at,
+                        &STOLEN,
+                        data,
+                    ));
                 }
                 own.insert(told.conn);
             }
@@ -168,12 +190,12 @@ pub(super) fn no_stealing(evidence: &Evidence<'_>) -> Vec<Violation> {
 
 /// A catch-up of several processes takes no longer than that of one. Judged are connections since whose opening nothing was wrong, and
 /// little was printed: then each process has one read, and its answer comes at once.
-pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn catches_up_at_once(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
     let enough = evidence.plan.latency.1 * 2 + Duration::from_millis(20);
-    let mut trouble = Trouble::default();
+    let mut trouble = NetworkFault::default();
     let mut begun: BTreeMap<u64, (u64, Time)> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
@@ -181,19 +203,27 @@ pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Violation> {
         let Some(told) = Told::of(event) else { continue };
         match told.name {
             "exec.client.initialized" => {
-                let processes = FieldValue::number(told.fields, "processes").unwrap_or_default();
+                let processes =
+                    MilestoneValue::number(told.fields, "processes").unwrap_or_default();
                 begun.insert(told.conn, (processes, event.at));
             }
             "exec.client.caught-up" => {
                 let opened = connection(evidence, told.conn).map(|conn| conn.opened);
-                let calm = trouble.in_force == 0 && trouble.last <= opened && trouble.printed <= LITTLE;
+                let calm =
+                    trouble.in_force == 0 && trouble.last <= opened && trouble.printed <= LITTLE;
                 if let Some((processes, since)) = begun.get(&told.conn)
                     && *processes > 1
                     && calm
                     && event.at > *since + enough
                 {
                     let data = fields! { processes: *processes, since };
-                    found.push(Violation::new("catches_up_at_once", event.host.as_ref(), event.at, &ONE_BY_ONE, data));
+                    found.push(Violation::new(
+                        "catches_up_at_once",
+                        event.host.as_ref(),
+                        event.at,
+                        &ONE_BY_ONE,
+                        data,
+                    ));
                 }
             }
             _ => {}
@@ -204,20 +234,33 @@ pub(super) fn catches_up_at_once(evidence: &Evidence<'_>) -> Vec<Violation> {
 }
 
 /// A peer counts as silent only where something kept it from being heard: a fault, the death of a host, a puppet.
-pub(super) fn kept_while_healthy(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn kept_while_healthy(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
     let grace = evidence.guarantees.detection + Duration::from_secs(1);
-    let mut trouble = Trouble::default();
+    let mut trouble = NetworkFault::default();
     let mut found = Vec::new();
     for event in judged(evidence) {
         trouble.pass(event);
-        let What::Milestone { name: name @ ("exec.client.lost" | "exec.server.silent"), fields } = &event.what else { continue };
-        let silent = *name == "exec.server.silent" || FieldValue::text(fields, "why") == Some("silent");
+        let EventKind::Milestone {
+            name: name @ ("exec.client.lost" | "exec.server.silent"),
+            fields,
+        } = &event.what
+        else {
+            continue;
+        };
+        let silent =
+            *name == "exec.server.silent" || MilestoneValue::text(fields, "why") == Some("silent");
         if silent && trouble.in_force == 0 && trouble.last.is_none_or(|at| at + grace < event.at) {
             let data = fields! { milestone: *name };
-            found.push(Violation::new("kept_while_healthy", event.host.as_ref(), event.at, &NOT_SILENT, data));
+            found.push(Violation::new(
+                "kept_while_healthy",
+                event.host.as_ref(),
+                event.at,
+                &NOT_SILENT,
+                data,
+            ));
         }
     }
     found.truncate(5);
@@ -230,12 +273,12 @@ pub(super) const LITTLE: usize = 32 << 10;
 /// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
 /// enough for whatever it was waiting for. Judged are attempts during which nothing was wrong but that tasks were held: what died leaves
 /// nobody to answer, and what was late goes on being late when its fault is over.
-pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn attempts_are_answered(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
     let enough = evidence.plan.latency.1 * 4 + Duration::from_millis(500);
-    let mut trouble = Trouble::default();
+    let mut trouble = NetworkFault::default();
     // The faults in force besides holds, and the hosts whose attempt has seen none of them.
     let mut in_force: BTreeSet<usize> = BTreeSet::new();
     let mut unharmed: BTreeSet<&str> = BTreeSet::new();
@@ -243,24 +286,33 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Violation> {
     for event in judged(evidence) {
         trouble.pass(event);
         match &event.what {
-            What::Died { .. } => unharmed.clear(),
-            What::FaultBegan { fault, what, nature, .. }
+            EventKind::Died { .. } => unharmed.clear(),
+            EventKind::FaultBegan { fault, what, nature, .. }
                 if *nature != Nature::Harmless && !matches!(**what, Fault::Hold { .. }) =>
             {
                 in_force.insert(*fault);
                 unharmed.clear();
             }
-            What::FaultEnded { fault } => drop(in_force.remove(fault)),
-            What::Milestone { name: "exec.client.recovering", .. } if in_force.is_empty() => drop(unharmed.insert(host(event))),
-            What::Milestone { name: "exec.client.attempt-failed", fields } => {
+            EventKind::FaultEnded { fault } => drop(in_force.remove(fault)),
+            EventKind::Milestone { name: "exec.client.recovering", .. } if in_force.is_empty() => {
+                drop(unharmed.insert(host(event)))
+            }
+            EventKind::Milestone { name: "exec.client.attempt-failed", fields } => {
                 let was_unharmed = unharmed.remove(host(event));
                 // What follows is the next attempt.
                 unharmed.extend(in_force.is_empty().then_some(host(event)));
-                let unanswered = FieldValue::text(fields, "why") == Some("given up");
-                let calm = trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
+                let unanswered = MilestoneValue::text(fields, "why") == Some("given up");
+                let calm =
+                    trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
                 if was_unharmed && unanswered && calm && trouble.printed <= LITTLE {
-                    let (host, data) = (event.host.as_ref(), Fields::default());
-                    found.push(Violation::new("attempts_are_answered", host, event.at, &GIVEN_UP, data));
+                    let (host, data) = (event.host.as_ref(), ViolationFields::default());
+                    found.push(Violation::new(
+                        "attempts_are_answered",
+                        host,
+                        event.at,
+                        &GIVEN_UP,
+                        data,
+                    ));
                 }
             }
             _ => {}
@@ -272,21 +324,30 @@ pub(super) fn attempts_are_answered(evidence: &Evidence<'_>) -> Vec<Violation> {
 
 /// The answer of a server that has attached a connection is heard there, whatever else came before it and whatever happens later. Judged
 /// are connections on which nothing was wrong for as long as the answer takes, and on which little can stand before it.
-pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn attached_are_heard(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
     let enough = evidence.plan.latency.1 * 2 + Duration::from_millis(100);
-    let mut trouble = Trouble::default();
-    let is_over = |of: u64, by: Time| connection(evidence, of).is_none_or(|conn| conn.over.0.is_some_and(|over| over <= by));
+    let mut trouble = NetworkFault::default();
+    let is_over = |of: u64, by: Time| {
+        connection(evidence, of).is_none_or(|conn| conn.over.0.is_some_and(|over| over <= by))
+    };
     let mut unheard: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         unheard.retain(|conn, attached| {
             let late = *attached + enough < event.at;
             if late && trouble.printed <= LITTLE && !is_over(*conn, *attached + enough) {
-                let (subject, at) = (About::Named(format!("connection {conn}")), *attached + enough);
-                found.push(Violation::new("attached_are_heard", subject, at, &UNHEARD, fields! { attached: *attached }));
+                let (subject, at) =
+                    (About::Named(format!("connection {conn}")), *attached + enough);
+                found.push(Violation::new(
+                    "attached_are_heard",
+                    subject,
+                    at,
+                    &UNHEARD,
+                    fields! { attached: *attached },
+                ));
             }
             !late
         });
@@ -296,8 +357,12 @@ pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Violation> {
         }
         let Some(told) = Told::of(event) else { continue };
         match told.name {
-            "exec.server.attached" if trouble.in_force == 0 => drop(unheard.insert(told.conn, event.at)),
-            "exec.client.initialized" | "exec.client.attempt-failed" | "exec.server.detached" => drop(unheard.remove(&told.conn)),
+            "exec.server.attached" if trouble.in_force == 0 => {
+                drop(unheard.insert(told.conn, event.at))
+            }
+            "exec.client.initialized" | "exec.client.attempt-failed" | "exec.server.detached" => {
+                drop(unheard.remove(&told.conn))
+            }
             _ => {}
         }
     }
@@ -307,23 +372,31 @@ pub(super) fn attached_are_heard(evidence: &Evidence<'_>) -> Vec<Violation> {
 
 /// What was read of a connection before its end has happened: no call counts as cut off whose answer was there. A puppet may answer
 /// what was not asked yet.
-pub(super) fn answers_count(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn answers_count(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
-    let mut heard: BTreeMap<u64, BTreeSet<&FieldValue>> = BTreeMap::new();
+    let mut heard: BTreeMap<u64, BTreeSet<&MilestoneValue>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         let Some(told) = Told::of(event) else { continue };
-        match (told.name, FieldValue::of(told.fields, "id")) {
+        match (told.name, MilestoneValue::of(told.fields, "id")) {
             ("exec.client.heard", Some(id)) => {
                 heard.entry(told.conn).or_default().insert(id);
             }
             // What stands behind the word that ended it does not count any more.
             ("exec.client.lost", _) if told.gives_up_the_living() => drop(heard.remove(&told.conn)),
-            ("exec.client.cut-off", Some(id)) if heard.get(&told.conn).is_some_and(|heard| heard.contains(id)) => {
+            ("exec.client.cut-off", Some(id))
+                if heard.get(&told.conn).is_some_and(|heard| heard.contains(id)) =>
+            {
                 let data = fields! { request: id.to_string() };
-                found.push(Violation::new("answers_count", conn_of(&told), event.at, &CUT_OFF, data));
+                found.push(Violation::new(
+                    "answers_count",
+                    conn_of(&told),
+                    event.at,
+                    &CUT_OFF,
+                    data,
+                ));
             }
             _ => {}
         }
@@ -338,46 +411,55 @@ mod tests {
     use crate::property::Guarantees;
     use crate::schedule::Plan;
 
-    fn told(name: &'static str, conn: u64, more: (&'static str, FieldValue)) -> What {
-        What::Milestone { name, fields: [("conn", FieldValue::Number(conn)), more].into() }
+    fn told(name: &'static str, conn: u64, more: (&'static str, MilestoneValue)) -> EventKind {
+        EventKind::Milestone { name, fields: [("conn", MilestoneValue::Number(conn)), more].into() }
     }
 
-    fn lost(conn: u64, why: &str) -> What {
-        told("exec.client.lost", conn, ("why", FieldValue::Text(why.into())))
+    fn lost(conn: u64, why: &str) -> EventKind {
+        told("exec.client.lost", conn, ("why", MilestoneValue::Text(why.into())))
     }
 
-    fn heard(conn: u64, id: u64) -> What {
-        told("exec.client.heard", conn, ("id", FieldValue::Number(id)))
+    fn heard(conn: u64, id: u64) -> EventKind {
+        told("exec.client.heard", conn, ("id", MilestoneValue::Number(id)))
     }
 
-    fn cut_off(conn: u64, id: u64) -> What {
-        told("exec.client.cut-off", conn, ("id", FieldValue::Number(id)))
+    fn cut_off(conn: u64, id: u64) -> EventKind {
+        told("exec.client.cut-off", conn, ("id", MilestoneValue::Number(id)))
     }
 
     /// The client's end of the connection that product code knows by this number is over.
-    fn over(conn: usize) -> What {
-        What::ConnOver { conn: ConnIndex(conn - 1), side: Side::Client, how: ConnEnd::Eof }
+    fn over(conn: usize) -> EventKind {
+        EventKind::ConnOver { conn: ConnIndex(conn - 1), side: Side::Client, how: ConnEnd::Eof }
     }
 
     /// What the server says of a connection that a client has, of which there are four.
-    fn attached(conn: u64, resumed: u64) -> What {
-        told("exec.server.attached", conn, ("resumed", FieldValue::Number(resumed)))
+    fn attached(conn: u64, resumed: u64) -> EventKind {
+        told("exec.server.attached", conn, ("resumed", MilestoneValue::Number(resumed)))
     }
 
-    fn detached(conn: u64) -> What {
-        told("exec.server.detached", conn, ("resumed", FieldValue::Number(0)))
+    fn detached(conn: u64) -> EventKind {
+        told("exec.server.detached", conn, ("resumed", MilestoneValue::Number(0)))
     }
 
-    fn initialized(conn: u64) -> What {
-        told("exec.client.initialized", conn, ("generation", FieldValue::Number(1)))
+    fn initialized(conn: u64) -> EventKind {
+        told("exec.client.initialized", conn, ("generation", MilestoneValue::Number(1)))
     }
 
-    fn judge(check: fn(&Evidence<'_>) -> Vec<Violation>, entries: impl IntoIterator<Item = What>) -> Vec<String> {
-        judge_events(check, entries.into_iter().map(|what| Event { at: Time(5), host: None, what }).collect())
+    fn judge(
+        check: fn(&CheckContext<'_>) -> Vec<Violation>,
+        entries: impl IntoIterator<Item = EventKind>,
+    ) -> Vec<String> {
+        judge_events(
+            check,
+            entries.into_iter().map(|what| Event { at: Time(5), host: None, what }).collect(),
+        )
     }
 
     /// Four connections were opened at 0.9 s.
-    fn judge_events(check: fn(&Evidence<'_>) -> Vec<Violation>, events: Vec<Event>) -> Vec<String> {
+    fn judge_events(
+        check: fn(&CheckContext<'_>) -> Vec<Violation>,
+        events: Vec<Event>,
+    ) -> Vec<String> {
         let conn = |n| Connection {
             name: format!("client#{n}"),
             client: "client".into(),
@@ -389,7 +471,14 @@ mod tests {
         let history = History { events, conns: (1..5).map(conn).collect(), ..History::default() };
         let (plan, guarantees) = (Plan::new("exec"), Guarantees::default());
         let servers = &["server"];
-        let evidence = Evidence { plan: &plan, history: &history, guarantees: &guarantees, milestones: &[], servers, twin: None };
+        let evidence = CheckContext {
+            plan: &plan,
+            history: &history,
+            guarantees: &guarantees,
+            milestones: &[],
+            servers,
+            twin: None,
+        };
         check(&evidence).iter().map(crate::report::sentence).collect()
     }
 
@@ -413,16 +502,22 @@ mod tests {
         let wrong = ["request 3 of connection 1 was answered, and counts as cut off (at 0.005 s)"];
         assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 3)]), wrong);
         assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 4)]), [""; 0]);
-        assert_eq!(of([heard(1, 3), lost(2, "dead"), cut_off(2, 3)]), [""; 0], "ids count anew on each connection");
+        assert_eq!(
+            of([heard(1, 3), lost(2, "dead"), cut_off(2, 3)]),
+            [""; 0],
+            "ids count anew on each connection"
+        );
     }
 
     #[test]
     fn a_session_is_taken_from_nobody() {
-        let of = |more: &[What]| {
+        let of = |more: &[EventKind]| {
             let first = [attached(1, 0), initialized(1)];
             judge(no_stealing, first.into_iter().chain(more.iter().cloned()))
         };
-        let wrong = ["connection 2 was attached to the session of connection 1, which was attached still (at 0.005 s)"];
+        let wrong = [
+            "connection 2 was attached to the session of connection 1, which was attached still (at 0.005 s)",
+        ];
         assert_eq!(of(&[attached(2, 1), detached(1)]), wrong);
         assert_eq!(of(&[detached(1), attached(2, 1), detached(2), attached(3, 1)]), [""; 0]);
         assert_eq!(of(&[detached(1), attached(2, 1), attached(3, 1)]).len(), 1);
@@ -437,15 +532,29 @@ mod tests {
         let of = |processes: u64, ms: u64, trouble: u64| {
             let entry = |at, what| Event { at: Time(at), host: None, what };
             let events = vec![
-                entry(trouble, What::Died { kernel: false }),
-                entry(1_000, told("exec.client.initialized", 1, ("processes", FieldValue::Number(processes)))),
-                entry(1_000 + ms, told("exec.client.caught-up", 1, ("generation", FieldValue::Number(2)))),
+                entry(trouble, EventKind::Died { kernel: false }),
+                entry(
+                    1_000,
+                    told(
+                        "exec.client.initialized",
+                        1,
+                        ("processes", MilestoneValue::Number(processes)),
+                    ),
+                ),
+                entry(
+                    1_000 + ms,
+                    told("exec.client.caught-up", 1, ("generation", MilestoneValue::Number(2))),
+                ),
             ];
             judge_events(catches_up_at_once, events)
         };
         let wrong = "2 processes caught up one after the other, from 1.000 s on, though nothing was in their way (at 1.061 s)";
         assert_eq!((of(2, 60, 900), of(2, 61, 900)), (vec![], vec![wrong.to_owned()]));
-        assert_eq!((of(1, 61, 899), of(2, 61, 901)), (vec![], vec![]), "one alone, and one with trouble");
+        assert_eq!(
+            (of(1, 61, 899), of(2, 61, 901)),
+            (vec![], vec![]),
+            "one alone, and one with trouble"
+        );
     }
 
     #[test]
@@ -455,22 +564,32 @@ mod tests {
             let mut events = vec![
                 entry(1_000, attached(1, 1)),
                 entry(at, what),
-                entry(trouble, What::Died { kernel: false }),
+                entry(trouble, EventKind::Died { kernel: false }),
                 entry(1_200, detached(2)),
             ];
             events.sort_by_key(|event| event.at);
             judge_events(attached_are_heard, events)
         };
         let wrong = ["connection 1 was attached at 1.000 s, and its client did not hear of it"];
-        assert_eq!((of(initialized(1), 1_140, 900), of(initialized(1), 1_141, 900)), (vec![], wrong.map(str::to_owned).into()));
+        assert_eq!(
+            (of(initialized(1), 1_140, 900), of(initialized(1), 1_141, 900)),
+            (vec![], wrong.map(str::to_owned).into())
+        );
         assert_eq!(of(initialized(2), 1_100, 900), wrong, "another connection");
         assert_eq!(of(initialized(1), 1_150, 1_100), [""; 0], "something was in its way");
     }
 
     #[test]
     fn what_the_server_calls_closed_is_used_no_more() {
-        let of = |name, conn| told(name, conn, ("method", FieldValue::Text("process/read".into())));
-        let entries = |conn| [of("exec.client.sent", 1), of("exec.client.renounced", 1), of("exec.client.sent", conn)];
+        let of =
+            |name, conn| told(name, conn, ("method", MilestoneValue::Text("process/read".into())));
+        let entries = |conn| {
+            [
+                of("exec.client.sent", 1),
+                of("exec.client.renounced", 1),
+                of("exec.client.sent", conn),
+            ]
+        };
         assert_eq!(judge(renounced_is_over, entries(2)), [""; 0]);
         let wrong = "process/read was sent over connection 1, which the server had called closed at 0.005 s (at 0.005 s)";
         assert_eq!(judge(renounced_is_over, entries(1)), [wrong]);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Call, ConnIndex, Data, Ending, Event, Stream, Time, What};
+use crate::history::{Call, ConnIndex, Data, Ending, Event, EventKind, Stream, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Evidence, Fields, Kind, Violation};
+use crate::property::{About, CheckContext, Violation, ViolationFields, ViolationKind};
 use crate::schedule::{Fault, Host};
-use crate::subjects::exec::answers::Failed;
+use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
@@ -36,7 +36,7 @@ struct Asked<'a> {
 /// A request or a body fails as lost only where a generation of its client was over between its asking and its failing, or where
 /// the client noticed an end in that time that came earlier: a task that is held sends over a connection that is over already. A
 /// request that was not sent has lost nothing. And an honest server leaves no piece out.
-pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn fail_truly(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
@@ -45,15 +45,16 @@ pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         match &event.what {
-            What::Asked { call, operation, .. } if operation.verb.starts_with("http") => {
+            EventKind::Asked { call, operation, .. } if operation.verb.starts_with("http") => {
                 asked.insert(*call, Asked { at: event.at, host: host(event) });
             }
-            What::Opened { stream, call } => drop(opened.insert(stream, *call)),
-            What::Failed { call, reason } => {
-                let wrong = asked.get(call).and_then(|asked| untrue(evidence, asked, event.at, reason));
+            EventKind::Opened { stream, call } => drop(opened.insert(stream, *call)),
+            EventKind::Failed { call, reason } => {
+                let wrong =
+                    asked.get(call).and_then(|asked| untrue(evidence, asked, event.at, reason));
                 found.extend(wrong.map(|kind| told(*call, event.at, kind)));
             }
-            What::StreamEnded { stream, ending: Ending::Failed { reason } } => {
+            EventKind::StreamEnded { stream, ending: Ending::Failed { reason } } => {
                 let asked = opened.get(stream).and_then(|call| asked.get(call));
                 let wrong = asked.and_then(|asked| untrue(evidence, asked, event.at, reason));
                 found.extend(wrong.map(|kind| told(stream, event.at, kind)));
@@ -64,15 +65,26 @@ pub(super) fn fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
     found
 }
 
-fn told(subject: impl Into<About>, at: Time, kind: &'static Kind) -> Violation {
-    Violation::new("http_fails_truly", subject, at, kind, Fields::default())
+fn told(subject: impl Into<About>, at: Time, kind: &'static ViolationKind) -> Violation {
+    Violation::new("http_fails_truly", subject, at, kind, ViolationFields::default())
 }
 
 /// What is not true of a reason.
-fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &Data) -> Option<&'static Kind> {
-    let is = |failure: Failure| Failed::is(reason, &failure);
-    let own = evidence.history.conns.iter().filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
-    let noticed = judged(evidence).filter(|event| host(event) == asked.host).filter_map(|event| lost(evidence, event));
+fn untrue(
+    evidence: &CheckContext<'_>,
+    asked: &Asked<'_>,
+    at: Time,
+    reason: &Data,
+) -> Option<&'static ViolationKind> {
+    let is = |failure: Failure| ExecFailure::is(reason, &failure);
+    let own = evidence
+        .history
+        .conns
+        .iter()
+        .filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
+    let noticed = judged(evidence)
+        .filter(|event| host(event) == asked.host)
+        .filter_map(|event| lost(evidence, event));
     let mut overs = own.filter_map(|conn| conn.over.0).chain(noticed);
     if is(Failure::BodyGap) {
         Some(&NOTHING_MISSING)
@@ -84,8 +96,10 @@ fn untrue(evidence: &Evidence<'_>, asked: &Asked<'_>, at: Time, reason: &Data) -
 }
 
 /// When a client noticed that its connection is over, if it was.
-fn lost(evidence: &Evidence<'_>, event: &Event) -> Option<Time> {
-    let What::Milestone { name: "exec.client.lost", fields } = &event.what else { return None };
+fn lost(evidence: &CheckContext<'_>, event: &Event) -> Option<Time> {
+    let EventKind::Milestone { name: "exec.client.lost", fields } = &event.what else {
+        return None;
+    };
     let ConnIndex(conn) = ConnIndex::told(fields)?;
     let over = evidence.history.conns.get(conn)?.over.0?;
     (over <= event.at).then_some(event.at)
@@ -96,35 +110,52 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What a server opens to the outside world is for a request of one of its connections, and ends with that. Which one, is not said;
 /// but when all are over that were there when it was opened, its own is.
-pub(super) fn end_with_their_connection(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn end_with_their_connection(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let (conns, until) = (&evidence.history.conns, Time::from(evidence.plan.horizon));
     // A task that is held lets nothing go; a host that died has nothing.
     let stands_still = |event: &&Event| match &event.what {
-        What::FaultBegan { what, .. } => matches!(**what, Fault::Hold { .. }),
-        other => matches!(other, What::Died { .. }),
+        EventKind::FaultBegan { what, .. } => matches!(**what, Fault::Hold { .. }),
+        other => matches!(other, EventKind::Died { .. }),
     };
     let still = judged(evidence).filter(stands_still).map(|event| event.at).next().unwrap_or(until);
     let is_server = |host: &Host| evidence.servers.contains(&host.as_str());
     let late = conns.iter().filter(|conn| is_server(&conn.client)).filter_map(|upstream| {
-        let before = conns.iter().filter(|conn| conn.server == upstream.client && conn.opened < upstream.opened);
-        let mut there = before.filter(|conn| conn.over.1.is_none_or(|over| over >= upstream.opened)).peekable();
+        let before = conns
+            .iter()
+            .filter(|conn| conn.server == upstream.client && conn.opened < upstream.opened);
+        let mut there =
+            before.filter(|conn| conn.over.1.is_none_or(|over| over >= upstream.opened)).peekable();
         there.peek()?;
         let over = there.map(|conn| conn.over.1).collect::<Option<Vec<_>>>()?.into_iter().max()?;
         let bound = over + AT_ONCE;
         let is_late = upstream.over.0.is_none_or(|end| end > bound) && bound < still.min(until);
         is_late.then(|| {
             let subject = upstream.name.as_str();
-            Violation::new("http_ends_with_its_connection", subject, bound, &STILL_THERE, fields! { over })
+            Violation::new(
+                "http_ends_with_its_connection",
+                subject,
+                bound,
+                &STILL_THERE,
+                fields! { over },
+            )
         })
     });
     late.take(5).collect()
 }
 
 /// The client tells of a piece that came before the answer: an honest server sends none.
-pub(super) fn response_before_body(evidence: &Evidence<'_>) -> Vec<Violation> {
-    let early = judged(evidence).filter(|event| matches!(event.what, What::Milestone { name: "exec.client.body-early", .. }));
-    let early = early
-        .filter(|_| !has_puppet(evidence))
-        .map(|event| Violation::new("response_before_body", event.host.as_ref(), event.at, &PIECE_FIRST, Fields::default()));
+pub(super) fn response_before_body(evidence: &CheckContext<'_>) -> Vec<Violation> {
+    let early = judged(evidence).filter(|event| {
+        matches!(event.what, EventKind::Milestone { name: "exec.client.body-early", .. })
+    });
+    let early = early.filter(|_| !has_puppet(evidence)).map(|event| {
+        Violation::new(
+            "response_before_body",
+            event.host.as_ref(),
+            event.at,
+            &PIECE_FIRST,
+            ViolationFields::default(),
+        )
+    });
     early.take(5).collect()
 }

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::history::{Call, Ending, Event, Time, What};
+use crate::history::{Call, Ending, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Evidence, Violation};
-use crate::schedule::FieldValue;
-use crate::subjects::exec::answers::Failed;
+use crate::property::{About, CheckContext, Violation};
+use crate::schedule::MilestoneValue;
+use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::limits::{LIMITS, client_limits};
 use crate::subjects::judging::{host, judged};
 use reknit_exec::client::Failure;
@@ -47,24 +47,34 @@ const FOR_GOOD: [&str; 3] = ["unknown process", "(-32601)", "(-32602)"];
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// The milestones of a client that does something about what is missing.
-const REPAIRS: [&str; 3] = ["exec.client.live-gap", "exec.client.reorder-overflow", "exec.client.process-failed"];
+const REPAIRS: [&str; 3] =
+    ["exec.client.live-gap", "exec.client.reorder-overflow", "exec.client.process-failed"];
 
 /// A refused read ends its process only where it was refused for good, or more often than it is repeated.
-pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn refusals_pass(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let retries = u64::from(limits(evidence).read_retries);
     let mut refused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
-        let What::Milestone { name, fields } = &event.what else { continue };
-        let Some(process) = FieldValue::text(fields, "process") else { continue };
+        let EventKind::Milestone { name, fields } = &event.what else { continue };
+        let Some(process) = MilestoneValue::text(fields, "process") else { continue };
         let key = (host(event), process);
         match *name {
             "exec.client.read-refused" => *refused.entry(key).or_default() += 1,
             "exec.client.process-failed" => {
                 let times = refused.remove(&key).unwrap_or_default();
-                let why = FieldValue::text(fields, "why").and_then(|why| why.strip_prefix(REFUSED));
-                if let Some(why) = why.filter(|why| times <= retries && !FOR_GOOD.iter().any(|word| why.contains(word))) {
-                    found.push(Violation::new("refusals_pass", process, event.at, &PASSES, fields! { times, why }));
+                let why =
+                    MilestoneValue::text(fields, "why").and_then(|why| why.strip_prefix(REFUSED));
+                if let Some(why) = why.filter(|why| {
+                    times <= retries && !FOR_GOOD.iter().any(|word| why.contains(word))
+                }) {
+                    found.push(Violation::new(
+                        "refusals_pass",
+                        process,
+                        event.at,
+                        &PASSES,
+                        fields! { times, why },
+                    ));
                 }
             }
             _ => {}
@@ -75,7 +85,7 @@ pub(super) fn refusals_pass(evidence: &Evidence<'_>) -> Vec<Violation> {
 
 /// A process fails for a reason that is true: an honest server does not contradict itself, nothing is missing where there was room for
 /// all that was printed, and a subscriber is too slow only for more than is kept for it.
-pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn processes_fail_truly(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if !evidence.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -84,20 +94,39 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         match &event.what {
-            What::Produced { bytes: more, .. } => (items, bytes) = (items + 1, bytes + more.len()),
-            What::Milestone { name: "exec.client.process-failed", fields } => {
-                let Some((process, why)) = FieldValue::text(fields, "process").zip(FieldValue::text(fields, "why")) else {
+            EventKind::Produced { bytes: more, .. } => {
+                (items, bytes) = (items + 1, bytes + more.len())
+            }
+            EventKind::Milestone { name: "exec.client.process-failed", fields } => {
+                let Some((process, why)) = MilestoneValue::text(fields, "process")
+                    .zip(MilestoneValue::text(fields, "why"))
+                else {
                     continue;
                 };
                 let had_room = !retention.is_exceeded(items as u64, bytes as u64);
-                if why == Failure::Contradiction.to_string() || why.starts_with("gap: ") && had_room {
-                    found.push(Violation::new("processes_fail_truly", process, event.at, &NOT_TRUE, fields! { why }));
+                if why == Failure::Contradiction.to_string() || why.starts_with("gap: ") && had_room
+                {
+                    found.push(Violation::new(
+                        "processes_fail_truly",
+                        process,
+                        event.at,
+                        &NOT_TRUE,
+                        fields! { why },
+                    ));
                 }
             }
-            What::StreamEnded { stream, ending: Ending::Failed { reason } }
-                if Failed::is(reason, &Failure::Lagged) && items < kept.log_events && bytes < kept.log_bytes =>
+            EventKind::StreamEnded { stream, ending: Ending::Failed { reason } }
+                if ExecFailure::is(reason, &Failure::Lagged)
+                    && items < kept.log_events
+                    && bytes < kept.log_bytes =>
             {
-                found.push(Violation::new("processes_fail_truly", stream, event.at, &HAS_ROOM, fields! { reason }));
+                found.push(Violation::new(
+                    "processes_fail_truly",
+                    stream,
+                    event.at,
+                    &HAS_ROOM,
+                    fields! { reason },
+                ));
             }
             _ => {}
         }
@@ -109,7 +138,7 @@ pub(super) fn processes_fail_truly(evidence: &Evidence<'_>) -> Vec<Violation> {
 /// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
 /// asks by itself; nor what its user may have given up, then or at the end of the last call on it. Of a process whose start is in flight a
 /// client holds nothing back. Where there was no room for all of it, it is asked for in that moment.
-pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn holes_are_asked_for(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let wait = limits(evidence).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
@@ -119,7 +148,13 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Violation> {
     let late = |since: Time, at: Time| at > since + wait + MOMENT;
     let mut tell = |host: &str, since: Time| {
         let subject = About::Host(host.into());
-        found.push(Violation::new("holes_are_asked_for", subject, since, &HELD_BACK, fields! { since }));
+        found.push(Violation::new(
+            "holes_are_asked_for",
+            subject,
+            since,
+            &HELD_BACK,
+            fields! { since },
+        ));
     };
     for event in judged(evidence) {
         let host = host(event);
@@ -131,23 +166,29 @@ pub(super) fn holes_are_asked_for(evidence: &Evidence<'_>) -> Vec<Violation> {
             open.remove(host);
         }
         match &event.what {
-            What::Milestone { name: "exec.client.connected", .. } => drop(connected.insert(host)),
-            What::Milestone { name: "exec.client.lost", .. } | What::Died { .. } => {
+            EventKind::Milestone { name: "exec.client.connected", .. } => {
+                drop(connected.insert(host))
+            }
+            EventKind::Milestone { name: "exec.client.lost", .. } | EventKind::Died { .. } => {
                 connected.remove(host);
                 open.remove(host);
             }
-            What::GaveUp { .. } => drop(open.remove(host)),
-            What::Milestone { name, .. } if REPAIRS.contains(name) => {
+            EventKind::GaveUp { .. } => drop(open.remove(host)),
+            EventKind::Milestone { name, .. } if REPAIRS.contains(name) => {
                 open.remove(host);
                 repaired.insert(host, event.at);
             }
-            What::Gauge { name: "held-back-events", .. } if connected.contains(host) && repaired.get(host) != Some(&event.at) => {
+            EventKind::Gauge { name: "held-back-events", .. }
+                if connected.contains(host) && repaired.get(host) != Some(&event.at) =>
+            {
                 open.entry(host).or_insert(event.at);
             }
             _ => {}
         }
     }
-    open.into_iter().filter(|(_, since)| late(*since, evidence.plan.horizon.into())).for_each(|(host, since)| tell(host, since));
+    open.into_iter()
+        .filter(|(_, since)| late(*since, evidence.plan.horizon.into()))
+        .for_each(|(host, since)| tell(host, since));
     found
 }
 
@@ -164,22 +205,30 @@ impl<'a> Dropped<'a> {
     /// Whether this entry is the end of the last call on a process whose handle was dropped before.
     fn is_last_end(&mut self, event: &'a Event) -> bool {
         match &event.what {
-            What::Asked { call, operation, .. } if operation.verb != "start" => {
+            EventKind::Asked { call, operation, .. } if operation.verb != "start" => {
                 let process = operation.fields.get("process").and_then(|process| process.as_str());
                 self.calls.extend(process.map(|process| (*call, (host(event), process))));
                 false
             }
-            What::GaveUp { call, .. } => {
+            EventKind::GaveUp { call, .. } => {
                 if let Some(process) = self.calls.get(call) {
-                    let holders = self.calls.range(..*call).filter(|(_, on)| *on == process).map(|(holder, _)| *holder);
+                    let holders = self
+                        .calls
+                        .range(..*call)
+                        .filter(|(_, on)| *on == process)
+                        .map(|(holder, _)| *holder);
                     let holders = holders.collect();
                     self.holders.insert(*call, holders);
                 }
                 false
             }
-            What::Answered { call, .. } | What::Failed { call, .. } => {
+            EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
                 self.calls.remove(call);
-                let ended: Vec<bool> = self.holders.values_mut().map(|held| held.remove(call) && held.is_empty()).collect();
+                let ended: Vec<bool> = self
+                    .holders
+                    .values_mut()
+                    .map(|held| held.remove(call) && held.is_empty())
+                    .collect();
                 self.holders.retain(|_, held| !held.is_empty());
                 ended.contains(&true)
             }
@@ -189,20 +238,21 @@ impl<'a> Dropped<'a> {
 }
 
 /// The id of a write is that of one client, in one of its lives: servers take a second write of an id for a repetition.
-pub(super) fn write_ids_are_own(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn write_ids_are_own(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut lives: BTreeMap<&str, u32> = BTreeMap::new();
     let mut owners: BTreeMap<&str, (&str, u32)> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
         let host = host(event);
         match &event.what {
-            What::Died { .. } => *lives.entry(host).or_default() += 1,
-            What::Milestone { name: "exec.client.writes", fields } => {
-                let Some(id) = FieldValue::text(fields, "write") else { continue };
+            EventKind::Died { .. } => *lives.entry(host).or_default() += 1,
+            EventKind::Milestone { name: "exec.client.writes", fields } => {
+                let Some(id) = MilestoneValue::text(fields, "write") else { continue };
                 let own = (host, lives.get(host).copied().unwrap_or_default());
                 let owner = *owners.entry(id).or_insert(own);
                 if owner != own {
-                    let (subject, data) = (About::Host(host.into()), fields! { id, owner: owner.0 });
+                    let (subject, data) =
+                        (About::Host(host.into()), fields! { id, owner: owner.0 });
                     found.push(Violation::new("write_ids_are_own", subject, event.at, &USED, data));
                 }
             }
@@ -213,6 +263,6 @@ pub(super) fn write_ids_are_own(evidence: &Evidence<'_>) -> Vec<Violation> {
     found
 }
 
-fn limits(evidence: &Evidence<'_>) -> ClientLimits {
+fn limits(evidence: &CheckContext<'_>) -> ClientLimits {
     client_limits(&evidence.plan.limits.over(LIMITS))
 }

@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::generations::LITTLE;
-use crate::history::{Answer, Call, Ending, Event, Outcome, Time, What};
+use crate::history::{Answer, Call, Ending, Event, EventKind, ProcessOutcome, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
-use crate::property::{Evidence, Fields, Guarantees, Phrase, Violation};
+use crate::property::{CheckContext, Guarantees, Phrase, Violation, ViolationFields};
 use crate::schedule::units::read_size;
-use crate::schedule::{FieldValue, Operation};
-use crate::subjects::exec::answers::{Failed, Read, Seen};
+use crate::schedule::{MilestoneValue, Operation};
+use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
-use crate::subjects::exec::trouble::{Trouble, weight};
+use crate::subjects::exec::trouble::{NetworkFault, weight};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::TABLE;
 
@@ -62,7 +62,7 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(event: &'a Event) -> Option<(Call, Self)> {
-        let What::Asked { call, operation, .. } = &event.what else { return None };
+        let EventKind::Asked { call, operation, .. } = &event.what else { return None };
         Some((*call, Self { at: event.at, host: event.host.as_ref()?.as_str(), operation }))
     }
 
@@ -108,7 +108,7 @@ struct Known<'a> {
     last: BTreeMap<&'a str, Time>,
     /// When its user was told each of its events, from the first on.
     told: BTreeMap<&'a str, Vec<Time>>,
-    trouble: Trouble,
+    trouble: NetworkFault,
     /// When a host was last started.
     started: Time,
     /// When each client last installed a connection.
@@ -121,31 +121,44 @@ impl<'a> Known<'a> {
     fn learn(&mut self, event: &'a Event, guarantees: &Guarantees) {
         self.trouble.pass(event);
         match &event.what {
-            What::Asked { operation, .. } => {
+            EventKind::Asked { operation, .. } => {
                 self.asked.extend(Asked::of(event));
-                let bytes = operation.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
+                let bytes =
+                    operation.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
                 self.output += bytes.unwrap_or_default() as usize;
             }
-            What::Answered { call, .. } | What::Failed { call, .. } => drop(self.over.insert(*call, event.at)),
-            What::Opened { stream, call } => {
+            EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
+                drop(self.over.insert(*call, event.at))
+            }
+            EventKind::Opened { stream, call } => {
                 if let Some(start) = self.asked.get(call)
                     && let Some(process) = start.process()
                 {
                     self.newest.insert((start.host, process), guarantees.whole(stream));
                 }
             }
-            What::Produced { stream, bytes } => {
+            EventKind::Produced { stream, bytes } => {
                 self.output += weight(bytes.len());
                 self.first.entry(guarantees.whole(stream)).or_insert(event.at);
             }
-            What::Delivered { stream, .. } => self.told.entry(guarantees.whole(stream)).or_default().push(event.at),
-            What::Saw { stream, saw } if matches!(saw.downcast_ref(), Some(Seen::ExitAt(_))) => {
+            EventKind::Delivered { stream, .. } => {
+                self.told.entry(guarantees.whole(stream)).or_default().push(event.at)
+            }
+            EventKind::Saw { stream, saw }
+                if matches!(saw.downcast_ref(), Some(ExecObservation::ExitAt(_))) =>
+            {
                 self.told.entry(guarantees.whole(stream)).or_default().push(event.at);
             }
-            What::Milestone { name: "exec.client.connected", .. } => drop(self.connected.insert(host(event), event.at)),
-            What::Milestone { name: "exec.client.lost", .. } | What::Died { .. } => drop(self.connected.remove(host(event))),
-            What::Ended { stream, .. } => drop(self.last.insert(guarantees.whole(stream), event.at)),
-            What::Started => self.started = event.at,
+            EventKind::Milestone { name: "exec.client.connected", .. } => {
+                drop(self.connected.insert(host(event), event.at))
+            }
+            EventKind::Milestone { name: "exec.client.lost", .. } | EventKind::Died { .. } => {
+                drop(self.connected.remove(host(event)))
+            }
+            EventKind::Ended { stream, .. } => {
+                drop(self.last.insert(guarantees.whole(stream), event.at))
+            }
+            EventKind::Started => self.started = event.at,
             _ => {}
         }
     }
@@ -154,7 +167,11 @@ impl<'a> Known<'a> {
     /// read that was not over before that, or once as it comes.
     fn is_little(&self, host: &str, since: Time) -> bool {
         let is_over = |call: &Call| self.over.get(call).is_some_and(|over| *over < since);
-        let reads = self.asked.iter().filter(|(call, asked)| asked.host == host && asked.is_read() && !is_over(call)).count();
+        let reads = self
+            .asked
+            .iter()
+            .filter(|(call, asked)| asked.host == host && asked.is_read() && !is_over(call))
+            .count();
         self.output.saturating_mul(reads.max(1)) <= LITTLE
     }
 
@@ -173,12 +190,15 @@ impl<'a> Known<'a> {
     }
 }
 
-pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn reads_wait(evidence: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(evidence) {
         return Vec::new();
     }
     let guarantees = evidence.guarantees;
-    let recovers = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt + Duration::from_secs(1);
+    let recovers = guarantees.detection * 2
+        + guarantees.recovery
+        + guarantees.attempt
+        + Duration::from_secs(1);
     let crosses = evidence.plan.latency.1 * 4 + Duration::from_secs(1);
     // What one connection brings to a user comes together: an event, and the answer to whoever waits for it.
     let together = evidence.plan.latency.1 * 4 + Duration::from_millis(50);
@@ -186,13 +206,17 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(evidence) {
         known.learn(event, guarantees);
-        let What::Answered { call, answer } = &event.what else { continue };
-        let Some(read) = known.asked.get(call).filter(|asked| asked.verb() == "read" && !asked.wait().is_zero()) else {
+        let EventKind::Answered { call, answer } = &event.what else { continue };
+        let Some(read) =
+            known.asked.get(call).filter(|asked| asked.verb() == "read" && !asked.wait().is_zero())
+        else {
             continue;
         };
         let told = answer.done::<Read>();
         let after = told.and_then(|told| told.after).unwrap_or_else(|| read.after());
-        if let Some(told) = told.filter(|told| event.at < read.at + read.wait() && told.says_nothing_new(after)) {
+        if let Some(told) =
+            told.filter(|told| event.at < read.at + read.wait() && told.says_nothing_new(after))
+        {
             let data = fields! { answer: told.alone().to_string() };
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_EARLY, data));
         }
@@ -204,7 +228,13 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Violation> {
         if let Some((told, connected)) = known.told(read, after).zip(connected) {
             let since = told.max(calm).max(connected);
             if event.at > since + together && known.is_little(read.host, since) {
-                found.push(Violation::new("reads_wait", *call, event.at, &AFTER_ITS_EVENT, fields! { told }));
+                found.push(Violation::new(
+                    "reads_wait",
+                    *call,
+                    event.at,
+                    &AFTER_ITS_EVENT,
+                    fields! { told },
+                ));
                 continue;
             }
         }
@@ -212,7 +242,9 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Violation> {
         // Whoever has a connection all the time has nothing to recover; but much output is longer on its way. And an end that a read was
         // told before is no news to it.
         let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));
-        let soon = since.filter(|since| known.is_little(read.host, *since)).map_or(NEVER, |since| since + crosses);
+        let soon = since
+            .filter(|since| known.is_little(read.host, *since))
+            .map_or(NEVER, |since| since + crosses);
         if event.at > soon.min(due.max(calm) + recovers) {
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_LATE, fields! { due }));
         }
@@ -220,23 +252,33 @@ pub(super) fn reads_wait(evidence: &Evidence<'_>) -> Vec<Violation> {
     found
 }
 
-pub(super) fn closed_are_kept(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn closed_are_kept(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let kept = server_limits(&evidence.plan.limits.over(LIMITS)).closed_retention;
     let mut attached: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence) {
-        let (What::Milestone { name, fields } | What::Point { name, fields, .. }) = &event.what else { continue };
-        let Some(conn) = FieldValue::number(fields, "conn") else { continue };
+        let (EventKind::Milestone { name, fields } | EventKind::Point { name, fields, .. }) =
+            &event.what
+        else {
+            continue;
+        };
+        let Some(conn) = MilestoneValue::number(fields, "conn") else { continue };
         match *name {
             "exec.server.attach.unlocked" => drop(attached.insert(conn, event.at)),
             "exec.process.forgotten" => {
-                let process = FieldValue::text(fields, "process").unwrap_or_default();
+                let process = MilestoneValue::text(fields, "process").unwrap_or_default();
                 let attached = match attached.get(&conn) {
                     Some(since) if *since + kept <= event.at => continue,
                     Some(since) => Phrase::new(&ATTACHED_SINCE, fields! { since }),
-                    None => Phrase::new(&NOBODY, Fields::default()),
+                    None => Phrase::new(&NOBODY, ViolationFields::default()),
                 };
-                found.push(Violation::new("closed_are_kept", process, event.at, &FORGOTTEN, fields! { attached }));
+                found.push(Violation::new(
+                    "closed_are_kept",
+                    process,
+                    event.at,
+                    &FORGOTTEN,
+                    fields! { attached },
+                ));
             }
             _ => {}
         }
@@ -244,24 +286,35 @@ pub(super) fn closed_are_kept(evidence: &Evidence<'_>) -> Vec<Violation> {
     found
 }
 
-pub(super) fn ids_are_own(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn ids_are_own(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(evidence).filter(|_| !has_puppet(evidence)) {
         asked.extend(Asked::of(event));
-        let What::Answered { call, answer } = &event.what else { continue };
-        let Some(start) = asked.get(call).filter(|asked| asked.verb() == "start" && Failed::is_taken(answer)) else {
+        let EventKind::Answered { call, answer } = &event.what else { continue };
+        let Some(start) = asked
+            .get(call)
+            .filter(|asked| asked.verb() == "start" && ExecFailure::is_taken(answer))
+        else {
             continue;
         };
         let mut earlier = asked.range(..*call).map(|(_, earlier)| earlier);
-        if !earlier.any(|earlier| earlier.verb() == "start" && earlier.is_about_the_process_of(start)) {
-            found.push(Violation::new("ids_are_own", *call, event.at, &FOREIGN, fields! { answer }));
+        if !earlier
+            .any(|earlier| earlier.verb() == "start" && earlier.is_about_the_process_of(start))
+        {
+            found.push(Violation::new(
+                "ids_are_own",
+                *call,
+                event.at,
+                &FOREIGN,
+                fields! { answer },
+            ));
         }
     }
     found
 }
 
-pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Violation> {
+pub(super) fn ends_as_it_wants(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
@@ -270,36 +323,73 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Violation> {
     // A failure may be told later: some look at their process after a while.
     let failed: Vec<&str> = (evidence.history.events.iter())
         .filter_map(|event| match &event.what {
-            What::StreamEnded { stream, ending: Ending::Failed { .. } } => Some(evidence.guarantees.whole(stream)),
+            EventKind::StreamEnded { stream, ending: Ending::Failed { .. } } => {
+                Some(evidence.guarantees.whole(stream))
+            }
             _ => None,
         })
         .collect();
     for event in judged(evidence).filter(|_| evidence.plan.puppets.is_empty()) {
         asked.extend(Asked::of(event));
         match &event.what {
-            What::Effect { call, target } => drop(starts.insert(target, *call)),
-            What::Failed { call, .. } => unwanted.push(*call),
-            What::Answered { call, answer: Answer::Refused(why) } if Failed::is_gap(why) => refused.push(*call),
-            What::Answered { call, answer: Answer::Refused(_) | Answer::GivenUp } => unwanted.push(*call),
+            EventKind::Effect { call, target } => drop(starts.insert(target, *call)),
+            EventKind::Failed { call, .. } => unwanted.push(*call),
+            EventKind::Answered { call, answer: Answer::Refused(why) }
+                if ExecFailure::is_gap(why) =>
+            {
+                refused.push(*call)
+            }
+            EventKind::Answered { call, answer: Answer::Refused(_) | Answer::GivenUp } => {
+                unwanted.push(*call)
+            }
             // Its user may not have looked yet: a client ends what it has failed.
-            What::Milestone { name: "exec.client.start-ambiguous" | "exec.client.process-failed", fields } => {
-                ended.extend(FieldValue::text(fields, "process").map(|process| (host(event), process)));
+            EventKind::Milestone {
+                name: "exec.client.start-ambiguous" | "exec.client.process-failed",
+                fields,
+            } => {
+                ended.extend(
+                    MilestoneValue::text(fields, "process").map(|process| (host(event), process)),
+                );
             }
             // With a server or a session die its processes.
-            What::Died { .. } | What::Milestone { name: "exec.server.expired", .. } => return Vec::new(),
-            What::Ended { stream, outcome } if matches!(outcome.downcast_ref(), Some(Outcome::Signal(_))) => {
+            EventKind::Died { .. } | EventKind::Milestone { name: "exec.server.expired", .. } => {
+                return Vec::new();
+            }
+            EventKind::Ended { stream, outcome }
+                if matches!(outcome.downcast_ref(), Some(ProcessOutcome::Signal(_))) =>
+            {
                 let Some(call) = starts.get(&*stream.0) else { continue };
-                let Some(start) = asked.get(call).filter(|start| !wants_a_signal(evidence, start)) else { continue };
-                let mut ends = asked.values().filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
+                let Some(start) = asked.get(call).filter(|start| !wants_a_signal(evidence, start))
+                else {
+                    continue;
+                };
+                let mut ends = asked
+                    .values()
+                    .filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
                 let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
                 // One whose handle was dropped is followed while calls on it wait: its gap is told to them.
-                let is_told = refused.iter().filter_map(|call| asked.get(call)).any(|call| call.is_about_the_process_of(start));
+                let is_told = refused
+                    .iter()
+                    .filter_map(|call| asked.get(call))
+                    .any(|call| call.is_about_the_process_of(start));
                 // Whatever a start whose answer was lost may have started is ended by its name; the older one has it, too.
-                let of_its_name = |other: &Asked<'_>| other.verb() == "start" && other.is_about_the_process_of(start);
-                let is_unwanted = unwanted.iter().any(|other| other == call || asked.get(other).is_some_and(of_its_name))
-                    || start.process().is_some_and(|process| ended.contains(&(start.host, process)));
+                let of_its_name = |other: &Asked<'_>| {
+                    other.verb() == "start" && other.is_about_the_process_of(start)
+                };
+                let is_unwanted = unwanted
+                    .iter()
+                    .any(|other| other == call || asked.get(other).is_some_and(of_its_name))
+                    || start
+                        .process()
+                        .is_some_and(|process| ended.contains(&(start.host, process)));
                 if !is_asked_for && !is_told && !is_unwanted && !failed.contains(&&*stream.0) {
-                    return vec![Violation::new("ends_as_it_wants", stream, event.at, &KILLED, fields! { outcome })];
+                    return vec![Violation::new(
+                        "ends_as_it_wants",
+                        stream,
+                        event.at,
+                        &KILLED,
+                        fields! { outcome },
+                    )];
                 }
             }
             _ => {}
@@ -309,7 +399,7 @@ pub(super) fn ends_as_it_wants(evidence: &Evidence<'_>) -> Vec<Violation> {
 }
 
 /// Whether a process ends by a signal of its own.
-fn wants_a_signal(evidence: &Evidence<'_>, start: &Asked<'_>) -> bool {
+fn wants_a_signal(evidence: &CheckContext<'_>, start: &Asked<'_>) -> bool {
     let entry = start.process().and_then(|process| evidence.plan.setup.get(TABLE)?.get(process));
     entry.and_then(|entry| entry.get("exit")).is_some_and(|exit| exit == "signal")
 }

@@ -6,29 +6,35 @@ use super::generations::{attempts_are_answered, kept_while_healthy};
 use super::http::{end_with_their_connection, fail_truly};
 use super::repair::{holes_are_asked_for, processes_fail_truly, refusals_pass, write_ids_are_own};
 use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
-use crate::history::{Answer, Call, Class, Data, Outcome, What};
-use crate::property::told::{Told, history};
-use crate::property::{Evidence, Violation};
+use crate::history::{Answer, Call, Class, Data, EventKind, ProcessOutcome};
+use crate::property::told::{ScriptedRun, history};
+use crate::property::{CheckContext, Violation};
 use crate::report::sentence;
-use crate::schedule::FieldValue;
-use crate::subjects::exec::answers::{Failed, Read};
+use crate::schedule::MilestoneValue;
+use crate::subjects::exec::answers::{ExecFailure, Read};
 use reknit_exec::client::Failure;
 
 /// Detection twice, recovery, an attempt and 1 s, under the guarantees of these runs.
 const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
 
 /// `p1` was started by call 1, printed a line at 1 s, and lives.
-fn started() -> Told {
-    let opened = What::Opened { stream: "p1".into(), call: Call(1) };
+fn started() -> ScriptedRun {
+    let opened = EventKind::Opened { stream: "p1".into(), call: Call(1) };
     start(1, 100).effect(1, 110, "p1").user(120, opened).produced("p1/stdout", 1_000, "a")
 }
 
-fn start(call: u64, ms: u64) -> Told {
+fn start(call: u64, ms: u64) -> ScriptedRun {
     history().asked_as(call, ms, Class::InFlight, "start", r#"{"process":"p1"}"#)
 }
 
-fn read(told: Told, ms: u64, after: u64) -> Told {
-    told.asked_as(2, ms, Class::Durable, "read", &json!({ "process": "p1", "after": after, "wait": "2m" }).to_string())
+fn read(told: ScriptedRun, ms: u64, after: u64) -> ScriptedRun {
+    told.asked_as(
+        2,
+        ms,
+        Class::Durable,
+        "read",
+        &json!({ "process": "p1", "after": after, "wait": "2m" }).to_string(),
+    )
 }
 
 /// An answer with these chunks, and nothing behind them.
@@ -46,8 +52,8 @@ fn after(event: u64, read: Read) -> Read {
     Read { after: Some(event), ..read }
 }
 
-fn gap() -> Failed {
-    Failed(Failure::Gap { next: 1, last: 7 })
+fn gap() -> ExecFailure {
+    ExecFailure(Failure::Gap { next: 1, last: 7 })
 }
 
 #[test]
@@ -62,14 +68,16 @@ fn a_read_after_what_its_user_was_told_says_after_which_event_it_asked() {
 }
 
 /// A read of `p1` after what its user was told, over a connection that lives.
-fn history_of_a_poll() -> Told {
+fn history_of_a_poll() -> ScriptedRun {
     let told = milestone(started(), 300, "exec.client.connected", &[]);
     told.asked_as(2, 500, Class::Durable, "read", r#"{"process":"p1","after":"told","wait":"2m"}"#)
 }
 
-fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Violation>) -> Vec<String> {
+fn breaks(told: &ScriptedRun, property: fn(&CheckContext<'_>) -> Vec<Violation>) -> Vec<String> {
     let found = told.with(property);
-    let is_listed = |it: &Violation| super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind));
+    let is_listed = |it: &Violation| {
+        super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind))
+    };
     assert!(found.iter().all(is_listed), "{found:?}");
     found.iter().map(sentence).collect()
 }
@@ -78,25 +86,45 @@ fn breaks(told: &Told, property: fn(&Evidence<'_>) -> Vec<Violation>) -> Vec<Str
 fn a_read_is_answered_when_there_is_something_new() {
     let told = read(started(), 500, 0);
     assert!(breaks(&told.clone().answered(2, 1_040, chunks(1, 1)), reads_wait).is_empty());
-    assert!(breaks(&told.clone().answered(2, 1_000 + ALLOWANCE, chunks(1, 1)), reads_wait).is_empty());
+    assert!(
+        breaks(&told.clone().answered(2, 1_000 + ALLOWANCE, chunks(1, 1)), reads_wait).is_empty()
+    );
     assert_eq!(
         breaks(&told.answered(2, 1_001 + ALLOWANCE, chunks(1, 1)), reads_wait),
-        ["call 2: it was answered at 64.001 s only, though there had been something new since 1.000 s"]
+        [
+            "call 2: it was answered at 64.001 s only, though there had been something new since 1.000 s"
+        ]
     );
 }
 
 #[test]
 fn a_read_behind_an_event_is_judged_by_the_close() {
     let told = read(started(), 2_000, 1);
-    assert!(breaks(&told.clone().answered(2, 110_000, chunks(2, 2)), reads_wait).is_empty(), "who knows since when");
-    let told = told.ended("p1", 3_000, Outcome::Exit(0)).ended("p1/stdout", 4_000, Outcome::Closed);
-    assert_eq!(breaks(&told.answered(2, 110_000, Read { exit: Some(0), closed: true, ..nothing(4) }), reads_wait).len(), 1);
+    assert!(
+        breaks(&told.clone().answered(2, 110_000, chunks(2, 2)), reads_wait).is_empty(),
+        "who knows since when"
+    );
+    let told = told.ended("p1", 3_000, ProcessOutcome::Exit(0)).ended(
+        "p1/stdout",
+        4_000,
+        ProcessOutcome::Closed,
+    );
+    assert_eq!(
+        breaks(
+            &told.answered(2, 110_000, Read { exit: Some(0), closed: true, ..nothing(4) }),
+            reads_wait
+        )
+        .len(),
+        1
+    );
 }
 
 #[test]
 fn what_happens_to_the_network_excuses_a_late_answer() {
     let told = read(started(), 500, 0).kills(30_000, 31_000);
-    assert!(breaks(&told.clone().answered(2, 31_000 + ALLOWANCE, chunks(1, 1)), reads_wait).is_empty());
+    assert!(
+        breaks(&told.clone().answered(2, 31_000 + ALLOWANCE, chunks(1, 1)), reads_wait).is_empty()
+    );
     assert_eq!(breaks(&told.answered(2, 31_001 + ALLOWANCE, chunks(1, 1)), reads_wait).len(), 1);
 }
 
@@ -115,15 +143,28 @@ fn a_read_over_a_connection_that_lives_is_answered_soon() {
 #[test]
 fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
     let told = milestone(read(started(), 500, 1), 600, "exec.client.connected", &[]);
-    let told = told.delivered("p1/stdout", 1_020, "a").produced("p1/stdout", 2_000, "b").delivered("p1/stdout", 2_020, "b");
+    let told = told.delivered("p1/stdout", 1_020, "a").produced("p1/stdout", 2_000, "b").delivered(
+        "p1/stdout",
+        2_020,
+        "b",
+    );
     let soon = 2_020 + 4 * 20 + 50;
     assert!(breaks(&told.clone().answered(2, soon, chunks(2, 2)), reads_wait).is_empty());
     assert_eq!(
         breaks(&told.clone().answered(2, soon + 1, chunks(2, 2)), reads_wait),
         ["call 2: it was answered at 2.151 s only, though its user was told at 2.020 s"]
     );
-    assert!(breaks(&told.clone().slows(1_900, 2_100).answered(2, soon + 80, chunks(2, 2)), reads_wait).is_empty());
-    let late = |ms| breaks(&told.clone().delayed(1_900, Some(2_100), 700).answered(2, ms, chunks(2, 2)), reads_wait).len();
+    assert!(
+        breaks(&told.clone().slows(1_900, 2_100).answered(2, soon + 80, chunks(2, 2)), reads_wait)
+            .is_empty()
+    );
+    let late = |ms| {
+        breaks(
+            &told.clone().delayed(1_900, Some(2_100), 700).answered(2, ms, chunks(2, 2)),
+            reads_wait,
+        )
+        .len()
+    };
     assert_eq!((late(soon + 780), late(soon + 781)), (0, 1), "the answer left under the delay");
 }
 
@@ -131,39 +172,72 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
 fn a_read_may_wait_for_the_answers_to_others_where_these_are_long() {
     let output = "x".repeat(15 << 10);
     let told = || {
-        let told = start(1, 100).user(120, What::Opened { stream: "p1".into(), call: Call(1) });
+        let told =
+            start(1, 100).user(120, EventKind::Opened { stream: "p1".into(), call: Call(1) });
         let told = milestone(told, 600, "exec.client.connected", &[]);
-        let told = told.produced("p1/stdout", 1_000, &output).delivered("p1/stdout", 1_020, &output);
+        let told =
+            told.produced("p1/stdout", 1_000, &output).delivered("p1/stdout", 1_020, &output);
         told.asked_as(3, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#)
     };
     let chunks = chunks(1, 1);
-    let late = |told: Told| read(told, 1_200, 0).answered(2, 1_400, chunks);
+    let late = |told: ScriptedRun| read(told, 1_200, 0).answered(2, 1_400, chunks);
     let wrong = ["call 2: it was answered at 1.400 s only, though its user was told at 1.200 s"];
     assert_eq!(breaks(&late(told()), reads_wait), wrong, "both together are little");
-    let third = |told: Told| told.asked_as(4, 1_100, Class::Durable, "read-all", r#"{"process":"p1"}"#);
+    let third = |told: ScriptedRun| {
+        told.asked_as(4, 1_100, Class::Durable, "read-all", r#"{"process":"p1"}"#)
+    };
     assert!(breaks(&late(third(told())), reads_wait).is_empty(), "all three are not");
-    assert_eq!(breaks(&late(third(told()).answered(4, 1_199, chunks)), reads_wait), wrong, "one was over before");
-    assert!(breaks(&late(third(told()).answered(4, 1_300, chunks)), reads_wait).is_empty(), "one was over since");
+    assert_eq!(
+        breaks(&late(third(told()).answered(4, 1_199, chunks)), reads_wait),
+        wrong,
+        "one was over before"
+    );
+    assert!(
+        breaks(&late(third(told()).answered(4, 1_300, chunks)), reads_wait).is_empty(),
+        "one was over since"
+    );
     let pieces = (0..150).fold(told(), |told, _| told.produced("p1/stderr", 1_010, "x"));
-    assert!(breaks(&late(pieces), reads_wait).is_empty(), "what stands around small pieces is on its way, too");
-    let another = told().by("client2").asked_as(4, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#).by("client");
-    assert_eq!(breaks(&late(another), reads_wait), wrong, "what others are answered comes over their connections");
+    assert!(
+        breaks(&late(pieces), reads_wait).is_empty(),
+        "what stands around small pieces is on its way, too"
+    );
+    let another = told()
+        .by("client2")
+        .asked_as(4, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#)
+        .by("client");
+    assert_eq!(
+        breaks(&late(another), reads_wait),
+        wrong,
+        "what others are answered comes over their connections"
+    );
 }
 
 #[test]
 fn a_closed_process_is_forgotten_only_when_its_user_was_there_for_long_enough() {
-    let attached = |told: Told, ms, conn| {
-        let fields = [("conn", FieldValue::Number(conn))].into();
-        told.entry(ms, None, What::Point { name: "exec.server.attach.unlocked", fields, held: false })
+    let attached = |told: ScriptedRun, ms, conn| {
+        let fields = [("conn", MilestoneValue::Number(conn))].into();
+        told.entry(
+            ms,
+            None,
+            EventKind::Point { name: "exec.server.attach.unlocked", fields, held: false },
+        )
     };
-    let forgotten = |told: Told, ms, conn| {
-        let fields = [("process", FieldValue::Text("p1".into())), ("conn", FieldValue::Number(conn))].into();
-        told.entry(ms, None, What::Milestone { name: "exec.process.forgotten", fields })
+    let forgotten = |told: ScriptedRun, ms, conn| {
+        let fields = [
+            ("process", MilestoneValue::Text("p1".into())),
+            ("conn", MilestoneValue::Number(conn)),
+        ]
+        .into();
+        told.entry(ms, None, EventKind::Milestone { name: "exec.process.forgotten", fields })
     };
-    assert!(breaks(&forgotten(attached(history(), 1_000, 1), 31_000, 1), closed_are_kept).is_empty());
+    assert!(
+        breaks(&forgotten(attached(history(), 1_000, 1), 31_000, 1), closed_are_kept).is_empty()
+    );
     assert_eq!(
         breaks(&forgotten(attached(history(), 1_000, 1), 30_999, 1), closed_are_kept),
-        ["p1: it had closed, and was forgotten while its user had been attached since 1.000 s (at 30.999 s)"]
+        [
+            "p1: it had closed, and was forgotten while its user had been attached since 1.000 s (at 30.999 s)"
+        ]
     );
     assert_eq!(
         breaks(&forgotten(attached(history(), 1_000, 1), 50_000, 0), closed_are_kept),
@@ -176,78 +250,104 @@ fn a_read_is_not_answered_with_nothing_before_its_wait_is_over() {
     let told = read(started(), 2_000, 1);
     assert!(breaks(&told.clone().answered(2, 122_000, nothing(2)), reads_wait).is_empty());
     assert!(
-        breaks(&told.clone().answered(2, 2_020, Read { exit: Some(0), ..nothing(3) }), reads_wait).is_empty(),
+        breaks(&told.clone().answered(2, 2_020, Read { exit: Some(0), ..nothing(3) }), reads_wait)
+            .is_empty(),
         "the exit is news"
     );
     assert_eq!(
         breaks(&told.answered(2, 2_020, nothing(2)), reads_wait),
-        ["call 2: it was answered before its wait was over, with nothing new (nothing, next 2; at 2.020 s)"]
+        [
+            "call 2: it was answered before its wait was over, with nothing new (nothing, next 2; at 2.020 s)"
+        ]
     );
 }
 
 #[test]
 fn an_id_is_taken_only_for_whoever_has_it() {
     let failure = Failure::Refused { code: -32600, message: "process id p1 is taken".into() };
-    let refused = || Answer::refused(Failed(failure.clone()));
+    let refused = || Answer::refused(ExecFailure(failure.clone()));
     let why = "refused: the server refused: process id p1 is taken (-32600)";
     assert_eq!(
         breaks(&start(1, 0).answered(1, 20, refused()), ids_are_own),
         [format!("call 1: its user had no process of this id ({why}; at 0.020 s)")]
     );
-    let again =
-        |told: Told| told.asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#).answered(2, 2_020, refused());
+    let again = |told: ScriptedRun| {
+        told.asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#).answered(
+            2,
+            2_020,
+            refused(),
+        )
+    };
     assert!(breaks(&again(started()), ids_are_own).is_empty());
     assert_eq!(breaks(&again(started().by("client2")), ids_are_own).len(), 1);
 }
 
 #[test]
 fn a_process_is_killed_by_its_user_only() {
-    assert!(breaks(&started().ended("p1", 3_000, Outcome::Exit(0)), ends_as_it_wants).is_empty());
-    let killed = |told: Told| told.ended("p1", 3_000, Outcome::Signal(9));
+    assert!(
+        breaks(&started().ended("p1", 3_000, ProcessOutcome::Exit(0)), ends_as_it_wants).is_empty()
+    );
+    let killed = |told: ScriptedRun| told.ended("p1", 3_000, ProcessOutcome::Signal(9));
     assert_eq!(
         breaks(&killed(started()), ends_as_it_wants),
         ["p1: it ended with signal 9, and nobody had it ended (at 3.000 s)"]
     );
-    let terminated = started().asked_as(2, 2_000, Class::InFlight, "terminate", r#"{"process":"p1"}"#);
+    let terminated =
+        started().asked_as(2, 2_000, Class::InFlight, "terminate", r#"{"process":"p1"}"#);
     assert!(breaks(&killed(terminated), ends_as_it_wants).is_empty());
     assert!(breaks(&killed(started().failed(1, 2_000, "lost")), ends_as_it_wants).is_empty());
     assert!(breaks(&killed(started().broke("p1", 2_000, gap())), ends_as_it_wants).is_empty());
     assert!(breaks(&killed(started().died("server", 2_000)), ends_as_it_wants).is_empty());
-    let refused = |why: Data| killed(read(started(), 1_500, 0).answered(2, 2_000, Answer::Refused(why)));
+    let refused =
+        |why: Data| killed(read(started(), 1_500, 0).answered(2, 2_000, Answer::Refused(why)));
     assert!(breaks(&refused(gap().into()), ends_as_it_wants).is_empty());
     assert_eq!(breaks(&refused("p1 is unknown".into()), ends_as_it_wants).len(), 1);
     let told_later = killed(started()).broke("p1", 5_000, gap());
     assert!(breaks(&told_later, ends_as_it_wants).is_empty());
-    let started_again = started().asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#);
-    assert!(breaks(&killed(started_again.clone().failed(2, 2_500, "lost")), ends_as_it_wants).is_empty());
+    let started_again =
+        started().asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#);
+    assert!(
+        breaks(&killed(started_again.clone().failed(2, 2_500, "lost")), ends_as_it_wants)
+            .is_empty()
+    );
     assert_eq!(breaks(&killed(started_again), ends_as_it_wants).len(), 1);
-    let ambiguous = |process| milestone(started(), 2_000, "exec.client.start-ambiguous", &[("process", process)]);
-    assert!(breaks(&killed(ambiguous("p1")), ends_as_it_wants).is_empty(), "its user is not told yet");
+    let ambiguous = |process| {
+        milestone(started(), 2_000, "exec.client.start-ambiguous", &[("process", process)])
+    };
+    assert!(
+        breaks(&killed(ambiguous("p1")), ends_as_it_wants).is_empty(),
+        "its user is not told yet"
+    );
     assert_eq!(breaks(&killed(ambiguous("p2")), ends_as_it_wants).len(), 1);
 }
 
 #[test]
 fn a_process_may_kill_itself() {
-    let mut told = started().ended("p1", 3_000, Outcome::Signal(9));
+    let mut told = started().ended("p1", 3_000, ProcessOutcome::Signal(9));
     told.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
     assert!(breaks(&told, ends_as_it_wants).is_empty());
 }
 
 /// The client's product code passed a milestone.
-fn milestone(told: Told, ms: u64, name: &'static str, fields: &[(&'static str, &str)]) -> Told {
+fn milestone(
+    told: ScriptedRun,
+    ms: u64,
+    name: &'static str,
+    fields: &[(&'static str, &str)],
+) -> ScriptedRun {
     let value = |name: &str, text: &str| match text.parse() {
-        Ok(number) if name == "conn" => FieldValue::Number(number),
-        _ => FieldValue::Text(text.to_owned()),
+        Ok(number) if name == "conn" => MilestoneValue::Number(number),
+        _ => MilestoneValue::Text(text.to_owned()),
     };
     let fields = fields.iter().map(|(name, text)| (*name, value(name, text))).collect();
-    told.user(ms, What::Milestone { name, fields })
+    told.user(ms, EventKind::Milestone { name, fields })
 }
 
-fn refused(told: Told, ms: u64) -> Told {
+fn refused(told: ScriptedRun, ms: u64) -> ScriptedRun {
     milestone(told, ms, "exec.client.read-refused", &[("process", "p1")])
 }
 
-fn process_failed(told: Told, ms: u64, why: &str) -> Told {
+fn process_failed(told: ScriptedRun, ms: u64, why: &str) -> ScriptedRun {
     milestone(told, ms, "exec.client.process-failed", &[("process", "p1"), ("why", why)])
 }
 
@@ -263,119 +363,188 @@ fn a_process_fails_for_a_refused_read_only_where_that_is_for_good() {
     assert!(breaks(&process_failed(once.clone(), 1_000, unknown), refusals_pass).is_empty());
     assert!(breaks(&process_failed(once, 1_000, "gap: 3 to 7"), refusals_pass).is_empty());
     let often = (0..6).fold(history(), |told, n| refused(told, 1_000 + n));
-    assert!(breaks(&process_failed(often, 2_000, busy), refusals_pass).is_empty(), "more often than it is repeated");
+    assert!(
+        breaks(&process_failed(often, 2_000, busy), refusals_pass).is_empty(),
+        "more often than it is repeated"
+    );
 }
 
 #[test]
 fn a_connected_client_asks_for_what_is_missing() {
     let connected = || milestone(history(), 100, "exec.client.connected", &[]);
     let held = || connected().gauge("client", 1_000, "held-back-events", 1);
-    let late = ["client: it has held events back since 1.000 s, and does not ask for what is missing"];
+    let late =
+        ["client: it has held events back since 1.000 s, and does not ask for what is missing"];
     assert_eq!(breaks(&held(), holes_are_asked_for), late, "to the end of the run");
     assert_eq!(breaks(&held().effect(1, 3_001, "p2"), holes_are_asked_for), late);
     let asked = milestone(held(), 2_000, "exec.client.live-gap", &[("process", "p1")]);
     assert!(breaks(&asked, holes_are_asked_for).is_empty());
-    let no_room = milestone(connected(), 1_000, "exec.client.reorder-overflow", &[("process", "p1")]);
+    let no_room =
+        milestone(connected(), 1_000, "exec.client.reorder-overflow", &[("process", "p1")]);
     let no_room = no_room.gauge("client", 1_000, "held-back-events", 1);
-    assert!(breaks(&no_room, holes_are_asked_for).is_empty(), "what has no room is asked for at once");
+    assert!(
+        breaks(&no_room, holes_are_asked_for).is_empty(),
+        "what has no room is asked for at once"
+    );
     let lost = milestone(held(), 2_900, "exec.client.lost", &[]);
     assert!(breaks(&lost, holes_are_asked_for).is_empty());
     let dropped = held().gave_up(1, Some("p1"), 2_000);
     assert!(breaks(&dropped, holes_are_asked_for).is_empty(), "nobody wants it any more");
-    let on_p1 = |told: Told, call, verb| told.asked_as(call, 900, Class::Durable, verb, r#"{"process":"p1"}"#);
-    let reading = on_p1(on_p1(on_p1(connected(), 2, "read"), 3, "read"), 4, "drop-handle").gave_up(4, Some("p1"), 950);
+    let on_p1 = |told: ScriptedRun, call, verb| {
+        told.asked_as(call, 900, Class::Durable, verb, r#"{"process":"p1"}"#)
+    };
+    let reading = on_p1(on_p1(on_p1(connected(), 2, "read"), 3, "read"), 4, "drop-handle").gave_up(
+        4,
+        Some("p1"),
+        950,
+    );
     let reading = reading.answered(4, 950, "dropped").gauge("client", 1_000, "held-back-events", 1);
     let once = reading.answered(2, 1_500, Answer::refused("too busy"));
     assert_eq!(breaks(&once, holes_are_asked_for), late, "a call on it goes on");
-    let another = once.clone().asked_as(5, 1_600, Class::Durable, "read", r#"{"process":"p2"}"#).answered(
-        5,
-        1_700,
-        Answer::refused("too busy"),
-    );
+    let another = once
+        .clone()
+        .asked_as(5, 1_600, Class::Durable, "read", r#"{"process":"p2"}"#)
+        .answered(5, 1_700, Answer::refused("too busy"));
     assert_eq!(breaks(&another, holes_are_asked_for), late, "a call on another one was over");
     assert!(
-        breaks(&once.answered(3, 2_000, Answer::refused("too busy")), holes_are_asked_for).is_empty(),
+        breaks(&once.answered(3, 2_000, Answer::refused("too busy")), holes_are_asked_for)
+            .is_empty(),
         "nobody waits for it any more"
     );
     let starting = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p2"}"#);
-    assert_eq!(breaks(&starting.gauge("client", 1_000, "held-back-events", 1), holes_are_asked_for), late, "of another process");
+    assert_eq!(
+        breaks(&starting.gauge("client", 1_000, "held-back-events", 1), holes_are_asked_for),
+        late,
+        "of another process"
+    );
     let catching_up = history().gauge("client", 1_000, "held-back-events", 1);
     assert!(breaks(&catching_up, holes_are_asked_for).is_empty(), "a catch-up asks by itself");
 }
 
 #[test]
 fn no_two_clients_use_the_same_id_for_a_write() {
-    let writes = |told: Told, ms, id| milestone(told, ms, "exec.client.writes", &[("process", "p1"), ("write", id)]);
+    let writes = |told: ScriptedRun, ms, id| {
+        milestone(told, ms, "exec.client.writes", &[("process", "p1"), ("write", id)])
+    };
     let twice = writes(writes(history(), 1_000, "1"), 2_000, "1");
     assert!(breaks(&twice, write_ids_are_own).is_empty(), "its own");
     let other = writes(writes(history(), 1_000, "1").by("client2"), 2_000, "1");
-    assert_eq!(breaks(&other, write_ids_are_own), ["client2: it writes under the id 1, which client has used (at 2.000 s)"]);
+    assert_eq!(
+        breaks(&other, write_ids_are_own),
+        ["client2: it writes under the id 1, which client has used (at 2.000 s)"]
+    );
     let reborn = writes(writes(history(), 1_000, "1").died("client", 1_500), 2_000, "1");
     assert_eq!(breaks(&reborn, write_ids_are_own).len(), 1, "servers outlive it");
 }
 
 #[test]
 fn a_peer_counts_as_silent_only_where_something_kept_it_from_being_heard() {
-    let silent = |told: Told, ms| milestone(told, ms, "exec.client.lost", &[("why", "silent")]);
+    let silent =
+        |told: ScriptedRun, ms| milestone(told, ms, "exec.client.lost", &[("why", "silent")]);
     assert_eq!(
         breaks(&silent(history(), 16_000), kept_while_healthy),
-        ["exec.client.lost: a peer was called silent that could be heard all the time (at 16.000 s)"]
+        [
+            "exec.client.lost: a peer was called silent that could be heard all the time (at 16.000 s)"
+        ]
     );
     assert!(breaks(&silent(history().slows(1_000, 5_000), 22_000), kept_while_healthy).is_empty());
     assert_eq!(breaks(&silent(history().slows(1_000, 5_000), 22_001), kept_while_healthy).len(), 1);
     assert!(
-        breaks(&milestone(history(), 500, "exec.client.lost", &[("why", "closed by the peer")]), kept_while_healthy).is_empty()
+        breaks(
+            &milestone(history(), 500, "exec.client.lost", &[("why", "closed by the peer")]),
+            kept_while_healthy
+        )
+        .is_empty()
     );
 }
 
 #[test]
 fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
-    let begun = |told: Told, ms| milestone(told, ms, "exec.client.recovering", &[]);
-    let given_up = |told: Told, ms| milestone(told, ms, "exec.client.attempt-failed", &[("why", "given up")]);
+    let begun = |told: ScriptedRun, ms| milestone(told, ms, "exec.client.recovering", &[]);
+    let given_up = |told: ScriptedRun, ms| {
+        milestone(told, ms, "exec.client.attempt-failed", &[("why", "given up")])
+    };
     let wrong = ["an attempt was given up that nothing kept from being answered (at 9.000 s)"];
     // The answer is held for a while, at the server.
-    let held = |told: Told, ends| given_up(begun(told, 2_500).by("server").slows(3_000, ends).by("client"), 9_000);
+    let held = |told: ScriptedRun, ends| {
+        given_up(begun(told, 2_500).by("server").slows(3_000, ends).by("client"), 9_000)
+    };
     assert_eq!(breaks(&held(history().kills(1_000, 2_000), 4_000), attempts_are_answered), wrong);
     let second = given_up(begun(history(), 1_000).kills(2_000, 3_000), 4_000);
-    assert!(breaks(&second, attempts_are_answered).is_empty(), "what it was waiting for may be dead");
+    assert!(
+        breaks(&second, attempts_are_answered).is_empty(),
+        "what it was waiting for may be dead"
+    );
     assert_eq!(breaks(&given_up(second, 9_000), attempts_are_answered), wrong, "the one after it");
     assert!(breaks(&held(history(), 8_900), attempts_are_answered).is_empty(), "just before");
     assert!(breaks(&held(history(), 12_000), attempts_are_answered).is_empty(), "in force");
-    assert!(breaks(&held(history().kills(2_000, 3_500), 4_000), attempts_are_answered).is_empty(), "when it began");
+    assert!(
+        breaks(&held(history().kills(2_000, 3_500), 4_000), attempts_are_answered).is_empty(),
+        "when it began"
+    );
     let died = given_up(begun(history().kills(1_000, 2_000), 2_500).died("server", 4_000), 9_000);
     assert!(breaks(&died, attempts_are_answered).is_empty());
     let refused = begun(history().kills(1_000, 2_000), 2_500);
-    let refused = milestone(refused, 9_000, "exec.client.attempt-failed", &[("why", "no connection")]);
+    let refused =
+        milestone(refused, 9_000, "exec.client.attempt-failed", &[("why", "no connection")]);
     assert!(breaks(&refused, attempts_are_answered).is_empty());
-    let much = begun(history().kills(1_000, 2_000), 2_500).produced("p1/stdout", 4_000, &"x".repeat(40 << 10));
-    assert!(breaks(&given_up(much, 9_000), attempts_are_answered).is_empty(), "a catch-up with much output takes longer");
+    let much = begun(history().kills(1_000, 2_000), 2_500).produced(
+        "p1/stdout",
+        4_000,
+        &"x".repeat(40 << 10),
+    );
+    assert!(
+        breaks(&given_up(much, 9_000), attempts_are_answered).is_empty(),
+        "a catch-up with much output takes longer"
+    );
 }
 
 #[test]
 fn what_a_server_does_for_a_connection_ends_with_it() {
-    let told = |over, end| history().conn(1, 0, over).by("server").upstream(1_000, end).by("client");
+    let told =
+        |over, end| history().conn(1, 0, over).by("server").upstream(1_000, end).by("client");
     assert!(breaks(&told(Some(5_000), Some(5_500)), end_with_their_connection).is_empty());
-    assert!(breaks(&told(None, None), end_with_their_connection).is_empty(), "its connection lives");
-    let wrong = ["server#1 is still there, though every connection that it can be for was over at 5.000 s"];
+    assert!(
+        breaks(&told(None, None), end_with_their_connection).is_empty(),
+        "its connection lives"
+    );
+    let wrong =
+        ["server#1 is still there, though every connection that it can be for was over at 5.000 s"];
     assert_eq!(breaks(&told(Some(5_000), Some(6_001)), end_with_their_connection), wrong);
     assert_eq!(breaks(&told(Some(5_000), None), end_with_their_connection), wrong);
     let another = told(Some(5_000), None).conn(2, 500, None);
     assert!(breaks(&another, end_with_their_connection).is_empty(), "it may be for that one");
-    assert!(breaks(&told(Some(5_000), None).died("server", 5_100), end_with_their_connection).is_empty());
+    assert!(
+        breaks(&told(Some(5_000), None).died("server", 5_100), end_with_their_connection)
+            .is_empty()
+    );
 }
 
 #[test]
 fn a_request_is_lost_with_a_connection_whose_end_its_client_notices_late() {
     let noticed = |told, ms, conn| milestone(told, ms, "exec.client.lost", &[("conn", conn)]);
     let told = |over, lost: Option<u64>| {
-        let told = history().conn(1, 0, Some(over)).asked_as(2, 1_100, Class::InFlight, "http-stream", r#"{"body":"w1"}"#);
+        let told = history().conn(1, 0, Some(over)).asked_as(
+            2,
+            1_100,
+            Class::InFlight,
+            "http-stream",
+            r#"{"body":"w1"}"#,
+        );
         let told = lost.into_iter().fold(told, |told, ms| noticed(told, ms, "1"));
-        told.failed(2, 1_266, Failed(Failure::ConnectionLost))
+        told.failed(2, 1_266, ExecFailure(Failure::ConnectionLost))
     };
     assert!(breaks(&told(1_200, None), fail_truly).is_empty(), "it was over since the request");
-    assert!(breaks(&told(1_000, Some(1_266)), fail_truly).is_empty(), "the client noticed the end since the request");
+    assert!(
+        breaks(&told(1_000, Some(1_266)), fail_truly).is_empty(),
+        "the client noticed the end since the request"
+    );
     assert_eq!(breaks(&told(1_000, None), fail_truly).len(), 1);
-    assert_eq!(breaks(&told(1_000, Some(1_099)), fail_truly).len(), 1, "the client noticed the end before the request");
+    assert_eq!(
+        breaks(&told(1_000, Some(1_099)), fail_truly).len(),
+        1,
+        "the client noticed the end before the request"
+    );
     assert_eq!(breaks(&told(5_000, Some(1_266)), fail_truly).len(), 1, "it was not over");
 }
 
@@ -386,15 +555,25 @@ fn a_process_fails_for_a_reason_that_is_true() {
         breaks(&process_failed(started(), 2_000, gap), processes_fail_truly),
         [format!("p1: it failed ({gap}), and that is not true (at 2.000 s)")]
     );
-    let tight = |told: Told| told.guarantees(|guarantees| guarantees.retention.items = Some(1)).produced("p1/stdout", 1_500, "b");
+    let tight = |told: ScriptedRun| {
+        told.guarantees(|guarantees| guarantees.retention.items = Some(1)).produced(
+            "p1/stdout",
+            1_500,
+            "b",
+        )
+    };
     assert!(breaks(&process_failed(tight(started()), 2_000, gap), processes_fail_truly).is_empty());
-    let contradiction = process_failed(tight(started()), 2_000, "the server contradicts itself about the process");
+    let contradiction =
+        process_failed(tight(started()), 2_000, "the server contradicts itself about the process");
     assert_eq!(breaks(&contradiction, processes_fail_truly).len(), 1);
-    let slow = started().broke("p1", 2_000, Failed(Failure::Lagged));
+    let slow = started().broke("p1", 2_000, ExecFailure(Failure::Lagged));
     assert_eq!(
         breaks(&slow, processes_fail_truly),
-        ["p1: it failed (the subscriber is too slow), and all that was printed has room (at 2.000 s)"]
+        [
+            "p1: it failed (the subscriber is too slow), and all that was printed has room (at 2.000 s)"
+        ]
     );
-    let refused = process_failed(started(), 2_000, "the server refused: unknown process p1 (-32600)");
+    let refused =
+        process_failed(started(), 2_000, "the server refused: unknown process p1 (-32600)");
     assert!(breaks(&refused, processes_fail_truly).is_empty());
 }

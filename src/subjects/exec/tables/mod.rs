@@ -25,7 +25,7 @@ pub const CENSUS: &[Gauge<Counts>] = &[
 ];
 
 /// What a client is asked to count.
-pub const CLIENT_CENSUS: &[Gauge<client::Census>] = &[
+pub const CLIENT_CENSUS: &[Gauge<client::ClientResources>] = &[
     ("calls", |census| census.calls as u64),
     ("followed-processes", |census| census.processes as u64),
     ("endings", |census| census.endings as u64),

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::story::{Story, Window, text, window};
-use crate::history::{Answer, Call, Time, What};
+use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Fields, Violation};
-use crate::schedule::FieldValue;
+use crate::property::{About, Violation, ViolationFields};
+use crate::schedule::MilestoneValue;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::{Did, is_of_no_channel};
 use crate::subjects::toolcall::notes::OfChannel;
@@ -40,7 +40,8 @@ kinds! {
 
 /// The call that a title or the name of a chat tells of: `client 7`, `n7`.
 fn call_of(told: &str) -> Option<Call> {
-    let number = told.strip_prefix('n').or_else(|| told.rsplit_once(' ').map(|(_, number)| number))?;
+    let number =
+        told.strip_prefix('n').or_else(|| told.rsplit_once(' ').map(|(_, number)| number))?;
     number.parse().ok().map(Call)
 }
 
@@ -49,26 +50,40 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &Answer>) = (BTreeMap::new(), BTreeMap::new());
+    let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &Answer>) =
+        (BTreeMap::new(), BTreeMap::new());
     let mut titles: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.evidence) {
         let did = match &event.what {
-            What::Effect { call, .. } => {
+            EventKind::Effect { call, .. } => {
                 happened.entry(*call).or_insert(event.at);
                 Some(*call)
             }
             // That there is no such channel any more says nothing of what happened there before.
-            What::Answered { call, answer: answer @ Answer::Refused(why) } if !is_of_no_channel(why) => {
+            EventKind::Answered { call, answer: answer @ Answer::Refused(why) }
+                if !is_of_no_channel(why) =>
+            {
                 refused.insert(*call, answer);
                 Some(*call)
             }
-            What::Saw { stream, saw } => match saw.downcast_ref() {
+            EventKind::Saw { stream, saw } => match saw.downcast_ref() {
                 Some(OfChannel::Title(title)) => {
                     let seen = titles.entry(host(event)).or_default();
-                    if seen.contains(&title.as_str()) && call_of(title).is_some_and(|call| is_remembered(story, call, event.at)) {
-                        let (subject, data) = (About::Named(stream.to_string()), fields! { user: host(event), title });
-                        found.push(Violation::new("actions_once", subject, event.at, &SEEN_AGAIN, data));
+                    if seen.contains(&title.as_str())
+                        && call_of(title).is_some_and(|call| is_remembered(story, call, event.at))
+                    {
+                        let (subject, data) = (
+                            About::Named(stream.to_string()),
+                            fields! { user: host(event), title },
+                        );
+                        found.push(Violation::new(
+                            "actions_once",
+                            subject,
+                            event.at,
+                            &SEEN_AGAIN,
+                            data,
+                        ));
                     }
                     seen.push(title);
                     call_of(title).inspect(|call| {
@@ -82,7 +97,7 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
                 _ => None,
             },
             // A host that dies has forgotten titles.
-            What::Died { .. } => {
+            EventKind::Died { .. } => {
                 titles.clear();
                 None
             }
@@ -103,7 +118,11 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
 /// again, what is said again.
 fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
     let Some(asked) = story.asked.get(&call) else { return false };
-    let forgotten = story.forgotten.iter().filter(|(client, _)| window(client) == asked.host).map(|(_, at)| *at);
+    let forgotten = story
+        .forgotten
+        .iter()
+        .filter(|(client, _)| window(client) == asked.host)
+        .map(|(_, at)| *at);
     let mut forgotten = forgotten.chain(story.deaths.iter().copied());
     let is_tight = story.host_limits.outcomes < super::story::defaults().outcomes;
     !is_tight && !forgotten.any(|forgot| forgot >= asked.at && forgot <= at)
@@ -123,20 +142,26 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
     let mut done: BTreeMap<Window<'_>, Call> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.evidence) {
-        if let What::Failed { call, .. } = &event.what {
+        if let EventKind::Failed { call, .. } = &event.what {
             lost.insert(*call);
         }
-        if let What::Answered { call, answer } = &event.what
+        if let EventKind::Answered { call, answer } = &event.what
             && let Some(Did::Named(_) | Did::Made(_)) = answer.done()
             && let Some(window) = story.window_of(*call)
         {
             let newest = done.entry(window).or_insert(*call);
             if *newest > *call {
-                found.push(Violation::new("in_order", *call, event.at, &DONE_LATE, fields! { newest: *newest }));
+                found.push(Violation::new(
+                    "in_order",
+                    *call,
+                    event.at,
+                    &DONE_LATE,
+                    fields! { newest: *newest },
+                ));
             }
             *newest = *call.max(newest);
         }
-        let What::Saw { saw, .. } = &event.what else { continue };
+        let EventKind::Saw { saw, .. } = &event.what else { continue };
         let told = match saw.downcast_ref() {
             Some(OfChannel::Title(told) | OfChannel::Lists(told)) => told,
             // Whoever looks anew sees everything at once.
@@ -151,7 +176,11 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
         let user = host(event);
         let died = story.deaths.iter().any(|death| *death <= event.at);
         // A host that has forgotten what came of a call does it again when an older connection repeats it.
-        if !seen.insert((user, call)) || died || lost.contains(&call) || !is_remembered(story, call, event.at) {
+        if !seen.insert((user, call))
+            || died
+            || lost.contains(&call)
+            || !is_remembered(story, call, event.at)
+        {
             continue;
         }
         let (newest, when) = newest.entry((user, window)).or_insert((call, event.at));
@@ -170,9 +199,9 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
 /// G11.
 pub(super) fn authority(story: &Story<'_>) -> Vec<Violation> {
     let forged = judged(story.evidence).filter_map(|event| match &event.what {
-        What::Answered { call, answer } if answer.done() == Some(&Did::Forged) => {
-            Some(Violation::new("authority", *call, event.at, &WINDOW_BEGAN, Fields::default()))
-        }
+        EventKind::Answered { call, answer } if answer.done() == Some(&Did::Forged) => Some(
+            Violation::new("authority", *call, event.at, &WINDOW_BEGAN, ViolationFields::default()),
+        ),
         _ => None,
     });
     forged.collect()
@@ -181,9 +210,18 @@ pub(super) fn authority(story: &Story<'_>) -> Vec<Violation> {
 /// G5: what was missed is told upon what is really there.
 pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Violation> {
     let believed = judged(story.evidence).filter_map(|event| match &event.what {
-        What::Answered { call, answer } if answer.done() == Some(&Did::ToldWhatItHadMissed) => {
-            let claimed = story.asked.get(call).and_then(|asked| asked.field("what")).unwrap_or_default();
-            Some(Violation::new("claims_are_checked", *call, event.at, &BELIEVED, fields! { claimed, answer }))
+        EventKind::Answered { call, answer }
+            if answer.done() == Some(&Did::ToldWhatItHadMissed) =>
+        {
+            let claimed =
+                story.asked.get(call).and_then(|asked| asked.field("what")).unwrap_or_default();
+            Some(Violation::new(
+                "claims_are_checked",
+                *call,
+                event.at,
+                &BELIEVED,
+                fields! { claimed, answer },
+            ))
         }
         _ => None,
     });
@@ -199,7 +237,8 @@ struct Refused<'a> {
 /// G6: what the host refuses, its client takes back. A host that forgets its client, or dies, decides anew on what that says again.
 pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
     // Who remembers little refuses a repetition of what it has done, over a connection that nobody listens to any more.
-    if has_puppet(story.evidence) || story.host_limits.outcomes < super::story::defaults().outcomes {
+    if has_puppet(story.evidence) || story.host_limits.outcomes < super::story::defaults().outcomes
+    {
         return Vec::new();
     }
     let mut unheard: BTreeMap<(&str, u64), Refused<'_>> = BTreeMap::new();
@@ -209,9 +248,9 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
     let mut is_dead = false;
     for event in judged(story.evidence) {
         match &event.what {
-            What::Milestone { name, fields } => {
+            EventKind::Milestone { name, fields } => {
                 let (client, channel) = (text(fields, "client"), text(fields, "channel"));
-                let seq = FieldValue::number(fields, "seq").unwrap_or(0);
+                let seq = MilestoneValue::number(fields, "seq").unwrap_or(0);
                 match *name {
                     "toolcall.host.rejected" if !is_dead => {
                         unheard.insert((client, seq), Refused { at: event.at, channel });
@@ -222,21 +261,23 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
                     _ => {}
                 }
             }
-            What::Died { .. } if story.evidence.servers.contains(&host(event)) => {
+            EventKind::Died { .. } if story.evidence.servers.contains(&host(event)) => {
                 is_dead = true;
                 unheard.clear();
             }
-            What::Started if story.evidence.servers.contains(&host(event)) => is_dead = false,
+            EventKind::Started if story.evidence.servers.contains(&host(event)) => is_dead = false,
             _ => {}
         }
     }
-    let has_to_hear =
-        |client: &str, refused: &Refused<'_>| !gone.contains(&(client, refused.channel)) && story.is_one_window(client);
+    let has_to_hear = |client: &str, refused: &Refused<'_>| {
+        !gone.contains(&(client, refused.channel)) && story.is_one_window(client)
+    };
     let unheard = unheard.iter().filter(|((client, _), refused)| has_to_hear(client, refused));
     let found = unheard.filter_map(|((client, seq), Refused { at: refused, channel })| {
         let bound = story.hears_by(client, *refused);
         let data = fields! { seq: *seq, channel: *channel, refused: *refused };
-        (bound < story.until).then(|| Violation::new("rejections_are_heard", *client, bound, &UNHEARD, data))
+        (bound < story.until)
+            .then(|| Violation::new("rejections_are_heard", *client, bound, &UNHEARD, data))
     });
     found.take(5).collect()
 }
@@ -246,16 +287,24 @@ impl Story<'_> {
     /// told.
     fn is_one_window(&self, client: &str) -> bool {
         let plan = self.evidence.plan;
-        let is_played = plan.client_hosts().any(|host| host.as_str() == client && !plan.puppets.contains_key(&host));
-        let is_loaded_again = || self.asked.values().any(|asked| asked.host == client && asked.verb() == "reload");
-        let dies = || judged(self.evidence).any(|event| matches!(event.what, What::Died { .. }) && host(event) == client);
+        let is_played = plan
+            .client_hosts()
+            .any(|host| host.as_str() == client && !plan.puppets.contains_key(&host));
+        let is_loaded_again =
+            || self.asked.values().any(|asked| asked.host == client && asked.verb() == "reload");
+        let dies = || {
+            judged(self.evidence)
+                .any(|event| matches!(event.what, EventKind::Died { .. }) && host(event) == client)
+        };
         is_played && !is_loaded_again() && !dies()
     }
 
     /// When a client must have heard what the host said to it: soon if nothing disturbs, or when it is back and has asked again.
     fn hears_by(&self, client: &str, said: Time) -> Time {
         let soon = said + self.moment();
-        if self.lives_and_speaks(client, said) && self.is_calm(client, said.before(self.moment()), soon) {
+        if self.lives_and_speaks(client, said)
+            && self.is_calm(client, said.before(self.moment()), soon)
+        {
             return soon;
         }
         self.calm_since(client, self.until).max(said) + self.comes_back()

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::story::{CallStory, MS, Story, window};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
-use crate::property::{Fields, Phrase, Violation};
-use crate::subjects::toolcall::notes::{Status, Work};
+use crate::property::{Phrase, Violation, ViolationFields};
+use crate::subjects::toolcall::notes::{Status, ToolWork};
 use crate::subjects::toolcall::setup;
 
 kinds! {
@@ -54,11 +54,18 @@ pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Violation> {
         let mut ended: BTreeMap<&str, Time> = BTreeMap::new();
         for (at, host, what) in &call.users {
             let (kind, data) = match (what.is_end(), first) {
-                (true, Some((when, how))) if how != *what => {
-                    (&TWO_ENDS, fields! { call: call.id, what: what.to_string(), host, how: how.to_string(), when })
-                }
-                (false, _) if ended.contains_key(host) && !story.deaths.iter().any(|death| death <= at) => {
-                    (&NOT_OVER, fields! { call: call.id, what: what.to_string(), host, over: ended[host] })
+                (true, Some((when, how))) if how != *what => (
+                    &TWO_ENDS,
+                    fields! { call: call.id, what: what.to_string(), host, how: how.to_string(), when },
+                ),
+                (false, _)
+                    if ended.contains_key(host)
+                        && !story.deaths.iter().any(|death| death <= at) =>
+                {
+                    (
+                        &NOT_OVER,
+                        fields! { call: call.id, what: what.to_string(), host, over: ended[host] },
+                    )
                 }
                 (true, _) => {
                     first.get_or_insert((*at, *what));
@@ -80,24 +87,34 @@ pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Violation> {
     for call in &story.calls {
         for (at, host, what) in &call.tools {
             let wrong = match *what {
-                Work::Begins => begins_wrongly(story, call, *at, host),
-                Work::Ends => works_on(call, *at, host),
-                Work::Stopped => None,
+                ToolWork::Begins => begins_wrongly(story, call, *at, host),
+                ToolWork::Ends => works_on(call, *at, host),
+                ToolWork::Stopped => None,
             };
             if let Some(wrong) = wrong {
                 let data = fields! { call: call.id, what: what.to_string(), host, wrong };
-                found.push(Violation::new("no_work_for_what_is_over", call.turn, *at, &WORKS, data));
+                found.push(Violation::new(
+                    "no_work_for_what_is_over",
+                    call.turn,
+                    *at,
+                    &WORKS,
+                    data,
+                ));
                 break;
             }
         }
-        let early = call
-            .users
-            .iter()
-            .chain(&call.seconds)
-            .find(|(at, _, what)| *what == Status::Running && call.ready.is_none_or(|ready| ready > *at));
+        let early = call.users.iter().chain(&call.seconds).find(|(at, _, what)| {
+            *what == Status::Running && call.ready.is_none_or(|ready| ready > *at)
+        });
         if let Some((at, host, _)) = early {
             let data = fields! { call: call.id, host };
-            found.push(Violation::new("no_work_for_what_is_over", call.turn, *at, &RUNS_EARLY, data));
+            found.push(Violation::new(
+                "no_work_for_what_is_over",
+                call.turn,
+                *at,
+                &RUNS_EARLY,
+                data,
+            ));
         }
     }
     found
@@ -108,9 +125,16 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
         return Some(Phrase::new(&OF_ANOTHER, fields! { owner: call.owner }));
     }
     let (over, _) = call.over.filter(|(over, _)| *over < at)?;
-    let since = story.attached.iter().filter(|attached| attached.client == call.owner && !attached.is_second());
-    let knew = since.filter(|attached| attached.at > over && attached.at <= at).map(|attached| attached.at).min();
-    let calm = (over + story.moment() < at && story.is_calm(host, over.before(story.moment()), at)).then_some(over);
+    let since = story
+        .attached
+        .iter()
+        .filter(|attached| attached.client == call.owner && !attached.is_second());
+    let knew = since
+        .filter(|attached| attached.at > over && attached.at <= at)
+        .map(|attached| attached.at)
+        .min();
+    let calm = (over + story.moment() < at && story.is_calm(host, over.before(story.moment()), at))
+        .then_some(over);
     knew.or(calm).map(|_| Phrase::new(&OVER, fields! { over }))
 }
 
@@ -124,12 +148,14 @@ fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
 pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
-        let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == Work::Ends) else { continue };
+        let Some((at, host, _)) = call.tools.iter().find(|(_, _, what)| *what == ToolWork::Ends)
+        else {
+            continue;
+        };
         // A window that is loaded again, or dies, has nothing to say any more.
-        let newer = story
-            .attached
-            .iter()
-            .any(|attached| window(attached.client) == *host && attached.client != call.owner && attached.at > *at);
+        let newer = story.attached.iter().any(|attached| {
+            window(attached.client) == *host && attached.client != call.owner && attached.at > *at
+        });
         let looks = story.looks_at(host, call.chat, *at, story.until);
         if newer || !looks {
             continue;
@@ -137,7 +163,11 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
         let soon = *at + story.moment() * 2;
         let is_calm = story.is_calm(host, at.before(story.moment()), soon);
         let at_once = is_calm && story.lives_and_speaks(call.owner, *at) && soon < story.until;
-        let bound = if at_once { soon } else { story.calm_since(host, story.until).max(*at) + story.comes_back() };
+        let bound = if at_once {
+            soon
+        } else {
+            story.calm_since(host, story.until).max(*at) + story.comes_back()
+        };
         if bound < story.until && call.left > bound {
             let data = fields! { call: call.id, host, ended: *at };
             found.push(Violation::new("results_count", call.turn, bound, &TOOL_ENDED, data));
@@ -156,12 +186,18 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
             && let Some(ready) = ready
         {
             let owner = if call.owner.is_empty() {
-                Phrase::new(&NOBODY, Fields::default())
+                Phrase::new(&NOBODY, ViolationFields::default())
             } else {
                 Phrase::new(&CLIENT, fields! { client: call.owner })
             };
             let data = fields! { call: call.id, owner, ready };
-            found.push(Violation::new("owner_can_run", call.turn, call.began, &OTHER_WAS_THERE, data));
+            found.push(Violation::new(
+                "owner_can_run",
+                call.turn,
+                call.began,
+                &OTHER_WAS_THERE,
+                data,
+            ));
         }
         if let Some((at, how)) = call.over.filter(|(_, how)| how.offers_another())
             && !offers_another(story, call, at)
@@ -177,7 +213,8 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
 fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     let [heard, quiet] = [1, 2].map(|moments| call.began.before(story.moment() * moments));
     let lived = || story.of_client(call.owner, call.began).any(|attached| attached.lives(heard));
-    !story.is_here(call.owner, call.began.before(MS)) || !lived() && story.is_calm(window(call.owner), quiet, call.began)
+    !story.is_here(call.owner, call.began.before(MS))
+        || !lived() && story.is_calm(window(call.owner), quiet, call.began)
 }
 
 /// Another window that has been there for a while, undisturbed, looks at the chat, and offers the tool: its user has seen for that
@@ -189,12 +226,17 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
     let found = there.find(|attached| {
         let host = window(attached.client);
         let looks = |channel| story.looks_at(host, channel, before, at);
-        let newest = !story
-            .attached
-            .iter()
-            .any(|other| window(other.client) == host && other.at > attached.at && other.client != attached.client);
+        let newest = !story.attached.iter().any(|other| {
+            window(other.client) == host
+                && other.at > attached.at
+                && other.client != attached.client
+        });
         let calm = story.is_calm(host, before, at);
-        newest && calm && offers(story, host, call) && story.takes_part(host, before, at) && looks(call.chat)
+        newest
+            && calm
+            && offers(story, host, call)
+            && story.takes_part(host, before, at)
+            && looks(call.chat)
     });
     found.map(|attached| attached.client)
 }
@@ -202,12 +244,17 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
 fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
     let tools = setup::tools_of(story.evidence.plan, host);
     // Who offers more than the host takes is not let in.
-    tools.len() <= story.host_limits.tools && tools.iter().any(|(name, _)| Some(name.as_str()) == call.tool)
+    tools.len() <= story.host_limits.tools
+        && tools.iter().any(|(name, _)| Some(name.as_str()) == call.tool)
 }
 
 /// Whether another client that offers the tool is connected, as far as the host can know: it takes an end in only when none of its
 /// tasks is held any more.
 fn offers_another(story: &Story<'_>, call: &CallStory<'_>, at: Time) -> bool {
-    let mut others = story.attached.iter().filter(|attached| attached.at <= at && attached.client != call.owner);
-    others.any(|attached| story.later(attached.over, Duration::ZERO) >= at && offers(story, window(attached.client), call))
+    let mut others =
+        story.attached.iter().filter(|attached| attached.at <= at && attached.client != call.owner);
+    others.any(|attached| {
+        story.later(attached.over, Duration::ZERO) >= at
+            && offers(story, window(attached.client), call)
+    })
 }

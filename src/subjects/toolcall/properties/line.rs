@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::story::{Story, text, window};
-use crate::history::{Call, Time, What};
+use crate::history::{Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Fields, Violation};
+use crate::property::{About, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::wants_a_token;
 use crate::subjects::toolcall::notes::{Became, By, OfCall};
@@ -38,12 +38,26 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.evidence) {
         match &event.what {
-            What::Started if !story.evidence.servers.contains(&host(event)) => drop(away.insert(host(event), event.at)),
-            What::Died { .. } => drop(away.remove(host(event))),
-            What::Milestone { name: "toolcall.client.connected", .. } => drop(away.remove(host(event))),
-            What::Milestone { name: "toolcall.client.lost", .. } => drop(away.entry(host(event)).or_insert(event.at)),
-            What::Answered { call, answer } if wants_a_token(answer) && has_moved_in(story, *call) => {
-                found.push(Violation::new("client_comes_back", *call, event.at, &TOKEN_UNKNOWN, fields! { answer }));
+            EventKind::Started if !story.evidence.servers.contains(&host(event)) => {
+                drop(away.insert(host(event), event.at))
+            }
+            EventKind::Died { .. } => drop(away.remove(host(event))),
+            EventKind::Milestone { name: "toolcall.client.connected", .. } => {
+                drop(away.remove(host(event)))
+            }
+            EventKind::Milestone { name: "toolcall.client.lost", .. } => {
+                drop(away.entry(host(event)).or_insert(event.at))
+            }
+            EventKind::Answered { call, answer }
+                if wants_a_token(answer) && has_moved_in(story, *call) =>
+            {
+                found.push(Violation::new(
+                    "client_comes_back",
+                    *call,
+                    event.at,
+                    &TOKEN_UNKNOWN,
+                    fields! { answer },
+                ));
             }
             _ => {}
         }
@@ -52,7 +66,13 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
         let bound = story.calm_since(client, story.until).max(since) + story.comes_back();
         if bound < story.until {
             let subject = About::Host(client.into());
-            found.push(Violation::new("client_comes_back", subject, bound, &AWAY, fields! { since }));
+            found.push(Violation::new(
+                "client_comes_back",
+                subject,
+                bound,
+                &AWAY,
+                fields! { since },
+            ));
         }
     }
     found
@@ -60,7 +80,10 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
 
 /// Whether a window had moved in when it was asked for something: it hands over its token before it looks at the session.
 fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
-    story.asked.get(&call).is_some_and(|asked| story.looks_at(asked.host, SESSION, asked.at, asked.at))
+    story
+        .asked
+        .get(&call)
+        .is_some_and(|asked| story.looks_at(asked.host, SESSION, asked.at, asked.at))
 }
 
 /// A connection over which both could be heard all the time is not given up.
@@ -74,14 +97,26 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.evidence) {
         match &event.what {
-            What::Milestone { name: "toolcall.client.connected", .. } => drop(connected.insert(host(event), event.at)),
-            What::Milestone { name: "toolcall.host.behind", .. } => behind = true,
-            What::Milestone { name: "toolcall.client.lost", .. } => {
+            EventKind::Milestone { name: "toolcall.client.connected", .. } => {
+                drop(connected.insert(host(event), event.at))
+            }
+            EventKind::Milestone { name: "toolcall.host.behind", .. } => behind = true,
+            EventKind::Milestone { name: "toolcall.client.lost", .. } => {
                 let was = connected.remove(host(event));
                 let closes = Time(event.at.0 + 1_000) >= story.until;
-                if was.is_some() && !behind && !closes && story.is_calm(host(event), event.at.before(detection), event.at) {
+                if was.is_some()
+                    && !behind
+                    && !closes
+                    && story.is_calm(host(event), event.at.before(detection), event.at)
+                {
                     let subject = event.host.as_ref();
-                    found.push(Violation::new("healthy_is_kept", subject, event.at, &LOST, Fields::default()));
+                    found.push(Violation::new(
+                        "healthy_is_kept",
+                        subject,
+                        event.at,
+                        &LOST,
+                        ViolationFields::default(),
+                    ));
                 }
             }
             _ => {}
@@ -103,33 +138,37 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.evidence) {
         match &event.what {
-            What::Saw { stream, saw } => match saw.downcast_ref() {
+            EventKind::Saw { stream, saw } => match saw.downcast_ref() {
                 Some(OfCall { by: By::Agent, call, what: Became::Asks(client) }) => {
                     questions.insert((&stream.0, call), (event.at, client));
                 }
                 Some(OfCall { by: By::Agent, call, what: Became::Hears(_) }) => {
                     let asked = questions.remove(&(&*stream.0, call.as_str()));
-                    found.extend(asked.and_then(|(at, client)| late(story, &stream.0, client, at, event.at)));
+                    found.extend(
+                        asked.and_then(|(at, client)| late(story, &stream.0, client, at, event.at)),
+                    );
                 }
                 _ => {}
             },
-            What::Ended { stream, .. } => questions.retain(|(turn, _), _| *turn != &*stream.0),
-            What::Died { .. } => {
+            EventKind::Ended { stream, .. } => questions.retain(|(turn, _), _| *turn != &*stream.0),
+            EventKind::Died { .. } => {
                 questions.clear();
                 restores.clear();
                 if story.evidence.servers.contains(&host(event)) {
                     before.clear();
                 }
             }
-            What::Milestone { name: "toolcall.host.restoring", fields } => {
+            EventKind::Milestone { name: "toolcall.host.restoring", fields } => {
                 let channel = text(fields, "channel");
-                let setup = story.evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
+                let setup =
+                    story.evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
                 let before = before.entry(channel).or_default();
                 restores.insert(channel, (event.at, setup.restore(*before)));
                 *before += 1;
             }
-            What::Milestone {
-                name: "toolcall.host.restored" | "toolcall.host.restore-late" | "toolcall.host.removed",
+            EventKind::Milestone {
+                name:
+                    "toolcall.host.restored" | "toolcall.host.restore-late" | "toolcall.host.removed",
                 fields,
             } => {
                 restores.remove(text(fields, "channel"));
@@ -137,12 +176,22 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
             _ => {}
         }
     }
-    found.extend(questions.iter().filter_map(|((turn, _), (at, client))| late(story, turn, client, *at, story.until)));
+    found.extend(
+        questions
+            .iter()
+            .filter_map(|((turn, _), (at, client))| late(story, turn, client, *at, story.until)),
+    );
     for (channel, (at, takes)) in restores {
         // One that finds nothing in time says nothing.
         let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
         if bound < story.until && takes > story.host_limits.restore_deadline {
-            found.push(Violation::new("requests_settle", channel, bound, &RESTORE, fields! { began: at }));
+            found.push(Violation::new(
+                "requests_settle",
+                channel,
+                bound,
+                &RESTORE,
+                fields! { began: at },
+            ));
         }
     }
     found
@@ -151,9 +200,18 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
 /// A question that was over too late.
 fn late(story: &Story<'_>, turn: &str, client: &str, asked: Time, over: Time) -> Option<Violation> {
     let deadline = story.later(asked, story.host_limits.reverse_deadline);
-    let own = story.attached.iter().filter(|attached| attached.client == client && attached.at <= asked && attached.over > asked);
+    let own = story.attached.iter().filter(|attached| {
+        attached.client == client && attached.at <= asked && attached.over > asked
+    });
     let newest = own.max_by_key(|attached| attached.at).map_or(asked, |attached| attached.over);
     let bound = story.later(deadline.min(newest.max(asked)), story.moment());
-    (over > bound && bound < story.until)
-        .then(|| Violation::new("requests_settle", turn, bound, &QUESTION, fields! { window: window(client), asked }))
+    (over > bound && bound < story.until).then(|| {
+        Violation::new(
+            "requests_settle",
+            turn,
+            bound,
+            &QUESTION,
+            fields! { window: window(client), asked },
+        )
+    })
 }

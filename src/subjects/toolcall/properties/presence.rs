@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::story::{CallStory, FailedCall, MS, Story, text, window};
-use crate::history::{Time, What};
+use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{Fields, Phrase, Violation};
+use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::setup::{SESSION, STRANGER};
 
@@ -49,8 +49,12 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
         let (at, owner) = (failed.at, failed.owner);
         let looks = |channel| story.looks_at(window(owner), channel, at, at);
         let (kind, data) = if owner == STRANGER {
-            (&UNKNOWN, Fields::default())
-        } else if lives(story, failed, at.before(MS)) && lives(story, failed, at) && looks(failed.chat) && looks(SESSION) {
+            (&UNKNOWN, ViolationFields::default())
+        } else if lives(story, failed, at.before(MS))
+            && lives(story, failed, at)
+            && looks(failed.chat)
+            && looks(SESSION)
+        {
             (&CONNECTED, fields! { owner, chat: failed.chat })
         } else {
             continue;
@@ -63,7 +67,9 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
 /// Whether the owner of a call that was failed had a connection then that counts: a second one may not have been given the chat,
 /// and says nothing against a release.
 fn lives(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
-    story.of_client(failed.owner, at).any(|attached| attached.lives(at) && (failed.away || !attached.is_second()))
+    story
+        .of_client(failed.owner, at)
+        .any(|attached| attached.lives(at) && (failed.away || !attached.is_second()))
 }
 
 /// What a host may take to do what is due.
@@ -89,12 +95,15 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
 /// Since when the owner of a call is gone for good, and by when its agent must have been told.
 fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     let own = || story.attached.iter().filter(|attached| attached.client == call.owner);
-    let noticed = own().map(|attached| attached.over.min(story.later(attached.gone, story.host_detection()))).max()?;
+    let noticed = own()
+        .map(|attached| attached.over.min(story.later(attached.gone, story.host_detection())))
+        .max()?;
     let gone = own().map(|attached| attached.gone.min(attached.over)).max()?;
     if noticed >= story.until {
         return None;
     }
-    let over = story.no_handshake(call.owner, story.later(noticed, story.host_limits.grace).max(call.began));
+    let over = story
+        .no_handshake(call.owner, story.later(noticed, story.host_limits.grace).max(call.began));
     // A host that was told of the end counts from that very moment; one that has to notice it may be late.
     let was_told = own().map(|attached| attached.over).max() == Some(noticed);
     let bound = story.later(over, if was_told { AT_ONCE } else { story.moment() });
@@ -109,21 +118,37 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
     for failed in story.failed.iter().filter(|failed| failed.away) {
         if let Some(away) = too_short(story, failed.owner, failed.at) {
             let data = fields! { owner: failed.owner, away };
-            found.push(Violation::new("returning_keeps", failed.call, failed.at, &FAILED_SOON, data));
+            found.push(Violation::new(
+                "returning_keeps",
+                failed.call,
+                failed.at,
+                &FAILED_SOON,
+                data,
+            ));
         }
     }
     for event in judged(story.evidence) {
-        let What::Milestone { name: "toolcall.host.deactivated", fields } = &event.what else { continue };
+        let EventKind::Milestone { name: "toolcall.host.deactivated", fields } = &event.what else {
+            continue;
+        };
         let client = text(fields, "client");
-        let is_here = story.lives_with(client, SESSION, event.at.before(MS)) && story.lives_with(client, SESSION, event.at);
-        let is_wanted = story.is_newest(client, event.at) && story.looks_at(window(client), SESSION, event.at, event.at);
+        let is_here = story.lives_with(client, SESSION, event.at.before(MS))
+            && story.lives_with(client, SESSION, event.at);
+        let is_wanted = story.is_newest(client, event.at)
+            && story.looks_at(window(client), SESSION, event.at, event.at);
         let is_kept = is_wanted && !story.is_released_over(client, SESSION, event.at);
         let why = match too_short(story, client, event.at).filter(|_| is_kept) {
             Some(away) => Phrase::new(&AWAY_SINCE, fields! { away }),
-            None if is_here => Phrase::new(&HERE, Fields::default()),
+            None if is_here => Phrase::new(&HERE, ViolationFields::default()),
             None => continue,
         };
-        found.push(Violation::new("returning_keeps", client, event.at, &LOST_ITS_PLACE, fields! { why }));
+        found.push(Violation::new(
+            "returning_keeps",
+            client,
+            event.at,
+            &LOST_ITS_PLACE,
+            fields! { why },
+        ));
     }
     found
 }
@@ -139,20 +164,29 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
     for asked in story.asked.values().filter(|asked| asked.verb() == "unwatch") {
         let channel = asked.field("channel").unwrap_or_default();
         for call in &story.calls {
-            let is_about = window(call.owner) == asked.host && (channel == SESSION || channel == call.chat);
-            let was_known =
-                story.looks.iter().any(|look| look.host == asked.host && look.channel == channel && look.to == asked.at);
+            let is_about =
+                window(call.owner) == asked.host && (channel == SESSION || channel == call.chat);
+            let was_known = story.looks.iter().any(|look| {
+                look.host == asked.host && look.channel == channel && look.to == asked.at
+            });
             if !is_about || !was_known || call.began > asked.at || call.left <= asked.at {
                 continue;
             }
             let Some(heard) = heard(story, call.owner, asked.at) else { continue };
             let bound = heard + story.moment();
-            let looks_again = story
-                .looks
-                .iter()
-                .any(|look| look.host == asked.host && look.channel == channel && look.from > asked.at && look.from <= bound);
-            if bound < story.until && call.left > bound && story.is_calm(asked.host, heard, bound) && !looks_again {
-                let data = fields! { call: call.id, owner: call.owner, channel, released: asked.at };
+            let looks_again = story.looks.iter().any(|look| {
+                look.host == asked.host
+                    && look.channel == channel
+                    && look.from > asked.at
+                    && look.from <= bound
+            });
+            if bound < story.until
+                && call.left > bound
+                && story.is_calm(asked.host, heard, bound)
+                && !looks_again
+            {
+                let data =
+                    fields! { call: call.id, owner: call.owner, channel, released: asked.at };
                 found.push(Violation::new("released_at_once", call.turn, bound, &STILL_OPEN, data));
             }
         }
@@ -177,12 +211,19 @@ fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
 pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.evidence).filter(|_| !has_puppet(story.evidence)) {
-        let What::Milestone { name: "toolcall.host.evicted", fields } = &event.what else { continue };
+        let EventKind::Milestone { name: "toolcall.host.evicted", fields } = &event.what else {
+            continue;
+        };
         let channel = text(fields, "channel");
         // A second connection may not have been given the channel.
         let mut holders = story.attached.iter().filter(|attached| {
             let live = !attached.is_second() && attached.at < event.at && attached.lives(event.at);
-            live && story.looks_at(window(attached.client), channel, event.at.before(story.moment()), event.at)
+            live && story.looks_at(
+                window(attached.client),
+                channel,
+                event.at.before(story.moment()),
+                event.at,
+            )
         });
         if let Some(holder) = holders.find(|holder| story.is_newest(holder.client, event.at)) {
             let data = fields! { holder: holder.client, host: host(event) };
@@ -197,13 +238,21 @@ impl Story<'_> {
     /// not subscribed to over that connection, so the host may release it there, whether the connection ends in this moment or not.
     fn is_released_over(&self, client: &str, channel: &str, at: Time) -> bool {
         let host = window(client);
-        let look = self.looks.iter().find(|look| look.host == host && look.channel == channel && look.from <= at && look.to > at);
-        look.is_some_and(|look| self.of_client(client, at).any(|attached| attached.over >= at && attached.gone < look.from))
+        let look = self.looks.iter().find(|look| {
+            look.host == host && look.channel == channel && look.from <= at && look.to > at
+        });
+        look.is_some_and(|look| {
+            self.of_client(client, at)
+                .any(|attached| attached.over >= at && attached.gone < look.from)
+        })
     }
 
     /// Whether a client is the newest one of its window.
     pub(super) fn is_newest(&self, client: &str, at: Time) -> bool {
-        let same = self.attached.iter().filter(|attached| window(attached.client) == window(client) && attached.at <= at);
+        let same = self
+            .attached
+            .iter()
+            .filter(|attached| window(attached.client) == window(client) && attached.at <= at);
         same.max_by_key(|attached| attached.at).is_some_and(|newest| newest.client == client)
     }
 }

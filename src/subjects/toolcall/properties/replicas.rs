@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::story::{Story, text, window};
-use crate::history::{Time, What};
+use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{Evidence, Fields, Violation};
-use crate::schedule::FieldValue;
+use crate::property::{CheckContext, Violation, ViolationFields};
+use crate::schedule::MilestoneValue;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
 
@@ -32,14 +32,16 @@ pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.evidence) {
         return Vec::new();
     }
-    let mut at_rest = AtRest { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
+    let mut at_rest =
+        AtRest { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
     for event in judged(story.evidence) {
         match &event.what {
-            What::Saw { stream, saw } => {
+            EventKind::Saw { stream, saw } => {
                 let note = saw.downcast_ref();
-                note.into_iter().for_each(|note| at_rest.pass(event.at, host(event), &stream.0, note));
+                note.into_iter()
+                    .for_each(|note| at_rest.pass(event.at, host(event), &stream.0, note));
             }
-            What::Died { .. } => at_rest.died(event.at, host(event)),
+            EventKind::Died { .. } => at_rest.died(event.at, host(event)),
             _ => {}
         }
     }
@@ -66,9 +68,13 @@ impl<'a> AtRest<'_, 'a> {
                 self.truth.insert(channel, None);
             }
             OfChannel::Gone if is_server => drop(self.truth.insert(channel, Some((GONE, at)))),
-            OfChannel::Settles { digest, .. } if is_server => drop(self.truth.insert(channel, Some((digest, at)))),
+            OfChannel::Settles { digest, .. } if is_server => {
+                drop(self.truth.insert(channel, Some((digest, at))))
+            }
             OfChannel::Stirs | OfChannel::Known => self.rests(host, channel, false, None, at),
-            OfChannel::Settles { digest, second } => self.rests(host, channel, *second, Some((digest, at)), at),
+            OfChannel::Settles { digest, second } => {
+                self.rests(host, channel, *second, Some((digest, at)), at)
+            }
             OfChannel::LetGo | OfChannel::Gone => {
                 self.compare(host, channel, false, at);
                 self.known.remove(&(host, channel, false));
@@ -87,19 +93,29 @@ impl<'a> AtRest<'_, 'a> {
         }
     }
 
-    fn rests(&mut self, host: &'a str, channel: &'a str, second: bool, settled: Settled<'a>, at: Time) {
+    fn rests(
+        &mut self,
+        host: &'a str,
+        channel: &'a str,
+        second: bool,
+        settled: Settled<'a>,
+        at: Time,
+    ) {
         self.compare(host, channel, second, at);
         self.known.insert((host, channel, second), settled);
     }
 
     fn compare_all(&mut self, at: Time) {
         let keys: Vec<_> = self.known.keys().copied().collect();
-        keys.into_iter().for_each(|(host, channel, second)| self.compare(host, channel, second, at));
+        keys.into_iter()
+            .for_each(|(host, channel, second)| self.compare(host, channel, second, at));
     }
 
     /// Compares what was so until this moment.
     fn compare(&mut self, host: &'a str, channel: &'a str, second: bool, at: Time) {
-        let Some(Some((known, here))) = self.known.get(&(host, channel, second)).copied() else { return };
+        let Some(Some((known, here))) = self.known.get(&(host, channel, second)).copied() else {
+            return;
+        };
         let Some(Some((truth, there))) = self.truth.get(channel).copied() else { return };
         if known == truth || known == GONE {
             return;
@@ -111,21 +127,34 @@ impl<'a> AtRest<'_, 'a> {
         let calm = self.story.calm_since(host, at).max(since);
         if at.since(calm) >= self.story.moment() * 2 && at <= self.story.until {
             let kind = if second { &SECOND_DIFFERS } else { &WINDOW_DIFFERS };
-            self.found.push(Violation::new("replicas_converge", channel, at, kind, fields! { host, here, there }));
+            self.found.push(Violation::new(
+                "replicas_converge",
+                channel,
+                at,
+                kind,
+                fields! { host, here, there },
+            ));
             self.known.insert((host, channel, second), None);
         }
     }
 
     /// Whether a window has had one second connection only since it was noted what that knows.
     fn is_of_the_only_second(&self, host: &str, noted: Time, at: Time) -> bool {
-        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.is_second());
+        let own = self
+            .story
+            .attached
+            .iter()
+            .filter(|attached| window(attached.client) == host && attached.is_second());
         let mut there = own.filter(|attached| attached.at <= at && attached.gone >= noted);
         there.next().is_some_and(|only| only.at <= noted) && there.next().is_none()
     }
 
     /// Since when the newest connection of that kind has been there, if it is.
     fn connected_since(&self, host: &str, second: bool, at: Time) -> Option<Time> {
-        let own = self.story.attached.iter().filter(|attached| window(attached.client) == host && attached.is_second() == second);
+        let own =
+            self.story.attached.iter().filter(|attached| {
+                window(attached.client) == host && attached.is_second() == second
+            });
         let newest = own.filter(|attached| attached.at <= at).max_by_key(|attached| attached.at)?;
         (newest.gone >= at && newest.over >= at).then_some(newest.at)
     }
@@ -134,7 +163,8 @@ impl<'a> AtRest<'_, 'a> {
 /// Who missed little is told action by action.
 pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let defaults = super::story::defaults();
-    let is_small = story.host_limits.log_actions < defaults.log_actions || story.host_limits.log_bytes < defaults.log_bytes;
+    let is_small = story.host_limits.log_actions < defaults.log_actions
+        || story.host_limits.log_bytes < defaults.log_bytes;
     // Where more was said than is kept, there is no other way.
     if is_small || has_puppet(story.evidence) || said_much(story.evidence) {
         return Vec::new();
@@ -144,8 +174,8 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.evidence) {
         match &event.what {
-            What::Milestone { name, fields } => {
-                let conn = FieldValue::number(fields, "conn").unwrap_or(0);
+            EventKind::Milestone { name, fields } => {
+                let conn = MilestoneValue::number(fields, "conn").unwrap_or(0);
                 let client = text(fields, "client");
                 match *name {
                     "toolcall.host.initialized" | "toolcall.host.replayed" => {
@@ -157,8 +187,14 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                     "toolcall.host.reseated" => {
                         conns.insert(conn, client);
                         if unheard.get(client).is_some_and(BTreeSet::is_empty) {
-                            let data = Fields::default();
-                            found.push(Violation::new("replay_is_used", client, event.at, &EVERYTHING_AGAIN, data));
+                            let data = ViolationFields::default();
+                            found.push(Violation::new(
+                                "replay_is_used",
+                                client,
+                                event.at,
+                                &EVERYTHING_AGAIN,
+                                data,
+                            ));
                         }
                         unheard.entry(client).or_default().insert("everything");
                     }
@@ -167,15 +203,18 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                         unheard.entry(client).or_default().insert(text(fields, "channel"));
                     }
                     "toolcall.client.connected" => {
-                        let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
-                        let seconds =
-                            story.attached.iter().any(|attached| attached.is_second() && window(attached.client) == host(event));
-                        own.filter(|_| !seconds).for_each(|(_, unheard)| _ = unheard.remove("everything"));
+                        let own =
+                            unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
+                        let seconds = story.attached.iter().any(|attached| {
+                            attached.is_second() && window(attached.client) == host(event)
+                        });
+                        own.filter(|_| !seconds)
+                            .for_each(|(_, unheard)| _ = unheard.remove("everything"));
                     }
                     _ => {}
                 }
             }
-            What::Saw { stream, saw } if saw.downcast_ref() == Some(&OfChannel::Known) => {
+            EventKind::Saw { stream, saw } if saw.downcast_ref() == Some(&OfChannel::Known) => {
                 let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
                 own.for_each(|(_, unheard)| _ = unheard.remove(&*stream.0));
             }
@@ -186,7 +225,12 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// Whether so much was said that some of it may not be kept.
-fn said_much(evidence: &Evidence<'_>) -> bool {
-    let items = evidence.history.events.iter().filter(|event| matches!(event.what, What::Produced { .. })).count();
+fn said_much(evidence: &CheckContext<'_>) -> bool {
+    let items = evidence
+        .history
+        .events
+        .iter()
+        .filter(|event| matches!(event.what, EventKind::Produced { .. }))
+        .count();
     items > super::story::defaults().log_actions / 2
 }

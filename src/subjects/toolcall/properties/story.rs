@@ -7,19 +7,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Call, ConnIndex, Connection, Event, Nature, Scope, Stream, Time, What};
-use crate::property::Evidence;
+use crate::history::{Call, ConnIndex, Connection, Event, EventKind, Nature, Scope, Stream, Time};
+use crate::property::CheckContext;
 use crate::property::path::{NEVER, conns_of};
-use crate::schedule::{Fault, FieldValue, Operation};
+use crate::schedule::{Fault, MilestoneValue, Operation};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
 use crate::subjects::toolcall::limits::{LIMITS, host_limits};
-use crate::subjects::toolcall::notes::{Became, By, End, OfCall, OfChannel, Status, Work};
+use crate::subjects::toolcall::notes::{Became, By, CallEnd, OfCall, OfChannel, Status, ToolWork};
 use reknit_toolcall::limits::HostLimits;
 
 /// A run.
 pub(super) struct Story<'a> {
-    pub(super) evidence: &'a Evidence<'a>,
+    pub(super) evidence: &'a CheckContext<'a>,
     pub(super) host_limits: HostLimits,
     /// Until when it is judged.
     pub(super) until: Time,
@@ -94,11 +94,11 @@ pub(super) struct CallStory<'a> {
     pub(super) began: Time,
     pub(super) ready: Option<Time>,
     /// When its agent was told that it is over, and how.
-    pub(super) over: Option<(Time, &'a End)>,
+    pub(super) over: Option<(Time, &'a CallEnd)>,
     /// When its agent stopped to wait, for whatever reason.
     pub(super) left: Time,
     /// What its tool noted, or its client said of it, on which host.
-    pub(super) tools: Vec<(Time, &'a str, Work)>,
+    pub(super) tools: Vec<(Time, &'a str, ToolWork)>,
     /// What users saw of it.
     pub(super) users: Vec<(Time, &'a str, Status)>,
     /// What was seen of it over second connections, change by change.
@@ -165,12 +165,12 @@ impl Trouble<'_> {
 }
 
 /// A field of a milestone that is a text.
-pub(super) fn text<'a>(fields: &'a [(&'static str, FieldValue)], name: &str) -> &'a str {
-    FieldValue::text(fields, name).unwrap_or_default()
+pub(super) fn text<'a>(fields: &'a [(&'static str, MilestoneValue)], name: &str) -> &'a str {
+    MilestoneValue::text(fields, name).unwrap_or_default()
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn of(evidence: &'a Evidence<'a>) -> Self {
+    pub(super) fn of(evidence: &'a CheckContext<'a>) -> Self {
         let limits = evidence.plan.limits.over(LIMITS);
         let mut story = Self {
             evidence,
@@ -198,38 +198,54 @@ impl<'a> Story<'a> {
     fn read(&mut self, event: &'a Event, owners: &mut BTreeMap<&'a str, (&'a str, &'a str)>) {
         let (at, host) = (event.at, host(event));
         match &event.what {
-            What::Milestone { name, fields } => self.milestone(name, fields, (at, host), owners),
-            What::Saw { stream, saw } => match (saw.downcast_ref(), saw.downcast_ref()) {
+            EventKind::Milestone { name, fields } => {
+                self.milestone(name, fields, (at, host), owners)
+            }
+            EventKind::Saw { stream, saw } => match (saw.downcast_ref(), saw.downcast_ref()) {
                 (Some(note), _) => self.call_noted(stream, note, at, host, owners),
                 (_, Some(OfChannel::Known)) => {
                     self.look_ends(host, &stream.0, at);
                     self.looks.push(Look { host, channel: &stream.0, from: at, to: NEVER });
                 }
-                (_, Some(OfChannel::LetGo | OfChannel::Gone)) => self.look_ends(host, &stream.0, at),
-                (_, Some(OfChannel::TakesPart(true))) => self.parts.push(Look { host, channel: &stream.0, from: at, to: NEVER }),
-                (_, Some(OfChannel::TakesPart(false))) => ends(&mut self.parts, host, &stream.0, at),
+                (_, Some(OfChannel::LetGo | OfChannel::Gone)) => {
+                    self.look_ends(host, &stream.0, at)
+                }
+                (_, Some(OfChannel::TakesPart(true))) => {
+                    self.parts.push(Look { host, channel: &stream.0, from: at, to: NEVER })
+                }
+                (_, Some(OfChannel::TakesPart(false))) => {
+                    ends(&mut self.parts, host, &stream.0, at)
+                }
                 _ => {}
             },
-            What::Ended { stream, .. } => {
-                let open = self.calls.iter_mut().filter(|call| call.turn == stream && call.left == NEVER);
+            EventKind::Ended { stream, .. } => {
+                let open =
+                    self.calls.iter_mut().filter(|call| call.turn == stream && call.left == NEVER);
                 open.for_each(|call| call.left = at);
             }
-            What::Asked { call, operation, .. } => {
+            EventKind::Asked { call, operation, .. } => {
                 let windows = self.windows.entry(host).or_default();
                 self.asked.insert(*call, Asked { at, host, window: *windows, operation });
                 *windows += usize::from(operation.verb == "reload");
             }
-            What::Died { .. } => self.died(host, at),
-            What::Started => {
+            EventKind::Died { .. } => self.died(host, at),
+            EventKind::Started => {
                 *self.windows.entry(host).or_default() += 1;
-                self.troubles.iter_mut().filter(|trouble| trouble.is_down(host)).for_each(|trouble| trouble.to = at);
+                self.troubles
+                    .iter_mut()
+                    .filter(|trouble| trouble.is_down(host))
+                    .for_each(|trouble| trouble.to = at);
             }
-            What::FaultBegan { fault, nature, what, scope, .. } if *nature != Nature::Harmless => {
-                let holds = matches!(**what, Fault::Hold { .. }).then(|| scope.hosts.first().map(|host| host.as_str())).flatten();
+            EventKind::FaultBegan { fault, nature, what, scope, .. }
+                if *nature != Nature::Harmless =>
+            {
+                let holds = matches!(**what, Fault::Hold { .. })
+                    .then(|| scope.hosts.first().map(|host| host.as_str()))
+                    .flatten();
                 let (to, only) = (self.dies_with(what, scope, at), self.only(scope));
                 self.troubles.push(Trouble { number: *fault, from: at, to, holds, only });
             }
-            What::FaultEnded { fault } => {
+            EventKind::FaultEnded { fault } => {
                 let ended = self.troubles.iter_mut().find(|trouble| trouble.number == *fault);
                 ended.into_iter().for_each(|trouble| trouble.to = trouble.to.min(at));
             }
@@ -249,7 +265,8 @@ impl<'a> Story<'a> {
             return NEVER;
         }
         let conns = conns_of(fault, scope, self.evidence.history);
-        let over = conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max();
+        let over =
+            conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max();
         over.filter(|over| *over > at).unwrap_or(NEVER)
     }
 
@@ -260,7 +277,10 @@ impl<'a> Story<'a> {
             let end = if servers.contains(&one.as_str()) { other } else { one };
             [end.as_str()]
         });
-        let conns = scope.conns.iter().filter_map(|ConnIndex(index)| self.evidence.history.conns.get(*index));
+        let conns = scope
+            .conns
+            .iter()
+            .filter_map(|ConnIndex(index)| self.evidence.history.conns.get(*index));
         let of_conns = conns.map(|conn| conn.client.as_str());
         let mut all = scope.hosts.iter().map(|host| host.as_str()).chain(of_links).chain(of_conns);
         let first = all.next().filter(|first| !servers.contains(first))?;
@@ -270,7 +290,7 @@ impl<'a> Story<'a> {
     fn milestone(
         &mut self,
         name: &str,
-        fields: &'a [(&'static str, FieldValue)],
+        fields: &'a [(&'static str, MilestoneValue)],
         (at, host): (Time, &'a str),
         owners: &mut BTreeMap<&'a str, (&'a str, &'a str)>,
     ) {
@@ -287,12 +307,25 @@ impl<'a> Story<'a> {
                 });
                 let over = arrived.unwrap_or_else(|| self.host_end(index, at));
                 let second = conn.name.contains("/second").then(|| self.second_asked(conn));
-                self.attached.push(Attached { conn: index, client: text(fields, "client"), at, gone, over, second });
+                self.attached.push(Attached {
+                    conn: index,
+                    client: text(fields, "client"),
+                    at,
+                    gone,
+                    over,
+                    second,
+                });
             }
             "toolcall.host.arriving" => {
                 let Some(ConnIndex(conn)) = ConnIndex::told(fields) else { return };
                 let over = self.host_end(conn, at);
-                self.arriving.push(Arriving { conn, client: text(fields, "client"), from: at, to: over, over });
+                self.arriving.push(Arriving {
+                    conn,
+                    client: text(fields, "client"),
+                    from: at,
+                    to: over,
+                    over,
+                });
             }
             // Where the host closes it, it has last words yet.
             "toolcall.host.cut" | "toolcall.host.lost" | "toolcall.host.no-handshake" => {
@@ -300,18 +333,23 @@ impl<'a> Story<'a> {
                 let own = self.attached.iter_mut().filter(|attached| Some(attached.conn) == cut);
                 own.for_each(|attached| attached.over = attached.over.min(at));
                 let own = self.arriving.iter_mut().filter(|arriving| Some(arriving.conn) == cut);
-                own.for_each(|arriving| (arriving.to, arriving.over) = (arriving.to.min(at), arriving.over.min(at)));
+                own.for_each(|arriving| {
+                    (arriving.to, arriving.over) = (arriving.to.min(at), arriving.over.min(at))
+                });
             }
-            "toolcall.host.call" => drop(owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat")))),
+            "toolcall.host.call" => drop(
+                owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat"))),
+            ),
             "toolcall.host.forgotten" => self.forgotten.push((text(fields, "client"), at)),
             // Its tool may be stopped before it does anything.
             "toolcall.client.runs" => {
-                let begun = self.calls.iter_mut().rev().find(|call| call.id == text(fields, "call"));
-                begun.into_iter().for_each(|call| call.tools.push((at, host, Work::Begins)));
+                let begun =
+                    self.calls.iter_mut().rev().find(|call| call.id == text(fields, "call"));
+                begun.into_iter().for_each(|call| call.tools.push((at, host, ToolWork::Begins)));
             }
             "toolcall.host.call-failed" => {
                 let [chat, call, owner] = ["chat", "call", "owner"].map(|name| text(fields, name));
-                let away = FieldValue::number(fields, "away") == Some(1);
+                let away = MilestoneValue::number(fields, "away") == Some(1);
                 self.failed.push(FailedCall { at, chat, call, owner, away });
             }
             _ => {}
@@ -357,7 +395,11 @@ impl<'a> Story<'a> {
             };
             return self.calls.push(call);
         }
-        let Some(call) = self.calls.iter_mut().rev().find(|call| call.turn == turn && call.id == id) else { return };
+        let Some(call) =
+            self.calls.iter_mut().rev().find(|call| call.turn == turn && call.id == id)
+        else {
+            return;
+        };
         match (by, what) {
             (By::Agent, Became::Over(end)) => {
                 call.over.get_or_insert((at, end));
@@ -388,14 +430,20 @@ impl<'a> Story<'a> {
             self.deaths.push(at);
             self.calls.iter_mut().filter(|call| call.left == NEVER).for_each(|call| call.left = at);
         }
-        let looks = self.looks.iter_mut().chain(&mut self.parts).filter(|look| look.host == host && look.to == NEVER);
+        let looks = self
+            .looks
+            .iter_mut()
+            .chain(&mut self.parts)
+            .filter(|look| look.host == host && look.to == NEVER);
         looks.for_each(|look| look.to = at);
     }
 }
 
 /// What a user has seen of a channel until now is over.
 fn ends(looks: &mut [Look<'_>], host: &str, channel: &str, at: Time) {
-    let open = looks.iter_mut().filter(|look| look.host == host && look.channel == channel && look.to == NEVER);
+    let open = looks
+        .iter_mut()
+        .filter(|look| look.host == host && look.channel == channel && look.to == NEVER);
     open.for_each(|look| look.to = at);
 }
 
@@ -412,7 +460,11 @@ pub(super) fn window(client: &str) -> &str {
 
 impl<'a> Story<'a> {
     /// The connections of a client that were taken in by a moment.
-    pub(super) fn of_client<'s>(&'s self, client: &'s str, by: Time) -> impl Iterator<Item = &'s Attached<'a>> {
+    pub(super) fn of_client<'s>(
+        &'s self,
+        client: &'s str,
+        by: Time,
+    ) -> impl Iterator<Item = &'s Attached<'a>> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
     }
 
@@ -425,14 +477,24 @@ impl<'a> Story<'a> {
     /// second connection holds only what its window looked at when it was opened, and without a break since then.
     pub(super) fn lives_with(&self, client: &str, channel: &str, at: Time) -> bool {
         let looks = |from| self.looks_at(window(client), channel, from, at);
-        let holds = |attached: &Attached<'_>| attached.second.map_or(looks(at), |asked| looks(asked.before(MS)));
+        let holds = |attached: &Attached<'_>| {
+            attached.second.map_or(looks(at), |asked| looks(asked.before(MS)))
+        };
         self.of_client(client, at).any(|attached| attached.lives(at) && holds(attached))
     }
 
     /// When the user of a window asked for a second connection.
     fn second_asked(&self, conn: &Connection) -> Time {
-        let asked = self.asked.values().rev().filter(|asked| asked.host == conn.client.as_str() && asked.at <= conn.opened);
-        asked.filter(|asked| asked.verb() == "open-second").map(|asked| asked.at).next().unwrap_or(conn.opened)
+        let asked = self
+            .asked
+            .values()
+            .rev()
+            .filter(|asked| asked.host == conn.client.as_str() && asked.at <= conn.opened);
+        asked
+            .filter(|asked| asked.verb() == "open-second")
+            .map(|asked| asked.at)
+            .next()
+            .unwrap_or(conn.opened)
     }
 
     /// Whether the host has a connection of a client at a moment.
@@ -446,7 +508,9 @@ impl<'a> Story<'a> {
         let mut at = from;
         let under_way = |at: Time| {
             let mut own = self.arriving.iter().filter(|arriving| arriving.client == client);
-            let to = |arriving: &Arriving<'_>| arriving.to.min(self.later(arriving.from, self.host_limits.handshake_deadline));
+            let to = |arriving: &Arriving<'_>| {
+                arriving.to.min(self.later(arriving.from, self.host_limits.handshake_deadline))
+            };
             own.find(|arriving| arriving.from <= at && to(arriving) > at).map(to)
         };
         while let Some(to) = under_way(at) {
@@ -466,13 +530,22 @@ impl<'a> Story<'a> {
     /// Whether a client was here since the host began to live, or forgot it last.
     pub(super) fn is_known(&self, client: &str, at: Time) -> bool {
         let forgotten = self.forgotten.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
-        let since = self.deaths.iter().copied().chain(forgotten).filter(|end| *end <= at).max().unwrap_or(Time::ZERO);
+        let since = self
+            .deaths
+            .iter()
+            .copied()
+            .chain(forgotten)
+            .filter(|end| *end <= at)
+            .max()
+            .unwrap_or(Time::ZERO);
         self.of_client(client, at).any(|attached| attached.at >= since)
     }
 
     /// Whether the user of a window has been looking at a channel, and knew it, from one moment to another.
     pub(super) fn looks_at(&self, host: &str, channel: &str, from: Time, to: Time) -> bool {
-        self.looks.iter().any(|look| look.host == host && look.channel == channel && look.from <= from && look.to > to)
+        self.looks.iter().any(|look| {
+            look.host == host && look.channel == channel && look.from <= from && look.to > to
+        })
     }
 
     /// Whether the user of a window has seen from one moment to another that its client takes part in the session.
@@ -499,8 +572,13 @@ impl<'a> Story<'a> {
     /// A moment so much later, and later by as long as tasks of the host were held in between.
     pub(super) fn later(&self, from: Time, by: Duration) -> Time {
         let servers = self.evidence.servers;
-        let holds = self.troubles.iter().filter(|trouble| trouble.holds.is_some_and(|host| servers.contains(&host)));
-        holds.fold(from + by, |until, hold| if hold.from <= until && hold.to > from { until.max(hold.to + by) } else { until })
+        let holds = self
+            .troubles
+            .iter()
+            .filter(|trouble| trouble.holds.is_some_and(|host| servers.contains(&host)));
+        holds.fold(from + by, |until, hold| {
+            if hold.from <= until && hold.to > from { until.max(hold.to + by) } else { until }
+        })
     }
 
     /// The time in which something crosses the network a few times, and is taken up.

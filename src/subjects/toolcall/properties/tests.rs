@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Answer, Class, ConnIndex, Data, Nature, Scope, What};
+use crate::history::{Answer, Class, ConnIndex, Data, EventKind, Nature, Scope};
 use crate::property::Violation;
-use crate::property::told::{Told, history};
+use crate::property::told::{ScriptedRun, history};
 use crate::report::sentence;
-use crate::schedule::{Conn, Count, Fault, FieldValue, Which};
+use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount, Which};
 use crate::subjects::toolcall::answers::{Did, Rejected};
-use crate::subjects::toolcall::notes::{Became, By, End, OfCall, OfChannel, Status, Work};
+use crate::subjects::toolcall::notes::{Became, By, CallEnd, OfCall, OfChannel, Status, ToolWork};
 
 use super::actions::{actions_once, authority, claims_are_checked, in_order, rejections_are_heard};
 use super::calls::{no_work_for_what_is_over, one_outcome, owner_can_run, results_count};
 use super::line::{client_comes_back, healthy_is_kept, requests_settle};
-use super::presence::{gone_is_failed, holds_are_exact, no_live_client_failed, released_at_once, returning_keeps};
+use super::presence::{
+    gone_is_failed, holds_are_exact, no_live_client_failed, released_at_once, returning_keeps,
+};
 use super::replicas::{replay_is_used, replicas_converge};
 use super::story::Story;
 
@@ -32,20 +34,30 @@ const BACK: u64 = 16_000 + 25_000 + 5_000 + MOMENT;
 
 type Fields<'f> = &'f [(&'static str, &'f str)];
 
-fn milestone(told: Told, ms: u64, host: &str, name: &'static str, fields: Fields<'_>) -> Told {
-    let value = |text: &str| text.parse().map_or_else(|_| FieldValue::Text(text.to_owned()), FieldValue::Number);
+fn milestone(
+    told: ScriptedRun,
+    ms: u64,
+    host: &str,
+    name: &'static str,
+    fields: Fields<'_>,
+) -> ScriptedRun {
+    let value = |text: &str| {
+        text.parse().map_or_else(|_| MilestoneValue::Text(text.to_owned()), MilestoneValue::Number)
+    };
     let fields = fields.iter().map(|(name, text)| (*name, value(text))).collect();
-    told.entry(ms, Some(host), What::Milestone { name, fields })
+    told.entry(ms, Some(host), EventKind::Milestone { name, fields })
 }
 
-fn saw(told: Told, ms: u64, host: &str, about: &str, what: &str) -> Told {
-    told.entry(ms, Some(host), What::Saw { stream: about.into(), saw: noted(what) })
+fn saw(told: ScriptedRun, ms: u64, host: &str, about: &str, what: &str) -> ScriptedRun {
+    told.entry(ms, Some(host), EventKind::Saw { stream: about.into(), saw: noted(what) })
 }
 
 /// A note, told by what it is shown as.
 fn noted(shown: &str) -> Data {
     let by = [By::Agent, By::User, By::Tool, By::Second].into_iter();
-    let of_call = by.filter_map(|by| Some((by, shown.strip_prefix(&format!("{by}: "))?.split_once(' ')?))).next();
+    let of_call = by
+        .filter_map(|by| Some((by, shown.strip_prefix(&format!("{by}: "))?.split_once(' ')?)))
+        .next();
     if let Some((by, (call, what))) = of_call {
         let what = became().into_iter().find(|became| became.to_string() == what).expect("a note");
         return Data::of(OfCall { by, call: call.to_owned(), what });
@@ -70,53 +82,76 @@ fn rejected(why: &str) -> Answer {
 
 /// All that calls of these tests come to.
 fn became() -> Vec<Became> {
-    let failures = ["gone", "released", "another one offers it: try again"].map(|why| End::Failed(why.to_owned()));
-    let ends = failures.into_iter().chain([End::Completed, End::Cancelled]).map(Became::Over);
-    let works = [Work::Begins, Work::Ends, Work::Stopped].map(Became::Works);
-    let statuses = [Status::Running, Status::Completed, Status::Failed, Status::Cancelled].map(Became::Is);
+    let failures = ["gone", "released", "another one offers it: try again"]
+        .map(|why| CallEnd::Failed(why.to_owned()));
+    let ends =
+        failures.into_iter().chain([CallEnd::Completed, CallEnd::Cancelled]).map(Became::Over);
+    let works = [ToolWork::Begins, ToolWork::Ends, ToolWork::Stopped].map(Became::Works);
+    let statuses =
+        [Status::Running, Status::Completed, Status::Failed, Status::Cancelled].map(Became::Is);
     let questions = [Became::Asks("client".to_owned()), Became::Hears(Err("lost".to_owned()))];
     let others = [Became::Calls { tool: "t1".to_owned(), of_its_choice: false }, Became::Ready];
     ends.chain(works).chain(statuses).chain(questions).chain(others).collect()
 }
 
 /// The client is taken in over its n-th connection, which was told before.
-fn taken_in(told: Told, ms: u64, conn: &str) -> Told {
-    milestone(told, ms, "server", "toolcall.host.initialized", &[("conn", conn), ("client", "client")])
+fn taken_in(told: ScriptedRun, ms: u64, conn: &str) -> ScriptedRun {
+    milestone(
+        told,
+        ms,
+        "server",
+        "toolcall.host.initialized",
+        &[("conn", conn), ("client", "client")],
+    )
 }
 
-fn looks(told: Told, ms: u64, host: &str) -> Told {
-    saw(saw(saw(told, ms, host, "s1", "known"), ms, host, "c1", "known"), ms, host, "s1", "takes part")
+fn looks(told: ScriptedRun, ms: u64, host: &str) -> ScriptedRun {
+    saw(
+        saw(saw(told, ms, host, "s1", "known"), ms, host, "c1", "known"),
+        ms,
+        host,
+        "s1",
+        "takes part",
+    )
 }
 
 /// The client has one connection from the start, over at that moment, and looks at everything.
-fn here_until(over: Option<u64>) -> Told {
+fn here_until(over: Option<u64>) -> ScriptedRun {
     looks(taken_in(history().conn(1, 10, over), 20, "1"), 30, "client")
 }
 
-fn calls(told: Told, ms: u64, call: &str, owner: &str) -> Told {
-    let told = milestone(told, ms, "server", "toolcall.host.call", &[("chat", "c1"), ("call", call), ("owner", owner)]);
+fn calls(told: ScriptedRun, ms: u64, call: &str, owner: &str) -> ScriptedRun {
+    let told = milestone(
+        told,
+        ms,
+        "server",
+        "toolcall.host.call",
+        &[("chat", "c1"), ("call", call), ("owner", owner)],
+    );
     saw(told, ms, "server", "t1", &format!("agent: {call} calls t1"))
 }
 
-fn failed(told: Told, ms: u64, owner: &str) -> Told {
+fn failed(told: ScriptedRun, ms: u64, owner: &str) -> ScriptedRun {
     let fields = [("chat", "c1"), ("call", "call-1"), ("owner", owner), ("away", "1")];
     let told = milestone(told, ms, "server", "toolcall.host.call-failed", &fields);
     saw(told, ms, "server", "t1", "agent: call-1 is over: failed (gone)")
 }
 
-fn over(told: Told, ms: u64, how: &str) -> Told {
+fn over(told: ScriptedRun, ms: u64, how: &str) -> ScriptedRun {
     saw(told, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
 }
 
-fn breaks(told: &Told, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
+fn breaks(told: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
     let found = told.with(|evidence| property(&Story::of(evidence)));
-    let is_listed = |it: &Violation| super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind));
+    let is_listed = |it: &Violation| {
+        super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind))
+    };
     assert!(found.iter().all(is_listed), "{found:?}");
     found.iter().map(sentence).collect()
 }
 
 #[track_caller]
-fn holds(told: &Told, property: fn(&Story<'_>) -> Vec<Violation>) {
+fn holds(told: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) {
     assert_eq!(breaks(told, property), Vec::<String>::new());
 }
 
@@ -125,7 +160,9 @@ fn a_client_with_a_live_connection_is_not_failed() {
     let told = |over| failed(calls(here_until(over), 1_000, "call-1", "client"), 40_000, "client");
     assert_eq!(
         breaks(&told(None), no_live_client_failed),
-        ["call-1: it was failed, though its owner client was connected, and looked at c1 (at 40.000 s)"]
+        [
+            "call-1: it was failed, though its owner client was connected, and looked at c1 (at 40.000 s)"
+        ]
     );
     holds(&told(Some(10_000)), no_live_client_failed);
     holds(&told(Some(40_000)), no_live_client_failed);
@@ -135,12 +172,20 @@ fn a_client_with_a_live_connection_is_not_failed() {
 fn an_older_connection_is_a_live_one() {
     let second = history().conn(1, 10, None).conn(2, 20, Some(5_000));
     let told = looks(taken_in(taken_in(second, 20, "1"), 30, "2"), 40, "client");
-    assert_eq!(breaks(&failed(calls(told, 1_000, "call-1", "client"), 40_000, "client"), no_live_client_failed).len(), 1);
+    assert_eq!(
+        breaks(
+            &failed(calls(told, 1_000, "call-1", "client"), 40_000, "client"),
+            no_live_client_failed
+        )
+        .len(),
+        1
+    );
 }
 
 #[test]
 fn who_let_go_of_the_chat_may_be_failed_while_connected() {
-    let told = saw(calls(here_until(None), 1_000, "call-1", "client"), 5_000, "client", "c1", "let go");
+    let told =
+        saw(calls(here_until(None), 1_000, "call-1", "client"), 5_000, "client", "c1", "let go");
     holds(&failed(told, 5_010, "client"), no_live_client_failed);
 }
 
@@ -167,7 +212,13 @@ fn who_is_gone_is_failed_after_the_grace() {
 fn of_a_client_that_the_host_forgot_nothing_is_known() {
     let told = |forgotten| {
         let told = here_until(Some(10_000));
-        let told = milestone(told, forgotten, "server", "toolcall.host.forgotten", &[("client", "client")]);
+        let told = milestone(
+            told,
+            forgotten,
+            "server",
+            "toolcall.host.forgotten",
+            &[("client", "client")],
+        );
         calls(told, 60_000, "call-1", "client").horizon(90_000)
     };
     holds(&told(59_000), gone_is_failed);
@@ -182,8 +233,17 @@ fn a_half_open_connection_is_noticed_first() {
     holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
     // That it was in a handshake once makes no difference.
-    let arriving = |told| milestone(told, 15, "server", "toolcall.host.arriving", &[("conn", "1"), ("client", "client")]);
-    let half = looks(taken_in(arriving(history().conn_half_over(1, 10, 10_000)), 20, "1"), 30, "client");
+    let arriving = |told| {
+        milestone(
+            told,
+            15,
+            "server",
+            "toolcall.host.arriving",
+            &[("conn", "1"), ("client", "client")],
+        )
+    };
+    let half =
+        looks(taken_in(arriving(history().conn_half_over(1, 10, 10_000)), 20, "1"), 30, "client");
     let told = calls(half, 1_000, "call-1", "client");
     holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
@@ -195,7 +255,13 @@ fn a_handshake_that_never_ends_keeps_no_owner_here() {
     let due = 10_000 + GRACE;
     let told = here_until(Some(10_000)).conn(2, 11_000, None);
     let told = calls(told, 1_000, "call-1", "client");
-    let told = milestone(told, due, "server", "toolcall.host.arriving", &[("conn", "2"), ("client", "client")]);
+    let told = milestone(
+        told,
+        due,
+        "server",
+        "toolcall.host.arriving",
+        &[("conn", "2"), ("client", "client")],
+    );
     let bound = due + 15_000 + AT_ONCE;
     holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
@@ -205,24 +271,40 @@ fn a_handshake_that_never_ends_keeps_no_owner_here() {
 #[test]
 fn an_owner_that_is_in_its_handshake_is_not_gone() {
     let due = 10_000 + GRACE;
-    let arrives =
-        |told, at, conn| milestone(told, at, "server", "toolcall.host.arriving", &[("conn", conn), ("client", "client")]);
+    let arrives = |told, at, conn| {
+        milestone(
+            told,
+            at,
+            "server",
+            "toolcall.host.arriving",
+            &[("conn", conn), ("client", "client")],
+        )
+    };
     let told = |at| {
-        let told = here_until(Some(10_000)).conn(2, 11_000, Some(due + 3_000)).conn(3, 12_000, Some(due + 9_000));
+        let told = here_until(Some(10_000)).conn(2, 11_000, Some(due + 3_000)).conn(
+            3,
+            12_000,
+            Some(due + 9_000),
+        );
         arrives(arrives(calls(told, 1_000, "call-1", "client"), at, "2"), due + 2_000, "3")
     };
     let bound = due + 9_000 + AT_ONCE;
     holds(&over(told(due), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(breaks(&over(told(due), bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
     assert_eq!(breaks(&over(told(due + 1), bound, "failed (gone)"), gone_is_failed).len(), 1);
-    let given_up = |told| milestone(told, due + 1_000, "server", "toolcall.host.no-handshake", &[("conn", "2")]);
+    let given_up = |told| {
+        milestone(told, due + 1_000, "server", "toolcall.host.no-handshake", &[("conn", "2")])
+    };
     assert_eq!(breaks(&over(given_up(told(due)), bound, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
 #[test]
 fn a_call_that_begins_later_waits_no_longer() {
     let told = calls(here_until(Some(10_000)), 35_000, "call-1", "client");
-    assert_eq!(breaks(&over(told, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(
+        breaks(&over(told, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed).len(),
+        1
+    );
 }
 
 #[test]
@@ -233,23 +315,38 @@ fn a_held_host_is_as_late_as_it_is_held() {
 
 #[test]
 fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
-    let told = |ms| failed(calls(here_until(Some(10_000)), 1_000, "call-1", "client"), ms, "client");
+    let told =
+        |ms| failed(calls(here_until(Some(10_000)), 1_000, "call-1", "client"), ms, "client");
     assert_eq!(
         breaks(&told(9_999 + GRACE), returning_keeps),
         ["call-1: it was failed at 39.999 s, though its owner client was away since 10.000 s only"]
     );
     holds(&told(10_000 + GRACE), returning_keeps);
     let placed = |over, ms| {
-        milestone(here_until(over), ms, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")])
+        milestone(
+            here_until(over),
+            ms,
+            "server",
+            "toolcall.host.deactivated",
+            &[("session", "s1"), ("client", "client")],
+        )
     };
     assert_eq!(breaks(&placed(Some(10_000), 10_001), returning_keeps).len(), 1);
     assert_eq!(
         breaks(&placed(None, 5_000), returning_keeps),
-        ["client: it lost its place in the session at 5.000 s, though it was here, and looked at it"]
+        [
+            "client: it lost its place in the session at 5.000 s, though it was here, and looked at it"
+        ]
     );
     holds(&placed(Some(10_000), 10_000 + GRACE), returning_keeps);
     let let_go = saw(here_until(Some(10_000)), 9_999, "client", "s1", "let go");
-    let released = milestone(let_go, 10_001, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")]);
+    let released = milestone(
+        let_go,
+        10_001,
+        "server",
+        "toolcall.host.deactivated",
+        &[("session", "s1"), ("client", "client")],
+    );
     holds(&released, returning_keeps);
 }
 
@@ -259,10 +356,20 @@ fn a_connection_over_which_nothing_was_subscribed_to_keeps_no_place() {
     let told = |gone, over| {
         let told = history().conn_closed(1, 10, over, Some(gone)).conn(2, 15, Some(10_000));
         let told = taken_in(looks(taken_in(told, 20, "2"), 30, "client"), 10_100, "1");
-        milestone(told, 10_100 + GRACE, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")])
+        milestone(
+            told,
+            10_100 + GRACE,
+            "server",
+            "toolcall.host.deactivated",
+            &[("session", "s1"), ("client", "client")],
+        )
     };
     holds(&told(29, 10_100 + GRACE), returning_keeps);
-    assert_eq!(breaks(&told(30, 10_100 + GRACE), returning_keeps).len(), 1, "its user knew the session then");
+    assert_eq!(
+        breaks(&told(30, 10_100 + GRACE), returning_keeps).len(),
+        1,
+        "its user knew the session then"
+    );
     assert_eq!(breaks(&told(29, 10_099 + GRACE), returning_keeps).len(), 1, "it was away again");
 }
 
@@ -270,14 +377,22 @@ fn a_connection_over_which_nothing_was_subscribed_to_keeps_no_place() {
 fn a_second_connection_keeps_a_place_if_its_window_looked_when_it_was_opened() {
     let told = |looked: u64| {
         let told = taken_in(history().conn(1, 10, Some(10_000)), 20, "1");
-        let told = saw(told, looked, "client", "s1", "known").asked_as(1, 9_400, Class::InFlight, "open-second", "{}");
+        let told = saw(told, looked, "client", "s1", "known").asked_as(
+            1,
+            9_400,
+            Class::InFlight,
+            "open-second",
+            "{}",
+        );
         let told = taken_in(told.conn_labelled("second", 1, 9_400, None), 9_500, "2");
         let fields = [("session", "s1"), ("client", "client")];
         milestone(told, 40_001, "server", "toolcall.host.deactivated", &fields).horizon(60_000)
     };
     assert_eq!(
         breaks(&told(30), returning_keeps),
-        ["client: it lost its place in the session at 40.001 s, though it was here, and looked at it"]
+        [
+            "client: it lost its place in the session at 40.001 s, though it was here, and looked at it"
+        ]
     );
     holds(&told(9_400), returning_keeps); // the second connection may have been opened before, and was not given the session
     holds(&told(9_450), returning_keeps);
@@ -291,12 +406,20 @@ fn what_a_user_lets_go_of_is_given_up_at_once() {
     holds(&over(told.clone(), 5_000 + MOMENT, "failed (released)"), released_at_once);
     assert_eq!(
         breaks(&over(told.clone(), 5_001 + MOMENT, "failed (released)"), released_at_once),
-        ["t1: call-1 was not over at 5.620 s, though the user of its owner client had let go of c1 at 5.000 s"]
+        [
+            "t1: call-1 was not over at 5.620 s, though the user of its owner client had let go of c1 at 5.000 s"
+        ]
     );
     holds(&over(told.kills(5_100, 5_200), 30_000, "failed (released)"), released_at_once);
     // An agent notes a call in the moment in which its host dies: the call dies with it.
     let released = |begun| {
-        let told = calls(begun, 1_000, "call-1", "client").asked_as(1, 5_000, Class::Durable, "unwatch", r#"{"channel":"c1"}"#);
+        let told = calls(begun, 1_000, "call-1", "client").asked_as(
+            1,
+            5_000,
+            Class::Durable,
+            "unwatch",
+            r#"{"channel":"c1"}"#,
+        );
         saw(told, 5_000, "client", "c1", "let go")
     };
     holds(&released(here_until(None).died("server", 1_000)), released_at_once);
@@ -305,7 +428,9 @@ fn what_a_user_lets_go_of_is_given_up_at_once() {
 
 #[test]
 fn a_chat_that_somebody_looks_at_stays_in_memory() {
-    let evicted = |over| milestone(here_until(over), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")]);
+    let evicted = |over| {
+        milestone(here_until(over), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")])
+    };
     assert_eq!(
         breaks(&evicted(None), holds_are_exact),
         ["c1: it left memory, though client looked at it (on server, at 5.000 s)"]
@@ -313,9 +438,22 @@ fn a_chat_that_somebody_looks_at_stays_in_memory() {
     holds(&evicted(Some(4_000)), holds_are_exact);
     // It was over before it was taken in.
     let taken_in_late = |over| {
-        let told = looks(taken_in(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client").conn_closed(2, 1_050, over, None);
-        let told = milestone(told, 1_100, "server", "toolcall.host.arriving", &[("conn", "2"), ("client", "client")]);
-        milestone(taken_in(told, 2_000, "2"), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")])
+        let told = looks(taken_in(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client")
+            .conn_closed(2, 1_050, over, None);
+        let told = milestone(
+            told,
+            1_100,
+            "server",
+            "toolcall.host.arriving",
+            &[("conn", "2"), ("client", "client")],
+        );
+        milestone(
+            taken_in(told, 2_000, "2"),
+            5_000,
+            "server",
+            "toolcall.host.evicted",
+            &[("channel", "c1")],
+        )
     };
     holds(&taken_in_late(1_200), holds_are_exact);
     assert_eq!(breaks(&taken_in_late(9_000), holds_are_exact).len(), 1);
@@ -358,18 +496,35 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
         )
     };
     holds(&flash(2_010), no_work_for_what_is_over);
-    assert_eq!(breaks(&flash(2_001 + MOMENT), no_work_for_what_is_over).len(), 1, "though no tool did anything");
+    assert_eq!(
+        breaks(&flash(2_001 + MOMENT), no_work_for_what_is_over).len(),
+        1,
+        "though no tool did anything"
+    );
     let early = saw(call("client"), 1_200, "client2", "t1", "user: call-1 is running");
     assert_eq!(breaks(&early, no_work_for_what_is_over).len(), 1);
     let flash = saw(call("client"), 1_200, "client2", "t1", "second: call-1 is running");
     assert_eq!(breaks(&flash, no_work_for_what_is_over).len(), 1);
-    let known = saw(begins(ready(call("client")), 1_510), 2_000, "client", "t1", "user: call-1 is failed");
-    assert_eq!(breaks(&saw(known, 3_000, "client", "t1", "tool: call-1 ends"), no_work_for_what_is_over).len(), 1);
+    let known =
+        saw(begins(ready(call("client")), 1_510), 2_000, "client", "t1", "user: call-1 is failed");
+    assert_eq!(
+        breaks(&saw(known, 3_000, "client", "t1", "tool: call-1 ends"), no_work_for_what_is_over)
+            .len(),
+        1
+    );
 }
 
 #[test]
 fn a_result_counts_as_soon_as_it_can_be_told() {
-    let told = || saw(calls(here_until(None), 1_000, "call-1", "client"), 5_000, "client", "t1", "tool: call-1 ends");
+    let told = || {
+        saw(
+            calls(here_until(None), 1_000, "call-1", "client"),
+            5_000,
+            "client",
+            "t1",
+            "tool: call-1 ends",
+        )
+    };
     holds(&over(told(), 5_000 + 2 * MOMENT, "completed"), results_count);
     assert_eq!(
         breaks(&over(told(), 5_001 + 2 * MOMENT, "completed"), results_count),
@@ -380,7 +535,12 @@ fn a_result_counts_as_soon_as_it_can_be_told() {
     assert_eq!(breaks(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
     // Over a second connection nobody says anything.
     let seconds = |main| {
-        let told = calls(here_until(main).conn_labelled("second", 1, 100, None), 1_000, "call-1", "client");
+        let told = calls(
+            here_until(main).conn_labelled("second", 1, 100, None),
+            1_000,
+            "call-1",
+            "client",
+        );
         saw(taken_in(told, 200, "2"), 5_000, "client", "t1", "tool: call-1 ends")
     };
     let late = |main| breaks(&over(seconds(main), 5_000 + BACK, "completed"), results_count).len();
@@ -391,7 +551,13 @@ fn a_result_counts_as_soon_as_it_can_be_told() {
 fn a_call_is_given_to_somebody_who_can_run_it() {
     let gone_at = |ms| {
         let two = here_until(Some(ms)).by("client2").conn(1, 10, None);
-        let two = milestone(two, 20, "server", "toolcall.host.initialized", &[("conn", "2"), ("client", "client2")]);
+        let two = milestone(
+            two,
+            20,
+            "server",
+            "toolcall.host.initialized",
+            &[("conn", "2"), ("client", "client2")],
+        );
         looks(two, 30, "client2")
     };
     let two = gone_at(2_000);
@@ -402,21 +568,37 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
     );
     holds(&calls(two.clone(), 9_000, "call-1", "client2"), owner_can_run);
     holds(&calls(two.clone(), 1_100, "call-1", "client"), owner_can_run);
-    let given = |told: Told| breaks(&calls(told, 9_000, "call-1", "client"), owner_can_run).len();
-    assert_eq!(given(two.clone().by("client").kills(8_000, 9_500)), 1, "what keeps the one away does not disturb the other");
+    let given =
+        |told: ScriptedRun| breaks(&calls(told, 9_000, "call-1", "client"), owner_can_run).len();
+    assert_eq!(
+        given(two.clone().by("client").kills(8_000, 9_500)),
+        1,
+        "what keeps the one away does not disturb the other"
+    );
     assert_eq!(given(two.kills(8_000, 9_500)), 0);
     // Who has a second connection only may have lost its place, and does not see that over it.
     let with_second = |main| {
-        let two = here_until(Some(2_000)).by("client2").conn(1, 10, main).conn_labelled("second", 1, 100, None);
+        let two = here_until(Some(2_000))
+            .by("client2")
+            .conn(1, 10, main)
+            .conn_labelled("second", 1, 100, None);
         let fields = |conn| [("conn", conn), ("client", "client2")];
         let two = milestone(two, 20, "server", "toolcall.host.initialized", &fields("2"));
-        looks(milestone(two, 200, "server", "toolcall.host.initialized", &fields("3")), 210, "client2")
+        looks(
+            milestone(two, 200, "server", "toolcall.host.initialized", &fields("3")),
+            210,
+            "client2",
+        )
     };
     assert_eq!((given(with_second(Some(5_000))), given(with_second(None))), (0, 1));
-    let hint = over(calls(here_until(None), 1_000, "call-1", "client"), 2_000, "failed (another one offers it: try again)");
+    let hint = over(
+        calls(here_until(None), 1_000, "call-1", "client"),
+        2_000,
+        "failed (another one offers it: try again)",
+    );
     assert_eq!(breaks(&hint, owner_can_run).len(), 1);
     // A host of which a task is held may not have taken the end of the other one's connection in.
-    let other_gone = |told: Told| {
+    let other_gone = |told: ScriptedRun| {
         let told = told.by("client2").conn(1, 10, Some(1_500)).by("client");
         let fields = [("conn", "2"), ("client", "client2")];
         let told = milestone(told, 20, "server", "toolcall.host.initialized", &fields);
@@ -432,7 +614,13 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
 fn a_window_that_does_not_take_part_offers_no_tools() {
     let told = |part: Option<u64>| {
         let two = here_until(Some(2_000)).by("client2").conn(1, 10, None);
-        let two = milestone(two, 20, "server", "toolcall.host.initialized", &[("conn", "2"), ("client", "client2")]);
+        let two = milestone(
+            two,
+            20,
+            "server",
+            "toolcall.host.initialized",
+            &[("conn", "2"), ("client", "client2")],
+        );
         let two = saw(saw(two, 30, "client2", "s1", "known"), 30, "client2", "c1", "known");
         let two = part.into_iter().fold(two, |two, ms| saw(two, ms, "client2", "s1", "takes part"));
         calls(two, 9_000, "call-1", "client")
@@ -440,7 +628,15 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
     holds(&told(None), owner_can_run);
     holds(&told(Some(9_000 - 2 * MOMENT + 1)), owner_can_run);
     assert_eq!(breaks(&told(Some(9_000 - 2 * MOMENT)), owner_can_run).len(), 1);
-    let parted = |part| saw(saw(told(Some(100)), 7_000, "client2", "s1", part), 8_990, "client2", "s1", "takes part");
+    let parted = |part| {
+        saw(
+            saw(told(Some(100)), 7_000, "client2", "s1", part),
+            8_990,
+            "client2",
+            "s1",
+            "takes part",
+        )
+    };
     assert_eq!(breaks(&parted("stirs"), owner_can_run).len(), 1);
     holds(&parted("takes part no more"), owner_can_run);
 }
@@ -448,29 +644,53 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
 #[test]
 fn where_all_is_at_rest_all_know_the_same() {
     let told = |known: &str| {
-        let told = saw(saw(here_until(None), 1_000, "server", "c1", "stirs"), 1_200, "server", "c1", "settles aa");
+        let told = saw(
+            saw(here_until(None), 1_000, "server", "c1", "stirs"),
+            1_200,
+            "server",
+            "c1",
+            "settles aa",
+        );
         saw(told, 1_210, "client", "c1", &format!("settles {known}")).horizon(20_000)
     };
     holds(&told("aa"), replicas_converge);
     assert_eq!(
         breaks(&told("bb"), replicas_converge),
-        ["c1: what the window of client has known since 1.210 s is not what the host has had since 1.200 s (at 20.000 s)"]
+        [
+            "c1: what the window of client has known since 1.210 s is not what the host has had since 1.200 s (at 20.000 s)"
+        ]
     );
     holds(&told("bb").kills(1_300, 19_500), replicas_converge);
     let gone = saw(saw(told("aa"), 5_000, "server", "c1", "stirs"), 5_200, "server", "c1", "gone");
     assert_eq!(breaks(&gone, replicas_converge).len(), 1);
     holds(&saw(gone, 5_100, "client", "c1", "gone"), replicas_converge);
-    assert_eq!(breaks(&saw(told("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge).len(), 1);
+    assert_eq!(
+        breaks(&saw(told("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge).len(),
+        1
+    );
 }
 
 #[test]
 fn whoever_dies_knows_nothing_any_more() {
     let told = || {
-        let told = saw(saw(here_until(None), 1_000, "server", "c1", "stirs"), 1_200, "server", "c1", "settles aa");
+        let told = saw(
+            saw(here_until(None), 1_000, "server", "c1", "stirs"),
+            1_200,
+            "server",
+            "c1",
+            "settles aa",
+        );
         saw(told, 1_210, "client", "c1", "settles aa").horizon(20_000)
     };
-    let truth =
-        |told, digest: &str| saw(saw(told, 3_000, "server", "c1", "stirs"), 3_200, "server", "c1", &format!("settles {digest}"));
+    let truth = |told, digest: &str| {
+        saw(
+            saw(told, 3_000, "server", "c1", "stirs"),
+            3_200,
+            "server",
+            "c1",
+            &format!("settles {digest}"),
+        )
+    };
     assert_eq!(breaks(&truth(told(), "bb"), replicas_converge).len(), 1);
     holds(&truth(told().died("client", 2_000).started("client", 2_500), "bb"), replicas_converge);
     let known = |told| saw(told, 4_000, "client", "c1", "settles bb");
@@ -480,7 +700,13 @@ fn whoever_dies_knows_nothing_any_more() {
 
 #[test]
 fn who_missed_little_is_not_told_everything() {
-    let connected = milestone(here_until(Some(5_000)), 40, "client", "toolcall.client.connected", &[("generation", "1")]);
+    let connected = milestone(
+        here_until(Some(5_000)),
+        40,
+        "client",
+        "toolcall.client.connected",
+        &[("generation", "1")],
+    );
     let told = milestone(
         connected.conn(2, 6_000, None),
         6_010,
@@ -490,7 +716,9 @@ fn who_missed_little_is_not_told_everything() {
     );
     assert_eq!(
         breaks(&told, replay_is_used),
-        ["client: it was told everything again, though all that it had missed is kept (at 6.010 s)"]
+        [
+            "client: it was told everything again, though all that it had missed is kept (at 6.010 s)"
+        ]
     );
     let unheard = milestone(
         here_until(Some(5_000)).conn(2, 6_000, None),
@@ -507,56 +735,140 @@ fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
     let told = history().asked_as(7, 100, Class::Durable, "start-turn", "{}").effect(7, 200, "c1");
     holds(&told.clone().answered(7, 300, "began t1"), actions_once);
     assert_eq!(
-        breaks(&told.clone().answered(7, 300, rejected("there was a turn of that id")), actions_once),
+        breaks(
+            &told.clone().answered(7, 300, rejected("there was a turn of that id")),
+            actions_once
+        ),
         [
             "call 7: it happened at 0.200 s, and its user was told that it did not (refused: there was a turn of that id; at 0.300 s)"
         ]
     );
     let titles = |third: &str| {
         let asked = told.clone().by("client2").asked_as(8, 100, Class::Durable, "rename", "{}");
-        let told = saw(saw(asked, 1_000, "client", "s1", "title client 7"), 2_000, "client", "s1", "title client2 8");
+        let told = saw(
+            saw(asked, 1_000, "client", "s1", "title client 7"),
+            2_000,
+            "client",
+            "s1",
+            "title client2 8",
+        );
         saw(told, 3_000, "client", "s1", &format!("title {third}"))
     };
-    assert_eq!(breaks(&titles("client 7"), actions_once), ["s1: client saw the title `client 7` again (at 3.000 s)"]);
+    assert_eq!(
+        breaks(&titles("client 7"), actions_once),
+        ["s1: client saw the title `client 7` again (at 3.000 s)"]
+    );
     holds(&titles("client 9"), actions_once);
     // Of what a host has forgotten it can only say that it cannot be done twice.
-    let forgotten = || milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client")]);
+    let forgotten = || {
+        milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client")])
+    };
     holds(&forgotten().answered(7, 300, rejected("there was a turn of that id")), actions_once);
-    let another = milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client2")]);
-    assert_eq!(breaks(&another.answered(7, 300, rejected("there was a turn of that id")), actions_once).len(), 1);
+    let another =
+        milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client2")]);
+    assert_eq!(
+        breaks(&another.answered(7, 300, rejected("there was a turn of that id")), actions_once)
+            .len(),
+        1
+    );
 }
 
 #[test]
 fn what_one_window_asks_for_happens_in_that_order() {
-    let asked = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(2, 200, Class::InFlight, "new-chat", "{}");
-    let seen = |first: &str, then: &str| saw(saw(asked.clone(), 1_000, "client2", "s1", first), 1_010, "client2", "s1", then);
+    let asked = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(
+        2,
+        200,
+        Class::InFlight,
+        "new-chat",
+        "{}",
+    );
+    let seen = |first: &str, then: &str| {
+        saw(saw(asked.clone(), 1_000, "client2", "s1", first), 1_010, "client2", "s1", then)
+    };
     holds(&seen("title client 1", "lists n2"), in_order);
     assert_eq!(
         breaks(&seen("lists n2", "title client 1"), in_order),
         ["call 1: it happened after call 2, which client asked for later (at 1.010 s)"]
     );
-    holds(&asked.clone().answered(1, 500, Did::Named("client 1".into())).answered(2, 500, Did::Made("n2".into())), in_order);
+    holds(
+        &asked.clone().answered(1, 500, Did::Named("client 1".into())).answered(
+            2,
+            500,
+            Did::Made("n2".into()),
+        ),
+        in_order,
+    );
     assert_eq!(
-        breaks(&asked.clone().answered(2, 500, Did::Made("n2".into())).answered(1, 500, Did::Named("client 1".into())), in_order),
+        breaks(
+            &asked.clone().answered(2, 500, Did::Made("n2".into())).answered(
+                1,
+                500,
+                Did::Named("client 1".into())
+            ),
+            in_order
+        ),
         ["call 1: it was done after call 2, which was asked for later (at 0.500 s)"]
     );
     // What was in flight when its connection was lost may happen at any time.
     let lost = asked.clone().failed(1, 300, "lost");
-    holds(&saw(saw(lost, 1_000, "client2", "s1", "lists n2"), 1_010, "client2", "s1", "title client 1"), in_order);
+    holds(
+        &saw(
+            saw(lost, 1_000, "client2", "s1", "lists n2"),
+            1_010,
+            "client2",
+            "s1",
+            "title client 1",
+        ),
+        in_order,
+    );
     // What was asked for in the window of before has an order of its own.
-    let reloaded = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(2, 150, Class::Durable, "reload", "{}");
+    let reloaded = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(
+        2,
+        150,
+        Class::Durable,
+        "reload",
+        "{}",
+    );
     let reloaded = reloaded.asked_as(3, 200, Class::InFlight, "new-chat", "{}");
-    holds(&saw(saw(reloaded, 1_000, "client2", "s1", "lists n3"), 1_010, "client2", "s1", "title client 1"), in_order);
+    holds(
+        &saw(
+            saw(reloaded, 1_000, "client2", "s1", "lists n3"),
+            1_010,
+            "client2",
+            "s1",
+            "title client 1",
+        ),
+        in_order,
+    );
     let restarted = |host| {
-        let told = history().asked_as(1, 100, Class::Durable, "rename", "{}").died(host, 120).started(host, 130);
+        let told = history()
+            .asked_as(1, 100, Class::Durable, "rename", "{}")
+            .died(host, 120)
+            .started(host, 130);
         let told = told.asked_as(2, 200, Class::InFlight, "new-chat", "{}");
         saw(saw(told, 1_000, "client2", "s1", "lists n2"), 1_010, "client2", "s1", "title client 1")
     };
     holds(&restarted("client"), in_order);
     assert_eq!(breaks(&restarted("client3"), in_order).len(), 1);
     // A host that forgets what came of a call may do it again.
-    let told = |asked: Told| saw(saw(asked, 1_000, "client2", "s1", "lists n2"), 1_010, "client2", "s1", "title client 1");
-    let forgets = |client| told(milestone(asked.clone(), 500, "server", "toolcall.host.forgotten", &[("client", client)]));
+    let told = |asked: ScriptedRun| {
+        saw(
+            saw(asked, 1_000, "client2", "s1", "lists n2"),
+            1_010,
+            "client2",
+            "s1",
+            "title client 1",
+        )
+    };
+    let forgets = |client| {
+        told(milestone(
+            asked.clone(),
+            500,
+            "server",
+            "toolcall.host.forgotten",
+            &[("client", client)],
+        ))
+    };
     holds(&forgets("client"), in_order);
     assert_eq!(breaks(&forgets("client3"), in_order).len(), 1);
 }
@@ -579,7 +891,7 @@ fn a_claim_that_is_believed_is_told() {
 }
 
 /// The host refuses the third action of the client.
-fn refused(told: Told, ms: u64) -> Told {
+fn refused(told: ScriptedRun, ms: u64) -> ScriptedRun {
     let fields = [("client", "client"), ("channel", "c1"), ("seq", "3")];
     milestone(told, ms, "server", "toolcall.host.rejected", &fields)
 }
@@ -587,19 +899,35 @@ fn refused(told: Told, ms: u64) -> Told {
 #[test]
 fn a_client_hears_of_what_was_refused() {
     let told = || refused(here_until(None), 1_000).end(90_000);
-    let heard = |seq| milestone(told(), 1_010, "client", "toolcall.client.rejected", &[("channel", "c1"), ("seq", seq)]);
+    let heard = |seq| {
+        milestone(
+            told(),
+            1_010,
+            "client",
+            "toolcall.client.rejected",
+            &[("channel", "c1"), ("seq", seq)],
+        )
+    };
     holds(&heard("3"), rejections_are_heard);
     assert_eq!(
         breaks(&told(), rejections_are_heard),
-        ["client: its action 3 in c1 was refused at 1.000 s, and it did not hear of that (by 1.620 s)"]
+        [
+            "client: its action 3 in c1 was refused at 1.000 s, and it did not hear of that (by 1.620 s)"
+        ]
     );
     assert_eq!(breaks(&heard("2"), rejections_are_heard).len(), 1);
-    let gone = |client, channel| milestone(told(), 990, client, "toolcall.client.gone", &[("channel", channel)]);
+    let gone = |client, channel| {
+        milestone(told(), 990, client, "toolcall.client.gone", &[("channel", channel)])
+    };
     holds(&gone("client", "c1"), rejections_are_heard);
     assert_eq!(breaks(&gone("client", "s1"), rejections_are_heard).len(), 1);
     assert_eq!(breaks(&gone("client2", "c1"), rejections_are_heard).len(), 1);
     let let_go = saw(told(), 1_005, "client", "c1", "let go");
-    assert_eq!(breaks(&let_go, rejections_are_heard).len(), 1, "its client hears of it whatever it looks at");
+    assert_eq!(
+        breaks(&let_go, rejections_are_heard).len(),
+        1,
+        "its client hears of it whatever it looks at"
+    );
     holds(&told().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_heard);
 }
 
@@ -608,37 +936,61 @@ fn a_client_hears_of_what_was_refused() {
 fn what_was_refused_may_be_decided_anew() {
     let lost = || refused(here_until(Some(1_000)).kills(1_000, 1_100), 1_000).horizon(90_000);
     assert_eq!(breaks(&lost(), rejections_are_heard).len(), 1);
-    let forgotten = |client| milestone(lost(), 20_000, "server", "toolcall.host.forgotten", &[("client", client)]);
+    let forgotten = |client| {
+        milestone(lost(), 20_000, "server", "toolcall.host.forgotten", &[("client", client)])
+    };
     holds(&forgotten("client"), rejections_are_heard);
     assert_eq!(breaks(&forgotten("client2"), rejections_are_heard).len(), 1);
-    assert_eq!(breaks(&refused(forgotten("client"), 30_000), rejections_are_heard).len(), 1, "it refuses it again");
+    assert_eq!(
+        breaks(&refused(forgotten("client"), 30_000), rejections_are_heard).len(),
+        1,
+        "it refuses it again"
+    );
     let died = || lost().died("server", 20_000).started("server", 20_500);
     holds(&died(), rejections_are_heard);
     assert_eq!(breaks(&refused(died(), 30_000), rejections_are_heard).len(), 1);
-    let at_its_death = refused(here_until(Some(20_000)).died("server", 20_000), 20_000).started("server", 20_500);
+    let at_its_death =
+        refused(here_until(Some(20_000)).died("server", 20_000), 20_000).started("server", 20_500);
     holds(&at_its_death.horizon(90_000), rejections_are_heard);
 }
 
 #[test]
 fn a_client_comes_back() {
-    let connected = |told, ms| milestone(told, ms, "client", "toolcall.client.connected", &[("generation", "2")]);
-    let lost = |ms| milestone(history().kills(1_000, 9_000), ms, "client", "toolcall.client.lost", &[("generation", "1")]);
+    let connected = |told, ms| {
+        milestone(told, ms, "client", "toolcall.client.connected", &[("generation", "2")])
+    };
+    let lost = |ms| {
+        milestone(
+            history().kills(1_000, 9_000),
+            ms,
+            "client",
+            "toolcall.client.lost",
+            &[("generation", "1")],
+        )
+    };
     holds(&connected(lost(1_000).horizon(90_000), 9_000 + BACK), client_comes_back);
     assert_eq!(
         breaks(&lost(1_000).horizon(90_000), client_comes_back),
         ["client: it was not connected again by 55.620 s, and had not been since 1.000 s"]
     );
     holds(&lost(1_000).horizon(9_000 + BACK), client_comes_back);
-    let told =
-        |told: Told| told.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(1, 200, rejected("a token is wanted"));
+    let told = |told: ScriptedRun| {
+        told.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(
+            1,
+            200,
+            rejected("a token is wanted"),
+        )
+    };
     assert_eq!(breaks(&told(looks(history(), 50, "client")), client_comes_back).len(), 1);
     holds(&told(history()), client_comes_back); // it was asked before it had moved in
 }
 
 #[test]
 fn a_healthy_connection_is_kept() {
-    let connected = milestone(history(), 100, "client", "toolcall.client.connected", &[("generation", "1")]);
-    let lost = |told| milestone(told, 50_000, "client", "toolcall.client.lost", &[("generation", "1")]);
+    let connected =
+        milestone(history(), 100, "client", "toolcall.client.connected", &[("generation", "1")]);
+    let lost =
+        |told| milestone(told, 50_000, "client", "toolcall.client.lost", &[("generation", "1")]);
     assert_eq!(
         breaks(&lost(connected.clone()), healthy_is_kept),
         ["client: it lost its connection, though nothing was wrong with that (at 50.000 s)"]
@@ -649,12 +1001,25 @@ fn a_healthy_connection_is_kept() {
 #[test]
 fn a_fault_of_a_generation_may_strike_a_later_connection_that_counts_the_same() {
     let lost = |conn: Conn| {
-        let what = Fault::CutAfter { conn, toward: "client".into(), count: Count::Messages(12), learns: BTreeMap::new() };
+        let what = Fault::CutAfter {
+            conn,
+            toward: "client".into(),
+            count: TrafficCount::Messages(12),
+            learns: BTreeMap::new(),
+        };
         let scope = Scope { conns: vec![ConnIndex(0)], ..Scope::default() };
-        let told = history().conn(1, 10, Some(5_000)).fault_in(1_000, Some(90_000), Nature::Kills, what, scope);
+        let told = history().conn(1, 10, Some(5_000)).fault_in(
+            1_000,
+            Some(90_000),
+            Nature::Kills,
+            what,
+            scope,
+        );
         let told = told.conn(1, 6_000, Some(90_000));
-        let told = milestone(told, 6_100, "client", "toolcall.client.connected", &[("generation", "1")]);
-        milestone(told, 90_000, "client", "toolcall.client.lost", &[("generation", "1")]).horizon(99_000)
+        let told =
+            milestone(told, 6_100, "client", "toolcall.client.connected", &[("generation", "1")]);
+        milestone(told, 90_000, "client", "toolcall.client.lost", &[("generation", "1")])
+            .horizon(99_000)
     };
     let named = |which| Conn { host: "client".into(), label: None, which };
     holds(&lost(named(Which::Generation(1))), healthy_is_kept);
@@ -663,7 +1028,8 @@ fn a_fault_of_a_generation_may_strike_a_later_connection_that_counts_the_same() 
 
 #[test]
 fn a_question_is_over_with_its_connection() {
-    let asked = |over| saw(here_until(over), 1_000, "server", "t1", "agent: question-1 asks client");
+    let asked =
+        |over| saw(here_until(over), 1_000, "server", "t1", "agent: question-1 asks client");
     let heard = |told, ms| saw(told, ms, "server", "t1", "agent: question-1 hears of none: lost");
     holds(&heard(asked(Some(5_000)), 5_000 + MOMENT), requests_settle);
     assert_eq!(
@@ -678,9 +1044,15 @@ fn a_question_is_over_with_its_connection() {
 fn a_restore_is_over_in_time_unless_its_channel_goes() {
     let said = |told, ms, name| milestone(told, ms, "server", name, &[("channel", "c2")]);
     let mut told = history();
-    told.plan.setup.insert("channel".to_owned(), serde_json::json!({ "c2": { "restores": "20s", "restores-again": "0ms" } }));
+    told.plan.setup.insert(
+        "channel".to_owned(),
+        serde_json::json!({ "c2": { "restores": "20s", "restores-again": "0ms" } }),
+    );
     let begun = said(told, 1_000, "toolcall.host.restoring");
-    assert_eq!(breaks(&begun, requests_settle), ["c2: its restore began at 1.000 s, and was not over at 11.620 s"]);
+    assert_eq!(
+        breaks(&begun, requests_settle),
+        ["c2: its restore began at 1.000 s, and was not over at 11.620 s"]
+    );
     let gone = said(begun.clone(), 2_000, "toolcall.host.removed");
     holds(&gone, requests_settle);
     holds(&said(gone, 3_000, "toolcall.host.restoring"), requests_settle); // it finds nothing at once, and says nothing

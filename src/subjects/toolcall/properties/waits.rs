@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::story::{Story, text, window};
-use crate::history::{Answer, Time, What};
+use crate::history::{Answer, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
-use crate::property::{Evidence, Fields, Phrase, Violation};
+use crate::property::{CheckContext, Phrase, Violation, ViolationFields};
 use crate::schedule::Operation;
 use crate::subjects::judging::{host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
@@ -37,9 +37,11 @@ pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Violation> {
     let told = Told::of(story.evidence);
     let found = told.waits.iter().filter_map(|wait| {
         let Wait { client, channel, .. } = wait;
-        let (at, why) = story.is_here_all_along(wait).or_else(|| story.nothing_depends(wait, &told))?;
+        let (at, why) =
+            story.is_here_all_along(wait).or_else(|| story.nothing_depends(wait, &told))?;
         let data = fields! { channel: *channel, from: wait.from, why };
-        (at < story.until).then(|| Violation::new("waits_have_causes", *client, at, &WAITED_FOR, data))
+        (at < story.until)
+            .then(|| Violation::new("waits_have_causes", *client, at, &WAITED_FOR, data))
     });
     found.collect()
 }
@@ -58,48 +60,58 @@ struct Told<'a> {
 
 impl<'a> Told<'a> {
     /// What a host said last before it died may stand behind its death.
-    fn of(evidence: &Evidence<'a>) -> Self {
-        let mut told = Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new(), gone: Vec::new() };
+    fn of(evidence: &CheckContext<'a>) -> Self {
+        let mut told =
+            Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new(), gone: Vec::new() };
         let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let (mut is_dead, mut asked) = (false, BTreeMap::new());
         for event in judged(evidence) {
             match &event.what {
-                What::Milestone { name: "toolcall.host.waits", fields } if !is_dead => {
+                EventKind::Milestone { name: "toolcall.host.waits", fields } if !is_dead => {
                     let (client, channel) = (text(fields, "client"), text(fields, "channel"));
                     open.insert((client, channel), told.waits.len());
                     told.waits.push(Wait { client, channel, from: event.at, to: NEVER });
                 }
-                What::Milestone { name: "toolcall.host.waits-no-more", fields } => {
+                EventKind::Milestone { name: "toolcall.host.waits-no-more", fields } => {
                     let ended = open.remove(&(text(fields, "client"), text(fields, "channel")));
                     ended.into_iter().for_each(|n| told.waits[n].to = event.at);
                 }
-                What::Milestone { name: "toolcall.client.joins-again", .. } => {
+                EventKind::Milestone { name: "toolcall.client.joins-again", .. } => {
                     told.joined.push((host(event), event.at, event.at));
                 }
-                What::Saw { stream, saw } if &*stream.0 == SESSION && saw.downcast_ref() == Some(&OfChannel::Known) => {
+                EventKind::Saw { stream, saw }
+                    if &*stream.0 == SESSION && saw.downcast_ref() == Some(&OfChannel::Known) =>
+                {
                     told.joined.push((host(event), event.at, event.at));
                 }
-                What::Asked { call, operation, .. } if joins(operation) => {
+                EventKind::Asked { call, operation, .. } if joins(operation) => {
                     asked.insert(*call, told.joined.len());
                     told.joined.push((host(event), event.at, NEVER));
                 }
-                What::Answered { call, answer: Answer::Refused(_) } => {
-                    asked.remove(call).into_iter().for_each(|n| told.joined[n].2 = told.joined[n].1);
+                EventKind::Answered { call, answer: Answer::Refused(_) } => {
+                    asked
+                        .remove(call)
+                        .into_iter()
+                        .for_each(|n| told.joined[n].2 = told.joined[n].1);
                 }
-                What::Answered { call, .. } | What::Failed { call, .. } => {
+                EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
                     asked.remove(call).into_iter().for_each(|n| told.joined[n].2 = event.at);
                 }
-                What::Milestone { name: "toolcall.host.deactivated", fields } => {
+                EventKind::Milestone { name: "toolcall.host.deactivated", fields } => {
                     told.lost.push((text(fields, "client"), event.at));
                 }
-                What::Milestone { name: "toolcall.host.removed", fields } if text(fields, "channel") == SESSION => {
+                EventKind::Milestone { name: "toolcall.host.removed", fields }
+                    if text(fields, "channel") == SESSION =>
+                {
                     told.gone.push(event.at);
                 }
-                What::Died { .. } if evidence.servers.contains(&host(event)) => {
+                EventKind::Died { .. } if evidence.servers.contains(&host(event)) => {
                     is_dead = true;
-                    std::mem::take(&mut open).into_values().for_each(|n| told.waits[n].to = event.at);
+                    std::mem::take(&mut open)
+                        .into_values()
+                        .for_each(|n| told.waits[n].to = event.at);
                 }
-                What::Started if evidence.servers.contains(&host(event)) => is_dead = false,
+                EventKind::Started if evidence.servers.contains(&host(event)) => is_dead = false,
                 _ => {}
             }
         }
@@ -116,14 +128,26 @@ fn joins(operation: &Operation) -> bool {
 impl Story<'_> {
     /// When a wait went on for a moment for a client that was connected, and whose user looked at the channel.
     fn is_here_all_along(&self, wait: &Wait<'_>) -> Option<(Time, Phrase)> {
-        let own = self.attached.iter().filter(|attached| attached.client == wait.client && !attached.is_second());
-        let looks = || self.looks.iter().filter(|look| look.host == window(wait.client) && look.channel == wait.channel);
-        own.flat_map(|attached| looks().map(move |look| (attached, look))).find_map(|(attached, look)| {
-            let from = wait.from.max(attached.at).max(look.from);
-            let at = self.later(from, self.moment());
-            let goes_on = [wait.to, attached.gone, attached.over, look.to].iter().all(|until| *until > at);
-            (goes_on && self.is_newest(wait.client, at)).then(|| (at, Phrase::new(&LOOKED, Fields::default())))
-        })
+        let own = self
+            .attached
+            .iter()
+            .filter(|attached| attached.client == wait.client && !attached.is_second());
+        let looks = || {
+            self.looks
+                .iter()
+                .filter(|look| look.host == window(wait.client) && look.channel == wait.channel)
+        };
+        own.flat_map(|attached| looks().map(move |look| (attached, look))).find_map(
+            |(attached, look)| {
+                let from = wait.from.max(attached.at).max(look.from);
+                let at = self.later(from, self.moment());
+                let goes_on = [wait.to, attached.gone, attached.over, look.to]
+                    .iter()
+                    .all(|until| *until > at);
+                (goes_on && self.is_newest(wait.client, at))
+                    .then(|| (at, Phrase::new(&LOOKED, ViolationFields::default())))
+            },
+        )
     }
 
     /// When a wait began, or went on for a moment, with nothing that depended on the client.
@@ -131,12 +155,16 @@ impl Story<'_> {
         let causes: Vec<(Time, Time)> = match wait.channel == SESSION {
             true => self.places(wait.client, told),
             false => {
-                let own = self.calls.iter().filter(|call| call.owner == wait.client && call.chat == wait.channel);
+                let own = self
+                    .calls
+                    .iter()
+                    .filter(|call| call.owner == wait.client && call.chat == wait.channel);
                 own.map(|call| (call.began, call.left)).collect()
             }
         };
         let mut covered = wait.from;
-        while let Some((_, to)) = causes.iter().find(|(from, to)| *from <= covered && *to > covered) {
+        while let Some((_, to)) = causes.iter().find(|(from, to)| *from <= covered && *to > covered)
+        {
             covered = *to;
         }
         if covered >= self.until {
@@ -154,9 +182,14 @@ impl Story<'_> {
         let ends: Vec<Time> = own.chain(told.gone.iter().copied()).collect();
         let lost = |from: Time| ends.iter().copied().filter(|at| *at > from).min();
         let own = told.joined.iter().filter(|(host, ..)| *host == window(client));
-        let joined =
-            own.flat_map(|(_, from, to)| [*from].into_iter().chain(ends.iter().copied().filter(move |at| at > from && at <= to)));
-        let taken_in = self.attached.iter().filter(|attached| attached.client == client).map(|attached| attached.at);
+        let joined = own.flat_map(|(_, from, to)| {
+            [*from].into_iter().chain(ends.iter().copied().filter(move |at| at > from && at <= to))
+        });
+        let taken_in = self
+            .attached
+            .iter()
+            .filter(|attached| attached.client == client)
+            .map(|attached| attached.at);
         taken_in.chain(joined).map(|from| (from, lost(from).unwrap_or(NEVER))).collect()
     }
 }

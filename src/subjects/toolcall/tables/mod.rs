@@ -27,7 +27,7 @@ pub const CENSUS: &[Gauge<Counts>] = &[
 ];
 
 /// What a client is asked to count.
-pub const CLIENT_CENSUS: &[Gauge<client::Census>] = &[
+pub const CLIENT_CENSUS: &[Gauge<client::ClientResources>] = &[
     ("channels", |census| census.channels),
     ("unconfirmed", |census| census.unconfirmed),
     ("in-flight", |census| census.in_flight),

@@ -41,7 +41,9 @@ impl Messages {
         loop {
             match self.0.next().await {
                 None | Some(Ok(Message::Close(_))) => return Ok(0),
-                Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) if !message.is_empty() => {
+                Some(Ok(message @ (Message::Text(_) | Message::Binary(_))))
+                    if !message.is_empty() =>
+                {
                     read.extend_from_slice(&message.into_data());
                     return Ok(1);
                 }

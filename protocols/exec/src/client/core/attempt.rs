@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, Flying};
 use super::phase::{Phase, Progress, Step};
-use super::process::{Process, Stage};
+use super::process::{ProcessState, StartStage};
 use super::{Core, Effect};
 use crate::client::Failure;
 use crate::client::command::Call;
-use crate::client::command::Kind;
-use crate::client::generation::{Generation, Over};
+use crate::client::command::RetryPolicy;
+use crate::client::generation::{CloseReason, Generation};
 use crate::client::state::State;
 use crate::wire::process::StartResult;
 use crate::wire::session::{InitializeParams, InitializeResult, Initialized};
@@ -38,10 +38,15 @@ impl Core {
 
     /// Pauses, and tries again.
     fn retry(&mut self, recovery: Recovery, now: Instant) {
-        let recovery = if defect!(DeadlinePerAttempt) { Recovery::begin(now, self.limits.recovery_deadline) } else { recovery };
+        let recovery = if defect!(DeadlinePerAttempt) {
+            Recovery::begin(now, self.limits.recovery_deadline)
+        } else {
+            recovery
+        };
         let pause = self.back_off.next(self.entropy.below(u64::MAX));
         let pause = if defect!(NoBackOff) { std::time::Duration::from_millis(1) } else { pause };
-        let until = if self.forgotten.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
+        let until =
+            if self.forgotten.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
         self.phase = Phase::Recovering { recovery, step: Step::Pausing { until } };
         self.wake_attempt(now);
     }
@@ -55,14 +60,18 @@ impl Core {
         }
         match step {
             Step::Pausing { until } if *until <= now => self.attempt(recovery, now),
-            Step::Attempting { progress: Progress::CatchingUp { until, answered: true, .. }, .. } if *until <= now => {
+            Step::Attempting {
+                progress: Progress::CatchingUp { until, answered: true, .. },
+                ..
+            } if *until <= now => {
                 // Those that were not answered do not hold up the others: they catch up behind the installation.
                 self.ready();
             }
-            Step::Attempting { progress: Progress::Opening { until } | Progress::Initializing { until, .. }, .. }
-                if *until <= now =>
-            {
-                self.give_up(Over::GivenUp, now);
+            Step::Attempting {
+                progress: Progress::Opening { until } | Progress::Initializing { until, .. },
+                ..
+            } if *until <= now => {
+                self.give_up(CloseReason::GivenUp, now);
             }
             _ => {}
         }
@@ -70,20 +79,25 @@ impl Core {
 
     fn attempt(&mut self, recovery: Recovery, now: Instant) {
         if defect!(HttpUnsentFails) {
-            let unsent = self.calls.take(|call| matches!(call.kind, Kind::Body(_)));
+            let unsent = self.calls.take(|call| matches!(call.kind, RetryPolicy::Body(_)));
             unsent.into_iter().for_each(|call| call.end(Err(Failure::ConnectionLost)));
         }
         self.attempts += 1;
         let generation = Generation { number: self.installed + 1, attempt: self.attempts };
         let connection = Connection::new(generation);
         let progress = Progress::Opening { until: recovery.cap(now, self.limits.connect_timeout) };
-        self.phase = Phase::Recovering { recovery, step: Step::Attempting { connection, progress } };
+        self.phase =
+            Phase::Recovering { recovery, step: Step::Attempting { connection, progress } };
         self.effects.push_back(Effect::Open(generation));
     }
 
     /// The attempt came to nothing: the connection is let go, and another one tried.
-    pub(super) fn give_up(&mut self, over: Over, now: Instant) {
-        let Phase::Recovering { recovery, step: Step::Attempting { connection, .. } } = &mut self.phase else { return };
+    pub(super) fn give_up(&mut self, over: CloseReason, now: Instant) {
+        let Phase::Recovering { recovery, step: Step::Attempting { connection, .. } } =
+            &mut self.phase
+        else {
+            return;
+        };
         let (recovery, generation, conn) = (*recovery, connection.generation, connection.conn);
         milestone!("exec.client.attempt-failed", generation = generation.number, conn, why = %over);
         let flying = connection.drain();
@@ -94,8 +108,13 @@ impl Core {
 
     /// The connection is open: begins the handshake.
     pub(super) fn opened(&mut self, conn: u64, now: Instant) {
-        let resume_session_id = if defect!(FreshSessionAfterCut) { None } else { self.session.clone() };
-        let Phase::Recovering { recovery, step: Step::Attempting { connection, progress } } = &mut self.phase else { return };
+        let resume_session_id =
+            if defect!(FreshSessionAfterCut) { None } else { self.session.clone() };
+        let Phase::Recovering { recovery, step: Step::Attempting { connection, progress } } =
+            &mut self.phase
+        else {
+            return;
+        };
         connection.conn = conn;
         let until = recovery.cap(now, self.limits.initialize_timeout);
         *progress = Progress::Initializing { until, early: VecDeque::new() };
@@ -106,8 +125,10 @@ impl Core {
     /// A notification came before the handshake was over.
     pub(super) fn keep_early(&mut self, message: Message) {
         let room = self.limits.reorder_events;
-        if let Phase::Recovering { step: Step::Attempting { progress: Progress::Initializing { early, .. }, .. }, .. } =
-            &mut self.phase
+        if let Phase::Recovering {
+            step: Step::Attempting { progress: Progress::Initializing { early, .. }, .. },
+            ..
+        } = &mut self.phase
             && early.len() < room
         {
             early.push_back(message);
@@ -116,7 +137,9 @@ impl Core {
 
     /// Whether the handshake has begun, and is not over.
     pub(super) fn is_initializing(&self) -> bool {
-        let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &self.phase else { return false };
+        let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &self.phase else {
+            return false;
+        };
         !progress.is_initialized()
     }
 
@@ -142,16 +165,20 @@ impl Core {
     }
 
     fn handshake_refused(&mut self, error: ErrorBody, now: Instant) {
-        let Some((number, conn)) = self.connection().map(|connection| (connection.generation.number, connection.conn)) else {
+        let Some((number, conn)) =
+            self.connection().map(|connection| (connection.generation.number, connection.conn))
+        else {
             return;
         };
         match error.code {
             code::STILL_ATTACHED if !defect!(StillAttachedIsPermanent) => {
                 milestone!("exec.client.still-attached", generation = number, conn);
-                self.give_up(Over::Renounced, now);
+                self.give_up(CloseReason::Renounced, now);
             }
-            code::TRANSPORT_CLOSED => self.give_up(Over::Renounced, now),
-            code::INVALID_REQUEST if self.session.is_some() => self.fail_permanent(Failure::SessionLost(error.message)),
+            code::TRANSPORT_CLOSED => self.give_up(CloseReason::Renounced, now),
+            code::INVALID_REQUEST if self.session.is_some() => {
+                self.fail_permanent(Failure::SessionLost(error.message))
+            }
             code => self.fail_permanent(Failure::HandshakeRefused { code, message: error.message }),
         }
     }
@@ -160,7 +187,11 @@ impl Core {
     fn catch_up(&mut self, now: Instant) {
         let owed: BTreeSet<Arc<str>> = self.running().collect();
         let next_until = now + self.limits.initialize_timeout;
-        let Phase::Recovering { step: Step::Attempting { connection, progress }, .. } = &mut self.phase else { return };
+        let Phase::Recovering { step: Step::Attempting { connection, progress }, .. } =
+            &mut self.phase
+        else {
+            return;
+        };
         let (generation, conn) = (connection.generation.number, connection.conn);
         milestone!("exec.client.initialized", generation, conn, processes = owed.len() as u64);
         let next = Progress::CatchingUp { owed: owed.clone(), answered: false, until: next_until };
@@ -181,7 +212,10 @@ impl Core {
 
     /// A process has caught up, or has ended; when all have, the connection can be installed.
     pub(super) fn caught_up(&mut self, id: Option<&str>, now: Instant) {
-        let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &mut self.phase else { return };
+        let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &mut self.phase
+        else {
+            return;
+        };
         let Progress::CatchingUp { owed, answered, .. } = progress else { return };
         if let Some(id) = id {
             *answered |= owed.remove(id);
@@ -195,7 +229,11 @@ impl Core {
     }
 
     fn ready(&mut self) {
-        let Phase::Recovering { step: Step::Attempting { connection, progress }, .. } = &mut self.phase else { return };
+        let Phase::Recovering { step: Step::Attempting { connection, progress }, .. } =
+            &mut self.phase
+        else {
+            return;
+        };
         *progress = Progress::Ready;
         let generation = connection.generation;
         milestone!("exec.client.caught-up", generation = generation.number, conn = connection.conn);
@@ -207,7 +245,11 @@ impl Core {
         if self.current() != Some(generation) {
             return;
         }
-        let Phase::Recovering { recovery, step: Step::Attempting { progress: Progress::Ready, .. } } = &self.phase else {
+        let Phase::Recovering {
+            recovery,
+            step: Step::Attempting { progress: Progress::Ready, .. },
+        } = &self.phase
+        else {
             return;
         };
         if recovery.is_over(now) {
@@ -215,10 +257,12 @@ impl Core {
         }
         let corpse = !alive && defect!(InstallsTheDead);
         if !alive && !corpse {
-            return self.give_up(Over::GivenUp, now);
+            return self.give_up(CloseReason::GivenUp, now);
         }
         let before = std::mem::replace(&mut self.phase, Phase::Failed(Failure::Closed));
-        let Phase::Recovering { step: Step::Attempting { mut connection, .. }, .. } = before else { return };
+        let Phase::Recovering { step: Step::Attempting { mut connection, .. }, .. } = before else {
+            return;
+        };
         self.installed += 1;
         milestone!("exec.client.connected", generation = self.installed, conn = connection.conn);
         connection.is_corpse = corpse;
@@ -229,8 +273,10 @@ impl Core {
     }
 
     /// The connection is over, as it reports, or as the server says.
-    pub(super) fn lost(&mut self, over: Over, now: Instant) {
-        let Phase::Connected { connection, since } = &mut self.phase else { return self.give_up(over, now) };
+    pub(super) fn lost(&mut self, over: CloseReason, now: Instant) {
+        let Phase::Connected { connection, since } = &mut self.phase else {
+            return self.give_up(over, now);
+        };
         if connection.is_corpse {
             return;
         }
@@ -248,21 +294,21 @@ impl Core {
 
     /// What was in flight on a connection that is over: what changes nothing is sent again, the rest fails.
     fn let_down(&mut self, conn: u64, flying: BTreeMap<i64, Flying>) {
-        self.processes.values_mut().for_each(Process::connection_lost);
+        self.processes.values_mut().for_each(ProcessState::connection_lost);
         self.endings.connection_lost();
         self.bodies.connection_lost();
         for (id, flying) in flying {
             let Flying::Call(ticket, call) = flying else { continue };
             milestone!("exec.client.cut-off", conn, id, method = call.method);
             let again = match call.kind {
-                Kind::Read => true,
-                Kind::Write => self.limits.retry_writes,
-                Kind::Start | Kind::Body(_) | Kind::Other => false,
+                RetryPolicy::Read => true,
+                RetryPolicy::Write => self.limits.retry_writes,
+                RetryPolicy::Start | RetryPolicy::Body(_) | RetryPolicy::Other => false,
             };
-            if again || defect!(MutationsReplayed) && call.kind != Kind::Start {
+            if again || defect!(MutationsReplayed) && call.kind != RetryPolicy::Start {
                 milestone!("exec.client.repeated", method = call.method);
                 self.calls.put_back(ticket, call);
-            } else if call.kind == Kind::Start {
+            } else if call.kind == RetryPolicy::Start {
                 self.ambiguous(call);
             } else {
                 call.end(Err(Failure::ConnectionLost));
@@ -276,7 +322,7 @@ impl Core {
         milestone!("exec.client.start-ambiguous", process = &*key.id);
         if defect!(AmbiguousStartAdopted) {
             if let Some(process) = self.processes.get_mut(&key.id) {
-                process.stage = Stage::Running;
+                process.stage = StartStage::Running;
             }
             let started = StartResult { process_id: key.id.to_string() };
             return call.end(Ok(to_raw_value(&started).expect("a name is JSON")));

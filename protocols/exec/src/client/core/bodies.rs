@@ -60,7 +60,9 @@ impl Bodies {
         }
         let is_over = match live.hear(delta) {
             Ok(is_over) => is_over,
-            Err(Failure::BodyOverrun) if defect!(HttpSlowReaderEndsConnection) => return Err(Failure::BodyOverrun),
+            Err(Failure::BodyOverrun) if defect!(HttpSlowReaderEndsConnection) => {
+                return Err(Failure::BodyOverrun);
+            }
             Err(failure) => {
                 milestone!("exec.client.body-failed", body = number, why = %failure);
                 match failure {
@@ -81,7 +83,8 @@ impl Bodies {
         if defect!(HttpBodyWaitsForEver) {
             return;
         }
-        let failure = if defect!(HttpLossIsGap) { Failure::BodyGap } else { Failure::ConnectionLost };
+        let failure =
+            if defect!(HttpLossIsGap) { Failure::BodyGap } else { Failure::ConnectionLost };
         self.fail_all(&failure);
     }
 

@@ -46,7 +46,8 @@ impl Calls {
 
     /// Takes out those that fit, in order.
     pub(super) fn take(&mut self, fits: impl Fn(&Call) -> bool) -> Vec<Call> {
-        let tickets: Vec<Ticket> = self.waiting.iter().filter(|(_, call)| fits(call)).map(|(ticket, _)| *ticket).collect();
+        let tickets: Vec<Ticket> =
+            self.waiting.iter().filter(|(_, call)| fits(call)).map(|(ticket, _)| *ticket).collect();
         tickets.iter().filter_map(|ticket| self.waiting.remove(ticket)).collect()
     }
 
@@ -57,6 +58,8 @@ impl Calls {
 
     /// All end with the same failure.
     pub(super) fn fail_all(&mut self, failure: &Failure) {
-        std::mem::take(&mut self.waiting).into_values().for_each(|call| call.end(Err(failure.clone())));
+        std::mem::take(&mut self.waiting)
+            .into_values()
+            .for_each(|call| call.end(Err(failure.clone())));
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::calls::Ticket;
-use crate::client::command::{Call, Key, Kind};
+use crate::client::command::{Call, Key, RetryPolicy};
 use crate::client::generation::Generation;
 use crate::wire::{Message, RequestId};
 
@@ -40,7 +40,12 @@ impl Connection {
     }
 
     /// Takes note of a request, and says how it goes out. Ids count up from 1 on each connection.
-    pub(super) fn request(&mut self, method: &str, params: &impl Serialize, flying: Flying) -> Message {
+    pub(super) fn request(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        flying: Flying,
+    ) -> Message {
         self.last_id += 1;
         self.flying.insert(self.last_id, flying);
         Message::request(self.last_id, method, params)
@@ -79,20 +84,28 @@ impl Connection {
     /// Takes out the calls that fit.
     pub(super) fn take_calls(&mut self, fits: impl Fn(&Call) -> bool) -> Vec<Call> {
         let fits = |flying: &Flying| matches!(flying, Flying::Call(_, call) if fits(call));
-        let ids: Vec<i64> = self.flying.iter().filter(|(_, flying)| fits(flying)).map(|(id, _)| *id).collect();
+        let ids: Vec<i64> =
+            self.flying.iter().filter(|(_, flying)| fits(flying)).map(|(id, _)| *id).collect();
         let taken = ids.iter().filter_map(|id| self.flying.remove(id));
-        taken.filter_map(|flying| if let Flying::Call(_, call) = flying { Some(call) } else { None }).collect()
+        taken
+            .filter_map(|flying| if let Flying::Call(_, call) = flying { Some(call) } else { None })
+            .collect()
     }
 
     /// The start of this process, if it is in flight.
     pub(super) fn has_start_of(&self, key: &Key) -> bool {
-        let starts = |call: &Call| call.kind == Kind::Start && call.process.as_ref().is_some_and(|(other, _)| other == key);
+        let starts = |call: &Call| {
+            call.kind == RetryPolicy::Start
+                && call.process.as_ref().is_some_and(|(other, _)| other == key)
+        };
         self.flying.values().any(|flying| matches!(flying, Flying::Call(_, call) if starts(call)))
     }
 
     /// When the first call in flight has waited too long.
     pub(super) fn due(&self) -> Option<Instant> {
-        let until = |flying: &Flying| if let Flying::Call(_, call) = flying { Some(call.until) } else { None };
+        let until = |flying: &Flying| {
+            if let Flying::Call(_, call) = flying { Some(call.until) } else { None }
+        };
         self.flying.values().filter_map(until).min()
     }
 }

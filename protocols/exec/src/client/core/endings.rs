@@ -58,7 +58,8 @@ impl Endings {
 
     /// When the next one is to be asked for again.
     pub(super) fn due(&self) -> Option<Instant> {
-        let at = |ending: &Ending| if let Ending::Again { at, .. } = ending { Some(*at) } else { None };
+        let at =
+            |ending: &Ending| if let Ending::Again { at, .. } = ending { Some(*at) } else { None };
         self.0.values().filter_map(at).min()
     }
 
@@ -71,7 +72,9 @@ impl Endings {
     pub(super) fn refused(&mut self, id: &str, now: Instant, pause: Duration, at_most: u32) {
         let Some(ending) = self.0.get_mut(id) else { return };
         match *ending {
-            Ending::Asked { tries } if tries < at_most => *ending = Ending::Again { at: now + pause, tries: tries + 1 },
+            Ending::Asked { tries } if tries < at_most => {
+                *ending = Ending::Again { at: now + pause, tries: tries + 1 }
+            }
             _ => self.settle(id),
         }
     }

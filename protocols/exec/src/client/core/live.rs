@@ -11,10 +11,10 @@ use super::Core;
 use super::calls::Ticket;
 use super::connection::Flying;
 use super::phase::Phase;
-use super::process::{Process, Stage, What};
+use super::process::{ProcessEvent, ProcessState, StartStage};
 use crate::client::Failure;
-use crate::client::command::{Call, Key, Kind};
-use crate::client::generation::Over;
+use crate::client::command::{Call, Key, RetryPolicy};
+use crate::client::generation::CloseReason;
 use crate::client::log::Via;
 use crate::wire::http::BodyDelta;
 use crate::wire::process::{Closed, Exited, Output, TerminateParams};
@@ -31,11 +31,12 @@ impl Core {
             let failure = failure.clone();
             return call.end(Err(failure));
         }
-        if let (Kind::Start, Some((key, log))) = (&call.kind, &call.process) {
+        if let (RetryPolicy::Start, Some((key, log))) = (&call.kind, &call.process) {
             if self.processes.contains_key(&key.id) || self.endings.has(&key.id) {
                 return call.end(Err(Failure::IdTaken));
             }
-            self.processes.insert(key.id.clone(), Process::new(key.serial, log.clone(), self.bounds()));
+            self.processes
+                .insert(key.id.clone(), ProcessState::new(key.serial, log.clone(), self.bounds()));
         }
         self.sweep();
         self.calls.put(call);
@@ -73,7 +74,8 @@ impl Core {
     fn refusal(&self, call: &Call) -> Option<Failure> {
         let (key, log) = call.process.as_ref()?;
         let newer = self.processes.get(&key.id).is_some_and(|process| process.serial != key.serial);
-        if defect!(HandlesOfOneConnection) && call.kind != Kind::Start && self.installed > 1 {
+        if defect!(HandlesOfOneConnection) && call.kind != RetryPolicy::Start && self.installed > 1
+        {
             return Some(Failure::ConnectionLost);
         }
         log.refusal().or(newer.then_some(Failure::Superseded))
@@ -84,7 +86,8 @@ impl Core {
         if let Some(connection) = self.connection() {
             let (generation, conn) = (connection.generation.number, connection.conn);
             milestone!("exec.client.sent", generation, conn, method = call.method);
-            let feed = if let Kind::Body(feed) = &call.kind { Some(feed.clone()) } else { None };
+            let feed =
+                if let RetryPolicy::Body(feed) = &call.kind { Some(feed.clone()) } else { None };
             let message = connection.call(ticket, call);
             feed.into_iter().for_each(|feed| self.bodies.put(feed));
             self.send(message);
@@ -120,7 +123,10 @@ impl Core {
     /// answer decides what is to be ended.
     pub(super) fn abandon(&mut self, key: &Key, now: Instant) {
         self.let_go(key);
-        let is_its_start = |call: &Call| call.kind == Kind::Start && call.process.as_ref().is_some_and(|(other, _)| other == key);
+        let is_its_start = |call: &Call| {
+            call.kind == RetryPolicy::Start
+                && call.process.as_ref().is_some_and(|(other, _)| other == key)
+        };
         if !self.calls.take(is_its_start).is_empty() {
             self.processes.remove(&key.id);
             return;
@@ -129,7 +135,9 @@ impl Core {
             self.forgotten.starts += u32::from(defect!(StartCountLeaks));
             return;
         }
-        if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial) && !defect!(UnclaimedStartKept) {
+        if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial)
+            && !defect!(UnclaimedStartKept)
+        {
             self.processes.remove(&key.id);
             self.endings.put(key.id.clone());
             self.caught_up(Some(&key.id), now);
@@ -143,17 +151,23 @@ impl Core {
             Message::Notification { .. } if self.is_initializing() => self.keep_early(message),
             Message::Notification { method, params } => {
                 if self.notification(&method, params.as_deref(), now).is_err() {
-                    self.lost(Over::Malformed, now);
+                    self.lost(CloseReason::Malformed, now);
                 }
             }
-            Message::Request { id, .. } => self.send(Message::error(id, code::UNKNOWN_METHOD, "this client answers no requests")),
+            Message::Request { id, .. } => self.send(Message::error(
+                id,
+                code::UNKNOWN_METHOD,
+                "this client answers no requests",
+            )),
             Message::Response { id, result } => {
-                if let Some(flying) = self.connection().and_then(|connection| connection.land(&id)) {
+                if let Some(flying) = self.connection().and_then(|connection| connection.land(&id))
+                {
                     self.answered(flying, Ok(result), now);
                 }
             }
             Message::Error { id, error } => {
-                if let Some(flying) = self.connection().and_then(|connection| connection.land(&id)) {
+                if let Some(flying) = self.connection().and_then(|connection| connection.land(&id))
+                {
                     self.refused(flying, error, now);
                 }
             }
@@ -162,36 +176,49 @@ impl Core {
 
     /// A request was refused. Some refusals are about the connection, not the request.
     fn refused(&mut self, flying: Flying, error: ErrorBody, now: Instant) {
-        let elsewhere = error.code == code::INVALID_REQUEST && error.message.contains(RESUMED_ELSEWHERE);
-        let renounced = error.code == code::TRANSPORT_CLOSED || elsewhere && !defect!(ResumedElsewhereFailsEach);
+        let elsewhere =
+            error.code == code::INVALID_REQUEST && error.message.contains(RESUMED_ELSEWHERE);
+        let renounced = error.code == code::TRANSPORT_CLOSED
+            || elsewhere && !defect!(ResumedElsewhereFailsEach);
         if !renounced || matches!(flying, Flying::Initialize) {
             return self.answered(flying, Err(error), now);
         }
         if let Some(connection) = self.connection() {
-            milestone!("exec.client.renounced", generation = connection.generation.number, conn = connection.conn);
+            milestone!(
+                "exec.client.renounced",
+                generation = connection.generation.number,
+                conn = connection.conn
+            );
         }
         if let Flying::Call(ticket, mut call) = flying {
             call.refusals += 1;
             if call.refusals > self.limits.read_retries {
                 call.end(Err(error.into()));
-            } else if defect!(TransportClosedRetriedHot) && call.kind == Kind::Read {
+            } else if defect!(TransportClosedRetriedHot) && call.kind == RetryPolicy::Read {
                 call.refusals = 0;
                 return self.dispatch(ticket, call, now);
             } else if let Some(connection) = self.connection() {
                 connection.put_back(ticket, call);
             }
         }
-        self.lost(Over::Renounced, now);
+        self.lost(CloseReason::Renounced, now);
     }
 
-    fn answered(&mut self, flying: Flying, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
+    fn answered(
+        &mut self,
+        flying: Flying,
+        outcome: Result<Box<RawValue>, ErrorBody>,
+        now: Instant,
+    ) {
         match flying {
             Flying::Initialize => self.initialized(outcome, now),
             Flying::Reading(key) => self.read_answered(&key, outcome, now),
             Flying::Ending(id) => self.ending_answered(&id, outcome.err(), now),
-            Flying::Call(_, call) if call.kind == Kind::Start => self.start_answered(call, outcome, now),
+            Flying::Call(_, call) if call.kind == RetryPolicy::Start => {
+                self.start_answered(call, outcome, now)
+            }
             Flying::Call(_, call) => {
-                if let Kind::Body(feed) = &call.kind {
+                if let RetryPolicy::Body(feed) = &call.kind {
                     self.bodies.answered(feed, outcome.is_ok());
                 }
                 call.end(outcome.map_err(Failure::from));
@@ -199,7 +226,12 @@ impl Core {
         }
     }
 
-    fn start_answered(&mut self, call: Call, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
+    fn start_answered(
+        &mut self,
+        call: Call,
+        outcome: Result<Box<RawValue>, ErrorBody>,
+        now: Instant,
+    ) {
         let Some((key, log)) = &call.process else { return };
         if outcome.is_ok() {
             self.supersede(&key.id);
@@ -234,19 +266,24 @@ impl Core {
     }
 
     /// The server tells something by itself.
-    fn notification(&mut self, name: &str, params: Option<&RawValue>, now: Instant) -> Result<(), serde_json::Error> {
+    fn notification(
+        &mut self,
+        name: &str,
+        params: Option<&RawValue>,
+        now: Instant,
+    ) -> Result<(), serde_json::Error> {
         match name {
             method::OUTPUT => {
                 let Output { process_id, seq, stream, chunk } = read(params)?;
-                self.process_told(&process_id, seq, What::Output(stream, chunk.0), now);
+                self.process_told(&process_id, seq, ProcessEvent::Output(stream, chunk.0), now);
             }
             method::EXITED => {
                 let Exited { process_id, seq, exit_code } = read(params)?;
-                self.process_told(&process_id, seq, What::Exited(exit_code), now);
+                self.process_told(&process_id, seq, ProcessEvent::Exited(exit_code), now);
             }
             method::CLOSED => {
                 let Closed { process_id, seq } = read(params)?;
-                self.process_told(&process_id, seq, What::Closed, now);
+                self.process_told(&process_id, seq, ProcessEvent::Closed, now);
             }
             method::HTTP_BODY => self.body_told(read(params)?, now),
             // Later servers tell more.
@@ -257,20 +294,22 @@ impl Core {
 
     fn body_told(&mut self, delta: BodyDelta, now: Instant) {
         if self.bodies.hear(delta).is_err() {
-            self.lost(Over::GivenUp, now);
+            self.lost(CloseReason::GivenUp, now);
         }
     }
 
-    fn process_told(&mut self, id: &str, seq: u64, what: What, now: Instant) {
+    fn process_told(&mut self, id: &str, seq: u64, what: ProcessEvent, now: Instant) {
         let Some(generation) = self.current().map(|generation| generation.number) else { return };
         let Some(process) = self.processes.get_mut(id) else { return };
-        if process.stage == Stage::Starting {
+        if process.stage == StartStage::Starting {
             // An older process of this id may have told it: servers forget one, and start the next, while its events are on their way.
             process.dropped = true;
             return;
         }
         match process.hear(seq, what, Via { generation, live: true }, now) {
-            Ok(Taken::Dropped) if defect!(OverflowFailsProcess) => self.fail_process(id, Failure::Contradiction, now),
+            Ok(Taken::Dropped) if defect!(OverflowFailsProcess) => {
+                self.fail_process(id, Failure::Contradiction, now)
+            }
             Ok(Taken::Dropped) => {
                 milestone!("exec.client.reorder-overflow", process = id, seq);
                 process.read_again(now);
@@ -320,7 +359,7 @@ impl Core {
     pub(super) fn expire(&mut self, now: Instant) {
         let late = |call: &Call| call.until <= now;
         for call in self.calls.take(late) {
-            if let (Kind::Start, Some((key, _))) = (&call.kind, &call.process) {
+            if let (RetryPolicy::Start, Some((key, _))) = (&call.kind, &call.process) {
                 self.processes.remove(&key.id);
             }
             milestone!("exec.client.unanswered", method = call.method);
@@ -329,7 +368,7 @@ impl Core {
         let in_flight = self.connection().map(|connection| connection.take_calls(late));
         for call in in_flight.into_iter().flatten() {
             milestone!("exec.client.unanswered", method = call.method);
-            if let (Kind::Start, Some((key, _))) = (&call.kind, &call.process) {
+            if let (RetryPolicy::Start, Some((key, _))) = (&call.kind, &call.process) {
                 self.processes.remove(&key.id);
                 self.endings.put(key.id.clone());
                 self.supersede(&key.id.clone());

@@ -25,12 +25,12 @@ use self::calls::Calls;
 use self::connection::{Connection, Flying};
 use self::endings::Endings;
 use self::phase::{Phase, Step};
-use self::process::Process;
+use self::process::ProcessState;
 use super::Failure;
 use super::command::{Call, Command};
-use super::generation::{Generation, Over, Report};
+use super::generation::{CloseReason, Generation, Report};
 use super::log::Log;
-use super::state::{Census, State};
+use super::state::{ClientResources, State};
 use crate::limits::ClientLimits;
 use crate::wire::Message;
 
@@ -73,7 +73,7 @@ pub(super) struct Core {
     installed: u64,
     attempts: u64,
     calls: Calls,
-    processes: BTreeMap<Arc<str>, Process>,
+    processes: BTreeMap<Arc<str>, ProcessState>,
     /// The newest process of each id that was started and is held by somebody, also where it needs no following any more.
     newest: BTreeMap<Arc<str>, (u64, Weak<Log>)>,
     endings: Endings,
@@ -101,7 +101,12 @@ impl Drop for Core {
 }
 
 impl Core {
-    pub(super) fn new(limits: ClientLimits, entropy: Arc<dyn Entropy>, state: watch::Sender<State>, now: Instant) -> Self {
+    pub(super) fn new(
+        limits: ClientLimits,
+        entropy: Arc<dyn Entropy>,
+        state: watch::Sender<State>,
+        now: Instant,
+    ) -> Self {
         let recovery = Recovery::begin(now, limits.recovery_deadline);
         let mut core = Self {
             limits,
@@ -142,14 +147,18 @@ impl Core {
             Phase::Connected { connection, .. } => [connection.due(), None],
             Phase::Failed(_) => [None, None],
         };
-        let tended = if self.is_initialized() { [self.endings.due(), self.reading_due()] } else { [None, None] };
+        let tended = if self.is_initialized() {
+            [self.endings.due(), self.reading_due()]
+        } else {
+            [None, None]
+        };
         phase.into_iter().chain(tended).chain([self.calls.due()]).flatten().min()
     }
 
     /// The connection is dead, and its report is still on its way; what it read before was heard.
     pub(super) fn found_dead(&mut self, generation: Generation, now: Instant) {
         if self.current() == Some(generation) && matches!(self.phase, Phase::Connected { .. }) {
-            self.lost(Over::FoundDead, now);
+            self.lost(CloseReason::FoundDead, now);
         }
     }
 
@@ -166,7 +175,11 @@ impl Core {
     }
 
     /// The user wants something. Says who is to be told that the client is closed, if that is what is wanted.
-    pub(super) fn ask(&mut self, command: Command, now: Instant) -> Option<tokio::sync::oneshot::Sender<()>> {
+    pub(super) fn ask(
+        &mut self,
+        command: Command,
+        now: Instant,
+    ) -> Option<tokio::sync::oneshot::Sender<()>> {
         match command {
             Command::Call(call) => self.call(call, now),
             Command::Release(key) => self.release(&key, now),
@@ -203,7 +216,9 @@ impl Core {
     fn ignore(&mut self, generation: Generation, report: &Report) {
         match report {
             Report::Opened { .. } => {}
-            Report::Message(_) => milestone!("exec.client.late-message", generation = generation.number),
+            Report::Message(_) => {
+                milestone!("exec.client.late-message", generation = generation.number)
+            }
             Report::Over(_) => milestone!("exec.client.late-close", generation = generation.number),
         }
         if let (Phase::Failed(failure), Report::Over(_)) = (&mut self.phase, report)
@@ -215,10 +230,13 @@ impl Core {
 
     /// Whether a defect listens to a connection that is not the current one.
     fn hears_others(&self, generation: Generation, report: &Report) -> bool {
-        let connected = matches!(self.phase, Phase::Connected { .. }) && generation.number < self.installed;
+        let connected =
+            matches!(self.phase, Phase::Connected { .. }) && generation.number < self.installed;
         match report {
             Report::Opened { .. } => false,
-            Report::Message(Message::Notification { .. }) => connected && defect!(OldGenerationHeard),
+            Report::Message(Message::Notification { .. }) => {
+                connected && defect!(OldGenerationHeard)
+            }
             Report::Message(_) => connected && defect!(RepliesMatchAcrossGenerations),
             Report::Over(_) => connected && defect!(StaleCloseTearsDown),
         }
@@ -227,7 +245,8 @@ impl Core {
     /// The connection that there is, installed or not.
     fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.phase {
-            Phase::Connected { connection, .. } | Phase::Recovering { step: Step::Attempting { connection, .. }, .. } => {
+            Phase::Connected { connection, .. }
+            | Phase::Recovering { step: Step::Attempting { connection, .. }, .. } => {
                 Some(connection)
             }
             _ => None,
@@ -247,7 +266,9 @@ impl Core {
     fn is_initialized(&self) -> bool {
         match &self.phase {
             Phase::Connected { .. } => true,
-            Phase::Recovering { step: Step::Attempting { progress, .. }, .. } => progress.is_initialized(),
+            Phase::Recovering { step: Step::Attempting { progress, .. }, .. } => {
+                progress.is_initialized()
+            }
             _ => false,
         }
     }
@@ -271,7 +292,8 @@ impl Core {
 
     /// The pause before something is asked again that was refused for a reason that may pass.
     fn pause(&self, tries: u32) -> Duration {
-        (self.limits.back_off_min * 2_u32.saturating_pow(tries)).min(self.limits.back_off_max.max(self.limits.back_off_min))
+        (self.limits.back_off_min * 2_u32.saturating_pow(tries))
+            .min(self.limits.back_off_max.max(self.limits.back_off_min))
     }
 
     /// It is over: everything that waits ends, with one reason that stays.
@@ -288,22 +310,26 @@ impl Core {
         }
         self.calls.fail_all(&failure);
         self.bodies.fail_all(&failure);
-        std::mem::take(&mut self.processes).into_values().for_each(|mut process| process.fail(failure.clone()));
+        std::mem::take(&mut self.processes)
+            .into_values()
+            .for_each(|mut process| process.fail(failure.clone()));
         self.endings.clear();
         self.phase = Phase::Failed(failure);
         self.state.send_replace(State::Failed);
     }
 
     /// What is counted, for who looks from outside.
-    pub(super) fn census(&self) -> Census {
+    pub(super) fn census(&self) -> ClientResources {
         let in_flight = match &self.phase {
             Phase::Connected { connection, .. } => connection.calls(),
             _ => 0,
         };
-        let held_back = self.processes.values().map(Process::held_back);
+        let held_back = self.processes.values().map(ProcessState::held_back);
         let (held_back_events, held_back_bytes) =
-            held_back.fold((0, 0), |(most_events, most_bytes), (events, bytes)| (events.max(most_events), bytes.max(most_bytes)));
-        Census {
+            held_back.fold((0, 0), |(most_events, most_bytes), (events, bytes)| {
+                (events.max(most_events), bytes.max(most_bytes))
+            });
+        ClientResources {
             calls: self.calls.len() + in_flight,
             processes: self.processes.len(),
             endings: self.endings.len(),

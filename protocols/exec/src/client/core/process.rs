@@ -1,7 +1,7 @@
 //! One process as the client knows it: its events, put in order, whatever connection they came over.
 //!
 //! Live notifications and the answers of catch-up reads go into one [`Sequence`]; what is next goes out to the log. A read
-//! brings chunks with their numbers, and says of exit and close only that they were: [`Process::merge`] finds the numbers that
+//! brings chunks with their numbers, and says of exit and close only that they were: [`ProcessState::merge`] finds the numbers that
 //! these must have, or that there is a hole which nothing can fill.
 
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::wire::process::{OutputStream, ReadResult};
 
 /// What an event says, without its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum What {
+pub(in super::super) enum ProcessEvent {
     Output(OutputStream, Bytes),
     Exited(i32),
     Closed,
 }
 
-impl What {
+impl ProcessEvent {
     fn weight(&self) -> usize {
         if let Self::Output(_, bytes) = self { bytes.len() } else { 0 }
     }
@@ -39,7 +39,7 @@ impl What {
 
 /// Where a process is in its life here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum StartStage {
     /// Its start was asked for, and not answered.
     Starting,
     /// It was started: what it tells is recovered.
@@ -58,9 +58,9 @@ pub(super) enum Reading {
 }
 
 /// A process.
-pub(super) struct Process {
+pub(super) struct ProcessState {
     pub(super) serial: u64,
-    pub(super) stage: Stage,
+    pub(super) stage: StartStage,
     pub(super) log: Arc<Log>,
     pub(super) reading: Reading,
     /// How often a read has failed in a row, or brought nothing.
@@ -69,19 +69,23 @@ pub(super) struct Process {
     pub(super) behind_since: Option<Instant>,
     /// Whether events were let go since the read was asked for that is in flight, or before its start was answered.
     pub(super) dropped: bool,
-    sequence: Sequence<(What, Via)>,
+    sequence: Sequence<(ProcessEvent, Via)>,
     /// The greatest number that was heard live: only a defect asks.
     received: u64,
     exited: bool,
     closed: bool,
 }
 
-impl Process {
+impl ProcessState {
     pub(super) fn new(serial: u64, log: Arc<Log>, bounds: Bounds) -> Self {
-        let bounds = if defect!(ReorderUnbounded) { Bounds { items: usize::MAX, weight: usize::MAX } } else { bounds };
+        let bounds = if defect!(ReorderUnbounded) {
+            Bounds { items: usize::MAX, weight: usize::MAX }
+        } else {
+            bounds
+        };
         Self {
             serial,
-            stage: Stage::Starting,
+            stage: StartStage::Starting,
             log,
             reading: Reading::Idle,
             tries: 0,
@@ -97,7 +101,7 @@ impl Process {
     /// Its start was answered: what the server tells from now on is its own. What came earlier and was dropped may have been its
     /// own, too, and is read.
     pub(super) fn started(&mut self, now: Instant) {
-        self.stage = Stage::Running;
+        self.stage = StartStage::Running;
         if std::mem::take(&mut self.dropped) {
             self.read_again(now);
         }
@@ -130,16 +134,23 @@ impl Process {
 
     /// Whether its exit is known, published or not.
     fn knows_exit(&self) -> bool {
-        self.exited || self.sequence.waiting().any(|(_, (what, _))| matches!(what, What::Exited(_)))
+        self.exited
+            || self.sequence.waiting().any(|(_, (what, _))| matches!(what, ProcessEvent::Exited(_)))
     }
 
     /// The server told something by itself. What is next goes out.
     ///
     /// # Errors
     /// [`Failure::Contradiction`] where it cannot be, after what it told before.
-    pub(super) fn hear(&mut self, seq: u64, what: What, via: Via, now: Instant) -> Result<Taken, Failure> {
+    pub(super) fn hear(
+        &mut self,
+        seq: u64,
+        what: ProcessEvent,
+        via: Via,
+        now: Instant,
+    ) -> Result<Taken, Failure> {
         self.received = self.received.max(seq);
-        if defect!(ArrivalOrder) || defect!(CloseOnArrival) && what == What::Closed {
+        if defect!(ArrivalOrder) || defect!(CloseOnArrival) && what == ProcessEvent::Closed {
             self.tell(seq, what, via);
             return Ok(Taken::Kept);
         }
@@ -158,12 +169,15 @@ impl Process {
     }
 
     /// Whether a new event agrees with those that wait: one exit, and a close behind everything.
-    fn fits(&self, seq: u64, what: &What) -> bool {
-        let behind_close = self.sequence.waiting().any(|(other, (known, _))| *known == What::Closed && seq > other);
+    fn fits(&self, seq: u64, what: &ProcessEvent) -> bool {
+        let behind_close = self
+            .sequence
+            .waiting()
+            .any(|(other, (known, _))| *known == ProcessEvent::Closed && seq > other);
         match what {
-            What::Output(..) => !behind_close,
-            What::Exited(_) => !behind_close && !self.knows_exit(),
-            What::Closed => !behind_close && seq >= self.sequence.seen(),
+            ProcessEvent::Output(..) => !behind_close,
+            ProcessEvent::Exited(_) => !behind_close && !self.knows_exit(),
+            ProcessEvent::Closed => !behind_close && seq >= self.sequence.seen(),
         }
     }
 
@@ -173,7 +187,7 @@ impl Process {
     /// [`Failure::Contradiction`] at a close without an exit before it.
     fn publish(&mut self, now: Instant) -> Result<(), Failure> {
         while let Some((seq, (what, via))) = self.sequence.pop() {
-            if what == What::Closed && !self.exited {
+            if what == ProcessEvent::Closed && !self.exited {
                 return Err(Failure::Contradiction);
             }
             self.tell(seq, what, via);
@@ -186,9 +200,9 @@ impl Process {
         Ok(())
     }
 
-    fn tell(&mut self, seq: u64, what: What, via: Via) {
-        self.exited |= matches!(what, What::Exited(_));
-        self.closed |= what == What::Closed;
+    fn tell(&mut self, seq: u64, what: ProcessEvent, via: Via) {
+        self.exited |= matches!(what, ProcessEvent::Exited(_));
+        self.closed |= what == ProcessEvent::Closed;
         self.log.push(what.event(seq, via));
     }
 
@@ -197,7 +211,12 @@ impl Process {
     ///
     /// # Errors
     /// [`Failure::Gap`] where something is missing that the server no longer has; nothing that follows it goes out.
-    pub(super) fn merge(&mut self, answer: ReadResult, generation: u64, now: Instant) -> Result<(), Failure> {
+    pub(super) fn merge(
+        &mut self,
+        answer: ReadResult,
+        generation: u64,
+        now: Instant,
+    ) -> Result<(), Failure> {
         let via = Via { generation, live: false };
         let last = answer.next_seq.saturating_sub(1);
         if self.closed || last <= self.published() {
@@ -214,34 +233,44 @@ impl Process {
     }
 
     /// What fills everything up to `last`, in order.
-    fn find(&self, answer: ReadResult, last: u64) -> Result<Vec<(u64, What)>, Failure> {
-        let mut found: Vec<(u64, What)> = Vec::with_capacity(answer.chunks.len() + 2);
+    fn find(&self, answer: ReadResult, last: u64) -> Result<Vec<(u64, ProcessEvent)>, Failure> {
+        let mut found: Vec<(u64, ProcessEvent)> = Vec::with_capacity(answer.chunks.len() + 2);
         let mut previous = self.published();
         for chunk in answer.chunks {
-            let other = self.sequence.get(chunk.seq).is_some_and(|(what, _)| !matches!(what, What::Output(..)));
+            let other = self
+                .sequence
+                .get(chunk.seq)
+                .is_some_and(|(what, _)| !matches!(what, ProcessEvent::Output(..)));
             if chunk.seq > last || other || answer.closed && chunk.seq == last {
                 return Err(Failure::Contradiction);
             }
             if chunk.seq > previous {
                 previous = chunk.seq;
-                found.push((chunk.seq, What::Output(chunk.stream, chunk.chunk.0)));
+                found.push((chunk.seq, ProcessEvent::Output(chunk.stream, chunk.chunk.0)));
             }
         }
         if answer.closed {
-            let other = self.sequence.get(last).is_some_and(|(what, _)| *what != What::Closed);
+            let other =
+                self.sequence.get(last).is_some_and(|(what, _)| *what != ProcessEvent::Closed);
             if other || self.sequence.seen() > last {
                 return Err(Failure::Contradiction);
             }
-            found.push((last, What::Closed));
+            found.push((last, ProcessEvent::Closed));
         }
         // What is closed has exited.
-        let exit = ((answer.exited || answer.closed) && !self.knows_exit()).then(|| What::Exited(answer.exit_code.unwrap_or(-1)));
+        let exit = ((answer.exited || answer.closed) && !self.knows_exit())
+            .then(|| ProcessEvent::Exited(answer.exit_code.unwrap_or(-1)));
         self.fill(&mut found, exit, last)?;
         Ok(found)
     }
 
     /// Puts the exit, if its number is not known yet, where one number is missing. Any other that is missing is a gap.
-    fn fill(&self, found: &mut Vec<(u64, What)>, exit: Option<What>, last: u64) -> Result<(), Failure> {
+    fn fill(
+        &self,
+        found: &mut Vec<(u64, ProcessEvent)>,
+        exit: Option<ProcessEvent>,
+        last: u64,
+    ) -> Result<(), Failure> {
         let mut missing = self.missing(found, last);
         let (first, second) = (missing.next(), missing.next());
         drop(missing);
@@ -263,8 +292,13 @@ impl Process {
     }
 
     /// The numbers up to `last` that neither wait nor were found.
-    fn missing<'a>(&'a self, found: &'a [(u64, What)], last: u64) -> impl Iterator<Item = u64> + 'a {
-        let known = found.iter().map(|(seq, _)| *seq).chain(self.sequence.waiting().map(|(seq, _)| seq));
+    fn missing<'a>(
+        &'a self,
+        found: &'a [(u64, ProcessEvent)],
+        last: u64,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let known =
+            found.iter().map(|(seq, _)| *seq).chain(self.sequence.waiting().map(|(seq, _)| seq));
         let mut known: Vec<u64> = known.filter(|seq| *seq <= last).collect();
         known.sort_unstable();
         known.dedup();

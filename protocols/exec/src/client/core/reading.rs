@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Core;
 use super::connection::Flying;
-use super::process::{Process, Reading, Stage};
+use super::process::{ProcessState, Reading, StartStage};
 use crate::client::Failure;
 use crate::client::command::Key;
 use crate::wire::process::{ReadParams, ReadResult};
@@ -21,7 +21,7 @@ use crate::wire::{ErrorBody, code, method, read};
 /// What a server says of a process that it does not have: the code is one for many things.
 const UNKNOWN_PROCESS: &str = "unknown process";
 
-impl Process {
+impl ProcessState {
     /// Events were let go that will not come again by themselves.
     pub(super) fn read_again(&mut self, now: Instant) {
         match self.reading {
@@ -34,7 +34,10 @@ impl Process {
     /// When a read is to be sent, or an answer is overdue.
     fn due(&self, gap_wait: std::time::Duration) -> Option<Instant> {
         match self.reading {
-            Reading::Idle => self.behind_since.filter(|_| !defect!(LiveGapUnrepaired)).map(|since| since + gap_wait),
+            Reading::Idle => self
+                .behind_since
+                .filter(|_| !defect!(LiveGapUnrepaired))
+                .map(|since| since + gap_wait),
             Reading::Asked { until } => Some(until),
             Reading::Again { at } => Some(at),
         }
@@ -44,7 +47,10 @@ impl Process {
 impl Core {
     /// The processes that are recovered.
     pub(super) fn running(&self) -> impl Iterator<Item = Arc<str>> {
-        self.processes.iter().filter(|(_, process)| process.stage == Stage::Running).map(|(id, _)| id.clone())
+        self.processes
+            .iter()
+            .filter(|(_, process)| process.stage == StartStage::Running)
+            .map(|(id, _)| id.clone())
     }
 
     /// When the next read is due.
@@ -55,8 +61,9 @@ impl Core {
     /// Sends the reads that are due. A process whose read was not answered at all fails.
     pub(super) fn tend_readings(&mut self, now: Instant) {
         let gap_wait = self.limits.gap_wait;
-        let is_due = |process: &Process| process.due(gap_wait).is_some_and(|due| due <= now);
-        let due: Vec<Arc<str>> = self.processes.iter().filter(|(_, p)| is_due(p)).map(|(id, _)| id.clone()).collect();
+        let is_due = |process: &ProcessState| process.due(gap_wait).is_some_and(|due| due <= now);
+        let due: Vec<Arc<str>> =
+            self.processes.iter().filter(|(_, p)| is_due(p)).map(|(id, _)| id.clone()).collect();
         for id in due {
             match self.processes.get(&id).map(|process| process.reading) {
                 Some(Reading::Asked { .. }) => self.fail_process(&id, Failure::Unanswered, now),
@@ -81,14 +88,27 @@ impl Core {
         process.reading = Reading::Asked { until };
         process.dropped = false;
         let key = Key { id: id.clone(), serial: process.serial };
-        let params = ReadParams { process_id: id.to_string(), after_seq: Some(process.read_after()), ..ReadParams::default() };
+        let params = ReadParams {
+            process_id: id.to_string(),
+            after_seq: Some(process.read_after()),
+            ..ReadParams::default()
+        };
         self.request(method::READ, &params, Flying::Reading(key));
     }
 
     /// A read was answered.
-    pub(super) fn read_answered(&mut self, key: &Key, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
+    pub(super) fn read_answered(
+        &mut self,
+        key: &Key,
+        outcome: Result<Box<RawValue>, ErrorBody>,
+        now: Instant,
+    ) {
         let Some(generation) = self.current().map(|generation| generation.number) else { return };
-        let Some(process) = self.processes.get_mut(&key.id).filter(|process| process.serial == key.serial) else { return };
+        let Some(process) =
+            self.processes.get_mut(&key.id).filter(|process| process.serial == key.serial)
+        else {
+            return;
+        };
         process.reading = Reading::Idle;
         let answer = match outcome {
             Ok(result) => read::<ReadResult>(Some(&result)).map_err(|_| Failure::Contradiction),
@@ -143,7 +163,8 @@ impl Core {
     /// A read was refused. Only what the server says for good is for good.
     fn read_refused(&mut self, key: &Key, error: ErrorBody, now: Instant) {
         milestone!("exec.client.read-refused", process = &*key.id, code = error.code);
-        let unknown = error.code == code::INVALID_REQUEST && error.message.contains(UNKNOWN_PROCESS);
+        let unknown =
+            error.code == code::INVALID_REQUEST && error.message.contains(UNKNOWN_PROCESS);
         let for_good = unknown
             || matches!(error.code, code::UNKNOWN_METHOD | code::INVALID_PARAMS)
             || defect!(TransientReadErrorIsFatal)

@@ -9,14 +9,19 @@ use reknit_seams::process::KILL;
 use tokio::time::Instant;
 
 use super::Session;
-use crate::server::log::Event;
-use crate::server::process::{Process, ProcessId, Run, Stage, StartId};
+use crate::server::log::LogEntry;
+use crate::server::process::{ProcessId, ProcessStage, RetainedProcess, Run, StartId};
 use crate::server::refusal::Refusal;
 use crate::wire::process::{ReadResult, WriteStatus};
 
 impl Session {
     /// A process is to be started: its id is taken from now on.
-    pub(in super::super) fn start(&mut self, by: ConnId, id: &ProcessId, now: Instant) -> Result<Run, Refusal> {
+    pub(in super::super) fn start(
+        &mut self,
+        by: ConnId,
+        id: &ProcessId,
+        now: Instant,
+    ) -> Result<Run, Refusal> {
         self.check(by)?;
         if self.processes.contains_key(id) {
             return Err(Refusal::Duplicate(id.clone()));
@@ -26,7 +31,7 @@ impl Session {
         }
         self.starts += 1;
         let start = StartId(self.starts);
-        self.processes.insert(id.clone(), Process::new(start, &self.limits));
+        self.processes.insert(id.clone(), RetainedProcess::new(start, &self.limits));
         if let Some(owed) = self.attachment.owed_mut() {
             owed.cursors.insert(id.clone(), 1);
             owed.unread.remove(id); // an older process of this id was not read to its end
@@ -44,7 +49,12 @@ impl Session {
     }
 
     /// What is known of a process, or `None` where the reader may wait for more.
-    pub(in super::super) fn read(&mut self, by: ConnId, id: &ProcessId, read: Reading) -> Result<Option<ReadResult>, Refusal> {
+    pub(in super::super) fn read(
+        &mut self,
+        by: ConnId,
+        id: &ProcessId,
+        read: Reading,
+    ) -> Result<Option<ReadResult>, Refusal> {
         self.check(by)?;
         let process = launched(&mut self.processes, id)?;
         if read.may_wait && !process.log.has_answer(read.after) {
@@ -73,8 +83,10 @@ impl Session {
         bytes: &Bytes,
     ) -> Result<Option<WriteStatus>, Refusal> {
         self.check(by)?;
-        let Some(process) = self.processes.get_mut(id) else { return Ok(Some(WriteStatus::UnknownProcess)) };
-        if process.stage == Stage::Starting {
+        let Some(process) = self.processes.get_mut(id) else {
+            return Ok(Some(WriteStatus::UnknownProcess));
+        };
+        if process.stage == ProcessStage::Starting {
             return Ok(Some(WriteStatus::Starting));
         }
         let status = process.stdin.write(write, bytes);
@@ -90,7 +102,12 @@ impl Session {
     }
 
     /// Has a process sent a signal.
-    pub(in super::super) fn signal(&mut self, by: ConnId, id: &ProcessId, number: i32) -> Result<(), Refusal> {
+    pub(in super::super) fn signal(
+        &mut self,
+        by: ConnId,
+        id: &ProcessId,
+        number: i32,
+    ) -> Result<(), Refusal> {
         self.check(by)?;
         launched(&mut self.processes, id)?.order(number);
         Ok(())
@@ -98,10 +115,14 @@ impl Session {
 
     /// Kills a process and all that it started; returns whether there was one. One that is being launched is killed as soon as
     /// it is there, and its id is free at once.
-    pub(in super::super) fn terminate(&mut self, by: ConnId, id: &ProcessId) -> Result<bool, Refusal> {
+    pub(in super::super) fn terminate(
+        &mut self,
+        by: ConnId,
+        id: &ProcessId,
+    ) -> Result<bool, Refusal> {
         self.check(by)?;
         let Some(process) = self.processes.get_mut(id) else { return Ok(false) };
-        if process.stage == Stage::Starting {
+        if process.stage == ProcessStage::Starting {
             if defect!(TerminateIgnoresStarting) || defect!(StartDiesWithConnection) {
                 return Ok(false);
             }
@@ -118,14 +139,22 @@ impl Session {
 
     /// The next event that is to be sent: of each process one in turn. `None` when there is nothing to send. What a process tells is
     /// sent behind the answer to its start: a client knows by that from which process of an id it comes.
-    pub(in super::super) fn pull(&mut self, by: ConnId) -> Result<Option<(ProcessId, Event)>, Refusal> {
+    pub(in super::super) fn pull(
+        &mut self,
+        by: ConnId,
+    ) -> Result<Option<(ProcessId, LogEntry)>, Refusal> {
         self.check(by)?;
         let own = self.attached_by() == Some(by);
-        let Some(owed) = self.attachment.owed_mut().filter(|owed| own && !owed.deaf) else { return Ok(None) };
+        let Some(owed) = self.attachment.owed_mut().filter(|owed| own && !owed.deaf) else {
+            return Ok(None);
+        };
         while let Some(id) = owed.next().cloned() {
-            let process = self.processes.get(&id).filter(|process| !owed.starts.contains_key(&process.start));
+            let process =
+                self.processes.get(&id).filter(|process| !owed.starts.contains_key(&process.start));
             let sent = owed.cursors.get(&id).zip(process);
-            let Some((event, process)) = sent.and_then(|(cursor, process)| Some((process.log.event(*cursor)?, process))) else {
+            let Some((event, process)) =
+                sent.and_then(|(cursor, process)| Some((process.log.event(*cursor)?, process)))
+            else {
                 owed.news.remove(&id);
                 continue;
             };
@@ -142,10 +171,15 @@ impl Session {
 }
 
 /// A process that was launched.
-fn launched<'a>(processes: &'a mut BTreeMap<ProcessId, Process>, id: &ProcessId) -> Result<&'a mut Process, Refusal> {
+fn launched<'a>(
+    processes: &'a mut BTreeMap<ProcessId, RetainedProcess>,
+    id: &ProcessId,
+) -> Result<&'a mut RetainedProcess, Refusal> {
     match processes.get_mut(id) {
         None => Err(Refusal::UnknownProcess(id.clone())),
-        Some(process) if process.stage == Stage::Starting => Err(Refusal::Starting(id.clone())),
+        Some(process) if process.stage == ProcessStage::Starting => {
+            Err(Refusal::Starting(id.clone()))
+        }
         Some(process) => Ok(process),
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Session;
 use crate::server::log::CHUNK;
-use crate::server::process::{Process, Run};
+use crate::server::process::{RetainedProcess, Run};
 use crate::server::refusal::Refusal;
 use crate::wire::process::OutputStream;
 
@@ -25,13 +25,18 @@ pub(in super::super) enum Room {
 
 impl Session {
     /// The process, if it still is this run of it.
-    fn of(&mut self, run: &Run) -> Option<&mut Process> {
+    fn of(&mut self, run: &Run) -> Option<&mut RetainedProcess> {
         self.processes.get_mut(&run.id).filter(|process| process.start == run.start)
     }
 
     /// A start succeeded; returns what wakes the process's task. `None`: it was cancelled, and whoever launched it has to kill
     /// it.
-    pub(in super::super) fn started(&mut self, run: &Run, streams: usize, stdin: bool) -> Option<watch::Receiver<()>> {
+    pub(in super::super) fn started(
+        &mut self,
+        run: &Run,
+        streams: usize,
+        stdin: bool,
+    ) -> Option<watch::Receiver<()>> {
         let limits = self.limits;
         let stir = self.of(run)?.launched(streams, stdin, &limits);
         milestone!("exec.process.started", process = run.id.as_str());
@@ -50,7 +55,11 @@ impl Session {
 
     /// Whether a process may be read from now. One that had to wait has to find room for half of what there may be.
     pub(in super::super) fn room(&mut self, run: &Run, now: Instant) -> Room {
-        let Some(process) = self.processes.get(&run.id).filter(|process| process.start == run.start) else { return Room::Gone };
+        let Some(process) =
+            self.processes.get(&run.id).filter(|process| process.start == run.start)
+        else {
+            return Room::Gone;
+        };
         let (paused, next) = (process.paused, process.log.next());
         let (room, until) = match self.attachment.owed() {
             None => (!(paused && defect!(PausedForEver)), None),
@@ -58,9 +67,16 @@ impl Session {
                 let unsent = next - owed.cursors.get(&run.id).copied().unwrap_or(next);
                 let most = self.limits.outbound_queue as u64;
                 let queued = if paused { unsent > most / 2 } else { unsent >= most };
-                let goes = process.log.would_go(if paused { CHUNK.max(self.limits.retained_bytes / 2) } else { CHUNK });
+                let goes = process.log.would_go(if paused {
+                    CHUNK.max(self.limits.retained_bytes / 2)
+                } else {
+                    CHUNK
+                });
                 let loses = owed.needed(&run.id, now).is_some_and(|needed| goes >= Some(needed));
-                (!queued && !loses || defect!(UnsentIsEvicted), (now < owed.grace).then_some(owed.grace))
+                (
+                    !queued && !loses || defect!(UnsentIsEvicted),
+                    (now < owed.grace).then_some(owed.grace),
+                )
             }
         };
         if !room && !paused {
@@ -91,22 +107,36 @@ impl Session {
     }
 
     /// A process exited.
-    pub(in super::super) fn exited(&mut self, run: &Run, exit: std::io::Result<Exit>, now: Instant) {
+    pub(in super::super) fn exited(
+        &mut self,
+        run: &Run,
+        exit: std::io::Result<Exit>,
+        now: Instant,
+    ) {
         let (code, failure) = match exit {
             Ok(exit) => (exit_code(exit), None),
             Err(error) => (-1, Some(format!("the process could not be waited for: {error}"))),
         };
         self.changed(run, |process| {
-            milestone!("exec.process.exited", process = run.id.as_str(), code = i64::from(code), seq = process.log.next());
+            milestone!(
+                "exec.process.exited",
+                process = run.id.as_str(),
+                code = i64::from(code),
+                seq = process.log.next()
+            );
             process.exited(code, failure, now);
         });
     }
 
-    fn changed(&mut self, run: &Run, change: impl FnOnce(&mut Process)) {
+    fn changed(&mut self, run: &Run, change: impl FnOnce(&mut RetainedProcess)) {
         let Some(process) = self.of(run).filter(|process| !process.closed()) else { return };
         change(process);
         if process.closed() {
-            milestone!("exec.process.closed", process = run.id.as_str(), seq = process.log.next() - 1);
+            milestone!(
+                "exec.process.closed",
+                process = run.id.as_str(),
+                seq = process.log.next() - 1
+            );
         }
         self.tells(&run.id);
     }

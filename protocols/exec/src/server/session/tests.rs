@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reknit_seams::process::Exit;
 
-use super::super::log::{Event, What};
+use super::super::log::{EntryKind, LogEntry};
 use super::super::process::Run;
 use super::*;
 use crate::wire::process::{OutputStream, ReadResult, WriteStatus};
@@ -19,7 +19,7 @@ const ALL: Reading = Reading { after: 0, max: None, may_wait: false };
 /// A session that connection 1 opened, and a clock.
 struct Scene {
     session: Session,
-    line: Line,
+    line: ClientConnection,
     signs: watch::Sender<Instant>,
     now: Instant,
 }
@@ -28,7 +28,7 @@ impl Scene {
     fn with(limits: ServerLimits) -> Self {
         let now = Instant::now();
         let signs = watch::Sender::new(now);
-        let line = Line { wake: Arc::default(), signs: signs.subscribe() };
+        let line = ClientConnection { wake: Arc::default(), signs: signs.subscribe() };
         Self { session: Session::new(ONE, line.clone(), limits, now), line, signs, now }
     }
 
@@ -85,7 +85,12 @@ impl Scene {
     /// All that is to be sent, in order: `p1:1`.
     fn sent(&mut self) -> Vec<String> {
         let by = self.session.attached_by().unwrap();
-        let next = || self.session.pull(by).unwrap().map(|(process, event)| format!("{process}:{}", event.seq));
+        let next = || {
+            self.session
+                .pull(by)
+                .unwrap()
+                .map(|(process, event)| format!("{process}:{}", event.seq))
+        };
         std::iter::from_fn(next).collect()
     }
 
@@ -265,7 +270,10 @@ fn an_id_is_taken_from_the_moment_of_the_start() {
     assert_eq!(scene.read("p1"), Err(Refusal::Starting(p1.clone())));
     assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Ok(Some(WriteStatus::Starting)));
     scene.session.start_failed(&run, "no such program".into());
-    assert_eq!(scene.session.outcome(&run), Some(Err(Refusal::StartFailed("no such program".into()))));
+    assert_eq!(
+        scene.session.outcome(&run),
+        Some(Err(Refusal::StartFailed("no such program".into())))
+    );
     assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess(p1.clone())));
     scene.running("p1");
 }
@@ -285,7 +293,7 @@ fn a_start_that_was_terminated_is_cancelled_and_its_late_child_harms_no_namesake
     assert_eq!(scene.room(&first), Room::Gone);
     scene.prints(&second, "mine");
     let event = scene.session.pull(ONE).unwrap().unwrap().1;
-    assert_eq!(event, Event { seq: 1, what: What::Output(Stdout, "mine".into()) });
+    assert_eq!(event, LogEntry { seq: 1, what: EntryKind::Output(Stdout, "mine".into()) });
 }
 
 #[test]
@@ -320,7 +328,11 @@ fn a_start_in_a_full_session_finds_room_only_where_something_was_kept_long_enoug
     let p3 = ProcessId::from("p3");
     assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(Refusal::TooMany("processes")));
     scene.later(ServerLimits::default().closed_retention);
-    assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(Refusal::TooMany("processes")), "its close was not sent");
+    assert_eq!(
+        scene.session.start(ONE, &p3, scene.now),
+        Err(Refusal::TooMany("processes")),
+        "its close was not sent"
+    );
     scene.sent();
     scene.session.start(ONE, &p3, scene.now).unwrap();
     assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
@@ -332,14 +344,23 @@ fn a_start_in_a_full_session_finds_room_only_where_something_was_kept_long_enoug
 fn a_repeated_write_is_accepted_and_written_once_also_over_a_resume() {
     let mut scene = Scene::new();
     let run = scene.running("p1");
-    assert_eq!(scene.session.write(ONE, &run.id, Some("w-1"), &"x".into()), Ok(Some(WriteStatus::Accepted)));
+    assert_eq!(
+        scene.session.write(ONE, &run.id, Some("w-1"), &"x".into()),
+        Ok(Some(WriteStatus::Accepted))
+    );
     scene.detach();
     scene.attach(TWO);
-    assert_eq!(scene.session.write(TWO, &run.id, Some("w-1"), &"x".into()), Ok(Some(WriteStatus::Accepted)));
+    assert_eq!(
+        scene.session.write(TWO, &run.id, Some("w-1"), &"x".into()),
+        Ok(Some(WriteStatus::Accepted))
+    );
     assert_eq!(scene.session.next_input(&run), Some("x".into()));
     scene.session.took_input(&run, 1);
     assert_eq!(scene.session.next_input(&run), None);
-    assert_eq!(scene.session.write(TWO, &"p9".into(), None, &"x".into()), Ok(Some(WriteStatus::UnknownProcess)));
+    assert_eq!(
+        scene.session.write(TWO, &"p9".into(), None, &"x".into()),
+        Ok(Some(WriteStatus::UnknownProcess))
+    );
 }
 
 #[test]
@@ -351,7 +372,11 @@ fn terminate_says_whether_there_was_something_to_kill() {
     assert_eq!(scene.session.next_order(&run), Some(KILL));
     scene.session.exited(&run, Ok(Exit::Signal(KILL)), scene.now);
     assert_eq!(scene.session.terminate(ONE, &run.id), Ok(false));
-    assert_eq!(scene.session.next_order(&run), Some(KILL), "somebody whom it started holds its output");
+    assert_eq!(
+        scene.session.next_order(&run),
+        Some(KILL),
+        "somebody whom it started holds its output"
+    );
     scene.session.stream_ended(&run, scene.now);
     scene.session.stream_ended(&run, scene.now);
     assert_eq!(scene.session.terminate(ONE, &run.id), Ok(false));
@@ -371,7 +396,11 @@ fn a_process_that_cannot_be_waited_for_says_so() {
 
 #[test]
 fn what_nobody_read_of_an_older_process_holds_nothing_back_of_the_next_one_of_its_id() {
-    let mut scene = Scene::with(ServerLimits { retained_chunks: 1, closed_retention: MS, ..ServerLimits::default() });
+    let mut scene = Scene::with(ServerLimits {
+        retained_chunks: 1,
+        closed_retention: MS,
+        ..ServerLimits::default()
+    });
     let older = scene.running("p1");
     scene.detach();
     scene.attach(TWO);
@@ -394,7 +423,11 @@ fn a_closed_process_is_kept_for_its_retention_after_its_close_was_sent() {
     let mut scene = Scene::new();
     scene.closed("p1");
     scene.later(9 * RETENTION);
-    assert_eq!((scene.session.due(scene.now), scene.session.forget(scene.now).len()), (None, 0), "its close was not sent");
+    assert_eq!(
+        (scene.session.due(scene.now), scene.session.forget(scene.now).len()),
+        (None, 0),
+        "its close was not sent"
+    );
 
     let mut scene = Scene::new();
     scene.closed("p1");
@@ -434,7 +467,10 @@ fn a_client_that_is_refused_until_the_server_notices_the_cut_still_finds_it() {
     for _ in 0..3 {
         scene.later(RETENTION - MS);
         assert_eq!(scene.session.forget(scene.now).len(), 0);
-        assert_eq!(scene.session.attach(TWO, scene.line.clone(), scene.now), Err(Refused::StillAttached(ONE)));
+        assert_eq!(
+            scene.session.attach(TWO, scene.line.clone(), scene.now),
+            Err(Refused::StillAttached(ONE))
+        );
     }
     scene.detach();
     scene.attach(TWO);
@@ -449,10 +485,17 @@ fn nothing_is_forgotten_over_a_connection_that_is_silent() {
         scene.closed("p1");
         scene.sent();
         scene.later(Duration::from_secs(16));
-        assert_eq!(scene.session.due(scene.now), Some(scene.now + RETENTION - Duration::from_secs(16)));
+        assert_eq!(
+            scene.session.due(scene.now),
+            Some(scene.now + RETENTION - Duration::from_secs(16))
+        );
         scene.silently(RETENTION - Duration::from_secs(16));
         assert_eq!(scene.session.forget(scene.now).len(), 0);
-        assert_eq!(scene.session.due(scene.now), Some(scene.now + Duration::from_secs(8)), "it is looked at again");
+        assert_eq!(
+            scene.session.due(scene.now),
+            Some(scene.now + Duration::from_secs(8)),
+            "it is looked at again"
+        );
         scene
     };
     let mut dead = doubtful();

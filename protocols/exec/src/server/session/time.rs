@@ -10,7 +10,8 @@ impl Session {
     /// Forgets the closed processes that were kept long enough; returns which.
     pub(in super::super) fn forget(&mut self, now: Instant) -> Vec<ProcessId> {
         let is_due = |due: &Instant| *due <= now && !self.is_in_doubt(*due);
-        let due: Vec<_> = self.dues().filter(|(_, due)| is_due(due)).map(|(id, _)| id.clone()).collect();
+        let due: Vec<_> =
+            self.dues().filter(|(_, due)| is_due(due)).map(|(id, _)| id.clone()).collect();
         due.iter().for_each(|id| drop(self.processes.remove(id)));
         due
     }
@@ -28,7 +29,9 @@ impl Session {
     /// that no longer hears the server speaks over the connection until it gives that up, and never again.
     fn is_in_doubt(&self, at: Instant) -> bool {
         let wire = self.limits.wire;
-        self.attachment.owed().is_some_and(|owed| *owed.line.signs.borrow() + wire.ping_interval <= at)
+        self.attachment
+            .owed()
+            .is_some_and(|owed| *owed.line.signs.borrow() + wire.ping_interval <= at)
     }
 
     /// When each closed process is forgotten.
@@ -49,7 +52,9 @@ impl Session {
 
     /// Makes room for a process: of those whose close was sent, the one goes that closed first, if it was kept long enough.
     pub(super) fn forget_one(&mut self, now: Instant) -> bool {
-        let is_sent = |id: &ProcessId| self.attachment.owed().is_none_or(|owed| !owed.cursors.contains_key(id));
+        let is_sent = |id: &ProcessId| {
+            self.attachment.owed().is_none_or(|owed| !owed.cursors.contains_key(id))
+        };
         let sent = self.processes.iter().filter(|(id, _)| is_sent(id));
         let closed = sent.filter_map(|(id, process)| Some((process.closed_at()?, id.clone())));
         let Some((at, id)) = closed.min() else { return false };

@@ -14,15 +14,17 @@ async fn http(house: &mut House, request: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn the_door_answers_http() {
     let mut house = House::new();
-    let websocket =
-        "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n";
+    let websocket = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n";
     for (request, status) in [
         ("GET /readyz HTTP/1.1\r\n\r\n".to_owned(), "HTTP/1.1 200 OK"),
         ("GET /other HTTP/1.1\r\n\r\n".to_owned(), "HTTP/1.1 404 Not Found"),
         ("GET / HTTP/1.1\r\n\r\n".to_owned(), "HTTP/1.1 426 Upgrade Required"),
         (format!("POST / HTTP/1.1\r\n{websocket}\r\n"), "HTTP/1.1 426 Upgrade Required"),
         (format!("GET / HTTP/1.1\r\n{websocket}\r\n"), "HTTP/1.1 101 Switching Protocols"),
-        (format!("GET / HTTP/1.1\r\nOrigin: http://a.page\r\n{websocket}\r\n"), "HTTP/1.1 403 Forbidden"),
+        (
+            format!("GET / HTTP/1.1\r\nOrigin: http://a.page\r\n{websocket}\r\n"),
+            "HTTP/1.1 403 Forbidden",
+        ),
         ("GET /readyz HTTP/1.1\r\nOrigin: null\r\n\r\n".to_owned(), "HTTP/1.1 403 Forbidden"),
         ("\u{0}\u{1}\u{2}\r\n\r\n".to_owned(), "HTTP/1.1 400 Bad Request"),
     ] {
@@ -67,9 +69,15 @@ async fn a_handshake_that_failed_may_be_tried_again() {
     let unknown = json!({"clientName": "test", "resumeSessionId": "x".repeat(99_999)});
     let (code, text) = peer.call("initialize", unknown).await.unwrap_err();
     assert!(code == -32600 && text.starts_with("unknown session id x") && text.len() < 200);
-    let answer = peer.call("initialize", json!({"clientName": "test", "resumeSessionId": null})).await.unwrap();
+    let answer = peer
+        .call("initialize", json!({"clientName": "test", "resumeSessionId": null}))
+        .await
+        .unwrap();
     let id = answer["sessionId"].as_str().unwrap();
-    assert!(id.len() == 36 && id.as_bytes()[14] == b'4' && b"89ab".contains(&id.as_bytes()[19]), "{id}");
+    assert!(
+        id.len() == 36 && id.as_bytes()[14] == b'4' && b"89ab".contains(&id.as_bytes()[19]),
+        "{id}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

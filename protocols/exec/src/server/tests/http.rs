@@ -41,8 +41,13 @@ async fn an_answer_that_is_not_streamed_comes_whole() {
     .await;
     let (to, mut site) = house.web.visit().await;
     assert_eq!((to.to_string().as_str(), to.label()), ("a:81", Some("http")));
-    assert_eq!(head(&mut site).await, "POST /b?c HTTP/1.1\r\nhost: a:81\r\ncontent-length: 2\r\n\r\n");
-    site.write_all(b"HTTP/1.1 404 Not Found\r\nX-B: c\r\nContent-Length: 4\r\n\r\nnone").await.unwrap();
+    assert_eq!(
+        head(&mut site).await,
+        "POST /b?c HTTP/1.1\r\nhost: a:81\r\ncontent-length: 2\r\n\r\n"
+    );
+    site.write_all(b"HTTP/1.1 404 Not Found\r\nX-B: c\r\nContent-Length: 4\r\n\r\nnone")
+        .await
+        .unwrap();
     let answer = peer.answer(id).await.unwrap();
     let headers = json!([{"name": "x-b", "value": "c"}, {"name": "content-length", "value": "4"}]);
     assert_eq!(answer, json!({"status": 404, "headers": headers, "bodyBase64": "bm9uZQ=="}));
@@ -73,7 +78,9 @@ async fn a_body_of_unknown_length_ends_with_an_empty_piece() {
     ask(&mut peer, get("http-1", "http://a/", true)).await;
     let (_, mut site) = house.web.visit().await;
     head(&mut site).await;
-    site.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n").await.unwrap();
+    site.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+        .await
+        .unwrap();
     assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), false));
     site.write_all(b"0\r\n\r\n").await.unwrap();
     assert_eq!(piece(&mut peer).await, (2, String::new(), true));
@@ -98,19 +105,31 @@ async fn a_body_that_is_cut_says_so() {
 async fn what_fails_says_why_and_leaves_the_id_free() {
     let mut house = House::with(ServerLimits { http_body_bytes: 3, ..ServerLimits::default() });
     let (mut peer, _) = house.client().await;
-    assert_eq!(peer.call("http/request", get("http-1", "https://a/", true)).await.unwrap_err().0, -32602);
-    assert_eq!(peer.call("http/request", get("http-1", "http://nobody/", true)).await.unwrap_err().0, -32603);
+    assert_eq!(
+        peer.call("http/request", get("http-1", "https://a/", true)).await.unwrap_err().0,
+        -32602
+    );
+    assert_eq!(
+        peer.call("http/request", get("http-1", "http://nobody/", true)).await.unwrap_err().0,
+        -32603
+    );
     let mut late = get("http-1", "http://a/", true);
     late["timeoutMs"] = json!(500);
     let began = Instant::now();
-    assert_eq!(peer.call("http/request", late).await, Err((-32603, "the request failed: it took too long".into())));
+    assert_eq!(
+        peer.call("http/request", late).await,
+        Err((-32603, "the request failed: it took too long".into()))
+    );
     assert_eq!(began.elapsed(), ms(500));
     house.web.visit().await;
     let long = ask(&mut peer, get("http-1", "http://a/", false)).await;
     let (_, mut site) = house.web.visit().await;
     head(&mut site).await;
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour").await.unwrap();
-    assert_eq!(peer.answer(long).await.unwrap_err().1, "the request failed: the body has more than 3 bytes");
+    assert_eq!(
+        peer.answer(long).await.unwrap_err().1,
+        "the request failed: the body has more than 3 bytes"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +138,10 @@ async fn an_id_is_taken_as_long_as_its_body_comes() {
     let (mut peer, _) = house.client().await;
     ask(&mut peer, get("http-1", "http://a/", true)).await;
     let (_, mut site) = house.web.visit().await;
-    assert_eq!(peer.call("http/request", get("http-1", "http://a/", true)).await.unwrap_err().0, -32602);
+    assert_eq!(
+        peer.call("http/request", get("http-1", "http://a/", true)).await.unwrap_err().0,
+        -32602
+    );
     head(&mut site).await;
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none").await.unwrap();
     assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), true));

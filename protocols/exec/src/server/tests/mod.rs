@@ -80,15 +80,25 @@ impl Launch for Machine {
                 "slow" => self.gate.notified().await,
                 _ => {}
             }
-            let [(in_near, in_far), (out_near, out_far), (err_near, err_far)] = std::array::from_fn(|_| duplex(PIPE));
+            let [(in_near, in_far), (out_near, out_far), (err_near, err_far)] =
+                std::array::from_fn(|_| duplex(PIPE));
             let (exit, exited) = oneshot::channel();
             let held = Arc::new(());
-            let body = Body { pipes: [in_far, out_far, err_far].map(Some), exit: Some(exit), signals: Vec::new() };
-            let actor = Actor { command: command.clone(), body: Mutex::new(body), held: Arc::downgrade(&held) };
+            let body = Body {
+                pipes: [in_far, out_far, err_far].map(Some),
+                exit: Some(exit),
+                signals: Vec::new(),
+            };
+            let actor = Actor {
+                command: command.clone(),
+                body: Mutex::new(body),
+                held: Arc::downgrade(&held),
+            };
             let actor = Arc::new(actor);
             self.born.lock().unwrap().entry(name).or_default().push(actor.clone());
             let pipes = [in_near, out_near, err_near].map(Some);
-            Ok(Box::new(Launched { pipes, actor, exited: Exited::Not(exited), _held: held }) as Box<dyn Child>)
+            Ok(Box::new(Launched { pipes, actor, exited: Exited::Not(exited), _held: held })
+                as Box<dyn Child>)
         })
     }
 }
@@ -171,7 +181,8 @@ impl Child for Launched {
     }
 
     fn stdin(&mut self) -> Option<Input> {
-        let wanted = self.actor.command.stdio != reknit_seams::process::Stdio::Pipes { stdin: false };
+        let wanted =
+            self.actor.command.stdio != reknit_seams::process::Stdio::Pipes { stdin: false };
         self.pipes[0].take().filter(|_| wanted).map(|pipe| Box::new(pipe) as Input)
     }
 
@@ -259,7 +270,7 @@ impl Network for Web {
 struct House {
     machine: Machine,
     web: Web,
-    census: Census,
+    census: ServerResources,
     door: mpsc::UnboundedSender<Stream>,
     connections: u64,
     serving: JoinHandle<()>,
@@ -286,7 +297,8 @@ impl House {
     fn with(limits: ServerLimits) -> Self {
         let machine = Machine::default();
         let web = Web::default();
-        let env = Env { launch: Arc::new(machine.clone()), net: Arc::new(web.clone()), ..Env::real() };
+        let env =
+            Env { launch: Arc::new(machine.clone()), net: Arc::new(web.clone()), ..Env::real() };
         let server = Server::new(&env, limits);
         let census = server.census();
         let (door, accepted) = mpsc::unbounded_channel();
@@ -323,7 +335,9 @@ impl House {
     /// Tries to go on with a session.
     async fn resume(&mut self, session: &str) -> Result<Peer, i64> {
         let mut peer = self.peer().await;
-        peer.call("initialize", json!({"clientName": "test", "resumeSessionId": session})).await.map_err(|(code, _)| code)?;
+        peer.call("initialize", json!({"clientName": "test", "resumeSessionId": session}))
+            .await
+            .map_err(|(code, _)| code)?;
         peer.is_ready().await;
         Ok(peer)
     }
@@ -371,8 +385,12 @@ impl Peer {
         let value = |raw: &serde_json::value::RawValue| serde_json::from_str(raw.get()).unwrap();
         match Message::parse(&frame).unwrap() {
             Message::Response { id, result } => drop(self.answers.insert(id, Ok(value(&result)))),
-            Message::Error { id, error } => drop(self.answers.insert(id, Err((error.code, error.message)))),
-            Message::Notification { method, params } => self.told.push_back((method, value(&params.unwrap()))),
+            Message::Error { id, error } => {
+                drop(self.answers.insert(id, Err((error.code, error.message))))
+            }
+            Message::Notification { method, params } => {
+                self.told.push_back((method, value(&params.unwrap())))
+            }
             Message::Request { .. } => panic!("a server asks for nothing"),
         }
         true
@@ -409,7 +427,9 @@ impl Peer {
             "exited" => said["exitCode"].to_string(),
             _ => String::new(),
         };
-        format!("{name} {}:{} {rest}", said["processId"].as_str().unwrap(), said["seq"]).trim_end().to_owned()
+        format!("{name} {}:{} {rest}", said["processId"].as_str().unwrap(), said["seq"])
+            .trim_end()
+            .to_owned()
     }
 
     /// Whether the server closes the connection before it says anything else.

@@ -9,10 +9,15 @@ async fn a_process_is_followed_from_its_start_to_its_close() {
     let asked = json!({"processId": "p1", "argv": ["sh", "-c", "x"], "cwd": "file:///tmp", "env": {"A": "1"}, "arg0": "shell"});
     assert_eq!(peer.call("process/start", asked).await.unwrap(), json!({"processId": "p1"}));
     let actor = house.machine.actor("sh");
-    let (argv, stdio) =
-        (vec!["sh".to_owned(), "-c".to_owned(), "x".to_owned()], reknit_seams::process::Stdio::Pipes { stdin: false });
+    let (argv, stdio) = (
+        vec!["sh".to_owned(), "-c".to_owned(), "x".to_owned()],
+        reknit_seams::process::Stdio::Pipes { stdin: false },
+    );
     let env = vec![("A".to_owned(), "1".to_owned())];
-    assert_eq!(actor.command, Command { argv, arg0: Some("shell".into()), cwd: Some("/tmp".into()), env, stdio });
+    assert_eq!(
+        actor.command,
+        Command { argv, arg0: Some("shell".into()), cwd: Some("/tmp".into()), env, stdio }
+    );
 
     actor.prints("one").await;
     assert_eq!(peer.line().await, "output p1:1 one");
@@ -23,7 +28,10 @@ async fn a_process_is_followed_from_its_start_to_its_close() {
     actor.closes();
     assert_eq!(peer.line().await, "closed p1:4");
     let read = peer.read("p1").await;
-    assert_eq!((printed(&read).as_str(), &read["nextSeq"], &read["exitCode"]), ("onelate", &json!(5), &json!(7)));
+    assert_eq!(
+        (printed(&read).as_str(), &read["nextSeq"], &read["exitCode"]),
+        ("onelate", &json!(5), &json!(7))
+    );
     assert_eq!(house.machine.alive(), 0);
 }
 
@@ -31,14 +39,19 @@ async fn a_process_is_followed_from_its_start_to_its_close() {
 async fn a_terminal_is_one_stream() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
-    peer.call("process/start", json!({"processId": "p1", "argv": ["vi"], "cwd": "/", "tty": true})).await.unwrap();
+    peer.call("process/start", json!({"processId": "p1", "argv": ["vi"], "cwd": "/", "tty": true}))
+        .await
+        .unwrap();
     let actor = house.machine.actor("vi");
     actor.prints("~").await;
     assert_eq!(peer.event().await.1["stream"], "pty");
     peer.call("process/write", write("p1", "1", ":q")).await.unwrap();
     assert_eq!(actor.reads(2).await, ":q");
     actor.ends(0);
-    assert_eq!((peer.line().await, peer.line().await), ("exited p1:2 0".to_owned(), "closed p1:3".to_owned()));
+    assert_eq!(
+        (peer.line().await, peer.line().await),
+        ("exited p1:2 0".to_owned(), "closed p1:3".to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +68,10 @@ async fn a_start_that_fails_leaves_its_id_free() {
 async fn of_two_starts_of_one_id_one_succeeds() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
-    let (first, second) = (peer.ask("process/start", start("p1", "slow")), peer.ask("process/start", start("p1", "sh")));
+    let (first, second) = (
+        peer.ask("process/start", start("p1", "slow")),
+        peer.ask("process/start", start("p1", "sh")),
+    );
     assert_eq!(peer.answer(second).await.unwrap_err().0, -32600);
     house.machine.gate.notify_one();
     peer.answer(first).await.unwrap();
@@ -66,14 +82,27 @@ async fn a_launch_that_takes_long_holds_nobody_up_and_can_be_cancelled() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     let slow = peer.ask("process/start", start("p1", "slow"));
-    assert_eq!(peer.call("process/read", json!({"processId": "p1"})).await.unwrap_err().1, "process p1 is starting");
-    assert_eq!(peer.call("process/write", write("p1", "1", "x")).await.unwrap(), json!({"status": "starting"}));
-    assert_eq!(peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(), json!({"running": true}));
+    assert_eq!(
+        peer.call("process/read", json!({"processId": "p1"})).await.unwrap_err().1,
+        "process p1 is starting"
+    );
+    assert_eq!(
+        peer.call("process/write", write("p1", "1", "x")).await.unwrap(),
+        json!({"status": "starting"})
+    );
+    assert_eq!(
+        peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(),
+        json!({"running": true})
+    );
     assert_eq!(peer.answer(slow).await, Err((-32600, "start was cancelled".into())));
     peer.start("p1", "sh").await;
     house.machine.gate.notify_one();
     sleep(ms(1)).await;
-    assert_eq!((house.machine.alive(), house.machine.born.lock().unwrap()["slow"].len()), (1, 1), "the late child is killed");
+    assert_eq!(
+        (house.machine.alive(), house.machine.born.lock().unwrap()["slow"].len()),
+        (1, 1),
+        "the late child is killed"
+    );
     house.machine.actor("sh").prints("mine").await;
     assert_eq!(peer.line().await, "output p1:1 mine");
 }
@@ -109,7 +138,10 @@ async fn the_longest_wait_that_can_be_said_is_no_trouble() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;
-    let poll = peer.ask("process/read", json!({"processId": "p1", "afterSeq": u64::MAX, "maxBytes": 0, "waitMs": u64::MAX}));
+    let poll = peer.ask(
+        "process/read",
+        json!({"processId": "p1", "afterSeq": u64::MAX, "maxBytes": 0, "waitMs": u64::MAX}),
+    );
     house.machine.actor("sh").ends(0);
     assert_eq!(peer.answer(poll).await.unwrap()["closed"], true);
 }
@@ -124,12 +156,18 @@ async fn writes_wait_for_room_in_order_and_hold_up_no_other_process() {
     let accepted = json!({"status": "accepted"});
     assert_eq!(peer.call("process/write", write("p1", "1", &big)).await.unwrap(), accepted);
     sleep(ms(1)).await; // its pipe is full
-    let (second, third) = (peer.ask("process/write", write("p1", "2", "bbb")), peer.ask("process/write", write("p1", "3", "c")));
+    let (second, third) = (
+        peer.ask("process/write", write("p1", "2", "bbb")),
+        peer.ask("process/write", write("p1", "3", "c")),
+    );
     assert_eq!(peer.call("process/write", write("p2", "1", "x")).await.unwrap(), accepted);
     assert!(peer.answers.is_empty());
     assert_eq!(house.machine.actor("cat").reads(1).await, "x");
     assert_eq!(house.machine.actor("sh").reads(PIPE + 8 + 4).await, format!("{big}bbbc"));
-    assert_eq!((peer.answer(second).await.unwrap(), peer.answer(third).await.unwrap()), (accepted.clone(), accepted));
+    assert_eq!(
+        (peer.answer(second).await.unwrap(), peer.answer(third).await.unwrap()),
+        (accepted.clone(), accepted)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,8 +182,13 @@ async fn a_write_that_waits_hears_that_nobody_reads_any_more() {
     assert_eq!(peer.answer(second).await.unwrap(), json!({"status": "stdinClosed"}));
     let unknown = peer.call("process/write", write("p9", "1", "b")).await.unwrap();
     assert_eq!(unknown, json!({"status": "unknownProcess"}));
-    peer.call("process/start", json!({"processId": "p2", "argv": ["cat"], "cwd": "/"})).await.unwrap();
-    assert_eq!(peer.call("process/write", write("p2", "1", "b")).await.unwrap(), json!({"status": "stdinClosed"}));
+    peer.call("process/start", json!({"processId": "p2", "argv": ["cat"], "cwd": "/"}))
+        .await
+        .unwrap();
+    assert_eq!(
+        peer.call("process/write", write("p2", "1", "b")).await.unwrap(),
+        json!({"status": "stdinClosed"})
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,16 +196,30 @@ async fn signals_reach_the_process_and_terminate_kills_it() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;
-    assert_eq!(peer.call("process/signal", json!({"processId": "p1", "signal": "interrupt"})).await.unwrap(), json!({}));
-    let unknown = peer.call("process/signal", json!({"processId": "p9", "signal": "interrupt"})).await.unwrap_err();
+    assert_eq!(
+        peer.call("process/signal", json!({"processId": "p1", "signal": "interrupt"}))
+            .await
+            .unwrap(),
+        json!({})
+    );
+    let unknown = peer
+        .call("process/signal", json!({"processId": "p9", "signal": "interrupt"}))
+        .await
+        .unwrap_err();
     assert_eq!(unknown.1, "unknown process id p9");
     let terminate = json!({"processId": "p1"});
-    assert_eq!(peer.call("process/terminate", terminate.clone()).await.unwrap(), json!({"running": true}));
+    assert_eq!(
+        peer.call("process/terminate", terminate.clone()).await.unwrap(),
+        json!({"running": true})
+    );
     assert_eq!(peer.line().await, "exited p1:1 137");
     assert_eq!(peer.line().await, "closed p1:2");
     assert_eq!(house.machine.actor("sh").signals(), [2, KILL]);
     assert_eq!(peer.call("process/terminate", terminate).await.unwrap(), json!({"running": false}));
-    assert_eq!(peer.call("process/terminate", json!({"processId": "p9"})).await.unwrap(), json!({"running": false}));
+    assert_eq!(
+        peer.call("process/terminate", json!({"processId": "p9"})).await.unwrap(),
+        json!({"running": false})
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +255,10 @@ async fn what_is_kept_of_a_flood_is_bounded_and_a_client_that_reads_nothing_stop
     house.machine.actor("yes").floods();
     sleep(ms(1000)).await; // and the client reads nothing
     assert!(house.census.counts().most_retained_bytes <= 64 * 1024);
-    assert!(house.census.counts().most_retained_chunks <= limits.outbound_queue as u64 + 200, "what was sent, and a queue");
+    assert!(
+        house.census.counts().most_retained_chunks <= limits.outbound_queue as u64 + 200,
+        "what was sent, and a queue"
+    );
     for seq in 1..500 {
         assert_eq!(peer.event().await.1["seq"], seq);
     }
@@ -211,7 +271,10 @@ async fn requests_that_wait_are_bounded() {
     peer.start("p1", "sh").await;
     let poll = json!({"processId": "p1", "waitMs": 100});
     let polls = [peer.ask("process/read", poll.clone()), peer.ask("process/read", poll.clone())];
-    assert_eq!(peer.call("process/read", poll).await, Err((-32603, "too many requests that wait".into())));
+    assert_eq!(
+        peer.call("process/read", poll).await,
+        Err((-32603, "too many requests that wait".into()))
+    );
     for id in polls {
         peer.answer(id).await.unwrap();
     }
@@ -226,7 +289,10 @@ async fn launches_that_were_cancelled_count_until_they_are_over() {
         peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
         assert_eq!(peer.answer(slow).await.unwrap_err().1, "start was cancelled");
     }
-    assert_eq!(peer.call("process/start", start("p1", "sh")).await, Err((-32603, "too many processes".into())));
+    assert_eq!(
+        peer.call("process/start", start("p1", "sh")).await,
+        Err((-32603, "too many processes".into()))
+    );
     house.machine.gate.notify_one();
     sleep(ms(1)).await;
     peer.start("p1", "sh").await;
@@ -241,7 +307,8 @@ async fn many_long_answers_are_given_as_fast_as_the_client_reads_them() {
     for _ in 0..100 {
         house.machine.actor("sh").prints(&"x".repeat(PIPE)).await;
     }
-    let reads: Vec<_> = (0..50).map(|_| peer.ask("process/read", json!({"processId": "p1"}))).collect();
+    let reads: Vec<_> =
+        (0..50).map(|_| peer.ask("process/read", json!({"processId": "p1"}))).collect();
     for id in reads {
         assert_eq!(printed(&peer.answer(id).await.unwrap()).len(), 100 * PIPE);
     }

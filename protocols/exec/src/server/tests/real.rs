@@ -3,7 +3,7 @@
 use super::*;
 
 /// A server on loopback, and where it is.
-async fn serve() -> (Env, Endpoint, Census, JoinHandle<()>) {
+async fn serve() -> (Env, Endpoint, ServerResources, JoinHandle<()>) {
     let env = Env::real();
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
     let at = listener.endpoint();
@@ -35,12 +35,18 @@ fn shell(process: &str, script: &str) -> Value {
 /// Reads until the process is closed.
 async fn all(peer: &mut Peer, process: &str) -> Value {
     loop {
-        let next = peer.call("process/read", json!({"processId": process, "afterSeq": 0})).await.unwrap();
+        let next =
+            peer.call("process/read", json!({"processId": process, "afterSeq": 0})).await.unwrap();
         if next["closed"] == true {
             return next;
         }
         let after = next["nextSeq"].as_u64().unwrap() - 1;
-        peer.call("process/read", json!({"processId": process, "afterSeq": after, "waitMs": 10_000})).await.unwrap();
+        peer.call(
+            "process/read",
+            json!({"processId": process, "afterSeq": after, "waitMs": 10_000}),
+        )
+        .await
+        .unwrap();
     }
 }
 
@@ -48,16 +54,23 @@ async fn all(peer: &mut Peer, process: &str) -> Value {
 async fn a_shell_outlives_its_connection() {
     let (env, at, census, _serving) = serve().await;
     let (mut peer, session) = connect(&env, &at, None).await;
-    peer.call("process/start", shell("p1", "echo before; read line; echo \"$line\" >&2; (sleep 0.1; echo late) & exit 7"))
-        .await
-        .unwrap();
+    peer.call(
+        "process/start",
+        shell("p1", "echo before; read line; echo \"$line\" >&2; (sleep 0.1; echo late) & exit 7"),
+    )
+    .await
+    .unwrap();
     assert_eq!(peer.line().await, "output p1:1 before");
     drop(peer);
     let (mut peer, again) = connect(&env, &at, Some(&session)).await;
     assert_eq!(again, session);
     peer.call("process/write", write("p1", "1", "during\n")).await.unwrap();
     let read = all(&mut peer, "p1").await;
-    assert!(printed(&read).contains("during\n") && printed(&read).contains("late\n"), "{}", printed(&read));
+    assert!(
+        printed(&read).contains("during\n") && printed(&read).contains("late\n"),
+        "{}",
+        printed(&read)
+    );
     assert_eq!(read["exitCode"], 7);
     assert_eq!(census.counts().open_processes, 0);
 }
@@ -68,7 +81,14 @@ async fn terminate_kills_all_that_a_shell_started() {
     let (mut peer, _) = connect(&env, &at, None).await;
     peer.call("process/start", shell("p1", "sleep 1000 & echo started; wait")).await.unwrap();
     assert_eq!(peer.line().await, "output p1:1 started");
-    assert_eq!(peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(), json!({"running": true}));
+    assert_eq!(
+        peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(),
+        json!({"running": true})
+    );
     let read = all(&mut peer, "p1").await;
-    assert_eq!((&read["exitCode"], &read["closed"]), (&json!(137), &json!(true)), "nobody holds its pipes any more");
+    assert_eq!(
+        (&read["exitCode"], &read["closed"]),
+        (&json!(137), &json!(true)),
+        "nobody holds its pipes any more"
+    );
 }

@@ -20,7 +20,10 @@ async fn a_session_and_its_processes_outlive_a_connection() {
     peer.call("process/write", write("p1", "1", "hi")).await.unwrap();
     assert_eq!(actor.reads(2).await, "hi");
     actor.ends(7);
-    assert_eq!((peer.line().await, peer.line().await), ("exited p1:4 7".to_owned(), "closed p1:5".to_owned()));
+    assert_eq!(
+        (peer.line().await, peer.line().await),
+        ("exited p1:4 7".to_owned(), "closed p1:5".to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +40,10 @@ async fn an_exit_during_an_outage_is_found_at_its_place() {
     sleep(ms(20_000)).await;
     let mut peer = house.resume(&session).await.unwrap();
     let read = peer.read("p1").await;
-    assert_eq!((printed(&read).as_str(), &read["nextSeq"], &read["closed"]), ("last words", &json!(4), &json!(true)));
+    assert_eq!(
+        (printed(&read).as_str(), &read["nextSeq"], &read["closed"]),
+        ("last words", &json!(4), &json!(true))
+    );
     assert!(timeout(ms(1000), peer.event()).await.is_err(), "it is not told a second time");
 }
 
@@ -85,7 +91,10 @@ async fn a_session_is_over_after_its_lifetime_alone_and_its_processes_are_killed
     peer.start("p1", "sh").await;
     drop(peer);
     sleep(ms(1)).await;
-    assert_eq!((house.census.counts().sessions, house.census.counts().detached, house.machine.alive()), (1, 1, 1));
+    assert_eq!(
+        (house.census.counts().sessions, house.census.counts().detached, house.machine.alive()),
+        (1, 1, 1)
+    );
     sleep(ServerLimits::default().detached_lifetime).await;
     assert_eq!((house.census.counts().sessions, house.machine.alive()), (0, 0));
     assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32600));
@@ -117,7 +126,10 @@ async fn a_disconnect_in_the_middle_of_a_launch_leaves_a_process_that_can_be_fou
     let mut peer = house.resume(&session).await.unwrap();
     house.machine.actor("slow").prints("x").await;
     assert_eq!(peer.line().await, "output p1:1 x");
-    assert_eq!(peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(), json!({"running": true}));
+    assert_eq!(
+        peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(),
+        json!({"running": true})
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +178,10 @@ async fn a_write_that_is_repeated_after_an_outage_is_written_once() {
     sleep(ms(10)).await;
     let mut peer = house.resume(&session).await.unwrap();
     for (id, text) in [("w-1", "once"), ("w-2", "more")] {
-        assert_eq!(peer.call("process/write", write("p1", id, text)).await.unwrap(), json!({"status": "accepted"}));
+        assert_eq!(
+            peer.call("process/write", write("p1", id, text)).await.unwrap(),
+            json!({"status": "accepted"})
+        );
     }
     assert_eq!(house.machine.actor("sh").reads(8).await, "oncemore");
 }
@@ -179,7 +194,10 @@ async fn sessions_do_not_see_each_other() {
     two.start("p1", "cat").await;
     house.machine.actor("sh").prints("for one").await;
     house.machine.actor("cat").prints("for two").await;
-    assert_eq!((one.line().await, two.line().await), ("output p1:1 for one".to_owned(), "output p1:1 for two".to_owned()));
+    assert_eq!(
+        (one.line().await, two.line().await),
+        ("output p1:1 for one".to_owned(), "output p1:1 for two".to_owned())
+    );
     two.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
     assert!(house.machine.actor("sh").signals().is_empty());
 }
@@ -189,7 +207,10 @@ async fn there_are_as_many_sessions_as_may_be() {
     let mut house = House::with(ServerLimits { sessions: 1, ..ServerLimits::default() });
     let (_one, _) = house.client().await;
     let mut two = house.peer().await;
-    assert_eq!(two.call("initialize", json!({"clientName": "two"})).await, Err((-32603, "too many sessions".into())));
+    assert_eq!(
+        two.call("initialize", json!({"clientName": "two"})).await,
+        Err((-32603, "too many sessions".into()))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,5 +238,8 @@ async fn who_drops_the_server_kills_everything() {
     assert!(timeout(ms(10), peer.hear()).await.is_err());
     house.serving.abort();
     assert!(peer.is_closed().await);
-    assert_eq!((house.machine.alive(), house.census.counts().sessions, house.census.counts().connections), (0, 0, 0));
+    assert_eq!(
+        (house.machine.alive(), house.census.counts().sessions, house.census.counts().connections),
+        (0, 0, 0)
+    );
 }

@@ -6,21 +6,29 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::request::{Asked, Purpose, answer};
-use super::{Core, Effect};
+use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
 use crate::wire::ahp::notifications::SessionRemovedParams;
-use crate::wire::{ActionEnvelope, ErrorBody, Message, RequestId, StateAction, SubscribeResult, code, method, read};
+use crate::wire::{
+    ActionEnvelope, ErrorBody, Message, RequestId, StateAction, SubscribeResult, code, method, read,
+};
 
-impl Core {
+impl ClientCore {
     /// A frame came over a connection.
     pub fn hear(&mut self, generation: u64, frame: &[u8], now: Instant, random: u64) {
         if generation != self.generation {
             return;
         }
         let understood = match Message::parse(frame) {
-            Ok(Message::Response { id: RequestId::Number(id), result }) => self.answered(id, Ok(result), now, random),
-            Ok(Message::Error { id: RequestId::Number(id), error }) => self.answered(id, Err(error), now, random),
-            Ok(Message::Notification { method, params }) => self.notified(&method, params.as_deref()),
+            Ok(Message::Response { id: RequestId::Number(id), result }) => {
+                self.answered(id, Ok(result), now, random)
+            }
+            Ok(Message::Error { id: RequestId::Number(id), error }) => {
+                self.answered(id, Err(error), now, random)
+            }
+            Ok(Message::Notification { method, params }) => {
+                self.notified(&method, params.as_deref())
+            }
             Ok(Message::Request { id, method, params }) => {
                 self.asked(id, method, params);
                 Ok(())
@@ -37,11 +45,16 @@ impl Core {
         if name == method::PING {
             return self.send(Message::response(id, &()));
         }
-        self.outside(Effect::Asked { generation: self.generation, id, method: name, params });
+        self.outside(ClientEffect::Asked { generation: self.generation, id, method: name, params });
     }
 
     /// The user's side has an answer for the host.
-    pub fn reply(&mut self, generation: u64, id: RequestId, reply: Result<Box<RawValue>, (i64, String)>) {
+    pub fn reply(
+        &mut self,
+        generation: u64,
+        id: RequestId,
+        reply: Result<Box<RawValue>, (i64, String)>,
+    ) {
         if generation != self.generation {
             return; // the host does not wait for it any more
         }
@@ -70,15 +83,25 @@ impl Core {
     /// Something happened to a channel. An action of our own that the host answers is ours no more to assume.
     pub(super) fn happened(&mut self, envelope: ActionEnvelope) {
         let ignored = defect!(RejectionUnheard) && envelope.rejection_reason.is_some();
-        let own = envelope.origin.as_ref().filter(|origin| origin.client_id == self.identity.client && !ignored);
+        let own = envelope
+            .origin
+            .as_ref()
+            .filter(|origin| origin.client_id == self.identity.client && !ignored);
         let mut is_confirmed = false;
-        if let Some((seq, unconfirmed)) = own.and_then(|origin| self.unconfirmed.remove_entry(&origin.client_seq)) {
+        if let Some((seq, unconfirmed)) =
+            own.and_then(|origin| self.unconfirmed.remove_entry(&origin.client_seq))
+        {
             let outcome = match &envelope.rejection_reason {
                 Some(why) => Err(Failure::Rejected(why.clone())),
                 None => Ok(()),
             };
             if let Err(Failure::Rejected(why)) = &outcome {
-                milestone!("toolcall.client.rejected", channel = envelope.channel.as_str(), seq, why = why.as_str());
+                milestone!(
+                    "toolcall.client.rejected",
+                    channel = envelope.channel.as_str(),
+                    seq,
+                    why = why.as_str()
+                );
             }
             is_confirmed = outcome.is_ok();
             answer(unconfirmed.answer, outcome);
@@ -106,12 +129,22 @@ impl Core {
         }
     }
 
-    fn answered(&mut self, id: i64, result: Result<Box<RawValue>, ErrorBody>, now: Instant, random: u64) -> Result<(), ()> {
+    fn answered(
+        &mut self,
+        id: i64,
+        result: Result<Box<RawValue>, ErrorBody>,
+        now: Instant,
+        random: u64,
+    ) -> Result<(), ()> {
         let Some(asked) = self.in_flight.remove(&id) else { return Ok(()) }; // it took too long, and was given up
         let Asked { purpose, .. } = asked;
         match (purpose, result) {
-            (Purpose::Initialize { asked }, Ok(result)) => self.initialized(parsed(&result)?, &asked, now),
-            (Purpose::Reconnect { asked }, Ok(result)) => self.reconnected(parsed(&result)?, &asked, now),
+            (Purpose::Initialize { asked }, Ok(result)) => {
+                self.initialized(parsed(&result)?, &asked, now)
+            }
+            (Purpose::Reconnect { asked }, Ok(result)) => {
+                self.reconnected(parsed(&result)?, &asked, now)
+            }
             (was @ (Purpose::Initialize { .. } | Purpose::Reconnect { .. }), Err(error)) => {
                 self.refused(&was, error.code, now, random);
             }
@@ -159,7 +192,8 @@ impl Core {
         self.replicas.remove(channel);
         self.joined.remove(channel);
         self.stop_calls(|(chat, _, _)| chat == channel);
-        let lost = self.unconfirmed.iter().filter(|(_, unconfirmed)| unconfirmed.channel == channel);
+        let lost =
+            self.unconfirmed.iter().filter(|(_, unconfirmed)| unconfirmed.channel == channel);
         for seq in lost.map(|(seq, _)| *seq).collect::<Vec<_>>() {
             if let Some(unconfirmed) = self.unconfirmed.remove(&seq) {
                 answer(unconfirmed.answer, Err(Failure::Gone));

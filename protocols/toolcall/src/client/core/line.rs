@@ -15,19 +15,21 @@ use tokio::time::Instant;
 
 use super::phase::Line;
 use super::request::{Asked, Held, Purpose, answer};
-use super::{Core, Effect};
+use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
 use crate::wire::ahp::commands::Implementation;
 use crate::wire::{
-    AuthenticateParams, InitializeParams, InitializeResult, Message, ROOT, ReconnectParams, ReconnectResult, Snapshot,
-    UnsubscribeParams, ahp, code, epoch_of, meta_with, method,
+    AuthenticateParams, InitializeParams, InitializeResult, Message, ROOT, ReconnectParams,
+    ReconnectResult, Snapshot, UnsubscribeParams, ahp, code, epoch_of, meta_with, method,
 };
 
-impl Core {
+impl ClientCore {
     /// When something is due though nothing comes.
     pub fn due(&self) -> Option<Instant> {
         let line = match &self.line {
-            Line::Waiting { until } | Line::Shaking { until } | Line::Settling { until, .. } => Some(*until),
+            Line::Waiting { until } | Line::Shaking { until } | Line::Settling { until, .. } => {
+                Some(*until)
+            }
             Line::Opening | Line::Connected { .. } | Line::Closed(_) => None,
         };
         line.into_iter().chain(self.deadlines()).min()
@@ -40,9 +42,11 @@ impl Core {
             Line::Waiting { until } if *until <= now => {
                 self.generation += 1;
                 self.line = Line::Opening;
-                self.outside(Effect::Open(self.generation));
+                self.outside(ClientEffect::Open(self.generation));
             }
-            Line::Shaking { until } | Line::Settling { until, .. } if *until <= now => self.lost(self.generation, now, random),
+            Line::Shaking { until } | Line::Settling { until, .. } if *until <= now => {
+                self.lost(self.generation, now, random)
+            }
             _ => {}
         }
     }
@@ -52,7 +56,12 @@ impl Core {
         if generation != self.generation || !matches!(self.line, Line::Opening) {
             return;
         }
-        milestone!("toolcall.client.opened", generation, conn, client = self.identity.client.as_str());
+        milestone!(
+            "toolcall.client.opened",
+            generation,
+            conn,
+            client = self.identity.client.as_str()
+        );
         self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
         match self.epoch.clone() {
             Some(epoch) => self.say_reconnect(&epoch, now),
@@ -76,9 +85,16 @@ impl Core {
         let params = InitializeParams {
             channel: ROOT.to_owned(),
             meta: None,
-            protocol_versions: ahp::SUPPORTED_PROTOCOL_VERSIONS.iter().map(|version| (*version).to_owned()).collect(),
+            protocol_versions: ahp::SUPPORTED_PROTOCOL_VERSIONS
+                .iter()
+                .map(|version| (*version).to_owned())
+                .collect(),
             client_id: self.identity.client.clone(),
-            client_info: Some(Implementation { name: env!("CARGO_PKG_NAME").to_owned(), version: None, title: None }),
+            client_info: Some(Implementation {
+                name: env!("CARGO_PKG_NAME").to_owned(),
+                version: None,
+                title: None,
+            }),
             initial_subscriptions: Some(self.known_channels()),
             locale: None,
             capabilities: None,
@@ -89,7 +105,10 @@ impl Core {
 
     /// The channels of which there is a state; the others are asked for one by one, and given their state then.
     fn known_channels(&self) -> Vec<String> {
-        let known = self.replicas.iter().filter(|(_, replica)| replica.confirmed().is_some() || defect!(NamesWhatItLacks));
+        let known = self
+            .replicas
+            .iter()
+            .filter(|(_, replica)| replica.confirmed().is_some() || defect!(NamesWhatItLacks));
         known.map(|(channel, _)| channel.clone()).collect()
     }
 
@@ -110,8 +129,14 @@ impl Core {
         let owed = self.tokens_are_owed && !defect!(TokensForgotten);
         let mut waiting = BTreeSet::new();
         for (resource, token) in if owed { self.tokens.clone() } else { BTreeMap::new() } {
-            let params =
-                AuthenticateParams { channel: ROOT.to_owned(), meta: None, resource, token, expires_in: None, scopes: None };
+            let params = AuthenticateParams {
+                channel: ROOT.to_owned(),
+                meta: None,
+                resource,
+                token,
+                expires_in: None,
+                scopes: None,
+            };
             waiting.insert(self.request_now(method::AUTHENTICATE, &params, Purpose::Token, now));
         }
         self.line = Line::Settling { waiting, until };
@@ -148,14 +173,20 @@ impl Core {
 
     /// What the handshake asked for, and its user let go of since, is not wanted any more.
     fn take_back(&mut self, asked: &[String]) {
-        for channel in asked.iter().filter(|channel| !self.replicas.contains_key(*channel)).cloned().collect::<Vec<_>>() {
+        for channel in asked
+            .iter()
+            .filter(|channel| !self.replicas.contains_key(*channel))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             self.send(Message::notification(method::UNSUBSCRIBE, &UnsubscribeParams { channel }));
         }
     }
 
     /// Things are as the host says; a channel of which it says nothing is gone.
     fn reseat(&mut self, snapshots: Vec<Snapshot>, asked: &[String]) {
-        let given = snapshots.iter().map(|snapshot| snapshot.resource.clone()).collect::<BTreeSet<_>>();
+        let given =
+            snapshots.iter().map(|snapshot| snapshot.resource.clone()).collect::<BTreeSet<_>>();
         for snapshot in snapshots {
             self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
             let skipped = defect!(OnlyTheRootIsReseated) && snapshot.resource != ROOT;
@@ -164,7 +195,10 @@ impl Core {
             }
         }
         if !defect!(MissingIsKept) {
-            asked.iter().filter(|channel| !given.contains(*channel)).for_each(|channel| self.gone(channel));
+            asked
+                .iter()
+                .filter(|channel| !given.contains(*channel))
+                .for_each(|channel| self.gone(channel));
         }
     }
 
@@ -207,7 +241,9 @@ impl Core {
 
     /// A connection is over, or could not be opened.
     pub fn lost(&mut self, generation: u64, now: Instant, random: u64) {
-        if generation != self.generation || matches!(self.line, Line::Closed(_) | Line::Waiting { .. }) {
+        if generation != self.generation
+            || matches!(self.line, Line::Closed(_) | Line::Waiting { .. })
+        {
             return;
         }
         if defect!(SecondLossUnnoticed) && matches!(self.line, Line::Shaking { .. }) {
@@ -219,14 +255,15 @@ impl Core {
             self.attempts = 0;
         }
         self.attempts += 1;
-        let pause = if defect!(NoBackOff) { std::time::Duration::ZERO } else { self.back_off.next(random) };
+        let pause =
+            if defect!(NoBackOff) { std::time::Duration::ZERO } else { self.back_off.next(random) };
         milestone!("toolcall.client.lost", generation, pause = pause.as_millis() as u64);
         let pause = if defect!(AttemptsRunOut) && self.attempts > 10 { EVER } else { pause };
         self.line = Line::Waiting { until: now + pause };
         if defect!(HeldActionsForgotten) {
             self.held.retain(|held| matches!(held, Held::Request(_)));
         }
-        self.outside(Effect::Close(generation));
+        self.outside(ClientEffect::Close(generation));
         self.unanswered();
         self.tell();
     }
@@ -238,7 +275,7 @@ impl Core {
         }
         milestone!("toolcall.client.closed", generation = self.generation, why = %why);
         self.line = Line::Closed(why.clone());
-        self.outside(Effect::Close(self.generation));
+        self.outside(ClientEffect::Close(self.generation));
         for (_, asked) in std::mem::take(&mut self.in_flight) {
             asked.fail(why.clone());
         }
@@ -263,7 +300,13 @@ impl Core {
     }
 
     /// Asks for something over this connection, whatever waits.
-    fn request_now(&mut self, name: &'static str, params: &impl serde::Serialize, purpose: Purpose, now: Instant) -> i64 {
+    fn request_now(
+        &mut self,
+        name: &'static str,
+        params: &impl serde::Serialize,
+        purpose: Purpose,
+        now: Instant,
+    ) -> i64 {
         self.requests += 1;
         let id = self.requests;
         self.send(Message::request(id, name, params));

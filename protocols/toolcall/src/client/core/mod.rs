@@ -39,7 +39,7 @@ use run::Running;
 
 /// What a client is, besides its limits.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct ClientIdentity {
     /// What the host knows it by, over all its connections: a new one for each window, and each time it is loaded.
     pub client: String,
     /// The tools that it runs.
@@ -61,7 +61,7 @@ pub enum State {
 
 /// What is to be done outside.
 #[derive(Debug)]
-pub enum Effect {
+pub enum ClientEffect {
     /// A connection is to be opened; it is the one of this number.
     Open(u64),
     /// Something is to be said on it.
@@ -86,9 +86,9 @@ pub enum Effect {
 }
 
 /// The client.
-pub struct Core {
+pub struct ClientCore {
     limits: ClientLimits,
-    identity: Identity,
+    identity: ClientIdentity,
     line: Line,
     back_off: BackOff,
     /// How many attempts there were since it was last connected; only a defect asks.
@@ -117,14 +117,14 @@ pub struct Core {
     running: BTreeMap<Key, Running>,
     /// The calls that it began.
     begun: Seen<Key>,
-    effects: VecDeque<Effect>,
+    effects: VecDeque<ClientEffect>,
     changes: watch::Sender<u64>,
     changed: Arc<Notify>,
 }
 
 /// How much of everything a client holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct ClientResources {
     /// Channels that it subscribes to.
     pub channels: u64,
     /// Actions that the host did not confirm.
@@ -137,9 +137,9 @@ pub struct Census {
     pub running: u64,
 }
 
-impl Core {
+impl ClientCore {
     /// A client that opens its first connection at once.
-    pub fn new(limits: ClientLimits, identity: Identity, now: Instant) -> Self {
+    pub fn new(limits: ClientLimits, identity: ClientIdentity, now: Instant) -> Self {
         Self {
             limits,
             identity,
@@ -200,7 +200,9 @@ impl Core {
     /// The same, with what this client did and the host did not confirm yet.
     pub fn view(&self, channel: &str) -> Option<SnapshotState> {
         let mut state = self.confirmed(channel)?.clone();
-        for unconfirmed in self.unconfirmed.values().filter(|unconfirmed| unconfirmed.channel == channel) {
+        for unconfirmed in
+            self.unconfirmed.values().filter(|unconfirmed| unconfirmed.channel == channel)
+        {
             // What does not fit any more will be refused, too.
             let _ = crate::state::apply(&mut state, &unconfirmed.action);
         }
@@ -212,20 +214,20 @@ impl Core {
         self.changes.subscribe()
     }
 
-    /// Wakes whoever has to look at [`Core::effect`] and [`Core::due`] again.
+    /// Wakes whoever has to look at [`ClientCore::effect`] and [`ClientCore::due`] again.
     pub fn changed(&self) -> Arc<Notify> {
         self.changed.clone()
     }
 
     /// What is to be done outside.
-    pub fn effect(&mut self) -> Option<Effect> {
+    pub fn effect(&mut self) -> Option<ClientEffect> {
         self.effects.pop_front()
     }
 
     /// How much of everything it holds.
-    pub fn census(&self) -> Census {
+    pub fn census(&self) -> ClientResources {
         let count = |n: usize| n as u64;
-        Census {
+        ClientResources {
             channels: count(self.replicas.len()),
             unconfirmed: count(self.unconfirmed.len()),
             in_flight: count(self.in_flight.len()),
@@ -234,13 +236,13 @@ impl Core {
         }
     }
 
-    fn outside(&mut self, effect: Effect) {
+    fn outside(&mut self, effect: ClientEffect) {
         self.effects.push_back(effect);
         self.changed.notify_one();
     }
 
     fn send(&mut self, message: Message) {
-        self.outside(Effect::Send(self.generation, message));
+        self.outside(ClientEffect::Send(self.generation, message));
     }
 
     fn tell(&mut self) {

@@ -11,7 +11,7 @@ use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::Core;
+use super::ClientCore;
 use super::phase::Line;
 use super::request::{Answer, Asked, Held, Purpose, Unconfirmed, answer};
 use crate::client::Failure;
@@ -19,10 +19,11 @@ use crate::state::{apply, session};
 use crate::wire::ahp::actions::SessionActiveClientSetAction;
 use crate::wire::ahp::state::SessionActiveClient;
 use crate::wire::{
-    DispatchActionParams, Message, RequestId, SnapshotState, StateAction, SubscribeParams, UnsubscribeParams, is_name, method,
+    DispatchActionParams, Message, RequestId, SnapshotState, StateAction, SubscribeParams,
+    UnsubscribeParams, is_name, method,
 };
 
-impl Core {
+impl ClientCore {
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.line, Line::Connected { .. })
     }
@@ -37,21 +38,39 @@ impl Core {
     }
 
     /// Asks the host for something.
-    pub fn request(&mut self, name: &str, params: Box<RawValue>, to: Answer<Box<RawValue>>, now: Instant) {
+    pub fn request(
+        &mut self,
+        name: &str,
+        params: Box<RawValue>,
+        to: Answer<Box<RawValue>>,
+        now: Instant,
+    ) {
         let purpose = Purpose::User { answer: Some(to) };
-        self.ask(Asked { purpose, method: name.to_owned(), params: Some(params), until: now + self.limits.request_deadline });
+        self.ask(Asked {
+            purpose,
+            method: name.to_owned(),
+            params: Some(params),
+            until: now + self.limits.request_deadline,
+        });
     }
 
     /// Wants to be told of a channel, from its state now on.
     pub fn subscribe(&mut self, channel: &str, to: Answer<()>, now: Instant) {
-        let full = self.replicas.len() >= self.limits.subscriptions && !self.replicas.contains_key(channel);
+        let full = self.replicas.len() >= self.limits.subscriptions
+            && !self.replicas.contains_key(channel);
         if full || !is_name(channel) {
             return answer(Some(to), Err(Failure::Full));
         }
-        let params = serde_json::value::to_raw_value(&SubscribeParams::new(channel)).expect("parameters are plain data");
+        let params = serde_json::value::to_raw_value(&SubscribeParams::new(channel))
+            .expect("parameters are plain data");
         let purpose = Purpose::Subscribe { channel: channel.to_owned(), answer: Some(to) };
         let until = now + self.limits.request_deadline;
-        if self.ask(Asked { purpose, method: method::SUBSCRIBE.to_owned(), params: Some(params), until }) {
+        if self.ask(Asked {
+            purpose,
+            method: method::SUBSCRIBE.to_owned(),
+            params: Some(params),
+            until,
+        }) {
             self.replicas.entry(channel.to_owned()).or_default();
         }
     }
@@ -97,7 +116,12 @@ impl Core {
             }
         }
         self.held = kept;
-        let in_flight = self.in_flight.iter().filter(|(_, asked)| is_it(asked)).map(|(id, _)| *id).collect::<Vec<_>>();
+        let in_flight = self
+            .in_flight
+            .iter()
+            .filter(|(_, asked)| is_it(asked))
+            .map(|(id, _)| *id)
+            .collect::<Vec<_>>();
         taken.extend(in_flight.into_iter().filter_map(|id| self.in_flight.remove(&id)));
         // One that is gone may have been asked for again.
         if !was_known && taken.is_empty() && !unanswered {
@@ -105,7 +129,10 @@ impl Core {
         }
         taken.into_iter().for_each(|asked| asked.fail(Failure::Unsubscribed));
         if matches!(self.line, Line::Settling { .. } | Line::Connected { .. }) {
-            self.send(Message::notification(method::UNSUBSCRIBE, &UnsubscribeParams { channel: channel.to_owned() }));
+            self.send(Message::notification(
+                method::UNSUBSCRIBE,
+                &UnsubscribeParams { channel: channel.to_owned() },
+            ));
         }
         self.tell();
     }
@@ -128,7 +155,10 @@ impl Core {
     pub(super) fn act(&mut self, channel: &str, action: StateAction, to: Option<Answer<()>>) {
         self.actions += 1;
         let seq = self.actions;
-        self.unconfirmed.insert(seq, Unconfirmed { channel: channel.to_owned(), action, sent: false, answer: to });
+        self.unconfirmed.insert(
+            seq,
+            Unconfirmed { channel: channel.to_owned(), action, sent: false, answer: to },
+        );
         if self.is_connected() && self.held.is_empty() {
             self.say_action(seq);
         } else {
@@ -146,14 +176,21 @@ impl Core {
     fn say_action(&mut self, seq: i64) {
         let Some(unconfirmed) = self.unconfirmed.get_mut(&seq) else { return };
         unconfirmed.sent = true;
-        let params =
-            DispatchActionParams { channel: unconfirmed.channel.clone(), client_seq: seq, action: unconfirmed.action.clone() };
+        let params = DispatchActionParams {
+            channel: unconfirmed.channel.clone(),
+            client_seq: seq,
+            action: unconfirmed.action.clone(),
+        };
         self.send(Message::notification(method::DISPATCH, &params));
     }
 
     /// Actions that the host may not have heard of are said again, in order, before anything else.
     pub(super) fn say_again(&mut self) {
-        let sent = self.unconfirmed.iter().filter(|(_, unconfirmed)| unconfirmed.sent).map(|(seq, _)| *seq);
+        let sent = self
+            .unconfirmed
+            .iter()
+            .filter(|(_, unconfirmed)| unconfirmed.sent)
+            .map(|(seq, _)| *seq);
         let mut sent = sent.collect::<Vec<_>>();
         if defect!(RepeatsBackwards) {
             sent.reverse();
@@ -169,7 +206,8 @@ impl Core {
         self.give_up_requests(now);
         let mut held = std::mem::take(&mut self.held);
         if defect!(TwoQueues) {
-            let (requests, actions): (Vec<_>, Vec<_>) = held.into_iter().partition(|held| matches!(held, Held::Request(_)));
+            let (requests, actions): (Vec<_>, Vec<_>) =
+                held.into_iter().partition(|held| matches!(held, Held::Request(_)));
             held = requests.into_iter().chain(actions).collect();
         }
         for held in held {
@@ -205,8 +243,14 @@ impl Core {
 
     /// Requests that have waited long enough are given up.
     pub(super) fn give_up_requests(&mut self, now: Instant) {
-        let late = self.in_flight.iter().filter(|(_, asked)| asked.until <= now).map(|(id, _)| *id).collect::<Vec<_>>();
-        let mut given_up = late.into_iter().filter_map(|id| self.in_flight.remove(&id)).collect::<Vec<_>>();
+        let late = self
+            .in_flight
+            .iter()
+            .filter(|(_, asked)| asked.until <= now)
+            .map(|(id, _)| *id)
+            .collect::<Vec<_>>();
+        let mut given_up =
+            late.into_iter().filter_map(|id| self.in_flight.remove(&id)).collect::<Vec<_>>();
         for held in std::mem::take(&mut self.held) {
             match held {
                 Held::Request(asked) if asked.until <= now => given_up.push(asked),

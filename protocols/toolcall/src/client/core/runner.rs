@@ -9,14 +9,14 @@ use reknit_seams::{defect, milestone};
 
 use super::phase::Line;
 use super::run::{Key, Run, Running};
-use super::{Core, Effect};
+use super::{ClientCore, ClientEffect};
 use crate::client::failed;
 use crate::state::{call, chat};
 use crate::wire::ahp::actions::ChatToolCallCompleteAction;
 use crate::wire::ahp::state::{ToolCallResult, ToolCallState, ToolInput};
 use crate::wire::{SnapshotState, StateAction};
 
-impl Core {
+impl ClientCore {
     /// Begins calls that run, and stops those that are over.
     pub(super) fn look_for_calls(&mut self) {
         if !matches!(self.line, Line::Connected { .. }) && !defect!(RunsBeforeCaughtUp) {
@@ -25,7 +25,8 @@ impl Core {
         let own = self.own_calls();
         self.stop_calls(|key| !own.iter().any(|(run, _)| run.key() == *key));
         for (run, runs) in own {
-            let working = self.running.values().filter(|running| **running == Running::Works).count();
+            let working =
+                self.running.values().filter(|running| **running == Running::Works).count();
             if working >= self.limits.running_tools {
                 break; // the next look comes when one of these is done
             }
@@ -33,10 +34,14 @@ impl Core {
                 self.running.insert(run.key(), Running::Works);
                 self.finished(&run.key(), failed("the client had let go of it"));
             } else if runs && !self.running.contains_key(&run.key()) {
-                milestone!("toolcall.client.runs", call = run.call.as_str(), tool = run.tool.as_str());
+                milestone!(
+                    "toolcall.client.runs",
+                    call = run.call.as_str(),
+                    tool = run.tool.as_str()
+                );
                 self.running.insert(run.key(), Running::Works);
                 self.begun.insert(run.key());
-                self.outside(Effect::Run(run));
+                self.outside(ClientEffect::Run(run));
             }
         }
     }
@@ -47,7 +52,7 @@ impl Core {
         for key in over {
             if self.running.remove(&key) == Some(Running::Works) && !defect!(WorksOn) {
                 milestone!("toolcall.client.stopped", call = key.2.as_str());
-                self.outside(Effect::Stop(key));
+                self.outside(ClientEffect::Stop(key));
             }
         }
     }
@@ -58,14 +63,21 @@ impl Core {
         for (name, replica) in &self.replicas {
             let Some(SnapshotState::Chat(state)) = replica.confirmed() else { continue };
             let Some(turn) = &state.active_turn else { continue };
-            for state in chat::calls(state).filter(|state| self.is_own(state) && !call::is_over(state)) {
+            for state in
+                chat::calls(state).filter(|state| self.is_own(state) && !call::is_over(state))
+            {
                 let (tool, input) = match state {
-                    ToolCallState::Running(running) => (running.tool_name.clone(), inline(running.tool_input.as_ref())),
+                    ToolCallState::Running(running) => {
+                        (running.tool_name.clone(), inline(running.tool_input.as_ref()))
+                    }
                     _ => (String::new(), String::new()),
                 };
                 let runs = matches!(state, ToolCallState::Running(_));
                 let call = call::id(state).to_owned();
-                own.push((Run { chat: name.clone(), turn: turn.id.clone(), call, tool, input }, runs));
+                own.push((
+                    Run { chat: name.clone(), turn: turn.id.clone(), call, tool, input },
+                    runs,
+                ));
             }
         }
         own
@@ -78,7 +90,10 @@ impl Core {
 
     /// A call has a result. Where it is over for the host, that is nobody's any more.
     pub fn finished(&mut self, key: &Key, result: ToolCallResult) {
-        let Some(running) = self.running.get_mut(key).filter(|running| **running == Running::Works) else { return };
+        let Some(running) = self.running.get_mut(key).filter(|running| **running == Running::Works)
+        else {
+            return;
+        };
         *running = Running::Told;
         let (chat, turn, call) = key;
         milestone!("toolcall.client.ran", call = call.as_str());

@@ -13,14 +13,17 @@ use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
 use super::calls::CallId;
-use super::client::{Done, Outcome};
-use super::clients::Gone;
-use super::outside::Effect;
-use super::{Core, FULL, Turn};
+use super::client::{AnsweredAction, Done};
+use super::clients::ReleaseReason;
+use super::outside::HostEffect;
+use super::{FULL, HostCore, Turn};
 use crate::state::{call, chat, session};
 use crate::wire::ahp::actions::ChatTurnStartedAction;
 use crate::wire::ahp::state::MessageKind;
-use crate::wire::{ActionEnvelope, ActionOrigin, DispatchActionParams, Message, SnapshotState, StateAction, is_name, method};
+use crate::wire::{
+    ActionEnvelope, ActionOrigin, DispatchActionParams, Message, SnapshotState, StateAction,
+    is_name, method,
+};
 
 /// What a client may not do.
 const NOT_FOR_CLIENTS: &str = "only the host does that";
@@ -32,15 +35,27 @@ fn digest(params: &DispatchActionParams) -> u64 {
     hasher.finish()
 }
 
-impl Core {
+impl HostCore {
     /// A client wants something to happen.
-    pub(super) fn dispatched(&mut self, conn: ConnId, client: &str, params: DispatchActionParams, now: Instant) {
+    pub(super) fn dispatched(
+        &mut self,
+        conn: ConnId,
+        client: &str,
+        params: DispatchActionParams,
+        now: Instant,
+    ) {
         let origin = ActionOrigin { client_id: client.to_owned(), client_seq: params.client_seq };
         let said = digest(&params);
-        let known = self.clients.get(client).and_then(|client| client.outcomes.get(&params.client_seq)).cloned();
+        let known = self
+            .clients
+            .get(client)
+            .and_then(|client| client.outcomes.get(&params.client_seq))
+            .cloned();
         let counts_after = self.transports.get(&conn).map_or(0, |transport| transport.counts_after);
         let repeated = known.filter(|known| known.digest == said && known.after >= counts_after);
-        if let Some(Outcome { done, .. }) = repeated.filter(|_| !defect!(RepetitionTakesEffect)) {
+        if let Some(AnsweredAction { done, .. }) =
+            repeated.filter(|_| !defect!(RepetitionTakesEffect))
+        {
             milestone!("toolcall.host.repeated", client, seq = params.client_seq);
             return self.tell_again(conn, params, origin, done);
         }
@@ -48,8 +63,16 @@ impl Core {
         let done = match self.let_happen(conn, client, params, origin.clone(), now) {
             Ok(number) => Done::Applied(number),
             Err(why) => {
-                milestone!("toolcall.host.rejected", client, channel = copy.channel.as_str(), seq, why = why.as_str());
-                if !defect!(LateCompletionEchoed) || !matches!(copy.action, StateAction::ChatToolCallComplete(_)) {
+                milestone!(
+                    "toolcall.host.rejected",
+                    client,
+                    channel = copy.channel.as_str(),
+                    seq,
+                    why = why.as_str()
+                );
+                if !defect!(LateCompletionEchoed)
+                    || !matches!(copy.action, StateAction::ChatToolCallComplete(_))
+                {
                     self.tell_rejected(conn, copy, origin, &why);
                 } else {
                     self.tell(conn, copy, origin, self.seq, None);
@@ -59,17 +82,26 @@ impl Core {
         };
         if let Some(client) = self.clients.get_mut(client) {
             client.outcomes.forget(&seq);
-            client.outcomes.keep(seq, Outcome { digest: said, after: client.heard_of, done });
+            client
+                .outcomes
+                .keep(seq, AnsweredAction { digest: said, after: client.heard_of, done });
             client.heard_of += 1;
         }
     }
 
     /// An action was dispatched before: its client is told what became of it, unless it is about to be told anyway.
-    fn tell_again(&mut self, conn: ConnId, params: DispatchActionParams, origin: ActionOrigin, done: Done) {
+    fn tell_again(
+        &mut self,
+        conn: ConnId,
+        params: DispatchActionParams,
+        origin: ActionOrigin,
+        done: Done,
+    ) {
         match done {
             Done::Rejected(why) => self.tell_rejected(conn, params, origin, &why),
             Done::Applied(number) => {
-                let told = self.transports.get(&conn).is_none_or(|transport| transport.cursor >= number);
+                let told =
+                    self.transports.get(&conn).is_none_or(|transport| transport.cursor >= number);
                 if told {
                     self.tell(conn, params, origin, number, None);
                 }
@@ -77,12 +109,25 @@ impl Core {
         }
     }
 
-    fn tell_rejected(&mut self, conn: ConnId, params: DispatchActionParams, origin: ActionOrigin, why: &str) {
+    fn tell_rejected(
+        &mut self,
+        conn: ConnId,
+        params: DispatchActionParams,
+        origin: ActionOrigin,
+        why: &str,
+    ) {
         self.tell(conn, params, origin, self.seq, Some(why.to_owned()));
     }
 
     /// Tells one connection of an action of its client's.
-    fn tell(&mut self, conn: ConnId, params: DispatchActionParams, origin: ActionOrigin, seq: u64, why: Option<String>) {
+    fn tell(
+        &mut self,
+        conn: ConnId,
+        params: DispatchActionParams,
+        origin: ActionOrigin,
+        seq: u64,
+        why: Option<String>,
+    ) {
         let envelope = ActionEnvelope {
             channel: params.channel,
             action: params.action,
@@ -109,7 +154,9 @@ impl Core {
         };
         let leaves = matches!(action, StateAction::SessionActiveClientRemoved(_));
         let result_of = match &action {
-            StateAction::ChatToolCallComplete(complete) => Some((complete.turn_id.clone(), complete.tool_call_id.clone())),
+            StateAction::ChatToolCallComplete(complete) => {
+                Some((complete.turn_id.clone(), complete.tool_call_id.clone()))
+            }
             _ => None,
         };
         let number = match self.apply(&channel, action, Some(origin), now) {
@@ -124,7 +171,7 @@ impl Core {
         };
         if leaves {
             for chat in self.chats_of(&channel) {
-                self.fail_calls(client, &chat, Gone::Released, now);
+                self.fail_calls(client, &chat, ReleaseReason::Released, now);
             }
         }
         if let Some(started) = started {
@@ -133,32 +180,53 @@ impl Core {
         Ok(number)
     }
 
-    fn turn_began(&mut self, chat: &str, client: &str, started: ChatTurnStartedAction, now: Instant) {
+    fn turn_began(
+        &mut self,
+        chat: &str,
+        client: &str,
+        started: ChatTurnStartedAction,
+        now: Instant,
+    ) {
         milestone!("toolcall.host.turn-started", chat, turn = started.turn_id.as_str());
         let client = Some(client.to_owned());
-        self.turns.insert(chat.to_owned(), Turn { id: started.turn_id.clone(), began: now, client: client.clone() });
+        self.turns.insert(
+            chat.to_owned(),
+            Turn { id: started.turn_id.clone(), began: now, client: client.clone() },
+        );
         let (chat, turn) = (chat.to_owned(), started.turn_id);
-        self.ask_outside(Effect::Begin { chat, turn, text: started.message.text, client });
+        self.ask_outside(HostEffect::Begin { chat, turn, text: started.message.text, client });
     }
 
     /// Whether a client may do that.
-    fn may(&self, conn: ConnId, client: &str, channel: &str, action: &StateAction) -> Result<(), &'static str> {
+    fn may(
+        &self,
+        conn: ConnId,
+        client: &str,
+        channel: &str,
+        action: &StateAction,
+    ) -> Result<(), &'static str> {
         if defect!(ForgedActionTaken) {
             return Ok(());
         }
         match action {
             StateAction::ChatTurnStarted(started) => self.may_start(client, started),
             StateAction::ChatTurnCancelled(_) | StateAction::SessionTitleChanged(_) => Ok(()),
-            StateAction::ChatToolCallConfirmed(_) | StateAction::ChatToolCallResultConfirmed(_) => Ok(()),
+            StateAction::ChatToolCallConfirmed(_) | StateAction::ChatToolCallResultConfirmed(_) => {
+                Ok(())
+            }
             StateAction::ChatToolCallComplete(_) | StateAction::ChatToolCallContentChanged(_) => {
                 self.owns(client, channel, action)
             }
             StateAction::SessionActiveClientSet(set) if set.active_client.client_id != client => {
                 Err("a client makes only itself active")
             }
-            StateAction::SessionActiveClientSet(set) if !self.is_small(&set.active_client) => Err("too many tools"),
+            StateAction::SessionActiveClientSet(set) if !self.is_small(&set.active_client) => {
+                Err("too many tools")
+            }
             StateAction::SessionActiveClientSet(_) => self.may_be_active(conn, client, channel),
-            StateAction::SessionActiveClientRemoved(removed) if removed.client_id != client => Err(NOT_FOR_CLIENTS),
+            StateAction::SessionActiveClientRemoved(removed) if removed.client_id != client => {
+                Err(NOT_FOR_CLIENTS)
+            }
             StateAction::SessionActiveClientRemoved(_) => Ok(()),
             StateAction::Unknown(_) => Err("not supported here"),
             _ => Err(NOT_FOR_CLIENTS),
@@ -173,14 +241,21 @@ impl Core {
             return Err("no name for a turn, or no time");
         }
         let given = self.clients.get(client).map(|client| &client.authenticated);
-        let all = self.identity.tokens.keys().all(|resource| given.is_some_and(|given| given.contains(resource)));
+        let all = self
+            .identity
+            .tokens
+            .keys()
+            .all(|resource| given.is_some_and(|given| given.contains(resource)));
         if all { Ok(()) } else { Err("a token is wanted") }
     }
 
     /// Only who owns a call says what came of it.
     fn owns(&self, client: &str, channel: &str, action: &StateAction) -> Result<(), &'static str> {
-        let Some(SnapshotState::Chat(state)) = self.state(channel) else { return Err("no such chat") };
-        let addressed = call::addressed(action).and_then(|(turn, id)| chat::find_call(state, turn, id));
+        let Some(SnapshotState::Chat(state)) = self.state(channel) else {
+            return Err("no such chat");
+        };
+        let addressed =
+            call::addressed(action).and_then(|(turn, id)| chat::find_call(state, turn, id));
         match addressed.and_then(call::owner) {
             Some(owner) if owner == client => Ok(()),
             Some(_) => Err("that call is another client's"),
@@ -190,11 +265,14 @@ impl Core {
 
     /// Who is active in a session holds it: whoever lets go of it is released.
     fn may_be_active(&self, conn: ConnId, client: &str, channel: &str) -> Result<(), &'static str> {
-        let Some(SnapshotState::Session(state)) = self.state(channel) else { return Err("no such session") };
+        let Some(SnapshotState::Session(state)) = self.state(channel) else {
+            return Err("no such session");
+        };
         if !self.transports.get(&conn).is_some_and(|transport| transport.holds(channel)) {
             return Err("a client is active where it subscribes");
         }
-        let full = state.active_clients.len() >= self.limits.active_clients && session::active(state, client).is_none();
+        let full = state.active_clients.len() >= self.limits.active_clients
+            && session::active(state, client).is_none();
         if full { Err("there are too many active clients") } else { Ok(()) }
     }
 }

@@ -11,15 +11,17 @@
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
-use super::Core;
-use super::clients::Gone;
+use super::HostCore;
+use super::clients::ReleaseReason;
 use crate::state::{call, chat, session};
 use crate::wire::ahp::StringOrMarkdown;
 use crate::wire::ahp::actions::{
-    ChatToolCallCompleteAction, ChatToolCallReadyAction, ChatToolCallStartAction, SessionActiveClientRemovedAction,
+    ChatToolCallCompleteAction, ChatToolCallReadyAction, ChatToolCallStartAction,
+    SessionActiveClientRemovedAction,
 };
 use crate::wire::ahp::state::{
-    ToolCallClientContributor, ToolCallConfirmationReason, ToolCallContributor, ToolCallResult, ToolCallState,
+    ToolCallClientContributor, ToolCallConfirmationReason, ToolCallContributor, ToolCallResult,
+    ToolCallState,
 };
 use crate::wire::{SnapshotState, StateAction};
 
@@ -45,12 +47,19 @@ pub enum Owner {
     Host,
 }
 
-impl Core {
+impl HostCore {
     /// A call begins: its parameters stream. Returns what it is known by; where nobody can run it, it is over already.
     ///
     /// # Errors
     /// Why there is no such turn, or no room in it.
-    pub fn start_call(&mut self, chat: &str, turn: &str, tool: &str, owner: Owner, now: Instant) -> Result<CallId, &'static str> {
+    pub fn start_call(
+        &mut self,
+        chat: &str,
+        turn: &str,
+        tool: &str,
+        owner: Owner,
+        now: Instant,
+    ) -> Result<CallId, &'static str> {
         self.catch_up(now);
         let chosen = match &owner {
             Owner::Any => self.choose(chat, tool),
@@ -66,7 +75,9 @@ impl Core {
             }
         }
         let id = CallId { chat: chat.to_owned(), turn: turn.to_owned(), id: self.name("call") };
-        let contributor = chosen.clone().map(|client_id| ToolCallContributor::Client(ToolCallClientContributor { client_id }));
+        let contributor = chosen
+            .clone()
+            .map(|client_id| ToolCallContributor::Client(ToolCallClientContributor { client_id }));
         let started = ChatToolCallStartAction {
             turn_id: turn.to_owned(),
             tool_call_id: id.id.clone(),
@@ -77,7 +88,12 @@ impl Core {
             contributor,
         };
         self.apply(chat, StateAction::ChatToolCallStart(started), None, now)?;
-        milestone!("toolcall.host.call", chat, call = id.id.as_str(), owner = chosen.as_deref().unwrap_or(""));
+        milestone!(
+            "toolcall.host.call",
+            chat,
+            call = id.id.as_str(),
+            owner = chosen.as_deref().unwrap_or("")
+        );
         if chosen.is_none() && owner == Owner::Any {
             self.fail(&id, "no client offers this tool", now);
         }
@@ -100,15 +116,21 @@ impl Core {
         if defect!(OwnerOfTurnBlindly) {
             return starter.map(str::to_owned);
         }
-        let offering = state.active_clients.iter().filter(|active| active.tools.iter().any(|offered| offered.name == tool));
+        let offering = state
+            .active_clients
+            .iter()
+            .filter(|active| active.tools.iter().any(|offered| offered.name == tool));
         let offering = offering.map(|active| active.client_id.as_str()).collect::<Vec<_>>();
         if defect!(FirstThatOffered) {
             return offering.first().map(|client| (*client).to_owned());
         }
         let ready = |client: &&&str| self.is_ready(client, chat);
-        let best = offering.iter().find(|client| starter == Some(**client) && self.is_ready(client, chat));
-        let away = |client: &&&str| self.clients.get(**client).is_some_and(|known| !known.is_here());
-        let chosen = best.or_else(|| offering.iter().find(ready)).or_else(|| offering.iter().find(away));
+        let best =
+            offering.iter().find(|client| starter == Some(**client) && self.is_ready(client, chat));
+        let away =
+            |client: &&&str| self.clients.get(**client).is_some_and(|known| !known.is_here());
+        let chosen =
+            best.or_else(|| offering.iter().find(ready)).or_else(|| offering.iter().find(away));
         chosen.map(|client| (*client).to_owned())
     }
 
@@ -120,28 +142,53 @@ impl Core {
     /// Whether another client could run the same tool, now.
     fn replacement(&self, gone: &str, chat: &str, tool: &str) -> bool {
         let session = self.channels.get(chat).and_then(|known| known.session.as_deref());
-        let Some(SnapshotState::Session(state)) = session.and_then(|session| self.state(session)) else { return false };
+        let Some(SnapshotState::Session(state)) = session.and_then(|session| self.state(session))
+        else {
+            return false;
+        };
         let others = state.active_clients.iter().filter(|active| active.client_id != gone);
-        let mut offering = others.filter(|active| active.tools.iter().any(|offered| offered.name == tool));
+        let mut offering =
+            others.filter(|active| active.tools.iter().any(|offered| offered.name == tool));
         offering.any(|active| self.is_ready(&active.client_id, chat) || defect!(HintsAtTheAbsent))
     }
 
     /// Fails what a client owns in a chat and has not finished.
-    pub(super) fn fail_calls(&mut self, client: &str, chat: &str, gone: Gone, now: Instant) {
+    pub(super) fn fail_calls(
+        &mut self,
+        client: &str,
+        chat: &str,
+        gone: ReleaseReason,
+        now: Instant,
+    ) {
         let Some(SnapshotState::Chat(state)) = self.state(chat) else { return };
         let Some(turn) = state.active_turn.as_ref().map(|turn| turn.id.clone()) else { return };
-        let owned = chat::calls(state).filter(|state| call::owner(state) == Some(client) && call::is_pending(state));
-        let owned = owned.map(|state| (call::id(state).to_owned(), tool_of(state).to_owned())).collect::<Vec<_>>();
+        let owned = chat::calls(state)
+            .filter(|state| call::owner(state) == Some(client) && call::is_pending(state));
+        let owned = owned
+            .map(|state| (call::id(state).to_owned(), tool_of(state).to_owned()))
+            .collect::<Vec<_>>();
         for (id, tool) in owned {
             let why = match (gone, self.replacement(client, chat, &tool)) {
-                (Gone::Away, false) => "the client that ran this tool is gone",
-                (Gone::Away, true) => "the client that ran this tool is gone; another one offers it: try again",
-                (Gone::Released, false) => "the client that ran this tool no longer takes part",
-                (Gone::Released, true) => "the client that ran this tool no longer takes part; another one offers it: try again",
+                (ReleaseReason::Away, false) => "the client that ran this tool is gone",
+                (ReleaseReason::Away, true) => {
+                    "the client that ran this tool is gone; another one offers it: try again"
+                }
+                (ReleaseReason::Released, false) => {
+                    "the client that ran this tool no longer takes part"
+                }
+                (ReleaseReason::Released, true) => {
+                    "the client that ran this tool no longer takes part; another one offers it: try again"
+                }
             };
             let id = CallId { chat: chat.to_owned(), turn: turn.clone(), id };
-            let away = gone == Gone::Away;
-            milestone!("toolcall.host.call-failed", chat, call = id.id.as_str(), owner = client, away);
+            let away = gone == ReleaseReason::Away;
+            milestone!(
+                "toolcall.host.call-failed",
+                chat,
+                call = id.id.as_str(),
+                owner = client,
+                away
+            );
             self.fail(&id, why, now);
         }
     }
@@ -150,7 +197,8 @@ impl Core {
     pub(super) fn fail(&mut self, id: &CallId, why: &str, now: Instant) {
         let message = StringOrMarkdown::from(why);
         if let Some(ToolCallState::Streaming(_)) = self.call(id) {
-            let confirmed = defect!(FailedCallRuns).then_some(ToolCallConfirmationReason::NotNeeded);
+            let confirmed =
+                defect!(FailedCallRuns).then_some(ToolCallConfirmationReason::NotNeeded);
             let ready = ChatToolCallReadyAction {
                 turn_id: id.turn.clone(),
                 tool_call_id: id.id.clone(),
@@ -166,7 +214,8 @@ impl Core {
                 confirmed,
                 options: None,
             };
-            if let Err(why) = self.apply(&id.chat, StateAction::ChatToolCallReady(ready), None, now) {
+            if let Err(why) = self.apply(&id.chat, StateAction::ChatToolCallReady(ready), None, now)
+            {
                 tracing::debug!(why, call = id.id.as_str(), "not ready");
             }
         }
@@ -184,7 +233,9 @@ impl Core {
             result,
             requires_result_confirmation: None,
         };
-        if let Err(why) = self.apply(&id.chat, StateAction::ChatToolCallComplete(complete), None, now) {
+        if let Err(why) =
+            self.apply(&id.chat, StateAction::ChatToolCallComplete(complete), None, now)
+        {
             tracing::debug!(why, call = id.id.as_str(), "not failed");
         }
     }
@@ -197,7 +248,8 @@ impl Core {
         }
         milestone!("toolcall.host.deactivated", session, client);
         let removed = SessionActiveClientRemovedAction { client_id: client.to_owned() };
-        self.apply(session, StateAction::SessionActiveClientRemoved(removed), None, now).expect("the client was active");
+        self.apply(session, StateAction::SessionActiveClientRemoved(removed), None, now)
+            .expect("the client was active");
     }
 
     /// An agent is done with a turn; how long it took is counted here.
@@ -209,7 +261,11 @@ impl Core {
         let over = if completed {
             StateAction::ChatTurnComplete(ChatTurnCompleteAction { turn_id, duration, meta: None })
         } else {
-            StateAction::ChatTurnCancelled(ChatTurnCancelledAction { turn_id, duration, meta: None })
+            StateAction::ChatTurnCancelled(ChatTurnCancelledAction {
+                turn_id,
+                duration,
+                meta: None,
+            })
         };
         if self.apply(chat, over, None, now).is_ok() {
             milestone!("toolcall.host.turn-over", chat, turn);

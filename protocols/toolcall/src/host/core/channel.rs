@@ -3,7 +3,7 @@
 use reknit_seams::defect;
 use tokio::time::Instant;
 
-use super::outside::Identity;
+use super::outside::HostIdentity;
 use crate::wire::ahp::state::{AgentInfo, ProtectedResourceMetadata, RootState};
 use crate::wire::{SnapshotState, weight};
 
@@ -31,8 +31,9 @@ pub(super) struct Restoring {
 }
 
 impl Channel {
-    pub(super) fn root(identity: &Identity) -> Self {
-        let resources = identity.tokens.keys().map(|resource| resource_named(resource)).collect::<Vec<_>>();
+    pub(super) fn root(identity: &HostIdentity) -> Self {
+        let resources =
+            identity.tokens.keys().map(|resource| resource_named(resource)).collect::<Vec<_>>();
         let agent = AgentInfo {
             provider: identity.provider.clone(),
             display_name: identity.provider.clone(),
@@ -42,7 +43,13 @@ impl Channel {
             customizations: None,
             capabilities: None,
         };
-        let state = RootState { agents: vec![agent], active_sessions: Some(0), terminals: None, config: None, meta: None };
+        let state = RootState {
+            agents: vec![agent],
+            active_sessions: Some(0),
+            terminals: None,
+            config: None,
+            meta: None,
+        };
         Self::of(SnapshotState::Root(Box::new(state)), None)
     }
 

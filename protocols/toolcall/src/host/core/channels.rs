@@ -11,30 +11,38 @@ use reknit_seams::net::ConnId;
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
-use super::Core;
+use super::HostCore;
 use super::channel::{Channel, Restoring};
-use super::outside::{Effect, Stored};
+use super::outside::{HostEffect, Stored};
 use super::transport::Subscription;
 use crate::state::{chat, session};
 use crate::wire::ahp::actions::{PartialChatSummary, SessionChatUpdatedAction};
 use crate::wire::{Snapshot, SnapshotState, StateAction};
 
-impl Core {
+impl HostCore {
     /// The chats of a session.
     pub(super) fn chats_of(&self, session: &str) -> Vec<String> {
-        let chats = self.channels.iter().filter(|(_, channel)| channel.session.as_deref() == Some(session));
+        let chats =
+            self.channels.iter().filter(|(_, channel)| channel.session.as_deref() == Some(session));
         chats.map(|(name, _)| name.clone()).collect()
     }
 
     /// How many sessions there are.
     pub(super) fn sessions(&self) -> usize {
-        self.channels.values().filter(|channel| matches!(channel.state, Some(SnapshotState::Session(_)))).count()
+        self.channels
+            .values()
+            .filter(|channel| matches!(channel.state, Some(SnapshotState::Session(_))))
+            .count()
     }
 
     /// A channel as it is now.
     pub(super) fn snapshot(&self, channel: &str) -> Option<Snapshot> {
         let state = self.state(channel)?.clone();
-        Some(Snapshot { resource: channel.to_owned(), state, from_seq: i64::try_from(self.seq).unwrap_or(i64::MAX) })
+        Some(Snapshot {
+            resource: channel.to_owned(),
+            state,
+            from_seq: i64::try_from(self.seq).unwrap_or(i64::MAX),
+        })
     }
 
     /// Makes sure that a channel is in memory, or will be: returns whether it is.
@@ -50,7 +58,7 @@ impl Core {
             known.restoring = Some(Restoring { number, until });
             self.serial = number;
             milestone!("toolcall.host.restoring", channel);
-            self.ask_outside(Effect::Restore(channel.to_owned(), number));
+            self.ask_outside(HostEffect::Restore(channel.to_owned(), number));
         }
         false
     }
@@ -58,7 +66,9 @@ impl Core {
     /// The restore of this number is over. One that was given up, or whose channel has gone since, says nothing of another.
     pub fn restored(&mut self, channel: &str, number: u64, stored: Option<Stored>, now: Instant) {
         self.catch_up(now);
-        let is_it = |known: &&mut Channel| known.restoring.is_some_and(|restoring| restoring.number == number);
+        let is_it = |known: &&mut Channel| {
+            known.restoring.is_some_and(|restoring| restoring.number == number)
+        };
         let Some(known) = self.channels.get_mut(channel).filter(is_it) else { return };
         known.restoring = None;
         if let Some(stored) = stored
@@ -88,7 +98,9 @@ impl Core {
         if defect!(RestoreWithoutDeadline) {
             return;
         }
-        let late = self.channels.iter().filter(|(_, channel)| channel.restoring.is_some_and(|restoring| restoring.until <= now));
+        let late = self.channels.iter().filter(|(_, channel)| {
+            channel.restoring.is_some_and(|restoring| restoring.until <= now)
+        });
         for channel in late.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             if let Some(known) = self.channels.get_mut(&channel) {
                 known.restoring = None;
@@ -161,7 +173,7 @@ impl Core {
             _ => return,
         }
         let stored = Stored { session: known.session.clone(), state };
-        self.ask_outside(Effect::Save(channel.to_owned(), Box::new(stored)));
+        self.ask_outside(HostEffect::Save(channel.to_owned(), Box::new(stored)));
     }
 
     /// A new session.
@@ -188,9 +200,9 @@ impl Core {
         milestone!("toolcall.host.removed", channel);
         self.channels.remove(channel);
         self.causes.remove(channel);
-        self.ask_outside(Effect::Forget(channel.to_owned()));
+        self.ask_outside(HostEffect::Forget(channel.to_owned()));
         if let Some(turn) = self.turns.remove(channel) {
-            self.ask_outside(Effect::Stop { chat: channel.to_owned(), turn: turn.id });
+            self.ask_outside(HostEffect::Stop { chat: channel.to_owned(), turn: turn.id });
         }
         // What is going may have been asked for as a session that is to be made: not while it goes.
         self.make_none(channel);
@@ -202,22 +214,32 @@ impl Core {
 
     /// The session says how its chat is now.
     pub(super) fn mention(&mut self, chat: &str, status: u32, modified_at: String, now: Instant) {
-        let Some(session) = self.channels.get(chat).and_then(|chat| chat.session.clone()) else { return };
+        let Some(session) = self.channels.get(chat).and_then(|chat| chat.session.clone()) else {
+            return;
+        };
         let Some(SnapshotState::Session(state)) = self.state(&session) else { return };
         let Some(before) = state.chats.iter().find(|known| known.resource == chat) else { return };
         if before.status == status && before.modified_at == modified_at {
             return;
         }
-        let changes =
-            PartialChatSummary { status: Some(status), modified_at: Some(modified_at), ..PartialChatSummary::default() };
-        let action = StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat: chat.to_owned(), changes });
+        let changes = PartialChatSummary {
+            status: Some(status),
+            modified_at: Some(modified_at),
+            ..PartialChatSummary::default()
+        };
+        let action = StateAction::SessionChatUpdated(SessionChatUpdatedAction {
+            chat: chat.to_owned(),
+            changes,
+        });
         self.apply(&session, action, None, now).expect("the chat is in its session's list");
     }
 
     /// A subscription to a channel that is known now.
     fn settle_subscription(&mut self, conn: ConnId, channel: &str, there: bool, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
-        let Some(Subscription::Pending(ids)) = transport.subscriptions.get_mut(channel) else { return };
+        let Some(Subscription::Pending(ids)) = transport.subscriptions.get_mut(channel) else {
+            return;
+        };
         let ids = std::mem::take(ids);
         let cancelled = defect!(CancelledCleansNewer) && transport.cancelled.remove(channel);
         for id in ids {
@@ -232,7 +254,9 @@ impl Core {
 /// The chats of a session, as it says.
 fn chats_in(state: &SnapshotState) -> Vec<String> {
     match state {
-        SnapshotState::Session(session) => session.chats.iter().map(|chat| chat.resource.clone()).collect(),
+        SnapshotState::Session(session) => {
+            session.chats.iter().map(|chat| chat.resource.clone()).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -244,7 +268,9 @@ trait Catalog {
 
 impl Catalog for std::collections::BTreeMap<String, Channel> {
     fn remove_if_unknown(&mut self, channel: &str) {
-        let unknown = |known: &Channel| known.state.is_none() && known.session.is_none() && known.restoring.is_none();
+        let unknown = |known: &Channel| {
+            known.state.is_none() && known.session.is_none() && known.restoring.is_none()
+        };
         if self.get(channel).is_some_and(unknown) {
             self.remove(channel);
         }

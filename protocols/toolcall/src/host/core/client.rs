@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::limits::HostLimits;
 
 /// A client, as it is known over all its connections.
-pub(super) struct Client {
+pub(super) struct ClientRecord {
     /// How many clients had been forgotten when it was taken in anew: what tells it from one of its name that was forgotten.
     pub(super) taken_in_after: u64,
     pub(super) presence: Presence<ConnId, ()>,
@@ -21,7 +21,7 @@ pub(super) struct Client {
     /// What depends on it and is not held, and since when.
     pub(super) unheld: BTreeMap<String, Instant>,
     /// What became of its actions, by their numbers.
-    pub(super) outcomes: Seen<i64, Outcome>,
+    pub(super) outcomes: Seen<i64, AnsweredAction>,
     /// How many of its actions were heard.
     pub(super) heard_of: u64,
     /// The channels whose state it was given, and as of which action.
@@ -36,7 +36,7 @@ pub(super) struct Client {
 
 /// An action that was heard of.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct AnsweredAction {
     /// What tells it from another one of the same number.
     pub(super) digest: u64,
     /// How many of its client's had been heard before.
@@ -53,7 +53,7 @@ pub(super) enum Done {
     Rejected(String),
 }
 
-impl Client {
+impl ClientRecord {
     pub(super) fn new(limits: &HostLimits, taken_in_after: u64, now: Instant) -> Self {
         Self {
             taken_in_after,
@@ -98,7 +98,9 @@ impl Client {
         match self.presence.lease() {
             Some(lease) if self.unheld.is_empty() => Some(lease.since() + limits.client_retention),
             Some(lease) => Some(lease.until()),
-            None => self.unheld.values().min().map(|since| (*since).max(self.here_since) + limits.grace),
+            None => {
+                self.unheld.values().min().map(|since| (*since).max(self.here_since) + limits.grace)
+            }
         }
     }
 
@@ -112,6 +114,10 @@ impl Client {
         }
         let away = !self.is_here() || defect!(EveryFrameStamps);
         let over = |since: Instant| away || since.max(self.here_since) + limits.grace <= now;
-        self.unheld.iter().filter(|(_, since)| over(**since)).map(|(channel, _)| channel.clone()).collect()
+        self.unheld
+            .iter()
+            .filter(|(_, since)| over(**since))
+            .map(|(channel, _)| channel.clone())
+            .collect()
     }
 }

@@ -15,24 +15,25 @@ use reknit_seams::net::ConnId;
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
-use super::Core;
-use super::client::Client;
+use super::HostCore;
+use super::client::ClientRecord;
 use crate::state::{call, chat};
 use crate::wire::SnapshotState;
 
 /// Why what depended on a client is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gone {
+pub(super) enum ReleaseReason {
     /// It was away for too long.
     Away,
     /// It is here, and does not hold the channel.
     Released,
 }
 
-impl Core {
+impl HostCore {
     /// A frame came of a client: a sign of life. Only a defect keeps it.
     pub(super) fn heard(&mut self, conn: ConnId, now: Instant) {
-        let client = self.transports.get(&conn).and_then(|transport| transport.client().map(str::to_owned));
+        let client =
+            self.transports.get(&conn).and_then(|transport| transport.client().map(str::to_owned));
         if let Some(client) = client.and_then(|client| self.clients.get_mut(&client)) {
             client.heard = now;
         }
@@ -41,13 +42,21 @@ impl Core {
     /// A client is here over this connection, from now on.
     pub(super) fn arrived(&mut self, name: &str, conn: ConnId, now: Instant) {
         let (limits, forgotten) = (self.limits, self.forgotten);
-        let client = self.clients.entry(name.to_owned()).or_insert_with(|| Client::new(&limits, forgotten, now));
+        let client = self
+            .clients
+            .entry(name.to_owned())
+            .or_insert_with(|| ClientRecord::new(&limits, forgotten, now));
         client.arriving.remove(&conn);
         if defect!(LeaseSurvivesReturn)
             && let Some(lease) = client.presence.lease()
         {
-            let depends = self.causes.iter().filter(|(_, clients)| clients.contains(name)).map(|(channel, _)| channel.clone());
-            client.stale = Some((lease.until(), depends.collect())).filter(|(_, channels): &(_, Vec<_>)| !channels.is_empty());
+            let depends = self
+                .causes
+                .iter()
+                .filter(|(_, clients)| clients.contains(name))
+                .map(|(channel, _)| channel.clone());
+            client.stale = Some((lease.until(), depends.collect()))
+                .filter(|(_, channels): &(_, Vec<_>)| !channels.is_empty());
         }
         if !client.is_here() {
             client.here_since = now;
@@ -81,7 +90,7 @@ impl Core {
         let Some(client) = self.clients.get_mut(name) else { return };
         let was = client.arriving.remove(&conn);
         if was && defect!(RollbackLosesLease) && !client.is_here() {
-            *client = Client::new(&limits, client.taken_in_after, now);
+            *client = ClientRecord::new(&limits, client.taken_in_after, now);
         }
     }
 
@@ -97,7 +106,9 @@ impl Core {
                 if defect!(OnePointer) && newest == Some(conn) {
                     // The one pointer is empty, and whoever asks it believes that nobody is here.
                     let others = client.presence.connections().collect::<Vec<_>>();
-                    others.into_iter().for_each(|other| _ = client.presence.detach(other, now, grace));
+                    others
+                        .into_iter()
+                        .for_each(|other| _ = client.presence.detach(other, now, grace));
                 }
             }
             Left::Last(()) => {
@@ -141,7 +152,9 @@ impl Core {
     /// The defect `UnknownOwnerIsGone`: a client of which nothing is known counts as one that has just gone.
     pub(super) fn presume_gone(&mut self, client: &str, now: Instant) {
         let (limits, forgotten) = (self.limits, self.forgotten);
-        self.clients.entry(client.to_owned()).or_insert_with(|| Client::new(&limits, forgotten, now));
+        self.clients
+            .entry(client.to_owned())
+            .or_insert_with(|| ClientRecord::new(&limits, forgotten, now));
     }
 
     /// Whether any connection of a client holds a channel, waiting for it included.
@@ -170,7 +183,8 @@ impl Core {
         for (name, client) in &mut self.clients {
             let now_unheld = unheld.remove(name).unwrap_or_default();
             client.unheld.retain(|channel, _| {
-                let depends = || self.causes.get(channel).is_some_and(|clients| clients.contains(name));
+                let depends =
+                    || self.causes.get(channel).is_some_and(|clients| clients.contains(name));
                 now_unheld.contains(channel) || defect!(WaitOutlivesCause) && !depends()
             });
             for channel in now_unheld {
@@ -188,9 +202,15 @@ impl Core {
     fn tell_waits(&mut self) {
         let mut waits = BTreeSet::new();
         for (name, client) in &self.clients {
-            waits.extend(client.waited_for().into_iter().map(|channel| (name.as_str(), channel.as_str())));
+            waits.extend(
+                client.waited_for().into_iter().map(|channel| (name.as_str(), channel.as_str())),
+            );
         }
-        let said: BTreeSet<_> = self.waits.iter().map(|(client, channel)| (client.as_str(), channel.as_str())).collect();
+        let said: BTreeSet<_> = self
+            .waits
+            .iter()
+            .map(|(client, channel)| (client.as_str(), channel.as_str()))
+            .collect();
         // It is asked with every action, and mostly there is nothing new.
         if waits == said {
             return;
@@ -201,16 +221,22 @@ impl Core {
         for (client, channel) in waits.difference(&said) {
             milestone!("toolcall.host.waits", client = *client, channel = *channel);
         }
-        self.waits = waits.into_iter().map(|(client, channel)| (client.to_owned(), channel.to_owned())).collect();
+        self.waits = waits
+            .into_iter()
+            .map(|(client, channel)| (client.to_owned(), channel.to_owned()))
+            .collect();
     }
 
     /// Gives up what depends on clients whose time is over, and forgets clients that nothing depends on.
     pub(super) fn end_leases(&mut self, now: Instant) {
         let limits = self.limits;
-        let late = self.clients.iter().filter(|(_, client)| client.due(&limits).is_some_and(|due| due <= now));
+        let late = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.due(&limits).is_some_and(|due| due <= now));
         for name in late.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             let Some(client) = self.clients.get(&name) else { continue };
-            let gone = if client.is_here() { Gone::Released } else { Gone::Away };
+            let gone = if client.is_here() { ReleaseReason::Released } else { ReleaseReason::Away };
             let overdue = client.overdue(&limits, now);
             if overdue.is_empty() {
                 milestone!("toolcall.host.forgotten", client = name.as_str());
@@ -229,10 +255,22 @@ impl Core {
     }
 
     /// Releases at once what a client said it does not want: what depends on it in these channels is given up.
-    pub(super) fn release(&mut self, client: &str, channels: &[String], gone: Gone, now: Instant) {
-        let sessions = channels.iter().filter(|channel| self.channels.get(*channel).is_some_and(|known| known.session.is_none()));
+    pub(super) fn release(
+        &mut self,
+        client: &str,
+        channels: &[String],
+        gone: ReleaseReason,
+        now: Instant,
+    ) {
+        let sessions = channels.iter().filter(|channel| {
+            self.channels.get(*channel).is_some_and(|known| known.session.is_none())
+        });
         let sessions = sessions.cloned().collect::<Vec<_>>();
-        let mut chats = channels.iter().filter(|channel| !sessions.contains(channel)).cloned().collect::<BTreeSet<_>>();
+        let mut chats = channels
+            .iter()
+            .filter(|channel| !sessions.contains(channel))
+            .cloned()
+            .collect::<BTreeSet<_>>();
         for session in &sessions {
             chats.extend(self.chats_of(session));
         }

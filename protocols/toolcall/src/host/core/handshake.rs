@@ -18,15 +18,16 @@ use reknit_seams::net::ConnId;
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
-use super::Core;
-use super::client::Client;
-use super::clients::Gone;
-use super::transport::{Handshake, Kind, Over, Stage, Subscription};
+use super::HostCore;
+use super::client::ClientRecord;
+use super::clients::ReleaseReason;
+use super::transport::{CloseReason, Handshake, HandshakeKind, Stage, Subscription};
 use crate::wire::ahp::commands::Implementation;
 use crate::wire::ahp::errors::UnsupportedProtocolVersionErrorData;
 use crate::wire::{
-    ActionEnvelope, InitializeParams, InitializeResult, Message, ReconnectParams, ReconnectReplayResult, ReconnectResult,
-    ReconnectSnapshotResult, RequestId, Snapshot, ahp, code, epoch_of, is_name, meta_with,
+    ActionEnvelope, InitializeParams, InitializeResult, Message, ReconnectParams,
+    ReconnectReplayResult, ReconnectResult, ReconnectSnapshotResult, RequestId, Snapshot, ahp,
+    code, epoch_of, is_name, meta_with,
 };
 
 /// Why a handshake is refused.
@@ -38,43 +39,91 @@ impl Refusal {
     }
 }
 
-impl Core {
+impl HostCore {
     /// A client says who it is, for the first time.
-    pub(super) fn initialize(&mut self, conn: ConnId, id: RequestId, params: InitializeParams, now: Instant) {
+    pub(super) fn initialize(
+        &mut self,
+        conn: ConnId,
+        id: RequestId,
+        params: InitializeParams,
+        now: Instant,
+    ) {
         let version = match ahp::negotiate_protocol_version(&params.protocol_versions) {
             Ok(Some(version)) => version.to_owned(),
             Ok(None) => {
-                let supported_versions = ahp::SUPPORTED_PROTOCOL_VERSIONS.iter().map(|version| (*version).to_owned()).collect();
+                let supported_versions = ahp::SUPPORTED_PROTOCOL_VERSIONS
+                    .iter()
+                    .map(|version| (*version).to_owned())
+                    .collect();
                 let data = UnsupportedProtocolVersionErrorData { supported_versions };
-                return self
-                    .say(conn, Message::error_with(id, code::UNSUPPORTED_VERSION, "no version that is spoken here", &data));
+                return self.say(
+                    conn,
+                    Message::error_with(
+                        id,
+                        code::UNSUPPORTED_VERSION,
+                        "no version that is spoken here",
+                        &data,
+                    ),
+                );
             }
             Err(why) => return self.say(conn, Message::error(id, code::INVALID_PARAMS, why)),
         };
         let channels = params.initial_subscriptions.unwrap_or_default();
-        self.arrive(conn, id, params.client_id, Kind::Initialize(version), channels, now);
+        self.arrive(conn, id, params.client_id, HandshakeKind::Initialize(version), channels, now);
     }
 
     /// A client that was here says how far it has come.
-    pub(super) fn reconnect(&mut self, conn: ConnId, id: RequestId, params: ReconnectParams, now: Instant) {
+    pub(super) fn reconnect(
+        &mut self,
+        conn: ConnId,
+        id: RequestId,
+        params: ReconnectParams,
+        now: Instant,
+    ) {
         let epoch = self.clients.get(&params.client_id).map(|client| self.epoch_of(client));
-        let is_another = epoch_of(params.meta.as_ref()).is_some_and(|claimed| Some(claimed) != epoch.as_deref());
+        let is_another =
+            epoch_of(params.meta.as_ref()).is_some_and(|claimed| Some(claimed) != epoch.as_deref());
         if epoch.is_none() || is_another && !defect!(EpochIgnored) {
-            milestone!("toolcall.host.unknown-client", conn = conn.0, client = params.client_id.as_str());
-            return self.say(conn, Message::error(id, code::NOT_FOUND, "there is no such client: initialize"));
+            milestone!(
+                "toolcall.host.unknown-client",
+                conn = conn.0,
+                client = params.client_id.as_str()
+            );
+            return self.say(
+                conn,
+                Message::error(id, code::NOT_FOUND, "there is no such client: initialize"),
+            );
         }
         let Ok(seen) = u64::try_from(params.last_seen_server_seq) else {
-            return self.say(conn, Message::error(id, code::INVALID_PARAMS, "a number of an action is not negative"));
+            return self.say(
+                conn,
+                Message::error(id, code::INVALID_PARAMS, "a number of an action is not negative"),
+            );
         };
-        self.arrive(conn, id, params.client_id, Kind::Reconnect(seen), params.subscriptions, now);
+        self.arrive(
+            conn,
+            id,
+            params.client_id,
+            HandshakeKind::Reconnect(seen),
+            params.subscriptions,
+            now,
+        );
     }
 
     /// What a client was told when it was taken in anew.
-    fn epoch_of(&self, client: &Client) -> String {
+    fn epoch_of(&self, client: &ClientRecord) -> String {
         format!("{}/{}", self.identity.epoch, client.taken_in_after)
     }
 
-    fn arrive(&mut self, conn: ConnId, id: RequestId, client: String, kind: Kind, mut channels: Vec<String>, now: Instant) {
+    fn arrive(
+        &mut self,
+        conn: ConnId,
+        id: RequestId,
+        client: String,
+        kind: HandshakeKind,
+        mut channels: Vec<String>,
+        now: Instant,
+    ) {
         channels.sort();
         channels.dedup();
         if let Err(Refusal(code, why)) = self.may_arrive(&client, &channels) {
@@ -84,9 +133,22 @@ impl Core {
             known.arriving.insert(conn);
         }
         let until = now + self.limits.handshake_deadline;
-        let waiting = channels.iter().filter(|channel| !self.load(channel, now)).cloned().collect::<BTreeSet<_>>();
+        let waiting = channels
+            .iter()
+            .filter(|channel| !self.load(channel, now))
+            .cloned()
+            .collect::<BTreeSet<_>>();
         let early = if defect!(SnapshotReadEarly) { self.snapshots(&channels) } else { Vec::new() };
-        let handshake = Handshake { id, client, kind, channels, waiting, missing: BTreeSet::new(), until, early };
+        let handshake = Handshake {
+            id,
+            client,
+            kind,
+            channels,
+            waiting,
+            missing: BTreeSet::new(),
+            until,
+            early,
+        };
         milestone!("toolcall.host.arriving", conn = conn.0, client = handshake.client.as_str());
         let done = handshake.waiting.is_empty();
         let Some(transport) = self.transports.get_mut(&conn) else { return };
@@ -102,10 +164,18 @@ impl Core {
 
     fn may_arrive(&self, client: &str, channels: &[String]) -> Result<(), Refusal> {
         if !is_name(client) {
-            return Err(Refusal::new(code::INVALID_PARAMS, "a client's id is neither empty nor that long"));
+            return Err(Refusal::new(
+                code::INVALID_PARAMS,
+                "a client's id is neither empty nor that long",
+            ));
         }
-        if channels.len() > self.limits.subscriptions || channels.iter().any(|channel| !is_name(channel)) {
-            return Err(Refusal::new(code::INVALID_PARAMS, "too many subscriptions, or one that is no name"));
+        if channels.len() > self.limits.subscriptions
+            || channels.iter().any(|channel| !is_name(channel))
+        {
+            return Err(Refusal::new(
+                code::INVALID_PARAMS,
+                "too many subscriptions, or one that is no name",
+            ));
         }
         let full = self.clients.len() >= self.limits.clients && !self.clients.contains_key(client);
         if full { Err(Refusal::new(code::CONFLICT, "there are too many clients")) } else { Ok(()) }
@@ -116,12 +186,22 @@ impl Core {
         let seq = self.seq;
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let Stage::Arriving(handshake) = &transport.stage else { return };
-        let ready = handshake.channels.iter().filter(|channel| !handshake.waiting.contains(*channel)).cloned();
+        let ready = handshake
+            .channels
+            .iter()
+            .filter(|channel| !handshake.waiting.contains(*channel))
+            .cloned();
         transport.subscriptions.extend(ready.map(|channel| (channel, Subscription::Active(seq))));
     }
 
     /// A channel is known now, or known to be missing: the handshake may be over.
-    pub(super) fn settle_handshake(&mut self, conn: ConnId, channel: &str, there: bool, now: Instant) {
+    pub(super) fn settle_handshake(
+        &mut self,
+        conn: ConnId,
+        channel: &str,
+        there: bool,
+        now: Instant,
+    ) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let Stage::Arriving(handshake) = &mut transport.stage else { return };
         if !handshake.waiting.remove(channel) {
@@ -143,20 +223,28 @@ impl Core {
         // What was there when the handshake began may have gone since; what its client knew may have gone, and been made anew.
         let channels = &self.channels;
         let seen = handshake.kind.seen();
-        let there = |channel: &String| channels.get(channel).is_some_and(|known| known.state.is_some() && known.is_known(seen));
-        handshake.missing.extend(handshake.channels.iter().filter(|channel| !there(channel)).cloned());
+        let there = |channel: &String| {
+            channels.get(channel).is_some_and(|known| known.state.is_some() && known.is_known(seen))
+        };
+        handshake
+            .missing
+            .extend(handshake.channels.iter().filter(|channel| !there(channel)).cloned());
         handshake.channels.retain(|channel| !handshake.missing.contains(channel));
         let most = self.limits.wire.message_bytes / 2;
         handshake.leave_out(most, |channel| channels.get(channel).map_or(0, |known| known.weight));
         let seq = self.seq;
         transport.stage = Stage::Live(handshake.client.clone());
         transport.cursor = seq;
-        transport.subscriptions = handshake.channels.iter().map(|channel| (channel.clone(), Subscription::Active(seq))).collect();
+        transport.subscriptions = handshake
+            .channels
+            .iter()
+            .map(|channel| (channel.clone(), Subscription::Active(seq)))
+            .collect();
         let missing = handshake.missing.clone();
         self.arrived(&handshake.client, conn, now);
         match handshake.kind.clone() {
-            Kind::Initialize(version) => self.welcome_new(conn, handshake, version),
-            Kind::Reconnect(seen) => self.welcome_back(conn, handshake, seen, now),
+            HandshakeKind::Initialize(version) => self.welcome_new(conn, handshake, version),
+            HandshakeKind::Reconnect(seen) => self.welcome_back(conn, handshake, seen, now),
         }
         self.review_all(now);
         // Those among them that were restored for it are held by nobody.
@@ -166,7 +254,9 @@ impl Core {
 
     fn welcome_new(&mut self, conn: ConnId, handshake: Handshake, version: String) {
         milestone!("toolcall.host.initialized", conn = conn.0, client = handshake.client.as_str());
-        if let (Some(client), Some(transport)) = (self.clients.get(&handshake.client), self.transports.get_mut(&conn)) {
+        if let (Some(client), Some(transport)) =
+            (self.clients.get(&handshake.client), self.transports.get_mut(&conn))
+        {
             transport.counts_after = client.heard_of;
         }
         let epoch = self.clients.get(&handshake.client).map(|client| self.epoch_of(client));
@@ -174,7 +264,11 @@ impl Core {
         let result = InitializeResult {
             protocol_version: version,
             server_seq: i64::try_from(self.seq).unwrap_or(i64::MAX),
-            server_info: Some(Implementation { name: env!("CARGO_PKG_NAME").to_owned(), version: None, title: None }),
+            server_info: Some(Implementation {
+                name: env!("CARGO_PKG_NAME").to_owned(),
+                version: None,
+                title: None,
+            }),
             meta: epoch.as_deref().map(meta_with),
             snapshots,
             default_directory: None,
@@ -205,10 +299,12 @@ impl Core {
     /// What depends on a client that came back, and that it does not want any more.
     fn release_unnamed(&mut self, client: &str, now: Instant) {
         let depends = self.causes.iter().filter(|(_, clients)| clients.contains(client));
-        let unnamed = depends.filter(|(channel, _)| !self.holds(client, channel)).map(|(channel, _)| channel.clone());
+        let unnamed = depends
+            .filter(|(channel, _)| !self.holds(client, channel))
+            .map(|(channel, _)| channel.clone());
         let unnamed = unnamed.collect::<Vec<_>>();
         if !unnamed.is_empty() && !defect!(ReleaseWaits) {
-            self.release(client, &unnamed, Gone::Released, now);
+            self.release(client, &unnamed, ReleaseReason::Released, now);
         }
     }
 
@@ -217,14 +313,19 @@ impl Core {
         let mut snapshots = self.snapshots(&handshake.channels);
         if defect!(SnapshotReadEarly) {
             for early in &handshake.early {
-                snapshots.iter_mut().filter(|snapshot| snapshot.resource == early.resource).for_each(|late| {
-                    late.state = early.state.clone();
-                });
+                snapshots
+                    .iter_mut()
+                    .filter(|snapshot| snapshot.resource == early.resource)
+                    .for_each(|late| {
+                        late.state = early.state.clone();
+                    });
             }
         }
         let seq = self.seq;
         if let Some(client) = self.clients.get_mut(&handshake.client) {
-            client.baselines.extend(handshake.channels.iter().map(|channel| (channel.clone(), seq)));
+            client
+                .baselines
+                .extend(handshake.channels.iter().map(|channel| (channel.clone(), seq)));
             prune(&mut client.baselines, self.limits.subscriptions);
         }
         snapshots
@@ -240,36 +341,51 @@ impl Core {
         let kept = self.log.oldest().map_or(self.seq < first, |oldest| oldest <= first);
         let future = seen > self.seq && !defect!(FutureCursorReplayed);
         let poisoned = defect!(DebtNeverPaid) && !handshake.missing.is_empty();
-        kept && !future && !poisoned && (self.has_states(handshake, seen) || defect!(BaselineNotAsked))
+        kept && !future
+            && !poisoned
+            && (self.has_states(handshake, seen) || defect!(BaselineNotAsked))
     }
 
     /// Whether a client that has seen that much was given the state of each channel that it names.
     fn has_states(&self, handshake: &Handshake, seen: u64) -> bool {
         let Some(client) = self.clients.get(&handshake.client) else { return false };
-        handshake.channels.iter().all(|channel| client.baselines.get(channel).is_some_and(|given| *given <= seen))
+        handshake
+            .channels
+            .iter()
+            .all(|channel| client.baselines.get(channel).is_some_and(|given| *given <= seen))
     }
 
     fn missed(&self, handshake: &Handshake, seen: u64) -> Vec<ActionEnvelope> {
-        let own = |envelope: &ActionEnvelope| envelope.origin.as_ref().is_some_and(|origin| origin.client_id == handshake.client);
-        let named = |envelope: &ActionEnvelope| handshake.channels.binary_search(&envelope.channel).is_ok() || own(envelope);
+        let own = |envelope: &ActionEnvelope| {
+            envelope.origin.as_ref().is_some_and(|origin| origin.client_id == handshake.client)
+        };
+        let named = |envelope: &ActionEnvelope| {
+            handshake.channels.binary_search(&envelope.channel).is_ok() || own(envelope)
+        };
         let missed = self.log.since(seen + 1).map(|(_, envelope)| envelope);
         missed.filter(|envelope| named(envelope)).map(|envelope| (**envelope).clone()).collect()
     }
 
     /// Connections that take too long to say who they are, or whose channels take too long, are over.
     pub(super) fn give_up_handshakes(&mut self, now: Instant) {
-        let late = self.transports.iter().filter(|(_, transport)| transport.handshake_until().is_some_and(|until| until <= now));
+        let late = self
+            .transports
+            .iter()
+            .filter(|(_, transport)| transport.handshake_until().is_some_and(|until| until <= now));
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
             milestone!("toolcall.host.no-handshake", conn = conn.0);
             self.roll_back(conn, now);
-            self.end(conn, Over::NoHandshake);
+            self.end(conn, CloseReason::NoHandshake);
         }
     }
 
     /// What a handshake had reserved is as it was before.
     fn roll_back(&mut self, conn: ConnId, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
-        let Stage::Arriving(handshake) = std::mem::replace(&mut transport.stage, Stage::Fresh(now)) else { return };
+        let Stage::Arriving(handshake) = std::mem::replace(&mut transport.stage, Stage::Fresh(now))
+        else {
+            return;
+        };
         transport.subscriptions.clear();
         self.stops_arriving(&handshake.client, conn, now);
         self.review_all(now);
@@ -280,7 +396,8 @@ impl Core {
 /// Lets the oldest go where there are too many.
 pub(super) fn prune(baselines: &mut BTreeMap<String, u64>, most: usize) {
     while baselines.len() > most.max(1) * 2 {
-        let oldest = baselines.iter().min_by_key(|(_, given)| **given).map(|(channel, _)| channel.clone());
+        let oldest =
+            baselines.iter().min_by_key(|(_, given)| **given).map(|(channel, _)| channel.clone());
         oldest.into_iter().for_each(|channel| _ = baselines.remove(&channel));
     }
 }

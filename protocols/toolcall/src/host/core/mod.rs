@@ -1,8 +1,8 @@
 //! The host without sockets: sessions, chats, clients and their connections, driven by what comes in and what time it is.
 //!
 //! Whoever drives it tells it of connections that open and close, of the frames that they say, of restores that are over, and of
-//! what its agents do; and asks what to say next on a connection ([`Core::pull`]), what else to do ([`Core::effect`]), and when to
-//! come back though nothing happens ([`Core::due`]).
+//! what its agents do; and asks what to say next on a connection ([`HostCore::pull`]), what else to do ([`HostCore::effect`]), and when to
+//! come back though nothing happens ([`HostCore::due`]).
 //!
 //! - `channels`: what there is to subscribe to, and who holds what. `clients`: who is here, and until when the others are waited for.
 //! - `handshake`: `initialize` and `reconnect`. `requests`: everything that clients ask for after it. `sessions`: how these come and go.
@@ -45,27 +45,27 @@ mod tests;
 mod transport;
 
 pub use calls::{CallId, Owner};
-pub use outside::{Effect, Identity, Stored};
+pub use outside::{HostEffect, HostIdentity, Stored};
 pub use question::{Answer, Unanswered};
-pub use transport::Over;
+pub use transport::CloseReason;
 
 use super::counts::Counts;
 use channel::Channel;
-use client::Client;
+use client::ClientRecord;
 use making::Making;
 use question::Reverse;
 use transport::Transport;
 
 /// The host.
-pub struct Core {
+pub struct HostCore {
     limits: HostLimits,
-    identity: Identity,
+    identity: HostIdentity,
     clock: Arc<dyn WallClock>,
     /// The number of the last action.
     seq: u64,
     log: Retention<Arc<ActionEnvelope>>,
     channels: BTreeMap<String, Channel>,
-    clients: BTreeMap<String, Client>,
+    clients: BTreeMap<String, ClientRecord>,
     /// How many clients it has forgotten.
     forgotten: u64,
     transports: BTreeMap<ConnId, Transport>,
@@ -78,7 +78,7 @@ pub struct Core {
     reverse: BTreeMap<i64, Reverse>,
     /// The sessions that are wanted, and may be there.
     making: Vec<Making>,
-    effects: VecDeque<Effect>,
+    effects: VecDeque<HostEffect>,
     /// For names that are given here.
     serial: u64,
     /// Says that something changed, to whoever waits for a call.
@@ -94,9 +94,9 @@ struct Turn {
     client: Option<String>,
 }
 
-impl Core {
+impl HostCore {
     /// A host without sessions.
-    pub fn new(limits: HostLimits, identity: Identity, clock: Arc<dyn WallClock>) -> Self {
+    pub fn new(limits: HostLimits, identity: HostIdentity, clock: Arc<dyn WallClock>) -> Self {
         let root = Channel::root(&identity);
         let log = Retention::new(Bounds { items: limits.log_actions, weight: limits.log_bytes });
         Self {
@@ -126,7 +126,7 @@ impl Core {
         &self.identity.epoch
     }
 
-    /// Wakes whoever has to look at [`Core::effect`] and [`Core::due`] again.
+    /// Wakes whoever has to look at [`HostCore::effect`] and [`HostCore::due`] again.
     pub fn changed(&self) -> Arc<Notify> {
         self.changed.clone()
     }
@@ -139,7 +139,11 @@ impl Core {
     /// How much of everything there is.
     pub(crate) fn counts(&self) -> Counts {
         let count = |n: usize| n as u64;
-        let chats = self.channels.values().filter(|channel| matches!(channel.state, Some(SnapshotState::Chat(_)))).count();
+        let chats = self
+            .channels
+            .values()
+            .filter(|channel| matches!(channel.state, Some(SnapshotState::Chat(_))))
+            .count();
         Counts {
             connections: count(self.transports.len()),
             clients: count(self.clients.len()),
@@ -171,11 +175,11 @@ impl Core {
     }
 
     /// What is to be done outside.
-    pub fn effect(&mut self) -> Option<Effect> {
+    pub fn effect(&mut self) -> Option<HostEffect> {
         self.effects.pop_front()
     }
 
-    fn ask_outside(&mut self, effect: Effect) {
+    fn ask_outside(&mut self, effect: HostEffect) {
         self.effects.push_back(effect);
         self.changed.notify_one();
     }
@@ -183,7 +187,10 @@ impl Core {
     /// When something is due though nothing comes.
     pub fn due(&self) -> Option<Instant> {
         let leases = self.clients.values().filter_map(|client| client.due(&self.limits));
-        let restores = self.channels.values().filter_map(|channel| channel.restoring.map(|restoring| restoring.until));
+        let restores = self
+            .channels
+            .values()
+            .filter_map(|channel| channel.restoring.map(|restoring| restoring.until));
         let restores = restores.filter(|_| !defect!(RestoreWithoutDeadline));
         let handshakes = self.transports.values().filter_map(Transport::handshake_until);
         let asked = self.reverse.values().map(|asked| asked.until);
@@ -213,7 +220,12 @@ impl Core {
     ///
     /// # Errors
     /// Why it does not fit what is there.
-    pub fn act(&mut self, channel: &str, action: StateAction, now: Instant) -> Result<(), &'static str> {
+    pub fn act(
+        &mut self,
+        channel: &str,
+        action: StateAction,
+        now: Instant,
+    ) -> Result<(), &'static str> {
         self.catch_up(now);
         self.apply(channel, action, None, now).map(drop)
     }
@@ -236,8 +248,13 @@ impl Core {
         let chat = matches!(state, SnapshotState::Chat(_));
         known.weight += weight;
         self.seq += 1;
-        let envelope =
-            ActionEnvelope { channel: channel.to_owned(), action, server_seq: self.seq, origin, rejection_reason: None };
+        let envelope = ActionEnvelope {
+            channel: channel.to_owned(),
+            action,
+            server_seq: self.seq,
+            origin,
+            rejection_reason: None,
+        };
         self.publish(Arc::new(envelope), weight);
         self.count_causes(channel);
         if chat {
@@ -249,7 +266,12 @@ impl Core {
     }
 
     /// Whether there is room for what an action adds. What ends something always has.
-    fn fits(&mut self, channel: &str, action: &StateAction, weight: usize) -> Result<(), &'static str> {
+    fn fits(
+        &mut self,
+        channel: &str,
+        action: &StateAction,
+        weight: usize,
+    ) -> Result<(), &'static str> {
         let most = self.limits.channel_bytes;
         let known = self.channels.get_mut(channel).ok_or("no such channel")?;
         if !ends(action) && !known.has_room(weight, most) {
@@ -257,9 +279,10 @@ impl Core {
         }
         let Some(SnapshotState::Chat(state)) = self.state(channel) else { return Ok(()) };
         let full = match action {
-            StateAction::ChatResponsePart(_) | StateAction::ChatToolCallStart(_) => {
-                state.active_turn.as_ref().is_some_and(|turn| turn.response_parts.len() >= self.limits.parts)
-            }
+            StateAction::ChatResponsePart(_) | StateAction::ChatToolCallStart(_) => state
+                .active_turn
+                .as_ref()
+                .is_some_and(|turn| turn.response_parts.len() >= self.limits.parts),
             StateAction::ChatTurnStarted(started) => {
                 if chat::knows_turn(state, &started.turn_id) && !defect!(TurnStartedTwice) {
                     return Err("there was a turn of that id");
@@ -276,10 +299,14 @@ impl Core {
         let Some(SnapshotState::Chat(state)) = self.state(chat) else { return };
         let active = state.active_turn.as_ref().map(|turn| turn.id.clone());
         let (status, modified_at) = (state.status, state.modified_at.clone());
-        let over = self.turns.get(chat).filter(|turn| Some(&turn.id) != active.as_ref()).map(|turn| turn.id.clone());
+        let over = self
+            .turns
+            .get(chat)
+            .filter(|turn| Some(&turn.id) != active.as_ref())
+            .map(|turn| turn.id.clone());
         if let Some(turn) = over {
             self.turns.remove(chat);
-            self.ask_outside(Effect::Stop { chat: chat.to_owned(), turn });
+            self.ask_outside(HostEffect::Stop { chat: chat.to_owned(), turn });
             self.save(chat);
         }
         self.mention(chat, status, modified_at, now);
@@ -297,7 +324,9 @@ const FULL: &str = "the channel is full";
 /// Whether an action ends something, with a few words.
 fn ends(action: &StateAction) -> bool {
     match action {
-        StateAction::ChatToolCallComplete(complete) => !complete.result.success && complete.result.content.is_none(),
+        StateAction::ChatToolCallComplete(complete) => {
+            !complete.result.success && complete.result.content.is_none()
+        }
         StateAction::ChatToolCallReady(ready) => ready.tool_input.is_none(),
         StateAction::ChatTurnComplete(_) | StateAction::ChatTurnCancelled(_) => true,
         StateAction::SessionActiveClientRemoved(_) | StateAction::SessionChatRemoved(_) => true,

@@ -17,11 +17,11 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Core;
-use super::transport::{ALL, Over, Stage, Transport};
+use super::HostCore;
+use super::transport::{ALL, CloseReason, Stage, Transport};
 use crate::wire::{ActionEnvelope, Message, method};
 
-impl Core {
+impl HostCore {
     /// A connection is open. `wake` is told when there is something to pull.
     pub fn open(&mut self, conn: ConnId, wake: Arc<Notify>, now: Instant) {
         self.catch_up(now);
@@ -45,12 +45,12 @@ impl Core {
     }
 
     /// Why a connection is to be closed, if it is.
-    pub fn over(&self, conn: ConnId) -> Option<Over> {
+    pub fn over(&self, conn: ConnId) -> Option<CloseReason> {
         self.transports.get(&conn).and_then(|transport| transport.over)
     }
 
     /// The connection is to be closed, after what was said until now.
-    pub(super) fn end(&mut self, conn: ConnId, over: Over) {
+    pub(super) fn end(&mut self, conn: ConnId, over: CloseReason) {
         if let Some(transport) = self.transports.get_mut(&conn) {
             transport.over.get_or_insert(over);
             transport.wake();
@@ -59,7 +59,8 @@ impl Core {
 
     /// Keeps an action for everybody to whom it is to be said.
     pub(super) fn publish(&mut self, envelope: Arc<ActionEnvelope>, weight: usize) {
-        let newest = if defect!(NewestTransportOnly) { Some(self.newest_transports()) } else { None };
+        let newest =
+            if defect!(NewestTransportOnly) { Some(self.newest_transports()) } else { None };
         for (conn, transport) in &mut self.transports {
             if newest.as_ref().is_some_and(|newest| !newest.contains(conn)) {
                 transport.cursor = envelope.server_seq; // it is not told, and will not be
@@ -82,11 +83,16 @@ impl Core {
 
     /// The log lets actions go: connections that did not take these when they could are over.
     fn cut_behind(&mut self, goes: u64) {
-        let live = |transport: &Transport| matches!(transport.stage, Stage::Live(_)) && transport.over != Some(Over::Behind);
+        let live = |transport: &Transport| {
+            matches!(transport.stage, Stage::Live(_)) && transport.over != Some(CloseReason::Behind)
+        };
         for (conn, transport) in &mut self.transports {
-            if transport.cursor < goes && live(transport) && !transport.outlives(&self.log, goes, self.limits.log_bytes) {
+            if transport.cursor < goes
+                && live(transport)
+                && !transport.outlives(&self.log, goes, self.limits.log_bytes)
+            {
                 milestone!("toolcall.host.behind", conn = conn.0);
-                transport.over = Some(Over::Behind);
+                transport.over = Some(CloseReason::Behind);
                 transport.kept.clear();
                 transport.wake();
             }
@@ -97,10 +103,17 @@ impl Core {
     pub fn pull(&mut self, conn: ConnId) -> Option<Message> {
         let transport = self.transports.get_mut(&conn)?;
         let until = transport.replies.front().map_or(self.seq, |(behind, _)| *behind);
-        let action = if transport.over == Some(Over::Behind) { None } else { transport.take(&self.log, until) };
-        let next = action.map(|envelope| Message::notification(method::ACTION, &*envelope)).or_else(|| transport.reply());
+        let action = if transport.over == Some(CloseReason::Behind) {
+            None
+        } else {
+            transport.take(&self.log, until)
+        };
+        let next = action
+            .map(|envelope| Message::notification(method::ACTION, &*envelope))
+            .or_else(|| transport.reply());
         // Whoever drives it asks again at once, as long as there is room for more.
-        transport.keeps_until = if next.is_some() { transport.keeps_until.min(self.seq) } else { ALL };
+        transport.keeps_until =
+            if next.is_some() { transport.keeps_until.min(self.seq) } else { ALL };
         next
     }
 
@@ -110,7 +123,7 @@ impl Core {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let many = transport.replies.len() >= limits.replies && !transport.takes_all();
         if many || transport.reply_bytes >= limits.wire.outbox_bytes {
-            return self.end(conn, Over::Behind);
+            return self.end(conn, CloseReason::Behind);
         }
         transport.reply_bytes += message.weight();
         let behind = if defect!(AnswersOvertake) { 0 } else { seq };
@@ -120,7 +133,10 @@ impl Core {
 
     /// Says something to everybody.
     pub(super) fn say_to_all(&mut self, method: &str, params: &impl Serialize) {
-        let live = self.transports.iter().filter(|(_, transport)| matches!(transport.stage, Stage::Live(_)));
+        let live = self
+            .transports
+            .iter()
+            .filter(|(_, transport)| matches!(transport.stage, Stage::Live(_)));
         for conn in live.map(|(conn, _)| *conn).collect::<Vec<_>>() {
             self.say(conn, Message::notification(method, params));
         }

@@ -6,7 +6,7 @@ use crate::wire::SnapshotState;
 
 /// What a host is, besides its limits.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct HostIdentity {
     /// The name of this life of the host.
     pub epoch: String,
     /// The name of its one kind of agent.
@@ -17,8 +17,8 @@ pub struct Identity {
 
 /// What is to be done outside.
 #[derive(Debug)]
-pub enum Effect {
-    /// A channel is to be restored; [`Core::restored`](super::Core::restored) wants to hear of it, with this number.
+pub enum HostEffect {
+    /// A channel is to be restored; [`Core::restored`](super::HostCore::restored) wants to hear of it, with this number.
     Restore(String, u64),
     /// A channel is to be kept, for a restore.
     Save(String, Box<Stored>),

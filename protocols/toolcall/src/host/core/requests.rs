@@ -11,17 +11,20 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::Core;
+use super::HostCore;
 use super::channel::Channel;
-use super::clients::Gone;
+use super::clients::ReleaseReason;
 use super::handshake::prune;
-use super::transport::{Over, Stage, Subscription, Transport};
+use super::transport::{CloseReason, Stage, Subscription, Transport};
 use crate::state::session;
-use crate::wire::ahp::actions::{SessionChatAddedAction, SessionChatRemovedAction, SessionDefaultChatChangedAction};
+use crate::wire::ahp::actions::{
+    SessionChatAddedAction, SessionChatRemovedAction, SessionDefaultChatChangedAction,
+};
 use crate::wire::ahp::state::{SessionActiveClient, SessionState};
 use crate::wire::{
-    ActionEnvelope, AuthenticateParams, CreateChatParams, DispatchActionParams, DisposeChatParams, Message, ROOT, RequestId,
-    SnapshotState, StateAction, SubscribeParams, SubscribeResult, UnsubscribeParams, code, is_name, method, params,
+    ActionEnvelope, AuthenticateParams, CreateChatParams, DispatchActionParams, DisposeChatParams,
+    Message, ROOT, RequestId, SnapshotState, StateAction, SubscribeParams, SubscribeResult,
+    UnsubscribeParams, code, is_name, method, params,
 };
 
 /// How long the id of a request may be, where it is a text.
@@ -43,7 +46,7 @@ fn wanted<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, (i64, Stri
     params(given).map_err(|error| (code::INVALID_PARAMS, error))
 }
 
-impl Core {
+impl HostCore {
     /// A frame came.
     pub fn hear(&mut self, conn: ConnId, frame: &[u8], now: Instant) {
         self.catch_up(now);
@@ -55,8 +58,12 @@ impl Core {
             Ok(Message::Request { id: RequestId::Text(id), .. }) if id.len() > LONGEST_ID => {
                 self.malformed(conn, code::INVALID_REQUEST, "an id that is too long");
             }
-            Ok(Message::Request { id, method, params }) => self.request(conn, id, &method, params.as_deref(), now),
-            Ok(Message::Notification { method, params }) => self.notified(conn, &method, params.as_deref(), now),
+            Ok(Message::Request { id, method, params }) => {
+                self.request(conn, id, &method, params.as_deref(), now)
+            }
+            Ok(Message::Notification { method, params }) => {
+                self.notified(conn, &method, params.as_deref(), now)
+            }
             Ok(Message::Response { id, result }) => self.replied(conn, &id, Ok(result)),
             Ok(Message::Error { id, error }) => self.replied(conn, &id, Err(error)),
             Err(malformed) => self.malformed(conn, code::PARSE, &malformed.to_string()),
@@ -76,8 +83,18 @@ impl Core {
         }
     }
 
-    fn request(&mut self, conn: ConnId, id: RequestId, method: &str, given: Option<&RawValue>, now: Instant) {
-        let fresh = self.transports.get(&conn).is_some_and(|transport| matches!(transport.stage, Stage::Fresh(_)));
+    fn request(
+        &mut self,
+        conn: ConnId,
+        id: RequestId,
+        method: &str,
+        given: Option<&RawValue>,
+        now: Instant,
+    ) {
+        let fresh = self
+            .transports
+            .get(&conn)
+            .is_some_and(|transport| matches!(transport.stage, Stage::Fresh(_)));
         let answer = match (method, self.client_of(conn)) {
             (method::PING, _) => answered(&()),
             (method::INITIALIZE, _) if fresh => match wanted(given) {
@@ -88,7 +105,9 @@ impl Core {
                 Ok(params) => return self.reconnect(conn, id, params, now),
                 Err(refusal) => Err(refusal),
             },
-            (method::INITIALIZE | method::RECONNECT, _) => refused(code::INVALID_REQUEST, "a connection is one client's, once"),
+            (method::INITIALIZE | method::RECONNECT, _) => {
+                refused(code::INVALID_REQUEST, "a connection is one client's, once")
+            }
             (_, None) => refused(code::UNKNOWN_METHOD, "not before the handshake"),
             (method::SUBSCRIBE, Some(_)) => match wanted(given) {
                 Ok(params) => return self.subscribe(conn, id, &params, now),
@@ -113,7 +132,13 @@ impl Core {
         );
     }
 
-    fn asked(&mut self, client: &str, method: &str, given: Option<&RawValue>, now: Instant) -> Answered {
+    fn asked(
+        &mut self,
+        client: &str,
+        method: &str,
+        given: Option<&RawValue>,
+        now: Instant,
+    ) -> Answered {
         match method {
             method::DISPOSE_SESSION => self.dispose_session(wanted(given)?, now),
             method::CREATE_CHAT => self.create_chat(wanted(given)?, now),
@@ -124,15 +149,17 @@ impl Core {
     }
 
     fn notified(&mut self, conn: ConnId, method: &str, given: Option<&RawValue>, now: Instant) {
-        let Some(client) = self.client_of(conn) else { return self.end(conn, Over::Broke("something before the handshake")) };
+        let Some(client) = self.client_of(conn) else {
+            return self.end(conn, CloseReason::Broke("something before the handshake"));
+        };
         match method {
             method::DISPATCH => match params::<DispatchActionParams>(given) {
                 Ok(params) => self.dispatched(conn, &client, params, now),
-                Err(_) => self.end(conn, Over::Broke("an action that is none")),
+                Err(_) => self.end(conn, CloseReason::Broke("an action that is none")),
             },
             method::UNSUBSCRIBE => match params::<UnsubscribeParams>(given) {
                 Ok(params) => self.unsubscribe(conn, &client, &params.channel, now),
-                Err(_) => self.end(conn, Over::Broke("an unsubscription from nothing")),
+                Err(_) => self.end(conn, CloseReason::Broke("an unsubscription from nothing")),
             },
             _ => {} // a later version may say more
         }
@@ -142,14 +169,24 @@ impl Core {
         let channel = &params.channel;
         let most = self.limits.subscriptions;
         let Some(transport) = self.transports.get_mut(&conn) else { return };
-        let full = transport.subscriptions.len() >= most && !transport.subscriptions.contains_key(channel);
+        let full =
+            transport.subscriptions.len() >= most && !transport.subscriptions.contains_key(channel);
         if full || !is_name(channel) {
-            return self.say(conn, Message::error(id, code::INVALID_PARAMS, "too many subscriptions, or no name"));
+            return self.say(
+                conn,
+                Message::error(id, code::INVALID_PARAMS, "too many subscriptions, or no name"),
+            );
         }
         let ids = match transport.subscriptions.get_mut(channel) {
             Some(Subscription::Pending(ids)) => ids,
-            Some(Subscription::Active(_)) => return self.answer_subscribe(conn, id, channel, true, now),
-            None => match transport.subscriptions.entry(channel.clone()).or_insert(Subscription::Pending(Vec::new())) {
+            Some(Subscription::Active(_)) => {
+                return self.answer_subscribe(conn, id, channel, true, now);
+            }
+            None => match transport
+                .subscriptions
+                .entry(channel.clone())
+                .or_insert(Subscription::Pending(Vec::new()))
+            {
                 Subscription::Pending(ids) => ids,
                 Subscription::Active(_) => unreachable!("it was pending a moment ago"),
             },
@@ -161,8 +198,10 @@ impl Core {
         let ready = self.load(channel, now);
         self.review_all(now);
         if ready {
-            let Some(Subscription::Pending(ids)) =
-                self.transports.get_mut(&conn).and_then(|transport| transport.subscriptions.get_mut(channel))
+            let Some(Subscription::Pending(ids)) = self
+                .transports
+                .get_mut(&conn)
+                .and_then(|transport| transport.subscriptions.get_mut(channel))
             else {
                 return;
             };
@@ -173,7 +212,14 @@ impl Core {
     }
 
     /// Answers a subscription: with the state as of now, from which on everything is said; or that there is none.
-    pub(super) fn answer_subscribe(&mut self, conn: ConnId, id: RequestId, channel: &str, there: bool, now: Instant) {
+    pub(super) fn answer_subscribe(
+        &mut self,
+        conn: ConnId,
+        id: RequestId,
+        channel: &str,
+        there: bool,
+        now: Instant,
+    ) {
         let (seq, most) = (self.seq, self.limits.subscriptions);
         let client = self.client_of(conn);
         let Some(transport) = self.transports.get_mut(&conn) else { return };
@@ -187,7 +233,9 @@ impl Core {
         if is_new {
             transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
         }
-        if let Some(client) = client.filter(|_| is_new).and_then(|client| self.clients.get_mut(&client)) {
+        if let Some(client) =
+            client.filter(|_| is_new).and_then(|client| self.clients.get_mut(&client))
+        {
             client.baselines.insert(channel.to_owned(), seq);
             prune(&mut client.baselines, most);
         }
@@ -215,12 +263,13 @@ impl Core {
             }
             let depends = self.causes.get(channel).is_some_and(|clients| clients.contains(client));
             if depends && !defect!(ReleaseWaits) {
-                self.release(client, &[channel.to_owned()], Gone::Released, now);
+                self.release(client, &[channel.to_owned()], ReleaseReason::Released, now);
             }
             if defect!(ChatReleasesSession)
-                && let Some(session) = self.channels.get(channel).and_then(|known| known.session.clone())
+                && let Some(session) =
+                    self.channels.get(channel).and_then(|known| known.session.clone())
             {
-                self.release(client, &[session], Gone::Released, now);
+                self.release(client, &[session], ReleaseReason::Released, now);
             }
         }
         self.review_all(now);
@@ -246,7 +295,8 @@ impl Core {
         }
         let first = state.chats.is_empty();
         self.add_chat(&name, &session);
-        let Some(Channel { state: Some(SnapshotState::Chat(chat)), .. }) = self.channels.get(&name) else {
+        let Some(Channel { state: Some(SnapshotState::Chat(chat)), .. }) = self.channels.get(&name)
+        else {
             return refused(code::INTERNAL, "the chat is gone");
         };
         let summary = session::summary(chat);
@@ -255,7 +305,8 @@ impl Core {
         if first {
             let default = SessionDefaultChatChangedAction { default_chat: Some(name.clone()) };
             let changed = StateAction::SessionDefaultChatChanged(default);
-            self.apply(&session, changed, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
+            self.apply(&session, changed, None, now)
+                .map_err(|why| (code::INTERNAL, why.to_owned()))?;
         }
         self.save(&session);
         // Nobody holds it yet.
@@ -268,7 +319,8 @@ impl Core {
         let Some(session) = self.channels.get(&chat).and_then(|known| known.session.clone()) else {
             return refused(code::NOT_FOUND, "there is no such chat");
         };
-        let lists = |session: &SessionState| session.chats.iter().any(|known| known.resource == chat);
+        let lists =
+            |session: &SessionState| session.chats.iter().any(|known| known.resource == chat);
         if !matches!(self.state(&session), Some(SnapshotState::Session(state)) if lists(state)) {
             return refused(code::SESSION_NOT_FOUND, "its session is not here");
         }
@@ -279,15 +331,21 @@ impl Core {
 
     /// The connections of which something is so.
     pub(super) fn who(&self, is_one: impl Fn(&Transport) -> bool) -> Vec<ConnId> {
-        self.transports.iter().filter(|(_, transport)| is_one(transport)).map(|(conn, _)| *conn).collect()
+        self.transports
+            .iter()
+            .filter(|(_, transport)| is_one(transport))
+            .map(|(conn, _)| *conn)
+            .collect()
     }
 
     /// A chat is gone. Whoever looks at its session hears of it by what happens there; whoever looks at the chat alone is told the
     /// same.
     pub(super) fn remove_chat(&mut self, chat: &str, session: &str, now: Instant) {
-        let lookers = self.who(|transport| transport.is_active(chat) && !transport.is_active(session));
+        let lookers =
+            self.who(|transport| transport.is_active(chat) && !transport.is_active(session));
         self.remove_channel(chat, now);
-        let removed = StateAction::SessionChatRemoved(SessionChatRemovedAction { chat: chat.to_owned() });
+        let removed =
+            StateAction::SessionChatRemoved(SessionChatRemovedAction { chat: chat.to_owned() });
         if self.apply(session, removed.clone(), None, now).is_err() {
             return; // its session never knew it
         }
@@ -311,14 +369,20 @@ impl Core {
     /// A connection is about to hear no more of a session: which chats of that have gone it is told now. It may look at them; where it
     /// looks at one of the same name that was made since, it knows that the older one has gone.
     pub(super) fn tell_removals(&mut self, conn: ConnId, session: &str) {
-        let Some(transport) = self.transports.get(&conn).filter(|_| !defect!(ChatsGoUntold)) else { return };
-        let untold =
-            transport.after_cursor(&self.log).filter(|envelope| envelope.channel == session && transport.is_owed(envelope));
+        let Some(transport) = self.transports.get(&conn).filter(|_| !defect!(ChatsGoUntold)) else {
+            return;
+        };
+        let untold = transport
+            .after_cursor(&self.log)
+            .filter(|envelope| envelope.channel == session && transport.is_owed(envelope));
         let removals = untold.filter_map(|envelope| match &envelope.action {
-            StateAction::SessionChatRemoved(removed) => Some((removed.chat.clone(), envelope.clone())),
+            StateAction::SessionChatRemoved(removed) => {
+                Some((removed.chat.clone(), envelope.clone()))
+            }
             _ => None,
         });
-        let removals = removals.filter(|(chat, envelope)| !transport.is_active_since(chat, envelope.server_seq));
+        let removals = removals
+            .filter(|(chat, envelope)| !transport.is_active_since(chat, envelope.server_seq));
         for (chat, envelope) in removals.collect::<Vec<_>>() {
             self.tell_removal(conn, &chat, &envelope);
         }
@@ -329,7 +393,10 @@ impl Core {
             return refused(code::INVALID_PARAMS, "nobody asked for a token of that resource");
         };
         let is_good = *good == params.token;
-        let known = self.clients.get_mut(client).ok_or((code::INTERNAL, "the client is gone".to_owned()))?;
+        let known = self
+            .clients
+            .get_mut(client)
+            .ok_or((code::INTERNAL, "the client is gone".to_owned()))?;
         if !is_good {
             known.authenticated.remove(&params.resource);
         }
@@ -343,6 +410,7 @@ impl Core {
 
     /// Whether an active client's entry is small enough to be kept.
     pub(super) fn is_small(&self, active: &SessionActiveClient) -> bool {
-        active.tools.len() <= self.limits.tools && active.tools.iter().all(|tool| is_name(&tool.name))
+        active.tools.len() <= self.limits.tools
+            && active.tools.iter().all(|tool| is_name(&tool.name))
     }
 }

@@ -10,13 +10,19 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::Core;
+use super::HostCore;
 use super::question::{Answer, Reverse, Unanswered};
 use crate::wire::{ErrorBody, Message, RequestId};
 
-impl Core {
+impl HostCore {
     /// Asks a client for something.
-    pub fn ask(&mut self, client: &str, method: &str, params: Box<RawValue>, now: Instant) -> oneshot::Receiver<Answer> {
+    pub fn ask(
+        &mut self,
+        client: &str,
+        method: &str,
+        params: Box<RawValue>,
+        now: Instant,
+    ) -> oneshot::Receiver<Answer> {
         self.catch_up(now);
         let (answer, answered) = oneshot::channel();
         let newest = self.clients.get(client).and_then(|client| client.presence.newest());
@@ -27,20 +33,34 @@ impl Core {
         };
         self.serial += 1;
         let id = i64::try_from(self.serial).unwrap_or(i64::MAX);
-        self.reverse.insert(id, Reverse { conn, until: now + self.limits.reverse_deadline, answer });
-        self.say(conn, Message::Request { id: RequestId::Number(id), method: method.to_owned(), params: Some(params) });
+        self.reverse
+            .insert(id, Reverse { conn, until: now + self.limits.reverse_deadline, answer });
+        self.say(
+            conn,
+            Message::Request {
+                id: RequestId::Number(id),
+                method: method.to_owned(),
+                params: Some(params),
+            },
+        );
         self.changed.notify_one();
         answered
     }
 
     /// An answer came.
-    pub(super) fn replied(&mut self, conn: ConnId, id: &RequestId, answer: Result<Box<RawValue>, ErrorBody>) {
+    pub(super) fn replied(
+        &mut self,
+        conn: ConnId,
+        id: &RequestId,
+        answer: Result<Box<RawValue>, ErrorBody>,
+    ) {
         let RequestId::Number(id) = id else { return };
         if self.reverse.get(id).is_none_or(|asked| asked.conn != conn) {
             return; // it was given up, or asked elsewhere
         }
         let Some(asked) = self.reverse.remove(id) else { return };
-        let answer = answer.map_err(|error| Unanswered::Refused { code: error.code, message: error.message });
+        let answer = answer
+            .map_err(|error| Unanswered::Refused { code: error.code, message: error.message });
         // Who dropped the other end does not want to know.
         let _ = asked.answer.send(answer);
     }
@@ -58,7 +78,12 @@ impl Core {
     }
 
     fn give_up(&mut self, over: impl Fn(&Reverse) -> bool, why: &Unanswered) {
-        let given_up = self.reverse.iter().filter(|(_, asked)| over(asked)).map(|(id, _)| *id).collect::<Vec<_>>();
+        let given_up = self
+            .reverse
+            .iter()
+            .filter(|(_, asked)| over(asked))
+            .map(|(id, _)| *id)
+            .collect::<Vec<_>>();
         for id in given_up {
             if let Some(asked) = self.reverse.remove(&id) {
                 // Who dropped the other end does not want to know.

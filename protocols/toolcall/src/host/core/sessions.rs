@@ -6,17 +6,18 @@
 use reknit_seams::net::ConnId;
 use tokio::time::Instant;
 
-use super::Core;
+use super::HostCore;
 use super::making::Making;
 use super::requests::{Answered, answered, refused};
 use crate::wire::ahp::actions::{RootActiveSessionsChangedAction, SessionActiveClientSetAction};
 use crate::wire::ahp::notifications::{SessionAddedParams, SessionRemovedParams};
 use crate::wire::ahp::state::{SessionState, SessionSummary};
 use crate::wire::{
-    CreateSessionParams, DisposeSessionParams, ROOT, RequestId, SnapshotState, StateAction, code, is_name, method,
+    CreateSessionParams, DisposeSessionParams, ROOT, RequestId, SnapshotState, StateAction, code,
+    is_name, method,
 };
 
-impl Core {
+impl HostCore {
     /// A client makes a session; it is answered when it is known whether there is one of that name.
     pub(super) fn create_session(
         &mut self,
@@ -34,12 +35,20 @@ impl Core {
         self.load(&name, now);
     }
 
-    fn may_make(&self, client: &str, params: &CreateSessionParams) -> Result<(), (i64, &'static str)> {
+    fn may_make(
+        &self,
+        client: &str,
+        params: &CreateSessionParams,
+    ) -> Result<(), (i64, &'static str)> {
         let name = &params.channel;
         if !is_name(name) || name == ROOT {
             return Err((code::INVALID_PARAMS, "no name for a session"));
         }
-        if self.channels.get(name).is_some_and(|known| known.state.is_some() || known.session.is_some()) {
+        if self
+            .channels
+            .get(name)
+            .is_some_and(|known| known.state.is_some() || known.session.is_some())
+        {
             return Err((code::SESSION_EXISTS, "there is a session of that name"));
         }
         if self.sessions().max(self.making.len()) >= self.limits.sessions {
@@ -56,7 +65,9 @@ impl Core {
 
     /// It is known what there is of this name: whoever wants to make it does, the first of all.
     pub(super) fn make_those_that_wait(&mut self, name: &str, now: Instant) {
-        for Making { conn, id, client, params } in self.take_making(|making| making.params.channel == name) {
+        for Making { conn, id, client, params } in
+            self.take_making(|making| making.params.channel == name)
+        {
             let made = match self.may_make(&client, &params) {
                 Ok(()) => self.make(params, now),
                 Err((code, why)) => refused(code, why),
@@ -68,7 +79,11 @@ impl Core {
     /// It cannot be known what there is of this name: nobody makes it.
     pub(super) fn make_none(&mut self, name: &str) {
         for Making { conn, id, .. } in self.take_making(|making| making.params.channel == name) {
-            self.answer(conn, id, refused(code::CONFLICT, "whether there is one of that name is not known"));
+            self.answer(
+                conn,
+                id,
+                refused(code::CONFLICT, "whether there is one of that name is not known"),
+            );
         }
     }
 
@@ -90,7 +105,8 @@ impl Core {
         self.tell_sessions(now);
         self.announce(&name);
         if let Some(active_client) = active {
-            let set = StateAction::SessionActiveClientSet(SessionActiveClientSetAction { active_client });
+            let set =
+                StateAction::SessionActiveClientSet(SessionActiveClientSetAction { active_client });
             self.apply(&name, set, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
         }
         answered(&())
@@ -100,7 +116,10 @@ impl Core {
     fn announce(&mut self, name: &str) {
         let Some(SnapshotState::Session(state)) = self.state(name) else { return };
         let summary = self.summary_of(name, state);
-        self.say_to_all(method::SESSION_ADDED, &SessionAddedParams { channel: ROOT.to_owned(), summary });
+        self.say_to_all(
+            method::SESSION_ADDED,
+            &SessionAddedParams { channel: ROOT.to_owned(), summary },
+        );
     }
 
     fn summary_of(&self, name: &str, state: &SessionState) -> SessionSummary {
@@ -127,12 +146,18 @@ impl Core {
     /// The root says how many sessions there are.
     fn tell_sessions(&mut self, now: Instant) {
         let active_sessions = i64::try_from(self.sessions()).unwrap_or(i64::MAX);
-        let changed = StateAction::RootActiveSessionsChanged(RootActiveSessionsChangedAction { active_sessions });
+        let changed = StateAction::RootActiveSessionsChanged(RootActiveSessionsChangedAction {
+            active_sessions,
+        });
         self.apply(ROOT, changed, None, now).expect("the root takes a number");
     }
 
     /// A session goes with its chats: whoever looks at any of them is told, and of the session everybody.
-    pub(super) fn dispose_session(&mut self, params: DisposeSessionParams, now: Instant) -> Answered {
+    pub(super) fn dispose_session(
+        &mut self,
+        params: DisposeSessionParams,
+        now: Instant,
+    ) -> Answered {
         let name = params.channel;
         if self.making.iter().any(|making| making.params.channel == name) {
             return refused(code::CONFLICT, "it is being made");
@@ -148,7 +173,10 @@ impl Core {
         }
         self.remove_channel(&name, now);
         self.tell_sessions(now);
-        self.say_to_all(method::SESSION_REMOVED, &SessionRemovedParams { channel: ROOT.to_owned(), session: name });
+        self.say_to_all(
+            method::SESSION_REMOVED,
+            &SessionRemovedParams { channel: ROOT.to_owned(), session: name },
+        );
         self.changes.send_modify(|version| *version += 1);
         answered(&())
     }

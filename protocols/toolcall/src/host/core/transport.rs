@@ -11,7 +11,7 @@ use crate::wire::{ActionEnvelope, Message, RequestId, Snapshot, weight};
 
 /// Why a connection is to be closed from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Over {
+pub enum CloseReason {
     /// It said what no client says.
     #[error("the client said {0}")]
     Broke(&'static str),
@@ -60,7 +60,7 @@ pub(super) struct Transport {
     pub(super) replies: VecDeque<(u64, Message)>,
     /// How many bytes these hold, about.
     pub(super) reply_bytes: usize,
-    pub(super) over: Option<Over>,
+    pub(super) over: Option<CloseReason>,
     /// How many actions of its client had been heard when that began to count from one here. None of these is repeated here.
     pub(super) counts_after: u64,
     pub(super) wake: Arc<Notify>,
@@ -90,12 +90,14 @@ impl Transport {
 
     /// Whether it holds a channel: subscribes to it, or asks to.
     pub(super) fn holds(&self, channel: &str) -> bool {
-        self.subscriptions.contains_key(channel) || matches!(&self.stage, Stage::Arriving(handshake) if handshake.wants(channel))
+        self.subscriptions.contains_key(channel)
+            || matches!(&self.stage, Stage::Arriving(handshake) if handshake.wants(channel))
     }
 
     /// Whether it is told what happens to a channel.
     pub(super) fn is_active(&self, channel: &str) -> bool {
-        matches!(self.stage, Stage::Live(_)) && matches!(self.subscriptions.get(channel), Some(Subscription::Active(_)))
+        matches!(self.stage, Stage::Live(_))
+            && matches!(self.subscriptions.get(channel), Some(Subscription::Active(_)))
     }
 
     /// Whether it is told what happens to a channel, and has been told how that was at this number or later.
@@ -148,7 +150,10 @@ impl Transport {
         &'a self,
         log: &'a Retention<Arc<ActionEnvelope>>,
     ) -> impl Iterator<Item = &'a Arc<ActionEnvelope>> {
-        self.kept.iter().map(|(_, envelope)| envelope).chain(log.since(self.cursor + 1).map(|(_, envelope)| envelope))
+        self.kept
+            .iter()
+            .map(|(_, envelope)| envelope)
+            .chain(log.since(self.cursor + 1).map(|(_, envelope)| envelope))
     }
 
     /// The next answer or notice.
@@ -160,9 +165,14 @@ impl Transport {
     }
 
     /// The next action to say up to this number, if there is one; the cursor is behind it then.
-    pub(super) fn take(&mut self, log: &Retention<Arc<ActionEnvelope>>, until: u64) -> Option<Arc<ActionEnvelope>> {
+    pub(super) fn take(
+        &mut self,
+        log: &Retention<Arc<ActionEnvelope>>,
+        until: u64,
+    ) -> Option<Arc<ActionEnvelope>> {
         let due = |envelope: &&Arc<ActionEnvelope>| envelope.server_seq <= until;
-        let next = self.after_cursor(log).take_while(due).find(|envelope| self.is_owed(envelope)).cloned();
+        let next =
+            self.after_cursor(log).take_while(due).find(|envelope| self.is_owed(envelope)).cloned();
         self.cursor = self.cursor.max(next.as_ref().map_or(until, |envelope| envelope.server_seq));
         while self.kept.front().is_some_and(|(_, envelope)| envelope.server_seq <= self.cursor) {
             self.kept.pop_front();
@@ -172,13 +182,23 @@ impl Transport {
 
     /// The log drops its actions up to this number: keeps those that are owed. `false` if the connection is behind: it did not take
     /// them when it was asked, or more than `most` bytes are owed.
-    pub(super) fn outlives(&mut self, log: &Retention<Arc<ActionEnvelope>>, went: u64, most: usize) -> bool {
+    pub(super) fn outlives(
+        &mut self,
+        log: &Retention<Arc<ActionEnvelope>>,
+        went: u64,
+        most: usize,
+    ) -> bool {
         if went > self.keeps_until {
             return false;
         }
-        let goes = log.since(self.cursor + 1).map(|(_, envelope)| envelope).take_while(|envelope| envelope.server_seq <= went);
-        let owed =
-            goes.filter(|envelope| self.is_owed(envelope)).map(|owed| (weight(&owed.action), owed.clone())).collect::<Vec<_>>();
+        let goes = log
+            .since(self.cursor + 1)
+            .map(|(_, envelope)| envelope)
+            .take_while(|envelope| envelope.server_seq <= went);
+        let owed = goes
+            .filter(|envelope| self.is_owed(envelope))
+            .map(|owed| (weight(&owed.action), owed.clone()))
+            .collect::<Vec<_>>();
         self.kept.extend(owed);
         self.kept.iter().map(|(weight, _)| weight).sum::<usize>() <= most
     }
@@ -188,7 +208,7 @@ impl Transport {
 pub(super) struct Handshake {
     pub(super) id: RequestId,
     pub(super) client: String,
-    pub(super) kind: Kind,
+    pub(super) kind: HandshakeKind,
     /// What it asks for.
     pub(super) channels: Vec<String>,
     /// What of that is being restored.
@@ -201,14 +221,14 @@ pub(super) struct Handshake {
 
 /// What kind of handshake it is.
 #[derive(Clone)]
-pub(super) enum Kind {
+pub(super) enum HandshakeKind {
     /// In this version.
     Initialize(String),
     /// It has seen everything up to this action.
     Reconnect(u64),
 }
 
-impl Kind {
+impl HandshakeKind {
     /// Up to which action its client knows the channels that it names, if it says so.
     pub(super) fn seen(&self) -> Option<u64> {
         match self {

@@ -13,7 +13,7 @@ use crate::script::{Bytes, Name, Number, Pause};
 
 /// Something that a user does.
 #[derive(Arbitrary, Clone, Debug)]
-pub enum Act {
+pub enum ExecAct {
     /// Starts a process, and listens to it.
     Launches(Name),
     /// Starts a process, and goes away.
@@ -37,13 +37,13 @@ pub enum Act {
 }
 
 /// What a user holds, and waits for.
-pub struct User {
+pub struct ExecUser {
     client: Arc<Client>,
     processes: Arc<Mutex<Vec<Process>>>,
     waits_for: JoinSet<()>,
 }
 
-impl User {
+impl ExecUser {
     pub fn of(client: Client) -> Self {
         Self { client: Arc::new(client), processes: Arc::default(), waits_for: JoinSet::new() }
     }
@@ -53,15 +53,22 @@ impl User {
     }
 
     /// Does it, without waiting for what comes of it.
-    pub fn does(&mut self, act: &Act) {
+    pub fn does(&mut self, act: &ExecAct) {
         let (client, act) = (self.client.clone(), act.clone());
         match act {
-            Act::Launches(_) | Act::GivesUp(..) | Act::Http(_) | Act::Streams(..) | Act::Closes => {
+            ExecAct::Launches(_)
+            | ExecAct::GivesUp(..)
+            | ExecAct::Http(_)
+            | ExecAct::Streams(..)
+            | ExecAct::Closes => {
                 let processes = self.processes.clone();
                 self.waits_for.spawn(async move { with_client(&client, act, &processes).await });
             }
-            Act::Forgets(n) => drop(self.process(n).map(|at| self.processes().remove(at))),
-            Act::Writes(n, _) | Act::Reads(n, ..) | Act::Signals(n) | Act::Terminates(n) => {
+            ExecAct::Forgets(n) => drop(self.process(n).map(|at| self.processes().remove(at))),
+            ExecAct::Writes(n, _)
+            | ExecAct::Reads(n, ..)
+            | ExecAct::Signals(n)
+            | ExecAct::Terminates(n) => {
                 if let Some(at) = self.process(n) {
                     let process = self.processes()[at].clone();
                     self.waits_for.spawn(with_process(process, act));
@@ -86,22 +93,22 @@ impl User {
     }
 }
 
-async fn with_client(client: &Client, act: Act, processes: &Mutex<Vec<Process>>) {
+async fn with_client(client: &Client, act: ExecAct, processes: &Mutex<Vec<Process>>) {
     match act {
-        Act::Launches(name) => {
+        ExecAct::Launches(name) => {
             // Whether it works is the server's choice.
             let Ok(process) = client.launch(spec(&name)).await else { return };
             let events = process.events();
             processes.lock().expect("nothing panics under the lock").push(process);
             listen(events).await;
         }
-        Act::GivesUp(name, after) => tokio::select! {
+        ExecAct::GivesUp(name, after) => tokio::select! {
             biased;
             _ = client.launch(spec(&name)) => {}
             () = sleep(after.duration()) => {}
         },
-        Act::Http(timeout) => drop(client.http(request(timeout)).await),
-        Act::Streams(timeout, pause) => {
+        ExecAct::Http(timeout) => drop(client.http(request(timeout)).await),
+        ExecAct::Streams(timeout, pause) => {
             if let Ok(mut response) = client.http_stream(request(timeout)).await {
                 while let Some(Ok(_)) = response.body.next().await {
                     sleep(pause.duration().min(Duration::from_millis(100))).await;
@@ -113,18 +120,25 @@ async fn with_client(client: &Client, act: Act, processes: &Mutex<Vec<Process>>)
     }
 }
 
-async fn with_process(process: Process, act: Act) {
+async fn with_process(process: Process, act: ExecAct) {
     // What comes of it is the server's choice; that something does, is not.
     match act {
-        Act::Writes(_, bytes) => drop(process.write(bytes.bytes()).await),
-        Act::Reads(_, after, max, wait) => drop(process.read(after.value(), max.map(Number::value), wait.duration()).await),
-        Act::Signals(_) => drop(process.signal(Signal::Interrupt).await),
+        ExecAct::Writes(_, bytes) => drop(process.write(bytes.bytes()).await),
+        ExecAct::Reads(_, after, max, wait) => {
+            drop(process.read(after.value(), max.map(Number::value), wait.duration()).await)
+        }
+        ExecAct::Signals(_) => drop(process.signal(Signal::Interrupt).await),
         _ => drop(process.terminate().await),
     }
 }
 
 fn spec(name: &Name) -> StartParams {
-    StartParams { process_id: name.text(), argv: vec!["sh".into()], cwd: "/".into(), ..StartParams::default() }
+    StartParams {
+        process_id: name.text(),
+        argv: vec!["sh".into()],
+        cwd: "/".into(),
+        ..StartParams::default()
+    }
 }
 
 fn request(timeout: Option<Pause>) -> HttpRequest {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use reknit_seams::Env;
 use reknit_seams::net::{BoxFuture, Endpoint};
-use reknit_toolcall::client::{Client, Config, Run, Tool, Toolbox, done, named};
+use reknit_toolcall::client::{Client, ClientConfig, Run, Tool, Toolbox, done, named};
 use reknit_toolcall::limits::ClientLimits;
 use reknit_toolcall::wire::StateAction;
 use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
@@ -24,7 +24,7 @@ pub const OWN: &str = "own";
 
 /// Something that a user does.
 #[derive(Arbitrary, Clone, Debug)]
-pub enum Act {
+pub enum WindowAct {
     /// Looks at a channel.
     Subscribes(Name),
     /// Looks away.
@@ -46,7 +46,7 @@ pub enum Act {
 }
 
 /// What a user holds, and waits for.
-pub struct User {
+pub struct WindowUser {
     client: Arc<Client>,
     /// What ends without a host, too.
     asked: JoinSet<()>,
@@ -66,21 +66,27 @@ impl Tool for Works {
     }
 
     fn run(&self, run: Run) -> BoxFuture<'static, ToolCallResult> {
-        let is_new = self.1.as_ref().is_none_or(|begun| begun.lock().expect("nothing panics under the lock").insert(run.key()));
+        let is_new = self.1.as_ref().is_none_or(|begun| {
+            begun.lock().expect("nothing panics under the lock").insert(run.key())
+        });
         assert!(is_new, "no call is begun twice");
         let never = self.0 == "p1";
         Box::pin(async move { if never { pending().await } else { done("1") } })
     }
 }
 
-impl User {
+impl WindowUser {
     pub fn of(env: &Env, host: Endpoint, limits: ClientLimits) -> Self {
         // A client that remembers little may begin a call again of which it is told again.
         let remembers = limits.begun_calls >= ClientLimits::default().begun_calls;
         let begun: Arc<Mutex<BTreeSet<Key>>> = Arc::default();
         let tool = |name| Arc::new(Works(name, remembers.then(|| begun.clone()))) as Arc<dyn Tool>;
         let tools = Toolbox::of(["p0", "p1"].map(tool));
-        let client = Client::new(env, host, Config { id: Some(OWN.into()), tools, limits, ..Config::default() });
+        let client = Client::new(
+            env,
+            host,
+            ClientConfig { id: Some(OWN.into()), tools, limits, ..ClientConfig::default() },
+        );
         Self { client: Arc::new(client), asked: JoinSet::new(), done: JoinSet::new() }
     }
 
@@ -89,32 +95,45 @@ impl User {
     }
 
     /// Does it, without waiting for what comes of it.
-    pub fn does(&mut self, act: &Act) {
+    pub fn does(&mut self, act: &WindowAct) {
         let (client, act) = (self.client.clone(), act.clone());
         // What comes of it is the host's choice; that something does, is not.
         match act {
-            Act::Unsubscribes(channel) => client.unsubscribe(&text(&channel)),
-            Act::Subscribes(channel) => drop(self.asked.spawn(async move { drop(client.subscribe(&text(&channel)).await) })),
-            Act::CreatesSession(session) => {
+            WindowAct::Unsubscribes(channel) => client.unsubscribe(&text(&channel)),
+            WindowAct::Subscribes(channel) => {
+                drop(self.asked.spawn(async move { drop(client.subscribe(&text(&channel)).await) }))
+            }
+            WindowAct::CreatesSession(session) => {
                 self.asked.spawn(async move { drop(client.create_session(&text(&session)).await) });
             }
-            Act::CreatesChat(session, chat) => {
-                self.asked.spawn(async move { drop(client.create_chat(&text(&session), &text(&chat)).await) });
+            WindowAct::CreatesChat(session, chat) => {
+                self.asked.spawn(async move {
+                    drop(client.create_chat(&text(&session), &text(&chat)).await)
+                });
             }
-            Act::Authenticates(resource, token) => {
-                self.asked.spawn(async move { drop(client.authenticate(&text(&resource), &text(&token)).await) });
+            WindowAct::Authenticates(resource, token) => {
+                self.asked.spawn(async move {
+                    drop(client.authenticate(&text(&resource), &text(&token)).await)
+                });
             }
-            Act::Joins(session) => drop(self.done.spawn(async move { drop(client.join(&text(&session)).await) })),
-            Act::StartsTurn(chat, turn) => {
-                self.done.spawn(async move { drop(client.start_turn(&text(&chat), &text(&turn), "go").await) });
+            WindowAct::Joins(session) => {
+                drop(self.done.spawn(async move { drop(client.join(&text(&session)).await) }))
             }
-            Act::Confirms(chat, turn, n) => {
+            WindowAct::StartsTurn(chat, turn) => {
+                self.done.spawn(async move {
+                    drop(client.start_turn(&text(&chat), &text(&turn), "go").await)
+                });
+            }
+            WindowAct::Confirms(chat, turn, n) => {
                 let call = format!("call-{}", n % 16);
-                self.done.spawn(async move { drop(client.confirm(&text(&chat), &text(&turn), &call, n < 128).await) });
+                self.done.spawn(async move {
+                    drop(client.confirm(&text(&chat), &text(&turn), &call, n < 128).await)
+                });
             }
-            Act::Dispatches(channel, action) => {
+            WindowAct::Dispatches(channel, action) => {
                 if let Ok(action) = serde_json::from_value::<StateAction>(action.value(OWN)) {
-                    self.done.spawn(async move { drop(client.dispatch(&text(&channel), action).await) });
+                    self.done
+                        .spawn(async move { drop(client.dispatch(&text(&channel), action).await) });
                 }
             }
         }

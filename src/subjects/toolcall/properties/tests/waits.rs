@@ -4,7 +4,7 @@ use super::super::waits::waits_have_causes;
 use super::*;
 
 /// The host waits for the client in a channel.
-fn waits(told: Told, channel: &str, from: u64, to: u64) -> Told {
+fn waits(told: ScriptedRun, channel: &str, from: u64, to: u64) -> ScriptedRun {
     let fields = [("client", "client"), ("channel", channel)];
     milestone(
         milestone(told, from, "server", "toolcall.host.waits", &fields),
@@ -22,10 +22,23 @@ fn nobody_is_waited_for_who_is_connected_and_looks() {
     holds(&told(10_000 + MOMENT), waits_have_causes);
     assert_eq!(
         breaks(&told(10_001 + MOMENT), waits_have_causes),
-        ["client: it was waited for in c1 from 5.000 s on, though it was connected, and looked at that (at 10.620 s)"]
+        [
+            "client: it was waited for in c1 from 5.000 s on, though it was connected, and looked at that (at 10.620 s)"
+        ]
     );
-    let older = || calls(taken_in(here_until(None).conn(2, 40, Some(5_000)), 50, "2"), 1_000, "call-1", "client");
-    assert_eq!(breaks(&waits(older(), "c1", 5_000, 9_000), waits_have_causes).len(), 1, "an older connection is one");
+    let older = || {
+        calls(
+            taken_in(here_until(None).conn(2, 40, Some(5_000)), 50, "2"),
+            1_000,
+            "call-1",
+            "client",
+        )
+    };
+    assert_eq!(
+        breaks(&waits(older(), "c1", 5_000, 9_000), waits_have_causes).len(),
+        1,
+        "an older connection is one"
+    );
     let let_go = saw(taken_in(back(), 10_000, "2"), 10_100, "client", "c1", "let go");
     holds(&waits(let_go, "c1", 5_000, 30_000), waits_have_causes);
 }
@@ -33,33 +46,63 @@ fn nobody_is_waited_for_who_is_connected_and_looks() {
 #[test]
 fn nobody_is_waited_for_on_whom_nothing_depends() {
     let told = |to| {
-        let told = over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 9_000, "cancelled");
+        let told =
+            over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 9_000, "cancelled");
         waits(told, "c1", 5_000, to).horizon(60_000)
     };
     holds(&told(9_000 + MOMENT), waits_have_causes);
     assert_eq!(
         breaks(&told(9_001 + MOMENT), waits_have_causes),
-        ["client: it was waited for in c1 from 5.000 s on, though no call of its was open there since 9.000 s (at 9.620 s)"]
+        [
+            "client: it was waited for in c1 from 5.000 s on, though no call of its was open there since 9.000 s (at 9.620 s)"
+        ]
     );
-    assert_eq!(breaks(&waits(here_until(Some(5_000)), "c1", 5_000, 9_000), waits_have_causes).len(), 1, "there never was one");
+    assert_eq!(
+        breaks(&waits(here_until(Some(5_000)), "c1", 5_000, 9_000), waits_have_causes).len(),
+        1,
+        "there never was one"
+    );
     let placed = |to| {
         let fields = [("session", "s1"), ("client", "client")];
-        waits(milestone(here_until(Some(5_000)), 35_000, "server", "toolcall.host.deactivated", &fields), "s1", 5_000, to)
+        waits(
+            milestone(
+                here_until(Some(5_000)),
+                35_000,
+                "server",
+                "toolcall.host.deactivated",
+                &fields,
+            ),
+            "s1",
+            5_000,
+            to,
+        )
     };
     holds(&placed(35_000).horizon(60_000), waits_have_causes);
     assert_eq!(
         breaks(&placed(40_000).horizon(60_000), waits_have_causes),
-        ["client: it was waited for in s1 from 5.000 s on, though it had no place there since 35.000 s (at 35.620 s)"]
+        [
+            "client: it was waited for in s1 from 5.000 s on, though it had no place there since 35.000 s (at 35.620 s)"
+        ]
     );
 }
 
 #[test]
 fn nobody_has_a_place_in_a_session_that_is_gone() {
-    let gone = || milestone(here_until(Some(5_000)), 9_000, "server", "toolcall.host.removed", &[("channel", "s1")]);
+    let gone = || {
+        milestone(
+            here_until(Some(5_000)),
+            9_000,
+            "server",
+            "toolcall.host.removed",
+            &[("channel", "s1")],
+        )
+    };
     holds(&waits(gone(), "s1", 5_000, 9_000).horizon(60_000), waits_have_causes);
     assert_eq!(
         breaks(&waits(gone(), "s1", 5_000, 20_000).horizon(60_000), waits_have_causes),
-        ["client: it was waited for in s1 from 5.000 s on, though it had no place there since 9.000 s (at 9.620 s)"]
+        [
+            "client: it was waited for in s1 from 5.000 s on, though it had no place there since 9.000 s (at 9.620 s)"
+        ]
     );
     let anew = saw(
         milestone(here_until(None), 2_000, "server", "toolcall.host.removed", &[("channel", "s1")]),
@@ -68,30 +111,63 @@ fn nobody_has_a_place_in_a_session_that_is_gone() {
         "s1",
         "known",
     );
-    holds(&waits(saw(anew, 4_500, "client", "s1", "let go"), "s1", 5_000, 20_000).horizon(60_000), waits_have_causes);
+    holds(
+        &waits(saw(anew, 4_500, "client", "s1", "let go"), "s1", 5_000, 20_000).horizon(60_000),
+        waits_have_causes,
+    );
 }
 
 #[test]
 fn who_died_waits_for_nobody() {
-    let over = || over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 5_000, "cancelled");
-    let told = |lives: fn(Told) -> Told| waits(lives(over()), "c1", 5_000, 50_000).horizon(60_000);
+    let over =
+        || over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 5_000, "cancelled");
+    let told = |lives: fn(ScriptedRun) -> ScriptedRun| {
+        waits(lives(over()), "c1", 5_000, 50_000).horizon(60_000)
+    };
     holds(&told(|told| told.died("server", 5_000)), waits_have_causes);
-    assert_eq!(breaks(&told(|told| told.died("server", 4_000).started("server", 4_500)), waits_have_causes).len(), 1);
+    assert_eq!(
+        breaks(
+            &told(|told| told.died("server", 4_000).started("server", 4_500)),
+            waits_have_causes
+        )
+        .len(),
+        1
+    );
 }
 
 /// Its user asked for the session, looked away, and did not see it again; its client joined all the same.
 #[test]
 fn who_was_asked_to_take_part_may_have_a_place() {
-    let lost = |told| milestone(told, 4_000, "server", "toolcall.host.deactivated", &[("session", "s1"), ("client", "client")]);
+    let lost = |told| {
+        milestone(
+            told,
+            4_000,
+            "server",
+            "toolcall.host.deactivated",
+            &[("session", "s1"), ("client", "client")],
+        )
+    };
     let told = |verb, answered| {
-        let told = here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, verb, r#"{"chat": "s1"}"#);
+        let told =
+            here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, verb, r#"{"chat": "s1"}"#);
         waits(lost(told).answered(7, answered, "sees s1"), "s1", 5_000, 20_000).horizon(60_000)
     };
     holds(&told("watch", 4_020), waits_have_causes);
-    assert_eq!(breaks(&told("watch", 3_999), waits_have_causes).len(), 1, "it joined before it lost its place");
+    assert_eq!(
+        breaks(&told("watch", 3_999), waits_have_causes).len(),
+        1,
+        "it joined before it lost its place"
+    );
     assert_eq!(breaks(&told("rename", 4_020), waits_have_causes).len(), 1);
-    let asked = here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, "watch", r#"{"chat": "s1"}"#);
-    let refused = waits(lost(asked).answered(7, 4_020, Answer::refused("no such session")), "s1", 5_000, 20_000).horizon(60_000);
+    let asked =
+        here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, "watch", r#"{"chat": "s1"}"#);
+    let refused = waits(
+        lost(asked).answered(7, 4_020, Answer::refused("no such session")),
+        "s1",
+        5_000,
+        20_000,
+    )
+    .horizon(60_000);
     assert_eq!(breaks(&refused, waits_have_causes).len(), 1, "it was refused");
 }
 
@@ -99,8 +175,19 @@ fn who_was_asked_to_take_part_may_have_a_place() {
 #[test]
 fn who_was_taken_in_too_late_is_not_here() {
     let told = |over| {
-        let told = calls(here_until(Some(1_000)).conn_closed(2, 1_050, over, None), 900, "call-1", "client");
-        let told = milestone(told, 1_100, "server", "toolcall.host.arriving", &[("conn", "2"), ("client", "client")]);
+        let told = calls(
+            here_until(Some(1_000)).conn_closed(2, 1_050, over, None),
+            900,
+            "call-1",
+            "client",
+        );
+        let told = milestone(
+            told,
+            1_100,
+            "server",
+            "toolcall.host.arriving",
+            &[("conn", "2"), ("client", "client")],
+        );
         waits(taken_in(told, 2_000, "2"), "c1", 2_200, 20_000).horizon(60_000)
     };
     holds(&told(1_200), waits_have_causes);

@@ -9,10 +9,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::client::body::{Body, Room, body};
-use crate::client::command::{Call, Command, Kind};
+use crate::client::body::{Body, BodyWindow, body};
+use crate::client::command::{Call, Command, RetryPolicy};
 use crate::client::core::{Core, Effect};
-use crate::client::generation::{Generation, Over, Report};
+use crate::client::generation::{CloseReason, Generation, Report};
 use crate::client::{Failure, State};
 use crate::limits::ClientLimits;
 use crate::wire::{Message, RequestId, method};
@@ -72,7 +72,7 @@ impl Hand {
 
     /// It is lost, and the pause before the next attempt passes.
     async fn lose(&mut self, generation: Generation) {
-        self.hear(generation, Report::Over(Over::Malformed));
+        self.hear(generation, Report::Over(CloseReason::Malformed));
         tokio::time::advance(Duration::from_secs(1)).await;
         self.core.wake(Instant::now());
         self.carry_out();
@@ -80,12 +80,15 @@ impl Hand {
 
     fn ask(&mut self, number: u64) -> (Answered, Body) {
         let (commands, _) = mpsc::unbounded_channel();
-        let (feed, body) = body(number, Room { pieces: 9, bytes: 99 }, commands);
+        let (feed, body) = body(number, BodyWindow { pieces: 9, bytes: 99 }, commands);
         let (answer, answered) = oneshot::channel();
         let params = to_raw_value(&json!({ "requestId": format!("http-{number}") })).unwrap();
         let until = Instant::now() + Duration::from_secs(60);
-        let (kind, method) = (Kind::Body(feed), method::HTTP_REQUEST);
-        self.core.ask(Command::Call(Call { kind, method, params, process: None, until, answer, refusals: 0 }), Instant::now());
+        let (kind, method) = (RetryPolicy::Body(feed), method::HTTP_REQUEST);
+        self.core.ask(
+            Command::Call(Call { kind, method, params, process: None, until, answer, refusals: 0 }),
+            Instant::now(),
+        );
         self.carry_out();
         (answered, body)
     }
@@ -93,14 +96,21 @@ impl Hand {
     /// The id of the last HTTP request that was sent over a connection.
     fn request(&self, over: Generation) -> Option<RequestId> {
         self.sent.iter().rev().find_map(|(generation, message)| match message {
-            Message::Request { id, method, .. } if *generation == over && method == method::HTTP_REQUEST => Some(id.clone()),
+            Message::Request { id, method, .. }
+                if *generation == over && method == method::HTTP_REQUEST =>
+            {
+                Some(id.clone())
+            }
             _ => None,
         })
     }
 
     fn answer(&mut self, generation: Generation) {
         let id = self.request(generation).expect("it was sent");
-        self.hear(generation, Report::Message(Message::response(id, &json!({ "status": 200, "headers": [] }))));
+        self.hear(
+            generation,
+            Report::Message(Message::response(id, &json!({ "status": 200, "headers": [] }))),
+        );
     }
 
     fn delta(&mut self, generation: Generation, number: u64, seq: u64, done: bool) {
@@ -117,7 +127,7 @@ async fn a_loss_fails_what_flows_and_what_is_in_flight_at_once() {
     hand.answer(first);
     hand.delta(first, 1, 1, false);
     let (mut waiting, _in_flight) = hand.ask(2);
-    hand.hear(first, Report::Over(Over::Malformed));
+    hand.hear(first, Report::Over(CloseReason::Malformed));
     assert!(answered.try_recv().unwrap().is_ok(), "an answer that had come stays one");
     assert_eq!(flowing.next().await, Some(Err(Failure::ConnectionLost)));
     assert_eq!(flowing.next().await, None);
@@ -132,7 +142,7 @@ async fn a_body_asked_for_during_a_recovery_is_sent_after_it_and_outlives_the_lo
     hand.lose(first).await;
     let (mut answered, mut body) = hand.ask(1);
     let second = hand.newest.expect("an attempt was begun");
-    hand.hear(second, Report::Over(Over::Unconnected));
+    hand.hear(second, Report::Over(CloseReason::Unconnected));
     tokio::time::advance(Duration::from_secs(1)).await;
     hand.core.wake(Instant::now());
     hand.carry_out();

@@ -1,14 +1,15 @@
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::client::body::{self, Body, Room};
+use crate::client::body::{self, Body, BodyWindow};
 
 /// The bodies 1, 2, … of a connection, answered, with room for two pieces each.
 fn bodies(n: u64) -> (Bodies, Vec<Body>) {
     let (commands, _) = mpsc::unbounded_channel();
     let mut bodies = Bodies::default();
     let readers = (1..=n).map(|number| {
-        let (feed, reader) = body::body(number, Room { pieces: 2, bytes: 99 }, commands.clone());
+        let (feed, reader) =
+            body::body(number, BodyWindow { pieces: 2, bytes: 99 }, commands.clone());
         bodies.put(feed.clone());
         bodies.answered(&feed, true);
         reader
@@ -75,7 +76,10 @@ async fn a_body_that_the_server_says_is_broken_keeps_what_came() {
     let (mut bodies, mut readers) = bodies(1);
     bodies.hear(delta(1, 1, "a")).unwrap();
     bodies.hear(BodyDelta { error: Some("gone".into()), ..last(1, 2, "b") }).unwrap();
-    assert_eq!(told(&mut readers[0]).await, ("ab".to_owned(), Some(Err(Failure::BodyBroken("gone".into())))));
+    assert_eq!(
+        told(&mut readers[0]).await,
+        ("ab".to_owned(), Some(Err(Failure::BodyBroken("gone".into()))))
+    );
 }
 
 #[tokio::test]
@@ -99,7 +103,7 @@ async fn a_lost_connection_fails_all_of_its_bodies_and_none_that_comes_later() {
         assert_eq!(told(reader).await, (String::new(), Some(Err(Failure::ConnectionLost))));
     }
     let (commands, _) = mpsc::unbounded_channel();
-    let (feed, mut newer) = body::body(3, Room { pieces: 2, bytes: 99 }, commands);
+    let (feed, mut newer) = body::body(3, BodyWindow { pieces: 2, bytes: 99 }, commands);
     bodies.put(feed);
     bodies.hear(delta(1, 2, "late")).unwrap();
     bodies.hear(delta(3, 1, "new")).unwrap();
@@ -110,7 +114,11 @@ async fn a_lost_connection_fails_all_of_its_bodies_and_none_that_comes_later() {
 async fn what_comes_for_a_body_that_nobody_reads_is_for_nobody() {
     let (mut bodies, mut readers) = bodies(2);
     bodies.forget(1);
-    for delta in [delta(1, 1, "a"), delta(9, 1, "b"), BodyDelta { request_id: "else".into(), ..delta(2, 1, "c") }] {
+    for delta in [
+        delta(1, 1, "a"),
+        delta(9, 1, "b"),
+        BodyDelta { request_id: "else".into(), ..delta(2, 1, "c") },
+    ] {
         bodies.hear(delta).unwrap();
     }
     assert_eq!(told(&mut readers[1]).await, (String::new(), None));
@@ -120,7 +128,7 @@ async fn what_comes_for_a_body_that_nobody_reads_is_for_nobody() {
 #[tokio::test]
 async fn pieces_that_come_before_the_answer_are_kept() {
     let (commands, _) = mpsc::unbounded_channel();
-    let (feed, mut reader) = body::body(1, Room { pieces: 2, bytes: 99 }, commands);
+    let (feed, mut reader) = body::body(1, BodyWindow { pieces: 2, bytes: 99 }, commands);
     let mut bodies = Bodies::default();
     bodies.put(feed.clone());
     bodies.hear(delta(1, 1, "a")).unwrap();
@@ -131,7 +139,7 @@ async fn pieces_that_come_before_the_answer_are_kept() {
 #[tokio::test]
 async fn a_request_that_is_refused_has_no_body() {
     let (commands, _) = mpsc::unbounded_channel();
-    let (feed, _reader) = body::body(1, Room { pieces: 2, bytes: 99 }, commands);
+    let (feed, _reader) = body::body(1, BodyWindow { pieces: 2, bytes: 99 }, commands);
     let mut bodies = Bodies::default();
     bodies.put(feed.clone());
     bodies.answered(&feed, false);

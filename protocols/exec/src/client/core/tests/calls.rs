@@ -6,7 +6,8 @@ use super::*;
 async fn calls_wait_for_a_connection_and_go_out_in_the_order_of_asking() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.cut();
-    let _answers = ["process/write", "process/signal", "process/read"].map(|method| lab.ask(Kind::Other, method, Some(&p1)));
+    let _answers = ["process/write", "process/signal", "process/read"]
+        .map(|method| lab.ask(RetryPolicy::Other, method, Some(&p1)));
     assert!(lab.asked_nothing());
     lab.shake_hands();
     let id = lab.asked_to_read("p1", 0);
@@ -20,8 +21,9 @@ async fn calls_wait_for_a_connection_and_go_out_in_the_order_of_asking() {
 #[tokio::test(start_paused = true)]
 async fn in_flight_reads_are_repeated_and_everything_else_fails() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
-    let mut read = lab.ask(Kind::Read, "process/read", Some(&p1));
-    let mut others = [Kind::Write, Kind::Other].map(|kind| lab.ask(kind, "process/any", Some(&p1)));
+    let mut read = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
+    let mut others = [RetryPolicy::Write, RetryPolicy::Other]
+        .map(|kind| lab.ask(kind, "process/any", Some(&p1)));
     let (_, params) = lab.asked("process/read");
     lab.cut();
     for answer in &mut others {
@@ -48,7 +50,11 @@ async fn a_read_that_is_sent_again_or_late_waits_for_the_rest_of_its_time() {
     lab.shake_hands();
     let id = lab.asked_to_read("p1", 0);
     lab.reply(id, &answer(&[], 1, None, false));
-    assert_eq!(lab.asked("process/read").1, json!({ "processId": "p1", "waitMs": 1_001 }), "1 s and 0.4 ms are left");
+    assert_eq!(
+        lab.asked("process/read").1,
+        json!({ "processId": "p1", "waitMs": 1_001 }),
+        "1 s and 0.4 ms are left"
+    );
     assert_eq!(lab.asked("process/read").1, json!({ "processId": "p1", "waitMs": 501 }));
     lab.cut();
     lab.pass(millis(10));
@@ -56,7 +62,11 @@ async fn a_read_that_is_sent_again_or_late_waits_for_the_rest_of_its_time() {
     let id = lab.asked_to_read("p1", 0);
     lab.reply(id, &answer(&[], 1, None, false));
     for _ in 0..2 {
-        assert_eq!(lab.asked("process/read").1, json!({ "processId": "p1" }), "no time is left to wait");
+        assert_eq!(
+            lab.asked("process/read").1,
+            json!({ "processId": "p1" }),
+            "no time is left to wait"
+        );
     }
     assert_eq!(ended(&mut read), None);
 }
@@ -65,10 +75,11 @@ async fn a_read_that_is_sent_again_or_late_waits_for_the_rest_of_its_time() {
 async fn in_flight_writes_are_repeated_in_order_where_the_limits_say_so() {
     let mut lab = Lab::with(ClientLimits { retry_writes: true, ..ClientLimits::default() });
     lab.shake_hands();
-    let _answers = ["process/write", "b", "c"].map(|method| lab.ask(Kind::Write, method, None));
+    let _answers =
+        ["process/write", "b", "c"].map(|method| lab.ask(RetryPolicy::Write, method, None));
     lab.asked("process/write");
     lab.cut();
-    let _later = lab.ask(Kind::Write, "d", None);
+    let _later = lab.ask(RetryPolicy::Write, "d", None);
     lab.shake_hands();
     for method in ["process/write", "b", "c", "d"] {
         lab.asked(method);
@@ -78,7 +89,7 @@ async fn in_flight_writes_are_repeated_in_order_where_the_limits_say_so() {
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_was_read_before_the_end_wins() {
     let mut lab = Lab::connected();
-    let mut answer = lab.ask(Kind::Other, "process/signal", None);
+    let mut answer = lab.ask(RetryPolicy::Other, "process/signal", None);
     let (id, _) = lab.asked("process/signal");
     lab.reply(id, &json!({}));
     lab.cut();
@@ -88,17 +99,18 @@ async fn a_reply_that_was_read_before_the_end_wins() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_told_to_who_asked() {
     let mut lab = Lab::connected();
-    let mut answer = lab.ask(Kind::Other, "process/signal", None);
+    let mut answer = lab.ask(RetryPolicy::Other, "process/signal", None);
     let (id, _) = lab.asked("process/signal");
     lab.refuse(id, code::INVALID_REQUEST, "unknown process id p1");
-    let refused = Failure::Refused { code: code::INVALID_REQUEST, message: "unknown process id p1".into() };
+    let refused =
+        Failure::Refused { code: code::INVALID_REQUEST, message: "unknown process id p1".into() };
     assert_eq!((ended(&mut answer), lab.state()), (Some(Err(refused)), State::Connected));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_transport_ends_the_connection_and_is_not_asked_in_a_loop() {
     let mut lab = Lab::connected();
-    let mut answer = lab.ask(Kind::Read, "process/read", None);
+    let mut answer = lab.ask(RetryPolicy::Read, "process/read", None);
     let begin = lab.now;
     let mut asked = 0;
     while ended(&mut answer).is_none() {
@@ -137,11 +149,14 @@ async fn a_session_that_another_connection_has_is_one_recovery_and_no_end_of_pro
 #[tokio::test(start_paused = true)]
 async fn a_call_without_an_answer_fails_in_time_and_the_connection_does_not() {
     let mut lab = Lab::connected();
-    let mut answer = lab.ask(Kind::Read, "process/read", None);
+    let mut answer = lab.ask(RetryPolicy::Read, "process/read", None);
     lab.pass(millis(59_999));
     assert_eq!(ended(&mut answer), None);
     lab.pass(millis(1));
-    assert_eq!((ended(&mut answer), lab.state()), (Some(Err(Failure::Unanswered)), State::Connected));
+    assert_eq!(
+        (ended(&mut answer), lab.state()),
+        (Some(Err(Failure::Unanswered)), State::Connected)
+    );
     let (id, _) = lab.asked("process/read");
     lab.reply(id, &json!({}));
 }
@@ -150,13 +165,13 @@ async fn a_call_without_an_answer_fails_in_time_and_the_connection_does_not() {
 async fn calls_that_nobody_waits_for_do_not_fill_the_tables() {
     let mut lab = Lab::with(ClientLimits { calls: 4, ..ClientLimits::default() });
     for _ in 0..100 {
-        drop(lab.ask(Kind::Read, "process/read", None));
+        drop(lab.ask(RetryPolicy::Read, "process/read", None));
     }
     assert!(lab.core.census().calls <= 4, "waiting ones: {}", lab.core.census().calls);
     lab.shake_hands();
     assert!(lab.asked_nothing(), "they are not even sent");
     for _ in 0..100 {
-        drop(lab.ask(Kind::Read, "process/read", None));
+        drop(lab.ask(RetryPolicy::Read, "process/read", None));
     }
     assert!(lab.core.census().calls <= 4, "in flight: {}", lab.core.census().calls);
 }
@@ -168,8 +183,11 @@ async fn a_handle_of_a_process_that_failed_fails_the_same_way_and_asks_nothing()
     lab.hear(Lab::output("p1", 6, "x"));
     assert_eq!(p1.log.failure(), Some(Failure::Contradiction));
     lab.asked("process/terminate");
-    let mut answer = lab.ask(Kind::Read, "process/read", Some(&p1));
-    assert_eq!((ended(&mut answer), lab.asked_nothing()), (Some(Err(Failure::Contradiction)), true));
+    let mut answer = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
+    assert_eq!(
+        (ended(&mut answer), lab.asked_nothing()),
+        (Some(Err(Failure::Contradiction)), true)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +200,11 @@ async fn requests_of_the_server_are_refused_and_unknown_notifications_skipped() 
         matches!(&sent, Some(Message::Error { id: RequestId::Number(9), error }) if error.code == code::UNKNOWN_METHOD),
         "{sent:?}"
     );
-    lab.hear(Report::Message(Message::error(RequestId::Number(-1), code::INVALID_REQUEST, "malformed")));
+    lab.hear(Report::Message(Message::error(
+        RequestId::Number(-1),
+        code::INVALID_REQUEST,
+        "malformed",
+    )));
     lab.hear(Report::Message(Message::response(RequestId::Text("x".into()), &json!({}))));
     assert_eq!(lab.state(), State::Connected);
 }

@@ -46,7 +46,10 @@ async fn exit_and_close_during_the_outage_are_told_at_their_places() {
     lab.hear(Lab::output("p1", 1, "a"));
     let id = back_to_the_read(&mut lab, 1);
     lab.reply(id, &answer(&[(2, "b"), (4, "late")], 6, Some(7), true));
-    assert_eq!((p1.told().as_str(), lab.state()), ("1=a 2=b 3=exit(7) 4=late 5=closed", State::Connected));
+    assert_eq!(
+        (p1.told().as_str(), lab.state()),
+        ("1=a 2=b 3=exit(7) 4=late 5=closed", State::Connected)
+    );
     assert_eq!(lab.core.census().processes, 0);
 }
 
@@ -80,7 +83,9 @@ async fn a_gap_ends_its_process_alone_here_and_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_is_refused_for_now_is_repeated_and_harms_nobody() {
-    for refusal in [(code::INTERNAL, "too many requests"), (code::INVALID_REQUEST, "process p1 is starting")] {
+    for refusal in
+        [(code::INTERNAL, "too many requests"), (code::INVALID_REQUEST, "process p1 is starting")]
+    {
         let (mut lab, [p1]) = Lab::running(["p1"]);
         let mut id = back_to_the_read(&mut lab, 0);
         for _ in 0..3 {
@@ -104,7 +109,10 @@ async fn a_read_that_is_refused_again_and_again_fails_its_process() {
         id = lab.asked_to_read("p1", 0);
     }
     lab.refuse(id, code::INTERNAL, "no");
-    assert_eq!((p1.told().as_str(), lab.state()), ("failed: the server refused: no (-32603)", State::Connected));
+    assert_eq!(
+        (p1.told().as_str(), lab.state()),
+        ("failed: the server refused: no (-32603)", State::Connected)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,7 +247,7 @@ async fn a_process_that_nobody_holds_is_no_longer_followed() {
     let newer = lab.start("p1").0;
     lab.command(Command::Release(p1.key.clone()));
     assert_eq!(lab.core.census().processes, 2, "a late release of the older one does not touch it");
-    let mut late = lab.ask(Kind::Read, "process/read", Some(&p1));
+    let mut late = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
     let (id, p2) = (lab.core.processes["p2"].serial, p2.key.serial);
     assert_eq!((id, newer.key.serial > p2), (p2, true));
     assert_eq!(ended(&mut late), None);

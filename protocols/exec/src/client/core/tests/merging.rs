@@ -2,15 +2,15 @@
 
 use reknit_resume::Taken;
 
-use super::super::process::{Process, What};
+use super::super::process::{ProcessEvent, ProcessState};
 use super::*;
 use crate::client::log::Via;
 use crate::wire::process::{OutputStream, ReadResult};
 
 /// A process of its own.
 struct Bench {
-    process: Process,
-    seen: Seen,
+    process: ProcessState,
+    seen: ObservedProcess,
     now: Instant,
 }
 
@@ -18,25 +18,36 @@ const LIVE: Via = Via { generation: 2, live: true };
 
 impl Bench {
     fn with(items: usize, weight: usize) -> Self {
-        let log = Arc::new(Log::new(Room { events: 1000, bytes: 1 << 20 }));
-        let seen = Seen { key: Key { id: "p1".into(), serial: 1 }, log: log.clone() };
-        Self { process: Process::new(1, log, Bounds { items, weight }), seen, now: Instant::now() }
+        let log = Arc::new(Log::new(LogLimits { events: 1000, bytes: 1 << 20 }));
+        let seen = ObservedProcess { key: Key { id: "p1".into(), serial: 1 }, log: log.clone() };
+        Self {
+            process: ProcessState::new(1, log, Bounds { items, weight }),
+            seen,
+            now: Instant::now(),
+        }
     }
 
     fn new() -> Self {
         Self::with(256, 1 << 20)
     }
 
-    fn hear(&mut self, seq: u64, what: What) -> Result<Taken, Failure> {
+    fn hear(&mut self, seq: u64, what: ProcessEvent) -> Result<Taken, Failure> {
         self.process.hear(seq, what, LIVE, self.now)
     }
 
     fn output(&mut self, seq: u64, text: &'static str) -> Result<Taken, Failure> {
-        self.hear(seq, What::Output(OutputStream::Stdout, text.into()))
+        self.hear(seq, ProcessEvent::Output(OutputStream::Stdout, text.into()))
     }
 
-    fn merge(&mut self, chunks: &[(u64, &str)], next_seq: u64, exit: Option<i32>, closed: bool) -> Result<(), Failure> {
-        let answer: ReadResult = serde_json::from_value(answer(chunks, next_seq, exit, closed)).unwrap();
+    fn merge(
+        &mut self,
+        chunks: &[(u64, &str)],
+        next_seq: u64,
+        exit: Option<i32>,
+        closed: bool,
+    ) -> Result<(), Failure> {
+        let answer: ReadResult =
+            serde_json::from_value(answer(chunks, next_seq, exit, closed)).unwrap();
         self.process.merge(answer, 2, self.now)
     }
 
@@ -90,10 +101,10 @@ async fn two_missing_numbers_are_never_taken_for_an_exit() {
 #[tokio::test(start_paused = true)]
 async fn an_exit_that_was_heard_fills_no_other_hole() {
     let mut bench = Bench::new();
-    bench.hear(3, What::Exited(0)).unwrap();
+    bench.hear(3, ProcessEvent::Exited(0)).unwrap();
     assert_eq!(bench.merge(&[(1, "a")], 4, Some(0), false), gap(2, 3));
     let mut bench = Bench::new();
-    bench.hear(2, What::Exited(0)).unwrap();
+    bench.hear(2, ProcessEvent::Exited(0)).unwrap();
     assert_eq!(bench.merge(&[(1, "a")], 4, Some(0), true), Ok(()));
     assert_eq!(bench.told(), "1=a 2=exit(0) 3=closed");
 }
@@ -139,19 +150,22 @@ async fn an_answer_that_is_older_than_what_was_told_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_close_that_came_early_waits_for_everything_before_it() {
     let mut bench = Bench::new();
-    bench.hear(4, What::Closed).unwrap();
+    bench.hear(4, ProcessEvent::Closed).unwrap();
     bench.output(1, "a").unwrap();
-    bench.hear(3, What::Exited(0)).unwrap();
+    bench.hear(3, ProcessEvent::Exited(0)).unwrap();
     assert_eq!((bench.told().as_str(), bench.process.is_closed()), ("1=a", false));
     bench.output(2, "b").unwrap();
-    assert_eq!((bench.told().as_str(), bench.process.is_closed()), ("1=a 2=b 3=exit(0) 4=closed", true));
+    assert_eq!(
+        (bench.told().as_str(), bench.process.is_closed()),
+        ("1=a 2=b 3=exit(0) 4=closed", true)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_whole_mebibyte_of_tiny_chunks_is_merged_though_the_buffer_is_small() {
     let mut bench = Bench::with(2, 2);
-    bench.seen.log = Arc::new(Log::new(Room { events: 100_000, bytes: 1 << 20 }));
-    bench.process = Process::new(1, bench.seen.log.clone(), Bounds { items: 2, weight: 2 });
+    bench.seen.log = Arc::new(Log::new(LogLimits { events: 100_000, bytes: 1 << 20 }));
+    bench.process = ProcessState::new(1, bench.seen.log.clone(), Bounds { items: 2, weight: 2 });
     bench.output(50_001, "z").unwrap();
     let chunks: Vec<(u64, &str)> = (2..=50_000).map(|seq| (seq, "x")).collect();
     assert_eq!(bench.merge(&chunks, 50_001, Some(3), false), Ok(()));
@@ -161,7 +175,10 @@ async fn a_whole_mebibyte_of_tiny_chunks_is_merged_though_the_buffer_is_small() 
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_is_a_contradiction() {
-    for heard in [vec![(4, What::Closed)], vec![(3, What::Exited(0)), (4, What::Closed)]] {
+    for heard in [
+        vec![(4, ProcessEvent::Closed)],
+        vec![(3, ProcessEvent::Exited(0)), (4, ProcessEvent::Closed)],
+    ] {
         let mut bench = Bench::new();
         for (seq, what) in heard {
             bench.hear(seq, what).unwrap();
@@ -169,18 +186,42 @@ async fn what_cannot_be_is_a_contradiction() {
         assert_eq!(bench.output(5, "x"), Err(Failure::Contradiction), "output behind the close");
     }
     let mut bench = Bench::new();
-    bench.hear(3, What::Exited(0)).unwrap();
-    assert_eq!(bench.hear(2, What::Exited(0)), Err(Failure::Contradiction), "two exits");
-    assert_eq!(bench.hear(2, What::Closed), Err(Failure::Contradiction), "a close before the exit");
-    assert_eq!(bench.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false), Err(Failure::Contradiction), "output for an exit");
+    bench.hear(3, ProcessEvent::Exited(0)).unwrap();
+    assert_eq!(bench.hear(2, ProcessEvent::Exited(0)), Err(Failure::Contradiction), "two exits");
+    assert_eq!(
+        bench.hear(2, ProcessEvent::Closed),
+        Err(Failure::Contradiction),
+        "a close before the exit"
+    );
+    assert_eq!(
+        bench.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false),
+        Err(Failure::Contradiction),
+        "output for an exit"
+    );
     let mut bench = Bench::new();
     bench.output(1, "a").unwrap();
-    assert_eq!(bench.merge(&[(2, "b")], 3, Some(0), true), Err(Failure::Contradiction), "output for the close");
-    assert_eq!(bench.merge(&[(4, "b")], 3, None, false), Err(Failure::Contradiction), "output behind the end of the answer");
+    assert_eq!(
+        bench.merge(&[(2, "b")], 3, Some(0), true),
+        Err(Failure::Contradiction),
+        "output for the close"
+    );
+    assert_eq!(
+        bench.merge(&[(4, "b")], 3, None, false),
+        Err(Failure::Contradiction),
+        "output behind the end of the answer"
+    );
     assert_eq!(bench.told(), "1=a");
-    assert_eq!(bench.hear(2, What::Closed), Err(Failure::Contradiction), "a close without an exit");
+    assert_eq!(
+        bench.hear(2, ProcessEvent::Closed),
+        Err(Failure::Contradiction),
+        "a close without an exit"
+    );
     let mut bench = Bench::new();
-    assert_eq!(bench.merge(&[(1, "a")], 3, None, true), Err(Failure::Contradiction), "the same, from a read");
+    assert_eq!(
+        bench.merge(&[(1, "a")], 3, None, true),
+        Err(Failure::Contradiction),
+        "the same, from a read"
+    );
     assert_eq!(bench.told(), "");
 }
 
@@ -190,7 +231,11 @@ async fn the_greatest_numbers_are_a_gap_and_no_overflow() {
     assert_eq!(bench.merge(&[], u64::MAX, None, false), gap(1, u64::MAX - 1));
     assert_eq!(bench.output(u64::MAX, "z"), Ok(Taken::Kept));
     assert_eq!(bench.merge(&[], u64::MAX, Some(1), false), gap(1, u64::MAX - 1));
-    assert_eq!(bench.merge(&[], u64::MAX, Some(1), true), Err(Failure::Contradiction), "a close before what was heard");
+    assert_eq!(
+        bench.merge(&[], u64::MAX, Some(1), true),
+        Err(Failure::Contradiction),
+        "a close before what was heard"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,7 +246,11 @@ async fn early_events_beyond_the_bounds_are_let_go_from_the_far_end() {
     assert_eq!(bench.output(4, "d"), Ok(Taken::Dropped));
     assert_eq!(bench.process.held_back(), (2, 2));
     bench.output(1, "a").unwrap();
-    assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b 3=c", Some(bench.now)), "4 is not forgotten");
+    assert_eq!(
+        (bench.told().as_str(), bench.process.behind_since),
+        ("1=a 2=b 3=c", Some(bench.now)),
+        "4 is not forgotten"
+    );
     assert_eq!(bench.merge(&[(4, "d")], 5, None, false), Ok(()));
     assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b 3=c 4=d", None));
 }

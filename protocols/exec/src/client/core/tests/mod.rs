@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::client::command::{Key, Kind};
-use crate::client::log::{Event, Log, Room};
+use crate::client::command::{Key, RetryPolicy};
+use crate::client::log::{Event, Log, LogLimits};
 use crate::wire::process::ReadParams;
 use crate::wire::{RequestId, code};
 
@@ -35,16 +35,18 @@ pub(super) struct Lab {
 }
 
 /// A process as a test sees it.
-pub(super) struct Seen {
+pub(super) struct ObservedProcess {
     pub(super) key: Key,
     pub(super) log: Arc<Log>,
 }
 
-impl Seen {
+impl ObservedProcess {
     /// What it told, in short: `1=a 2=exit(7) 3=closed`.
     pub(super) fn told(&self) -> String {
         let events = (0..).map_while(|place| self.log.at(place)).map(|event| match event {
-            Event::Output { seq, bytes, .. } => format!("{seq}={}", String::from_utf8_lossy(&bytes)),
+            Event::Output { seq, bytes, .. } => {
+                format!("{seq}={}", String::from_utf8_lossy(&bytes))
+            }
             Event::Exited { seq, code, .. } => format!("{seq}=exit({code})"),
             Event::Closed { seq, .. } => format!("{seq}=closed"),
             Event::Failed(failure) => format!("failed: {failure}"),
@@ -63,7 +65,8 @@ impl Lab {
         let now = Instant::now();
         let core = Core::new(limits, Env::real().entropy, sender, now);
         let sent = VecDeque::new();
-        let mut lab = Self { core, now, state, sent, wire: None, opened: 0, alive: true, serials: 0 };
+        let mut lab =
+            Self { core, now, state, sent, wire: None, opened: 0, alive: true, serials: 0 };
         lab.carry_out();
         lab
     }
@@ -80,7 +83,7 @@ impl Lab {
     }
 
     /// One that is connected, with processes that run.
-    pub(super) fn running<const N: usize>(ids: [&str; N]) -> (Self, [Seen; N]) {
+    pub(super) fn running<const N: usize>(ids: [&str; N]) -> (Self, [ObservedProcess; N]) {
         let mut lab = Self::connected();
         let seen = ids.map(|id| lab.started(id));
         (lab, seen)
@@ -94,7 +97,11 @@ impl Lab {
                     self.wire = Some(generation);
                 }
                 Effect::Send(generation, message) => {
-                    assert_eq!(Some(generation), self.wire, "nothing is sent over an older connection");
+                    assert_eq!(
+                        Some(generation),
+                        self.wire,
+                        "nothing is sent over an older connection"
+                    );
                     self.sent.push_back(message);
                 }
                 Effect::Close(generation) => {
@@ -116,7 +123,10 @@ impl Lab {
             self.now = self.now.max(due);
             self.core.wake(self.now);
             self.carry_out();
-            assert!(self.now > before || self.core.due() != Some(due), "it asks to be woken, and does nothing");
+            assert!(
+                self.now > before || self.core.due() != Some(due),
+                "it asks to be woken, and does nothing"
+            );
         }
         self.now = end;
     }
@@ -140,7 +150,7 @@ impl Lab {
     /// The connection, which has lived for a while, dies, and the core is told.
     pub(super) fn cut(&mut self) {
         self.pass(millis(1000));
-        self.hear(Report::Over(Over::FoundDead));
+        self.hear(Report::Over(CloseReason::FoundDead));
     }
 
     /// The next message that was sent: a request of this method. Its id, and its parameters.
@@ -172,7 +182,9 @@ impl Lab {
         let (id, _) = self.asked("initialize");
         self.reply(id, &json!({ "sessionId": "s" }));
         let said = self.sent.pop_front();
-        assert!(matches!(said, Some(Message::Notification { method, .. }) if method == "initialized"));
+        assert!(
+            matches!(said, Some(Message::Notification { method, .. }) if method == "initialized")
+        );
     }
 
     pub(super) fn told(note: &str, params: &Value) -> Report {
@@ -181,7 +193,10 @@ impl Lab {
 
     pub(super) fn output(id: &str, seq: u64, text: &str) -> Report {
         let chunk = crate::wire::Base64(bytes::Bytes::copy_from_slice(text.as_bytes()));
-        Self::told("process/output", &json!({ "processId": id, "seq": seq, "stream": "stdout", "chunk": chunk }))
+        Self::told(
+            "process/output",
+            &json!({ "processId": id, "seq": seq, "stream": "stdout", "chunk": chunk }),
+        )
     }
 
     pub(super) fn exited(id: &str, seq: u64, code: i32) -> Report {
@@ -201,7 +216,12 @@ impl Lab {
 
     // -- the user ----------------------------------------------------------------------------------------------------------
 
-    pub(super) fn ask(&mut self, kind: Kind, method: &'static str, process: Option<&Seen>) -> Answer {
+    pub(super) fn ask(
+        &mut self,
+        kind: RetryPolicy,
+        method: &'static str,
+        process: Option<&ObservedProcess>,
+    ) -> Answer {
         let (answer, answered) = oneshot::channel();
         let params = serde_json::value::to_raw_value(&json!({ "of": "the user" })).unwrap();
         let process = process.map(|seen| (seen.key.clone(), seen.log.clone()));
@@ -212,7 +232,7 @@ impl Lab {
     }
 
     /// Asks for a read of a process that may wait so long.
-    pub(super) fn ask_to_read(&mut self, process: &Seen, wait: Duration) -> Answer {
+    pub(super) fn ask_to_read(&mut self, process: &ObservedProcess, wait: Duration) -> Answer {
         let (answer, answered) = oneshot::channel();
         let params = ReadParams {
             process_id: process.key.id.to_string(),
@@ -222,7 +242,15 @@ impl Lab {
         let params = serde_json::value::to_raw_value(&params).unwrap();
         let until = self.now + self.core.limits.call_wait + wait;
         let process = Some((process.key.clone(), process.log.clone()));
-        let call = Call { kind: Kind::Read, method: "process/read", params, process, until, answer, refusals: 0 };
+        let call = Call {
+            kind: RetryPolicy::Read,
+            method: "process/read",
+            params,
+            process,
+            until,
+            answer,
+            refusals: 0,
+        };
         self.command(Command::Call(call));
         answered
     }
@@ -233,16 +261,20 @@ impl Lab {
     }
 
     /// Asks for the start of a process.
-    pub(super) fn start(&mut self, id: &str) -> (Seen, Answer) {
+    pub(super) fn start(&mut self, id: &str) -> (ObservedProcess, Answer) {
         self.serials += 1;
-        let room = Room { events: self.core.limits.log_events, bytes: self.core.limits.log_bytes };
-        let seen = Seen { key: Key { id: id.into(), serial: self.serials }, log: Arc::new(Log::new(room)) };
-        let answer = self.ask(Kind::Start, "process/start", Some(&seen));
+        let room =
+            LogLimits { events: self.core.limits.log_events, bytes: self.core.limits.log_bytes };
+        let seen = ObservedProcess {
+            key: Key { id: id.into(), serial: self.serials },
+            log: Arc::new(Log::new(room)),
+        };
+        let answer = self.ask(RetryPolicy::Start, "process/start", Some(&seen));
         (seen, answer)
     }
 
     /// Starts a process, and answers that it was started.
-    pub(super) fn started(&mut self, id: &str) -> Seen {
+    pub(super) fn started(&mut self, id: &str) -> ObservedProcess {
         let (seen, mut answer) = self.start(id);
         let (request, _) = self.asked("process/start");
         self.reply(request, &json!({ "processId": id }));
@@ -261,7 +293,12 @@ pub(super) fn ended(answer: &mut Answer) -> Option<Result<String, Failure>> {
 }
 
 /// The answer to a read, with chunks as `(seq, text)`.
-pub(super) fn answer(chunks: &[(u64, &str)], next_seq: u64, exit: Option<i32>, closed: bool) -> Value {
+pub(super) fn answer(
+    chunks: &[(u64, &str)],
+    next_seq: u64,
+    exit: Option<i32>,
+    closed: bool,
+) -> Value {
     let chunk = |&(seq, text): &(u64, &str)| {
         let bytes = crate::wire::Base64(bytes::Bytes::copy_from_slice(text.as_bytes()));
         json!({ "seq": seq, "stream": "stdout", "chunk": bytes })

@@ -4,7 +4,7 @@ use super::*;
 
 /// One attempt that comes to nothing at once.
 fn nobody_there(lab: &mut Lab) {
-    lab.hear(Report::Over(Over::Unconnected));
+    lab.hear(Report::Over(CloseReason::Unconnected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -17,20 +17,27 @@ async fn the_first_connection_asks_for_a_new_session_and_the_next_for_the_same()
     lab.reply(id, &json!({ "sessionId": "s", "environmentInfo": {} }));
     assert_eq!(lab.state(), State::Connected);
     lab.cut();
-    assert_eq!((lab.state(), lab.opened), (State::Recovering, 2), "the first attempt comes at once");
+    assert_eq!(
+        (lab.state(), lab.opened),
+        (State::Recovering, 2),
+        "the first attempt comes at once"
+    );
     lab.open();
-    assert_eq!(lab.asked("initialize").1, json!({ "clientName": "reknit", "resumeSessionId": "s" }));
+    assert_eq!(
+        lab.asked("initialize").1,
+        json!({ "clientName": "reknit", "resumeSessionId": "s" })
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn ids_count_from_1_on_each_connection() {
     let mut lab = Lab::connected();
-    lab.ask(Kind::Read, "process/read", None);
+    lab.ask(RetryPolicy::Read, "process/read", None);
     assert_eq!(lab.asked("process/read").0, RequestId::Number(2));
     lab.cut();
     lab.shake_hands();
     assert!(lab.asked_nothing(), "who asked has gone");
-    let _answer = lab.ask(Kind::Read, "process/read", None);
+    let _answer = lab.ask(RetryPolicy::Read, "process/read", None);
     assert_eq!(lab.asked("process/read").0, RequestId::Number(2));
 }
 
@@ -156,15 +163,27 @@ async fn a_closed_transport_behind_the_server_is_tried_again() {
 async fn what_would_not_change_is_not_tried_again() {
     type Refusal = fn(&mut Lab, RequestId);
     let refusals: [(Refusal, &str); 4] = [
-        (|lab, id| lab.refuse(id, code::INVALID_REQUEST, "unknown session id s"), "the server no longer knows the session: "),
-        (|lab, id| lab.refuse(id, code::INTERNAL, "no"), "the server refused the handshake: no (-32603)"),
-        (|lab, id| lab.reply(id, &json!({ "sessionId": "t" })), "the server answered with another session"),
-        (|lab, id| lab.reply(id, &json!({ "sessionId": 7 })), "the server answered the handshake with what is no answer"),
+        (
+            |lab, id| lab.refuse(id, code::INVALID_REQUEST, "unknown session id s"),
+            "the server no longer knows the session: ",
+        ),
+        (
+            |lab, id| lab.refuse(id, code::INTERNAL, "no"),
+            "the server refused the handshake: no (-32603)",
+        ),
+        (
+            |lab, id| lab.reply(id, &json!({ "sessionId": "t" })),
+            "the server answered with another session",
+        ),
+        (
+            |lab, id| lab.reply(id, &json!({ "sessionId": 7 })),
+            "the server answered the handshake with what is no answer",
+        ),
     ];
     for (refusal, why) in refusals {
         let (mut lab, [p1]) = Lab::running(["p1"]);
         lab.cut();
-        let mut waits = lab.ask(Kind::Other, "process/signal", Some(&p1));
+        let mut waits = lab.ask(RetryPolicy::Other, "process/signal", Some(&p1));
         lab.open();
         let (id, _) = lab.asked("initialize");
         refusal(&mut lab, id);
@@ -178,25 +197,25 @@ async fn what_would_not_change_is_not_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn after_the_end_every_reason_is_the_first_one() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
-    let mut in_flight = lab.ask(Kind::Read, "process/read", Some(&p1));
+    let mut in_flight = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
     lab.cut();
     let old = lab.wire.unwrap();
-    let mut waits = lab.ask(Kind::Other, "process/signal", Some(&p1));
+    let mut waits = lab.ask(RetryPolicy::Other, "process/signal", Some(&p1));
     lab.pass(millis(25_000));
-    lab.hear_from(old, Report::Over(Over::GivenUp));
+    lab.hear_from(old, Report::Over(CloseReason::GivenUp));
     let (_, mut late) = lab.start("p2");
     for answer in [&mut in_flight, &mut waits, &mut late] {
         assert_eq!(ended(answer), Some(Err(Failure::RecoveryDeadline)));
     }
     assert_eq!(p1.told(), "failed: no connection within the recovery deadline", "once");
-    assert_eq!(lab.core.census(), crate::client::Census::default());
+    assert_eq!(lab.core.census(), crate::client::ClientResources::default());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_older_connections_say_changes_nothing() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let old = lab.wire.unwrap();
-    let mut read = lab.ask(Kind::Read, "process/read", Some(&p1));
+    let mut read = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
     let (id, _) = lab.asked("process/read");
     lab.cut();
     lab.shake_hands();
@@ -205,7 +224,7 @@ async fn what_older_connections_say_changes_nothing() {
         lab.hear_from(old, Lab::output("p1", 1, "old"));
         lab.hear_from(old, Report::Message(Message::response(id.clone(), &json!("old"))));
         lab.hear_from(old, Report::Opened { conn: 1 });
-        lab.hear_from(old, Report::Over(Over::GivenUp));
+        lab.hear_from(old, Report::Over(CloseReason::GivenUp));
         assert_eq!((p1.told().as_str(), ended(&mut read)), ("", None));
         if lab.state() == State::Recovering {
             lab.reply(catch_up.clone(), &answer(&[], 1, None, false));
@@ -240,8 +259,12 @@ async fn a_connection_that_died_before_it_was_installed_is_not() {
     lab.alive = false;
     let dead = lab.wire.unwrap();
     lab.reply(id, &answer(&[(1, "a")], 2, None, false));
-    assert_eq!((lab.state(), p1.told().as_str()), (State::Recovering, "1=a"), "what it read is true");
-    lab.hear_from(dead, Report::Over(Over::FoundDead));
+    assert_eq!(
+        (lab.state(), p1.told().as_str()),
+        (State::Recovering, "1=a"),
+        "what it read is true"
+    );
+    lab.hear_from(dead, Report::Over(CloseReason::FoundDead));
     lab.alive = true;
     lab.pass(millis(100));
     lab.shake_hands();
@@ -258,7 +281,7 @@ async fn a_connection_that_is_found_dead_is_recovered_before_it_reports() {
     lab.core.found_dead(dead, lab.now);
     lab.carry_out();
     assert_eq!((lab.state(), lab.opened), (State::Recovering, 2));
-    lab.hear_from(dead, Report::Over(Over::FoundDead));
+    lab.hear_from(dead, Report::Over(CloseReason::FoundDead));
     assert_eq!((lab.state(), lab.opened), (State::Recovering, 2));
 }
 
@@ -267,7 +290,7 @@ async fn a_connection_that_comes_and_goes_at_once_is_not_a_storm() {
     let mut lab = Lab::connected();
     let begin = lab.now;
     for _ in 0..20 {
-        lab.hear(Report::Over(Over::FoundDead));
+        lab.hear(Report::Over(CloseReason::FoundDead));
         while lab.wire.is_none() {
             lab.pass(millis(1));
         }
@@ -283,11 +306,15 @@ async fn a_connection_that_comes_and_goes_at_once_is_not_a_storm() {
 async fn every_process_catches_up_before_the_connection_is_installed_and_all_at_once() {
     let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
     lab.cut();
-    let mut waits = lab.ask(Kind::Other, "process/signal", Some(&p1));
+    let mut waits = lab.ask(RetryPolicy::Other, "process/signal", Some(&p1));
     lab.shake_hands();
     let (first, second) = (lab.asked_to_read("p1", 0), lab.asked_to_read("p2", 0));
     lab.reply(second, &answer(&[(1, "b")], 2, None, false));
-    assert_eq!((p2.told().as_str(), lab.state()), ("1=b", State::Recovering), "the held read of p1 does not hold p2");
+    assert_eq!(
+        (p2.told().as_str(), lab.state()),
+        ("1=b", State::Recovering),
+        "the held read of p1 does not hold p2"
+    );
     assert!(lab.asked_nothing(), "no call before the connection is installed");
     lab.reply(first, &answer(&[], 1, None, false));
     assert_eq!(lab.state(), State::Connected);
@@ -318,7 +345,10 @@ async fn a_read_that_is_not_answered_at_all_fails_its_process_alone() {
     let (_, second) = (lab.asked_to_read("p1", 0), lab.asked_to_read("p2", 0));
     lab.reply(second, &answer(&[], 1, None, false));
     lab.pass(millis(60_000));
-    assert_eq!((p1.told().as_str(), p2.told().as_str(), lab.state()), ("failed: no answer in time", "", State::Connected));
+    assert_eq!(
+        (p1.told().as_str(), p2.told().as_str(), lab.state()),
+        ("failed: no answer in time", "", State::Connected)
+    );
     assert_eq!(lab.asked("process/terminate").1, json!({ "processId": "p1" }));
 }
 
@@ -333,7 +363,11 @@ async fn notifications_before_the_end_of_the_handshake_are_told_after_it() {
     }
     assert_eq!(p1.told(), "", "whose they are is not known yet");
     lab.reply(id, &json!({ "sessionId": "s" }));
-    assert_eq!(lab.core.processes["p1"].published(), 256, "the first ones, as far as there is room");
+    assert_eq!(
+        lab.core.processes["p1"].published(),
+        256,
+        "the first ones, as far as there is room"
+    );
     lab.sent.pop_front();
     let id = lab.asked_to_read("p1", 256);
     let rest: Vec<(u64, &str)> = (257..=300).map(|seq| (seq, "x")).collect();

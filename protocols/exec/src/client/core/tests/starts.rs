@@ -107,7 +107,7 @@ async fn whoever_goes_away_before_the_start_was_sent_leaves_nothing() {
     let (p1, started) = lab.start("p1");
     drop(started);
     lab.command(Command::Abandon(p1.key));
-    assert_eq!(lab.core.census(), crate::client::Census::default());
+    assert_eq!(lab.core.census(), crate::client::ClientResources::default());
     lab.shake_hands();
     assert!(lab.asked_nothing());
 }
@@ -123,7 +123,7 @@ async fn whoever_goes_away_while_the_start_is_in_flight_leaves_no_process() {
     lab.reply(id, &json!({ "processId": "p1" }));
     let (id, _) = lab.asked("process/terminate");
     lab.reply(id, &json!({ "running": true }));
-    assert_eq!(lab.core.census(), crate::client::Census::default());
+    assert_eq!(lab.core.census(), crate::client::ClientResources::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +160,7 @@ async fn only_what_runs_is_caught_up() {
 }
 
 /// `p1`, started and over; it is held on.
-fn over() -> (Lab, Seen) {
+fn over() -> (Lab, ObservedProcess) {
     let mut lab = Lab::connected();
     let older = lab.started("p1");
     lab.hear(Lab::exited("p1", 1, 0));
@@ -174,10 +174,13 @@ async fn who_holds_a_process_is_never_answered_for_a_newer_one_of_its_id() {
     let newer = lab.started("p1");
     lab.hear(Lab::exited("p1", 1, 0));
     lab.hear(Lab::closed("p1", 2));
-    let mut read = |seen| ended(&mut lab.ask(Kind::Read, "process/read", Some(seen)));
+    let mut read = |seen| ended(&mut lab.ask(RetryPolicy::Read, "process/read", Some(seen)));
     assert_eq!((read(&older), read(&newer)), (Some(Err(Failure::Superseded)), None));
     lab.command(Command::Release(newer.key.clone()));
-    assert_eq!(ended(&mut lab.ask(Kind::Read, "process/read", Some(&older))), Some(Err(Failure::Superseded)));
+    assert_eq!(
+        ended(&mut lab.ask(RetryPolicy::Read, "process/read", Some(&older))),
+        Some(Err(Failure::Superseded))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,9 +189,12 @@ async fn a_start_whose_outcome_is_unknown_supersedes_and_a_refused_one_does_not(
     let (_newer, _) = lab.start("p1");
     let (id, _) = lab.asked("process/start");
     lab.refuse(id, code::INVALID_REQUEST, "the id is taken");
-    assert_eq!(ended(&mut lab.ask(Kind::Read, "process/read", Some(&older))), None);
+    assert_eq!(ended(&mut lab.ask(RetryPolicy::Read, "process/read", Some(&older))), None);
     let (_newest, _) = lab.start("p1");
     lab.cut();
     lab.shake_hands();
-    assert_eq!(ended(&mut lab.ask(Kind::Read, "process/read", Some(&older))), Some(Err(Failure::Superseded)));
+    assert_eq!(
+        ended(&mut lab.ask(RetryPolicy::Read, "process/read", Some(&older))),
+        Some(Err(Failure::Superseded))
+    );
 }

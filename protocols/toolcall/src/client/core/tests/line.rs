@@ -45,7 +45,10 @@ fn who_knows_the_host_says_how_far_it_has_come_and_what_it_has() {
     window.comes_back();
     assert_eq!(window.methods(), ["reconnect"]);
     let params = &window.said[0]["params"];
-    assert_eq!((&params["lastSeenServerSeq"], &params["subscriptions"]), (&json!(11), &json!(["c", "s"])));
+    assert_eq!(
+        (&params["lastSeenServerSeq"], &params["subscriptions"]),
+        (&json!(11), &json!(["c", "s"]))
+    );
     assert_eq!(params["_meta"]["reknit.epoch"], "epoch-1");
     assert_eq!(window.core.state(), State::Reconnecting);
 }
@@ -68,7 +71,10 @@ fn who_is_not_known_starts_over_with_channels_then_tokens_then_what_was_done() {
     assert_eq!(window.methods()[2..], ["authenticate"], "and nothing before it is answered");
     window.answer("authenticate", json!({}));
     assert_eq!(window.methods()[3..], ["dispatchAction", "createChat"]);
-    assert_eq!((window.core.seen(), window.title()), (3, ("new life".to_owned(), "mine".to_owned())));
+    assert_eq!(
+        (window.core.seen(), window.title()),
+        (3, ("new life".to_owned(), "mine".to_owned()))
+    );
 }
 
 #[test]
@@ -130,7 +136,9 @@ fn news_of_an_older_connection_is_no_news() {
     window.core.opened(1, 1, window.now);
     window.core.hear(
         1,
-        action_message(&json!({ "channel": "s", "action": title("old"), "serverSeq": 99 })).to_string().as_bytes(),
+        action_message(&json!({ "channel": "s", "action": title("old"), "serverSeq": 99 }))
+            .to_string()
+            .as_bytes(),
         window.now,
         0,
     );
@@ -147,7 +155,10 @@ fn a_host_of_another_version_ends_the_client_and_everything_that_waits() {
     assert_eq!(window.core.state(), State::Closed(Failure::Incompatible));
     assert_eq!(asked.try_recv().unwrap().unwrap_err(), Failure::Incompatible);
     assert_eq!(window.core.due(), None);
-    assert_eq!(window.request("createSession").try_recv().unwrap().unwrap_err(), Failure::Incompatible);
+    assert_eq!(
+        window.request("createSession").try_recv().unwrap().unwrap_err(),
+        Failure::Incompatible
+    );
 }
 
 #[test]
@@ -161,7 +172,9 @@ fn any_other_refusal_passes() {
 
 #[test]
 fn a_host_that_talks_nonsense_is_left() {
-    for nonsense in [json!([]), json!({ "jsonrpc": "2.0", "method": "action", "params": { "channel": 1 } })] {
+    for nonsense in
+        [json!([]), json!({ "jsonrpc": "2.0", "method": "action", "params": { "channel": 1 } })]
+    {
         let mut window = Window::connected();
         window.hear(&nonsense);
         assert_eq!(window.core.state(), State::Reconnecting);

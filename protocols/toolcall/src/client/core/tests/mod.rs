@@ -18,7 +18,7 @@ const S: Duration = Duration::from_secs(1);
 
 /// A client, and everything that it wanted from outside.
 struct Window {
-    core: Core,
+    core: ClientCore,
     now: Instant,
     /// The connections that it wanted to have opened.
     opened: Vec<u64>,
@@ -35,9 +35,10 @@ impl Window {
 
     fn with(limits: ClientLimits) -> Self {
         let now = Instant::now();
-        let identity = Identity { client: "window".into(), tools: vec![named("tool")] };
-        let core = Core::new(limits, identity, now);
-        let mut window = Self { core, now, opened: Vec::new(), said: Vec::new(), calls: Vec::new() };
+        let identity = ClientIdentity { client: "window".into(), tools: vec![named("tool")] };
+        let core = ClientCore::new(limits, identity, now);
+        let mut window =
+            Self { core, now, opened: Vec::new(), said: Vec::new(), calls: Vec::new() };
         window.wait(Duration::ZERO);
         window
     }
@@ -59,15 +60,19 @@ impl Window {
     fn carry_out(&mut self) {
         while let Some(effect) = self.core.effect() {
             match effect {
-                Effect::Open(generation) => {
+                ClientEffect::Open(generation) => {
                     self.opened.push(generation);
                     self.said.clear();
                 }
-                Effect::Send(_, message) => self.said.push(serde_json::from_str(&message.to_versioned_text()).unwrap()),
-                Effect::Close(_) => {}
-                Effect::Run(run) => self.calls.push(format!("run {} {}", run.call, run.input)),
-                Effect::Stop((_, _, call)) => self.calls.push(format!("stop {call}")),
-                Effect::Asked { method, .. } => self.calls.push(format!("asked {method}")),
+                ClientEffect::Send(_, message) => {
+                    self.said.push(serde_json::from_str(&message.to_versioned_text()).unwrap())
+                }
+                ClientEffect::Close(_) => {}
+                ClientEffect::Run(run) => {
+                    self.calls.push(format!("run {} {}", run.call, run.input))
+                }
+                ClientEffect::Stop((_, _, call)) => self.calls.push(format!("stop {call}")),
+                ClientEffect::Asked { method, .. } => self.calls.push(format!("asked {method}")),
             }
         }
     }
@@ -93,8 +98,11 @@ impl Window {
 
     /// The newest request of a method that was not looked at; its id.
     fn asked(&self, method: &str) -> i64 {
-        let asked = self.said.iter().rev().find(|said| said["method"] == method && said["id"].is_i64());
-        asked.unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.methods()))["id"].as_i64().unwrap()
+        let asked =
+            self.said.iter().rev().find(|said| said["method"] == method && said["id"].is_i64());
+        asked.unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.methods()))["id"]
+            .as_i64()
+            .unwrap()
     }
 
     /// What was said over this connection, by method.
@@ -109,7 +117,9 @@ impl Window {
 
     fn refuse(&mut self, method: &str, code: i64) {
         let id = self.asked(method);
-        self.hear(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } }));
+        self.hear(
+            &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } }),
+        );
     }
 
     fn welcome(&mut self, seq: u64, snapshots: Value) {
@@ -143,7 +153,12 @@ impl Window {
 
     fn request(&mut self, method: &str) -> oneshot::Receiver<Result<Box<RawValue>, Failure>> {
         let (to, answered) = oneshot::channel();
-        self.core.request(method, serde_json::value::to_raw_value(&json!({})).unwrap(), to, self.now);
+        self.core.request(
+            method,
+            serde_json::value::to_raw_value(&json!({})).unwrap(),
+            to,
+            self.now,
+        );
         self.carry_out();
         answered
     }
@@ -156,7 +171,9 @@ impl Window {
     }
 
     fn happens(&mut self, seq: u64, channel: &str, action: &Value) {
-        self.hear(&action_message(&json!({ "channel": channel, "action": action, "serverSeq": seq })));
+        self.hear(&action_message(
+            &json!({ "channel": channel, "action": action, "serverSeq": seq }),
+        ));
     }
 
     fn title(&self) -> (String, String) {

@@ -14,7 +14,10 @@ fn what_is_asked_for_without_a_connection_is_said_in_order() {
     window.open();
     assert_eq!(window.methods(), ["reconnect"], "nothing before the handshake is over");
     window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
-    assert_eq!(window.methods()[1..], ["dispatchAction", "createChat", "dispatchAction", "subscribe"]);
+    assert_eq!(
+        window.methods()[1..],
+        ["dispatchAction", "createChat", "dispatchAction", "subscribe"]
+    );
 }
 
 #[test]
@@ -26,7 +29,10 @@ fn an_action_that_was_said_is_said_again_before_what_came_after_it() {
     window.wait(40 * S);
     window.open();
     window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
-    let said = window.said[1..].iter().map(|said| said["params"]["clientSeq"].as_i64().unwrap()).collect::<Vec<_>>();
+    let said = window.said[1..]
+        .iter()
+        .map(|said| said["params"]["clientSeq"].as_i64().unwrap())
+        .collect::<Vec<_>>();
     assert_eq!(said, [1, 2, 3]);
 }
 
@@ -51,7 +57,11 @@ fn a_request_in_flight_at_a_loss_fails_and_a_subscription_is_asked_for_again() {
     assert!(subscription.try_recv().is_err(), "it waits");
     window.wait(40 * S);
     window.open();
-    assert_eq!(window.said[0]["params"]["subscriptions"], json!(["c", "s"]), "of the other there is no state");
+    assert_eq!(
+        window.said[0]["params"]["subscriptions"],
+        json!(["c", "s"]),
+        "of the other there is no state"
+    );
     window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
     window.answer("subscribe", json!({ "snapshot": chat(12, Value::Null) }));
     assert_eq!(subscription.try_recv(), Ok(Ok(())));
@@ -109,7 +119,8 @@ fn a_channel_that_does_not_exist_is_gone() {
 
 #[test]
 fn so_much_waits_and_no_more() {
-    let limits = ClientLimits { held: 3, unconfirmed: 1, subscriptions: 3, ..ClientLimits::default() };
+    let limits =
+        ClientLimits { held: 3, unconfirmed: 1, subscriptions: 3, ..ClientLimits::default() };
     let mut window = Window::with(limits).connecting();
     let _first = window.dispatch("s", title("1"));
     assert_eq!(window.dispatch("s", title("2")).try_recv(), Ok(Err(Failure::Full)));

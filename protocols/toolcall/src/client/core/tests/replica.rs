@@ -8,7 +8,9 @@ fn what_is_done_is_seen_at_once_and_confirmed_by_its_echo() {
     let mut done = window.dispatch("s", title("mine"));
     assert_eq!(window.title(), ("title".to_owned(), "mine".to_owned()));
     let origin = json!({ "clientId": "window", "clientSeq": 1 });
-    window.hear(&action_message(&json!({ "channel": "s", "action": title("mine"), "serverSeq": 11, "origin": origin })));
+    window.hear(&action_message(
+        &json!({ "channel": "s", "action": title("mine"), "serverSeq": 11, "origin": origin }),
+    ));
     assert_eq!((window.title().0.as_str(), done.try_recv()), ("mine", Ok(Ok(()))));
     assert_eq!(window.core.census().unconfirmed, 0);
 }
@@ -77,8 +79,13 @@ fn who_lets_go_of_a_session_that_is_about_to_be_made_anew_does_not_know_it() {
     window.hear(&json!({ "jsonrpc": "2.0", "method": "root/sessionRemoved", "params": { "channel": ROOT, "session": "s" } }));
     window.core.unsubscribe("s");
     window.carry_out();
-    assert_eq!((answered.try_recv(), window.methods().last()), (Ok(Err(Failure::Unsubscribed)), Some(&"unsubscribe")));
-    window.hear(&json!({ "jsonrpc": "2.0", "id": asked, "result": { "snapshot": session(12, "anew") } }));
+    assert_eq!(
+        (answered.try_recv(), window.methods().last()),
+        (Ok(Err(Failure::Unsubscribed)), Some(&"unsubscribe"))
+    );
+    window.hear(
+        &json!({ "jsonrpc": "2.0", "id": asked, "result": { "snapshot": session(12, "anew") } }),
+    );
     assert!(window.core.confirmed("s").is_none());
 }
 
@@ -121,12 +128,16 @@ fn a_replay_and_a_snapshot_come_to_the_same() {
         "type": "replay", "missing": [],
         "actions": [{ "channel": "s", "action": title("a"), "serverSeq": 11 }, { "channel": "s", "action": title("b"), "serverSeq": 14 }],
     });
-    let snapshot = json!({ "type": "snapshot", "snapshots": [session(14, "b"), chat(14, Value::Null)] });
+    let snapshot =
+        json!({ "type": "snapshot", "snapshots": [session(14, "b"), chat(14, Value::Null)] });
     for answer in [replay, snapshot] {
         let mut window = Window::connected();
         window.comes_back();
         window.answer("reconnect", answer);
-        assert_eq!((window.title().0.as_str(), window.core.seen(), window.core.state()), ("b", 14, State::Connected));
+        assert_eq!(
+            (window.title().0.as_str(), window.core.seen(), window.core.state()),
+            ("b", 14, State::Connected)
+        );
     }
 }
 
@@ -134,7 +145,10 @@ fn a_replay_and_a_snapshot_come_to_the_same() {
 fn a_snapshot_of_a_host_that_counts_lower_counts() {
     let mut window = Window::connected();
     window.comes_back();
-    window.answer("reconnect", json!({ "type": "snapshot", "snapshots": [session(2, "lower"), chat(2, Value::Null)] }));
+    window.answer(
+        "reconnect",
+        json!({ "type": "snapshot", "snapshots": [session(2, "lower"), chat(2, Value::Null)] }),
+    );
     window.happens(3, "s", &title("three"));
     assert_eq!((window.title().0.as_str(), window.core.seen()), ("three", 3));
 }
@@ -158,7 +172,8 @@ fn a_channel_that_is_missing_is_gone_with_what_was_assumed_of_it() {
 
 #[test]
 fn a_channel_of_which_the_host_says_too_much_is_let_go() {
-    let mut window = Window::with(ClientLimits { channel_bytes: 2000, ..ClientLimits::default() }).connecting();
+    let mut window =
+        Window::with(ClientLimits { channel_bytes: 2000, ..ClientLimits::default() }).connecting();
     for seq in 11..40 {
         window.happens(seq, "s", &title(&"x".repeat(100)));
     }
@@ -176,9 +191,14 @@ fn who_was_forgotten_by_its_session_joins_again() {
     window.carry_out();
     let active = window.said.last().unwrap()["params"]["action"].clone();
     let origin = json!({ "clientId": "window", "clientSeq": 1 });
-    window.hear(&action_message(&json!({ "channel": "s", "action": active, "serverSeq": 11, "origin": origin })));
+    window.hear(&action_message(
+        &json!({ "channel": "s", "action": active, "serverSeq": 11, "origin": origin }),
+    ));
     window.comes_back();
-    window.answer("reconnect", json!({ "type": "snapshot", "snapshots": [session(30, "title"), chat(30, Value::Null)] }));
+    window.answer(
+        "reconnect",
+        json!({ "type": "snapshot", "snapshots": [session(30, "title"), chat(30, Value::Null)] }),
+    );
     assert_eq!(window.said.last().unwrap()["params"]["action"]["type"], "session/activeClientSet");
     window.comes_back();
     window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
@@ -195,11 +215,19 @@ fn who_was_forgotten_before_it_heard_that_it_had_joined_joins_again() {
     window.carry_out();
     let active = window.said.last().unwrap()["params"]["action"].clone();
     window.comes_back();
-    window.answer("reconnect", json!({ "type": "snapshot", "snapshots": [session(30, "title"), chat(30, Value::Null)] }));
+    window.answer(
+        "reconnect",
+        json!({ "type": "snapshot", "snapshots": [session(30, "title"), chat(30, Value::Null)] }),
+    );
     let origin = json!({ "clientId": "window", "clientSeq": 1 });
-    window.hear(&action_message(&json!({ "channel": "s", "action": active, "serverSeq": 11, "origin": origin })));
+    window.hear(&action_message(
+        &json!({ "channel": "s", "action": active, "serverSeq": 11, "origin": origin }),
+    ));
     let last = &window.said.last().unwrap()["params"];
-    assert_eq!((&last["clientSeq"], &last["action"]["type"]), (&json!(2), &json!("session/activeClientSet")));
+    assert_eq!(
+        (&last["clientSeq"], &last["action"]["type"]),
+        (&json!(2), &json!("session/activeClientSet"))
+    );
 }
 
 #[test]
@@ -214,7 +242,10 @@ fn what_is_let_go_of_during_the_handshake_is_taken_back_after_it() {
         window.carry_out();
         window.answer("reconnect", answer);
         let last = window.said.last().unwrap();
-        assert_eq!((&last["method"], &last["params"]["channel"]), (&json!("unsubscribe"), &json!("c")));
+        assert_eq!(
+            (&last["method"], &last["params"]["channel"]),
+            (&json!("unsubscribe"), &json!("c"))
+        );
         assert_eq!(window.core.view("c"), None);
     }
 }

@@ -47,10 +47,17 @@ fn nothing_is_begun_before_everything_that_was_missed_is_known() {
         "type": "chat/toolCallReady", "turnId": "t1", "toolCallId": "call", "invocationMessage": "x", "confirmed": "not-needed",
     });
     let missed = [started, begun, ready, over("call")];
-    let actions = missed.iter().zip(11..).map(|(action, seq)| json!({ "channel": "c", "action": action, "serverSeq": seq }));
+    let actions = missed
+        .iter()
+        .zip(11..)
+        .map(|(action, seq)| json!({ "channel": "c", "action": action, "serverSeq": seq }));
     let actions = actions.collect::<Vec<_>>();
     window.answer("reconnect", json!({ "type": "replay", "actions": actions, "missing": [] }));
-    assert!(window.calls.is_empty(), "it ran, and was failed, while nobody was here: {:?}", window.calls);
+    assert!(
+        window.calls.is_empty(),
+        "it ran, and was failed, while nobody was here: {:?}",
+        window.calls
+    );
 }
 
 #[test]
@@ -96,10 +103,14 @@ fn a_call_that_wants_another_confirmation_is_not_begun_a_second_time() {
 
 #[test]
 fn so_many_run_at_once_and_the_others_when_one_is_done() {
-    let mut window = Window::with(ClientLimits { running_tools: 1, ..ClientLimits::default() }).connecting();
+    let mut window =
+        Window::with(ClientLimits { running_tools: 1, ..ClientLimits::default() }).connecting();
     window.comes_back();
     let mut turn = turn_with(&running("a", "window"));
-    turn["responseParts"].as_array_mut().unwrap().push(json!({ "kind": "toolCall", "toolCall": running("b", "window") }));
+    turn["responseParts"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "kind": "toolCall", "toolCall": running("b", "window") }));
     let snapshots = json!([session(20, "title"), chat(20, turn)]);
     window.answer("reconnect", json!({ "type": "snapshot", "snapshots": snapshots }));
     assert_eq!(window.calls, ["run a {}"]);
@@ -121,10 +132,16 @@ fn a_call_that_was_let_go_of_has_failed_for_whoever_comes_back_to_it() {
     let mut window = back_to(&running("call", "window"));
     window.core.unsubscribe("c");
     let _answered = window.subscribe("c");
-    window.answer("subscribe", json!({ "snapshot": chat(22, turn_with(&running("call", "window"))) }));
+    window.answer(
+        "subscribe",
+        json!({ "snapshot": chat(22, turn_with(&running("call", "window"))) }),
+    );
     assert_eq!(window.calls, ["run call {}", "stop call"], "not again");
     let said = &window.said.last().unwrap()["params"]["action"];
-    assert_eq!((&said["type"], &said["result"]["success"]), (&json!("chat/toolCallComplete"), &json!(false)));
+    assert_eq!(
+        (&said["type"], &said["result"]["success"]),
+        (&json!("chat/toolCallComplete"), &json!(false))
+    );
 }
 
 #[test]

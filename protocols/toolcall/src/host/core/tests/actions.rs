@@ -9,7 +9,10 @@ fn an_action_is_told_to_everybody_who_subscribes_with_its_origin() {
     host.dispatch(conn, 7, "s", title("x"));
     for conn in [conn, watcher] {
         let told = host.actions(conn);
-        assert_eq!((told.len(), &told[0]["origin"]), (1, &json!({ "clientId": "a", "clientSeq": 7 })));
+        assert_eq!(
+            (told.len(), &told[0]["origin"]),
+            (1, &json!({ "clientId": "a", "clientSeq": 7 }))
+        );
     }
     assert_eq!(host.heard(stranger), Vec::<String>::new());
 }
@@ -81,7 +84,8 @@ fn a_repetition_takes_no_effect_and_is_told_what_came_of_it() {
 /// Applied, and the connection was lost before the echo; the client was given a snapshot, and cannot know.
 #[test]
 fn an_action_that_is_sent_again_after_a_snapshot_takes_effect_once() {
-    let (mut host, conn) = Host::with(HostLimits { log_actions: 2, ..HostLimits::default() }).having_chat("a", &[]);
+    let (mut host, conn) =
+        Host::with(HostLimits { log_actions: 2, ..HostLimits::default() }).having_chat("a", &[]);
     let busy = host.second("busy", &[]);
     let seen = host.core.seq();
     host.starts_turn(conn, 1, "t1");
@@ -95,7 +99,11 @@ fn an_action_that_is_sent_again_after_a_snapshot_takes_effect_once() {
     host.starts_turn(conn, 1, "t1");
     assert_eq!(host.told, ["begin c t1"]);
     let told = host.actions(conn);
-    assert_eq!((told.len(), &told[0]["rejectionReason"]), (1, &Value::Null), "and its client hears that it did");
+    assert_eq!(
+        (told.len(), &told[0]["rejectionReason"]),
+        (1, &Value::Null),
+        "and its client hears that it did"
+    );
 }
 
 #[test]
@@ -113,8 +121,12 @@ fn a_turn_begins_once_and_not_beside_another() {
     host.starts_turn(conn, 2, "t2");
     host.core.end_turn("c", "t1", true, host.now);
     host.starts_turn(conn, 3, "t1");
-    let reasons: Vec<_> = host.actions(conn).into_iter().map(|told| told["rejectionReason"].clone()).collect();
-    assert!(reasons.contains(&json!("another turn is under way")) && reasons.contains(&json!("there was a turn of that id")));
+    let reasons: Vec<_> =
+        host.actions(conn).into_iter().map(|told| told["rejectionReason"].clone()).collect();
+    assert!(
+        reasons.contains(&json!("another turn is under way"))
+            && reasons.contains(&json!("there was a turn of that id"))
+    );
     assert_eq!(host.told, ["begin c t1", "stop c t1"]);
 }
 
@@ -122,7 +134,12 @@ fn a_turn_begins_once_and_not_beside_another() {
 fn a_turn_that_its_user_cancels_stops_its_agent() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
-    host.dispatch(conn, 2, "c", json!({ "type": "chat/turnCancelled", "turnId": "t1", "duration": 5 }));
+    host.dispatch(
+        conn,
+        2,
+        "c",
+        json!({ "type": "chat/turnCancelled", "turnId": "t1", "duration": 5 }),
+    );
     assert_eq!(host.told, ["begin c t1", "stop c t1"]);
 }
 
@@ -134,7 +151,8 @@ fn a_client_that_counts_from_one_again_over_a_new_connection_is_heard() {
     let (conn, _) = host.reconnect("a", host.core.seq(), &["s"]);
     host.dispatch(conn, 1, "s", title("second"));
     host.dispatch(conn, 1, "s", title("second"));
-    let told: Vec<_> = host.actions(conn).iter().map(|told| told["action"]["title"].clone()).collect();
+    let told: Vec<_> =
+        host.actions(conn).iter().map(|told| told["action"]["title"].clone()).collect();
     assert_eq!(told, ["second"], "and the repetition of that is one");
 }
 

@@ -8,7 +8,10 @@ fn who_started_the_turn_is_asked_first_and_then_whoever_can() {
     let second = host.second("second", &["tool"]);
     host.starts_turn(second, 1, "t1");
     let (shared, only) = (host.calls("tool"), host.calls("mine"));
-    assert_eq!((host.owner(&shared).as_deref(), host.owner(&only).as_deref()), (Some("second"), Some("first")));
+    assert_eq!(
+        (host.owner(&shared).as_deref(), host.owner(&only).as_deref()),
+        (Some("second"), Some("first"))
+    );
 }
 
 #[test]
@@ -127,7 +130,12 @@ fn the_end_of_a_turn_ends_its_calls() {
 #[test]
 fn a_client_that_leaves_the_session_gives_its_calls_up() {
     let (mut host, conn, id) = with_call();
-    host.dispatch(conn, 5, "s", json!({ "type": "session/activeClientRemoved", "clientId": "window" }));
+    host.dispatch(
+        conn,
+        5,
+        "s",
+        json!({ "type": "session/activeClientRemoved", "clientId": "window" }),
+    );
     assert_eq!((host.call(&id), host.active().is_empty()), ("failed", true));
 }
 
@@ -141,7 +149,11 @@ fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
     let (newer, _) = host.reconnect("window", host.core.seq(), &[]);
     let mut lost = host.core.ask("window", "resourceRead", raw(), host.now);
     host.pull(newer);
-    let asked = host.inbox[&newer].iter().find(|message| message["method"] == "resourceRead").unwrap()["id"].clone();
+    let asked = host.inbox[&newer]
+        .iter()
+        .find(|message| message["method"] == "resourceRead")
+        .unwrap()["id"]
+        .clone();
     // The older connection was not asked.
     host.say(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": "forged" }));
     host.close(newer);
@@ -149,7 +161,9 @@ fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
 
     let mut answered = host.core.ask("window", "resourceRead", raw(), host.now);
     host.pull(conn);
-    let asked = host.inbox[&conn].iter().find(|message| message["method"] == "resourceRead").unwrap()["id"].clone();
+    let asked =
+        host.inbox[&conn].iter().find(|message| message["method"] == "resourceRead").unwrap()["id"]
+            .clone();
     host.say(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": { "data": "x" } }));
     assert_eq!(answered.try_recv().unwrap().unwrap().get(), r#"{"data":"x"}"#);
 

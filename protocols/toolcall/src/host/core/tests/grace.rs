@@ -8,11 +8,18 @@ fn a_call_is_failed_when_its_owner_was_away_for_thirty_seconds_and_not_before() 
     let watcher = host.second("watcher", &[]);
     host.close(conn);
     host.wait(30 * S - MS);
-    assert_eq!((host.call(&id), host.active().as_slice()), ("streaming", &["window".to_owned()][..]));
+    assert_eq!(
+        (host.call(&id), host.active().as_slice()),
+        ("streaming", &["window".to_owned()][..])
+    );
     host.wait(MS);
     assert_eq!((host.call(&id), host.active().is_empty()), ("failed", true));
     let told = host.heard(watcher);
-    assert_eq!(told.iter().filter(|told| *told == "chat/toolCallComplete").count(), 1, "once: {told:?}");
+    assert_eq!(
+        told.iter().filter(|told| *told == "chat/toolCallComplete").count(),
+        1,
+        "once: {told:?}"
+    );
 }
 
 /// Nobody may begin with what is about to be failed.
@@ -22,7 +29,11 @@ fn a_streaming_call_that_is_failed_never_runs() {
     let watcher = host.second("watcher", &[]);
     host.close(conn);
     host.wait(30 * S);
-    let ready = host.actions(watcher).into_iter().find(|action| action["action"]["type"] == "chat/toolCallReady").unwrap();
+    let ready = host
+        .actions(watcher)
+        .into_iter()
+        .find(|action| action["action"]["type"] == "chat/toolCallReady")
+        .unwrap();
     assert_eq!(ready["action"]["confirmed"], Value::Null);
 }
 
@@ -232,7 +243,11 @@ fn a_handshake_that_fails_leaves_the_lease_as_it_was() {
     host.wait(6 * S);
     assert_eq!(host.call(&id), "streaming", "it is on its way");
     host.close(conn);
-    assert_eq!(host.core.due(), Some(host.now - S), "the lease that it had: it is over since a second");
+    assert_eq!(
+        host.core.due(),
+        Some(host.now - S),
+        "the lease that it had: it is over since a second"
+    );
     host.wait(Duration::ZERO);
     assert_eq!(host.call(&id), "failed");
 }
@@ -251,7 +266,7 @@ fn a_handshake_that_takes_too_long_leaves_the_lease_as_it_was_too() {
     host.wait(15 * S - MS);
     assert_eq!((host.call(&id), host.core.over(late)), ("streaming", None));
     host.wait(MS);
-    assert_eq!((host.call(&id), host.core.over(late)), ("failed", Some(Over::NoHandshake)));
+    assert_eq!((host.call(&id), host.core.over(late)), ("failed", Some(CloseReason::NoHandshake)));
 }
 
 #[test]

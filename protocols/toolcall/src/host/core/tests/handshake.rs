@@ -8,7 +8,10 @@ fn the_highest_version_that_both_speak_is_spoken() {
     let conn = host.open();
     let params = json!({ "channel": ROOT, "protocolVersions": ["0.9.0", "1.0.0", "7.0.0"], "clientId": "a" });
     let answer = host.ask(conn, "initialize", params);
-    assert_eq!((&answer["result"]["protocolVersion"], &answer["result"]["serverSeq"]), (&json!("1.0.0"), &json!(0)));
+    assert_eq!(
+        (&answer["result"]["protocolVersion"], &answer["result"]["serverSeq"]),
+        (&json!("1.0.0"), &json!(0))
+    );
     assert_eq!(answer["result"]["_meta"]["reknit.epoch"], "epoch-1/0");
 }
 
@@ -16,9 +19,15 @@ fn the_highest_version_that_both_speak_is_spoken() {
 fn no_version_in_common_is_refused_with_those_that_are_spoken_and_may_be_tried_again() {
     let mut host = Host::new();
     let conn = host.open();
-    let answer = host.ask(conn, "initialize", json!({ "channel": ROOT, "protocolVersions": ["7.0.0"], "clientId": "a" }));
+    let answer = host.ask(
+        conn,
+        "initialize",
+        json!({ "channel": ROOT, "protocolVersions": ["7.0.0"], "clientId": "a" }),
+    );
     assert_eq!(answer["error"]["code"], -32005);
-    assert!(answer["error"]["data"]["supportedVersions"].as_array().unwrap().contains(&json!("1.0.0")));
+    assert!(
+        answer["error"]["data"]["supportedVersions"].as_array().unwrap().contains(&json!("1.0.0"))
+    );
     assert!(host.core.clients.is_empty(), "nothing is left of it");
     let id = host.initialize_on(conn, "a", &[]);
     assert!(host.answer(conn, id).unwrap()["result"].is_object());
@@ -101,10 +110,15 @@ fn initial_subscriptions_are_answered_when_all_of_them_are_restored_and_are_as_n
 
     let answer = host.answer(late, id).unwrap();
     let snapshots = answer["result"]["snapshots"].as_array().unwrap();
-    let channels: Vec<_> = snapshots.iter().map(|snapshot| snapshot["resource"].as_str().unwrap()).collect();
+    let channels: Vec<_> =
+        snapshots.iter().map(|snapshot| snapshot["resource"].as_str().unwrap()).collect();
     assert_eq!(channels, ["c", "s"], "what does not exist is not subscribed to");
     assert_eq!(snapshots[1]["state"]["title"], "newer", "and none is as old as the question");
-    assert_eq!(host.heard(late), Vec::<String>::new(), "what a snapshot includes is not said again");
+    assert_eq!(
+        host.heard(late),
+        Vec::<String>::new(),
+        "what a snapshot includes is not said again"
+    );
     host.dispatch(conn, 6, "s", title("newest"));
     assert_eq!(host.heard(late), ["session/titleChanged"]);
 }
@@ -116,7 +130,7 @@ fn a_connection_that_does_not_say_who_it_is_is_given_up_at_its_deadline() {
     host.wait(15 * S - MS);
     assert_eq!(host.core.over(conn), None);
     host.wait(MS);
-    assert_eq!(host.core.over(conn), Some(Over::NoHandshake));
+    assert_eq!(host.core.over(conn), Some(CloseReason::NoHandshake));
 }
 
 #[test]
@@ -138,7 +152,8 @@ fn a_token_is_wanted_where_the_host_wants_one() {
     let (mut host, conn) = Host::of(HostLimits::default(), "epoch-1", tokens).having_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
     assert_eq!(host.actions(conn)[0]["rejectionReason"], "a token is wanted");
-    let token = |token: &str| json!({ "channel": ROOT, "resource": "https://model", "token": token });
+    let token =
+        |token: &str| json!({ "channel": ROOT, "resource": "https://model", "token": token });
     assert_eq!(host.ask(conn, "authenticate", token("wrong"))["error"]["code"], -32007);
     assert_eq!(host.ask(conn, "authenticate", token("secret"))["result"], json!({}));
     host.starts_turn(conn, 2, "t1");
@@ -149,7 +164,11 @@ fn a_token_is_wanted_where_the_host_wants_one() {
     host.core.end_turn("c", "t1", true, host.now);
     host.starts_turn(conn, 3, "t2");
     assert!(host.told.contains(&"begin c t2".to_owned()));
-    assert_eq!(host.ask(conn, "authenticate", token(""))["result"], json!({}), "and can be taken back");
+    assert_eq!(
+        host.ask(conn, "authenticate", token(""))["result"],
+        json!({}),
+        "and can be taken back"
+    );
     host.core.end_turn("c", "t2", true, host.now);
     host.starts_turn(conn, 4, "t3");
     assert!(!host.told.contains(&"begin c t3".to_owned()));

@@ -19,7 +19,14 @@ fn what_is_no_message_is_answered_and_forgotten() {
 fn parameters_that_are_none_are_refused() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
-    for method in ["subscribe", "createSession", "createChat", "disposeChat", "disposeSession", "authenticate"] {
+    for method in [
+        "subscribe",
+        "createSession",
+        "createChat",
+        "disposeChat",
+        "disposeSession",
+        "authenticate",
+    ] {
         for params in [json!(null), json!([]), json!({ "channel": 7 })] {
             assert_eq!(host.ask(conn, method, params)["error"]["code"], -32602, "{method}");
         }
@@ -31,7 +38,7 @@ fn an_action_that_is_none_ends_the_connection() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
     host.notify(conn, "dispatchAction", json!({ "channel": "s" }));
-    assert_eq!(host.core.over(conn), Some(Over::Broke("an action that is none")));
+    assert_eq!(host.core.over(conn), Some(CloseReason::Broke("an action that is none")));
 }
 
 #[test]
@@ -45,13 +52,29 @@ fn answers_to_nothing_are_forgotten() {
 
 #[test]
 fn names_and_numbers_of_things_are_bounded() {
-    let limits =
-        HostLimits { sessions: 1, chats: 1, subscriptions: 2, clients: 2, active_clients: 1, tools: 1, ..HostLimits::default() };
+    let limits = HostLimits {
+        sessions: 1,
+        chats: 1,
+        subscriptions: 2,
+        clients: 2,
+        active_clients: 1,
+        tools: 1,
+        ..HostLimits::default()
+    };
     let (mut host, conn) = Host::with(limits).having_chat("a", &["tool"]);
-    assert_eq!(host.ask(conn, "createSession", json!({ "channel": "s2" }))["error"]["code"], -32011);
-    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c2" }))["error"]["code"], -32011);
+    assert_eq!(
+        host.ask(conn, "createSession", json!({ "channel": "s2" }))["error"]["code"],
+        -32011
+    );
+    assert_eq!(
+        host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c2" }))["error"]["code"],
+        -32011
+    );
     assert_eq!(host.ask(conn, "subscribe", json!({ "channel": ROOT }))["error"]["code"], -32602);
-    assert_eq!(host.ask(conn, "createSession", json!({ "channel": "x".repeat(513) }))["error"]["code"], -32602);
+    assert_eq!(
+        host.ask(conn, "createSession", json!({ "channel": "x".repeat(513) }))["error"]["code"],
+        -32602
+    );
     let second = host.second("b", &["tool"]);
     host.offers(second, "b", &["tool"]);
     assert_eq!(host.active(), ["a"]);
@@ -64,10 +87,14 @@ fn names_and_numbers_of_things_are_bounded() {
 
 #[test]
 fn a_chat_takes_so_many_parts_and_turns() {
-    let (mut host, conn) = Host::with(HostLimits { parts: 1, turns: 1, ..HostLimits::default() }).having_chat("a", &["tool"]);
+    let (mut host, conn) = Host::with(HostLimits { parts: 1, turns: 1, ..HostLimits::default() })
+        .having_chat("a", &["tool"]);
     host.starts_turn(conn, 1, "t1");
     host.calls("tool");
-    assert_eq!(host.core.start_call("c", "t1", "tool", Owner::Any, host.now), Err("the channel is full"));
+    assert_eq!(
+        host.core.start_call("c", "t1", "tool", Owner::Any, host.now),
+        Err("the channel is full")
+    );
     host.core.end_turn("c", "t1", true, host.now);
     host.starts_turn(conn, 2, "t2");
     assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
@@ -87,7 +114,11 @@ fn a_channel_holds_so_much_and_can_always_be_ended() {
     assert_eq!(host.call(&id), "failed", "nobody waits for a shorter one");
     for n in 10..20 {
         host.dispatch(conn, n, "s", title(&"x".repeat(1000)));
-        assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], Value::Null, "each takes the place of the one before");
+        assert_eq!(
+            host.actions(conn).last().unwrap()["rejectionReason"],
+            Value::Null,
+            "each takes the place of the one before"
+        );
     }
     host.dispatch(conn, 3, "s", title(&"x".repeat(4000)));
     assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
@@ -109,12 +140,15 @@ fn what_would_make_the_answer_too_long_is_asked_for_by_itself() {
     let late = host.open();
     let id = host.initialize_on(late, "b", &["s0", "s1", "s2"]);
     assert_eq!(host.answer(late, id).unwrap()["result"]["snapshots"].as_array().unwrap().len(), 1);
-    assert!(host.ask(late, "subscribe", json!({ "channel": "s2" }))["result"]["snapshot"].is_object());
+    assert!(
+        host.ask(late, "subscribe", json!({ "channel": "s2" }))["result"]["snapshot"].is_object()
+    );
 }
 
 #[test]
 fn who_does_not_read_its_notices_is_given_up() {
-    let (mut host, conn) = Host::with(HostLimits { replies: 4, ..HostLimits::default() }).having_chat("a", &[]);
+    let (mut host, conn) =
+        Host::with(HostLimits { replies: 4, ..HostLimits::default() }).having_chat("a", &[]);
     let deaf = host.initialize("deaf", &[]);
     for n in 0..6 {
         host.ask(conn, "createSession", json!({ "channel": format!("more-{n}") }));
@@ -122,5 +156,5 @@ fn who_does_not_read_its_notices_is_given_up() {
     assert_eq!(host.core.over(deaf), None, "it was not asked to take any");
     assert!(host.core.pull(deaf).is_some());
     host.ask(conn, "createSession", json!({ "channel": "one-more" }));
-    assert_eq!(host.core.over(deaf), Some(Over::Behind));
+    assert_eq!(host.core.over(deaf), Some(CloseReason::Behind));
 }

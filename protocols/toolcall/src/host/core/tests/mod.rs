@@ -26,7 +26,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// A host, the archive behind it, and what its agents were told.
 struct Host {
-    core: Core,
+    core: HostCore,
     now: Instant,
     connections: u64,
     requests: i64,
@@ -50,8 +50,8 @@ impl Host {
     }
 
     fn of(limits: HostLimits, epoch: &str, tokens: BTreeMap<String, String>) -> Self {
-        let identity = Identity { epoch: epoch.into(), provider: "agent".into(), tokens };
-        let core = Core::new(limits, identity, Env::real().clock);
+        let identity = HostIdentity { epoch: epoch.into(), provider: "agent".into(), tokens };
+        let core = HostCore::new(limits, identity, Env::real().clock);
         let (told, inbox, archive) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             core,
@@ -81,17 +81,19 @@ impl Host {
     fn carry_out(&mut self) {
         while let Some(effect) = self.core.effect() {
             match effect {
-                Effect::Restore(channel, number) => {
+                HostEffect::Restore(channel, number) => {
                     self.numbers.insert(channel.clone(), number);
                     match &mut self.restores {
                         Some(restores) => restores.push(channel),
                         None => self.restored(&channel),
                     }
                 }
-                Effect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
-                Effect::Forget(channel) => drop(self.archive.remove(&channel)),
-                Effect::Begin { chat, turn, .. } => self.told.push(format!("begin {chat} {turn}")),
-                Effect::Stop { chat, turn } => self.told.push(format!("stop {chat} {turn}")),
+                HostEffect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
+                HostEffect::Forget(channel) => drop(self.archive.remove(&channel)),
+                HostEffect::Begin { chat, turn, .. } => {
+                    self.told.push(format!("begin {chat} {turn}"))
+                }
+                HostEffect::Stop { chat, turn } => self.told.push(format!("stop {chat} {turn}")),
             }
         }
     }
@@ -144,7 +146,8 @@ impl Host {
     fn actions(&mut self, conn: ConnId) -> Vec<Value> {
         self.pull(conn);
         let inbox = self.inbox.remove(&conn).unwrap_or_default();
-        let (actions, others) = inbox.into_iter().partition(|message| message["method"] == "action");
+        let (actions, others) =
+            inbox.into_iter().partition(|message| message["method"] == "action");
         self.inbox.insert(conn, others);
         let actions: Vec<Value> = actions;
         actions.into_iter().map(|action| action["params"].clone()).collect()
@@ -159,7 +162,11 @@ impl Host {
     /// The answer to a request, if it was given.
     fn answer(&mut self, conn: ConnId, id: i64) -> Option<Value> {
         self.pull(conn);
-        self.inbox.get(&conn)?.iter().find(|message| message["id"] == id && message["method"].is_null()).cloned()
+        self.inbox
+            .get(&conn)?
+            .iter()
+            .find(|message| message["id"] == id && message["method"].is_null())
+            .cloned()
     }
 
     fn ask(&mut self, conn: ConnId, method: &str, params: Value) -> Value {
@@ -200,7 +207,11 @@ impl Host {
     }
 
     fn dispatch(&mut self, conn: ConnId, seq: i64, channel: &str, action: Value) {
-        self.notify(conn, "dispatchAction", json!({ "channel": channel, "clientSeq": seq, "action": action }));
+        self.notify(
+            conn,
+            "dispatchAction",
+            json!({ "channel": channel, "clientSeq": seq, "action": action }),
+        );
     }
 
     /// A session with a chat, and a client in it that offers tools.
@@ -211,7 +222,9 @@ impl Host {
     fn having_chat(mut self, client: &str, tools: &[&str]) -> (Self, ConnId) {
         let conn = self.initialize(client, &[]);
         assert!(self.ask(conn, "createSession", json!({ "channel": "s" }))["error"].is_null());
-        assert!(self.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["error"].is_null());
+        assert!(
+            self.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["error"].is_null()
+        );
         self.joins(conn, client, tools);
         (self, conn)
     }
@@ -238,7 +251,12 @@ impl Host {
         let tools: Vec<_> = tools.iter().map(|tool| json!({ "name": tool })).collect();
         let active = json!({ "clientId": client, "tools": tools });
         let seq = 1000 + i64::try_from(self.connections).unwrap();
-        self.dispatch(conn, seq, "s", json!({ "type": "session/activeClientSet", "activeClient": active }));
+        self.dispatch(
+            conn,
+            seq,
+            "s",
+            json!({ "type": "session/activeClientSet", "activeClient": active }),
+        );
     }
 
     /// A turn begins in the chat.
@@ -248,7 +266,9 @@ impl Host {
 
     /// An agent calls a tool; the call is streaming.
     fn calls(&mut self, tool: &str) -> CallId {
-        let SnapshotState::Chat(state) = self.core.state("c").unwrap() else { panic!("it is a chat") };
+        let SnapshotState::Chat(state) = self.core.state("c").unwrap() else {
+            panic!("it is a chat")
+        };
         let turn = state.active_turn.as_ref().unwrap().id.clone();
         let id = self.core.start_call("c", &turn, tool, Owner::Any, self.now).unwrap();
         self.carry_out();
@@ -292,7 +312,9 @@ impl Host {
     }
 
     fn active(&self) -> Vec<String> {
-        let Some(SnapshotState::Session(session)) = self.core.state("s") else { panic!("there is a session") };
+        let Some(SnapshotState::Session(session)) = self.core.state("s") else {
+            panic!("there is a session")
+        };
         session.active_clients.iter().map(|active| active.client_id.clone()).collect()
     }
 }

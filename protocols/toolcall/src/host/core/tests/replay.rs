@@ -50,7 +50,10 @@ fn only_what_is_named_is_replayed() {
 fn a_chat_that_is_missing_for_whoever_returns_does_not_stay_in_memory() {
     let (mut host, busy, seen) = away();
     host.ask(busy, "createChat", json!({ "channel": "s", "chat": "d" }));
-    assert!(!host.core.channels.contains_key("d") || host.core.state("d").is_none(), "nobody looks at it");
+    assert!(
+        !host.core.channels.contains_key("d") || host.core.state("d").is_none(),
+        "nobody looks at it"
+    );
     let chats = host.core.counts().chats;
     let (_, answer) = host.reconnect("watcher", seen, &["d", "nowhere"]);
     assert_eq!(answer["result"]["missing"], json!(["d", "nowhere"]));
@@ -64,24 +67,36 @@ fn a_session_or_a_chat_that_was_made_anew_is_not_the_one_that_was_known() {
     host.ask(busy, "disposeChat", json!({ "channel": "c" }));
     host.ask(busy, "createChat", json!({ "channel": "s", "chat": "c" }));
     let (conn, answer) = host.reconnect("watcher", seen, &["s", "c"]);
-    assert_eq!((&answer["result"]["type"], &answer["result"]["missing"]), (&json!("replay"), &json!(["c"])));
+    assert_eq!(
+        (&answer["result"]["type"], &answer["result"]["missing"]),
+        (&json!("replay"), &json!(["c"]))
+    );
     let seen = host.core.seq();
     host.close(conn);
     host.ask(busy, "disposeSession", json!({ "channel": "s" }));
     host.ask(busy, "createSession", json!({ "channel": "s" }));
     let (conn, answer) = host.reconnect("watcher", seen, &["s"]);
-    assert_eq!((&answer["result"]["type"], &answer["result"]["missing"]), (&json!("replay"), &json!(["s"])));
+    assert_eq!(
+        (&answer["result"]["type"], &answer["result"]["missing"]),
+        (&json!("replay"), &json!(["s"]))
+    );
     host.ask(conn, "subscribe", json!({ "channel": "s" }));
     host.close(conn);
     let (_, answer) = host.reconnect("watcher", host.core.seq(), &["s"]);
-    assert_eq!((&answer["result"]["type"], &answer["result"]["missing"]), (&json!("replay"), &json!([])));
+    assert_eq!(
+        (&answer["result"]["type"], &answer["result"]["missing"]),
+        (&json!("replay"), &json!([]))
+    );
 }
 
 #[test]
 fn who_has_seen_everything_is_told_nothing() {
     let (mut host, _, seen) = away();
     let (_, answer) = host.reconnect("watcher", seen, &["s", "c"]);
-    assert_eq!((&answer["result"]["type"], &answer["result"]["actions"]), (&json!("replay"), &json!([])));
+    assert_eq!(
+        (&answer["result"]["type"], &answer["result"]["actions"]),
+        (&json!("replay"), &json!([]))
+    );
 }
 
 /// The second answer is lost, and what happened before it, too: the first one counts.
@@ -96,13 +111,17 @@ fn who_asked_twice_for_a_channel_is_told_everything_since_the_first_answer() {
     host.pull(watcher);
     host.close(watcher);
     let (_, answer) = host.reconnect("watcher", seen, &["s"]);
-    assert_eq!((&answer["result"]["type"], seqs(&answer["result"]["actions"])), (&json!("replay"), vec![seen + 1]));
+    assert_eq!(
+        (&answer["result"]["type"], seqs(&answer["result"]["actions"])),
+        (&json!("replay"), vec![seen + 1])
+    );
 }
 
 #[test]
 fn the_oldest_action_that_is_kept_is_the_last_that_may_have_been_missed() {
     for (more, kind) in [(0, "replay"), (1, "snapshot")] {
-        let (mut host, busy, seen) = away_with(HostLimits { log_actions: 4, ..HostLimits::default() });
+        let (mut host, busy, seen) =
+            away_with(HostLimits { log_actions: 4, ..HostLimits::default() });
         for n in 0..4 + more {
             host.dispatch(busy, n, "s", title(&n.to_string()));
         }
@@ -122,7 +141,10 @@ fn a_snapshot_is_how_things_are_and_what_comes_after_follows() {
     let (conn, answer) = host.reconnect("watcher", seen, &["s", "gone"]);
     let snapshots = answer["result"]["snapshots"].as_array().unwrap();
     assert_eq!(snapshots.len(), 1, "what is missing has no snapshot");
-    assert_eq!((&snapshots[0]["state"]["title"], &snapshots[0]["fromSeq"]), (&json!("8"), &json!(host.core.seq())));
+    assert_eq!(
+        (&snapshots[0]["state"]["title"], &snapshots[0]["fromSeq"]),
+        (&json!("8"), &json!(host.core.seq()))
+    );
     host.dispatch(busy, 20, "s", title("live"));
     assert_eq!(host.heard(conn), ["session/titleChanged"]);
 }
@@ -189,13 +211,15 @@ fn each_connection_of_a_client_is_told_everything() {
     assert_eq!(host.heard(newer).len(), 2);
     host.close(newer);
     host.dispatch(busy, 3, "s", title("3"));
-    let told: Vec<_> = host.actions(older).iter().map(|action| action["action"]["title"].clone()).collect();
+    let told: Vec<_> =
+        host.actions(older).iter().map(|action| action["action"]["title"].clone()).collect();
     assert_eq!(told, ["1", "2", "3"], "nothing was lost with the newer one");
 }
 
 /// A host that keeps three actions, a busy client, and a slow one that takes one action and has no room for the next.
 fn slow() -> (Host, ConnId, ConnId) {
-    let (mut host, busy) = Host::with(HostLimits { log_actions: 3, ..HostLimits::default() }).having_chat("busy", &[]);
+    let (mut host, busy) =
+        Host::with(HostLimits { log_actions: 3, ..HostLimits::default() }).having_chat("busy", &[]);
     let slow = host.second("slow", &[]);
     titles(&mut host, busy, 0..5);
     assert!(host.core.pull(slow).is_some());
@@ -216,7 +240,7 @@ fn who_reads_too_slowly_is_cut_and_comes_back_to_a_snapshot() {
     titles(&mut host, busy, 5..8);
     assert_eq!(host.core.over(slow), None);
     titles(&mut host, busy, 8..9);
-    assert_eq!(host.core.over(slow), Some(Over::Behind));
+    assert_eq!(host.core.over(slow), Some(CloseReason::Behind));
     assert_eq!(host.heard(slow), Vec::<String>::new(), "and is not told half of it");
     host.close(slow);
     let (_, answer) = host.reconnect("slow", seen, &["s"]);
@@ -227,8 +251,12 @@ fn who_reads_too_slowly_is_cut_and_comes_back_to_a_snapshot() {
 #[test]
 fn who_took_everything_is_told_more_than_is_kept() {
     let (mut host, busy, slow) = slow();
-    let told =
-        |host: &mut Host| host.actions(slow).iter().map(|action| action["serverSeq"].as_u64().unwrap()).collect::<Vec<_>>();
+    let told = |host: &mut Host| {
+        host.actions(slow)
+            .iter()
+            .map(|action| action["serverSeq"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
     let seen = host.core.seq();
     assert_eq!(told(&mut host), (seen - 3..=seen).collect::<Vec<_>>());
     titles(&mut host, busy, 5..15);
@@ -247,7 +275,7 @@ fn who_is_owed_too_many_bytes_is_cut() {
     assert_eq!(host.core.over(idle), None);
     assert!(host.core.counts().owed > 0);
     titles(&mut host, busy, 5..200);
-    assert_eq!(host.core.over(idle), Some(Over::Behind));
+    assert_eq!(host.core.over(idle), Some(CloseReason::Behind));
     assert_eq!(host.core.counts().owed, 0);
 }
 
@@ -258,7 +286,8 @@ fn who_takes_some_of_what_left_the_log_is_told_the_rest_later() {
     titles(&mut host, busy, 5..7);
     assert!(host.core.pull(slow).is_some());
     titles(&mut host, busy, 7..8);
-    let seqs: Vec<_> = host.actions(slow).iter().map(|action| action["serverSeq"].as_u64().unwrap()).collect();
+    let seqs: Vec<_> =
+        host.actions(slow).iter().map(|action| action["serverSeq"].as_u64().unwrap()).collect();
     let seen = host.core.seq();
     assert_eq!((seqs, host.core.over(slow)), ((seen - 5..=seen).collect(), None));
 }
@@ -266,7 +295,8 @@ fn who_takes_some_of_what_left_the_log_is_told_the_rest_later() {
 /// The end of a chat is told to whoever lets go of its session first, also if the log has let it go.
 #[test]
 fn a_removal_that_left_the_log_is_told_before_its_session_is_let_go() {
-    let (mut host, busy) = Host::with(HostLimits { log_actions: 3, ..HostLimits::default() }).having_chat("busy", &[]);
+    let (mut host, busy) =
+        Host::with(HostLimits { log_actions: 3, ..HostLimits::default() }).having_chat("busy", &[]);
     let watcher = host.second("watcher", &[]);
     host.ask(busy, "disposeChat", json!({ "channel": "c" }));
     titles(&mut host, busy, 0..5);
@@ -282,6 +312,7 @@ fn an_answer_stands_behind_what_happened_before_it() {
     host.request(watcher, "subscribe", json!({ "channel": ROOT }));
     host.dispatch(busy, 2, "s", title("after"));
     host.pull(watcher);
-    let order: Vec<_> = host.inbox[&watcher].iter().map(|said| said["params"]["action"]["title"].clone()).collect();
+    let order: Vec<_> =
+        host.inbox[&watcher].iter().map(|said| said["params"]["action"]["title"].clone()).collect();
     assert_eq!(order, [json!("before"), Value::Null, json!("after")]);
 }

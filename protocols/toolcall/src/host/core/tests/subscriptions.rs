@@ -52,7 +52,11 @@ fn subscribe_unsubscribe_subscribe_while_the_first_is_pending_ends_subscribed() 
     host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
     let second = host.request(conn, "subscribe", json!({ "channel": "c" }));
     host.restored("c");
-    assert_eq!(host.answer(conn, first).unwrap()["error"]["code"], -32008, "every request is answered");
+    assert_eq!(
+        host.answer(conn, first).unwrap()["error"]["code"],
+        -32008,
+        "every request is answered"
+    );
     assert!(host.answer(conn, second).unwrap()["result"]["snapshot"].is_object());
     assert_eq!(holders(&host, "c"), ["a"]);
     host.starts_turn(conn, 1, "t1");
@@ -148,7 +152,11 @@ fn who_subscribes_again_is_given_the_state_and_goes_on_being_told() {
     host.dispatch(conn, 1, "s", title("x"));
     let answer = host.ask(conn, "subscribe", json!({ "channel": "s" }));
     assert_eq!(answer["result"]["snapshot"]["state"]["title"], "x");
-    assert_eq!(host.actions(conn).last().unwrap()["action"]["title"], "x", "what the state has was said before it");
+    assert_eq!(
+        host.actions(conn).last().unwrap()["action"]["title"],
+        "x",
+        "what the state has was said before it"
+    );
     host.dispatch(conn, 2, "s", title("y"));
     assert_eq!(host.actions(conn).last().unwrap()["action"]["title"], "y");
 }
@@ -188,15 +196,23 @@ fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
     assert!(host.inbox[&conn].iter().any(|said| said["method"] == "root/sessionRemoved"));
     assert_eq!(host.heard(watcher), ["session/chatRemoved"], "it looks at the chat alone");
     let told = host.heard(conn);
-    assert_eq!(told.iter().filter(|action| *action == "session/chatRemoved").count(), 1, "it looks at both: {told:?}");
-    assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["error"]["code"], -32001);
+    assert_eq!(
+        told.iter().filter(|action| *action == "session/chatRemoved").count(),
+        1,
+        "it looks at both: {told:?}"
+    );
+    assert_eq!(
+        host.ask(conn, "disposeSession", json!({ "channel": "s" }))["error"]["code"],
+        -32001
+    );
 }
 
 /// The chat goes, and then its session, or they look away from that, before they hear anything.
 #[test]
 fn who_looked_at_a_chat_that_is_gone_hears_so_though_it_hears_no_more_of_the_session() {
     let (mut host, conn) = Host::with_chat("a", &[]);
-    let (there, away) = (host.initialize("there", &["s", "c"]), host.initialize("away", &["s", "c"]));
+    let (there, away) =
+        (host.initialize("there", &["s", "c"]), host.initialize("away", &["s", "c"]));
     host.ask(conn, "disposeChat", json!({ "channel": "c" }));
     host.notify(away, "unsubscribe", json!({ "channel": "s" }));
     host.ask(conn, "disposeSession", json!({ "channel": "s" }));
@@ -262,14 +278,22 @@ fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
 #[test]
 fn a_session_that_is_not_in_memory_is_not_made_anew() {
     let (mut next, conn) = restarted();
-    let [kept, new, first] = ["s", "new", "new"].map(|name| next.request(conn, "createSession", json!({ "channel": name })));
+    let [kept, new, first] = ["s", "new", "new"]
+        .map(|name| next.request(conn, "createSession", json!({ "channel": name })));
     let looks = next.request(conn, "subscribe", json!({ "channel": "new" }));
     assert_eq!(next.answer(conn, kept), None, "it is not known yet");
     next.restored("s");
     next.restored("new");
     assert_eq!(next.answer(conn, kept).unwrap()["error"]["code"], -32003);
-    assert_eq!((&next.answer(conn, new).unwrap()["result"], next.core.chats_of("s")), (&Value::Null, vec!["c".to_owned()]));
-    assert_eq!(next.answer(conn, first).unwrap()["error"]["code"], -32003, "the first of two makes it");
+    assert_eq!(
+        (&next.answer(conn, new).unwrap()["result"], next.core.chats_of("s")),
+        (&Value::Null, vec!["c".to_owned()])
+    );
+    assert_eq!(
+        next.answer(conn, first).unwrap()["error"]["code"],
+        -32003,
+        "the first of two makes it"
+    );
     assert_eq!(next.answer(conn, looks).unwrap()["result"]["snapshot"]["state"]["title"], "new");
     let late = next.request(conn, "createSession", json!({ "channel": "late" }));
     next.wait(HostLimits::default().restore_deadline);
@@ -286,17 +310,31 @@ fn a_session_that_is_not_in_memory_is_not_made_anew() {
 fn a_session_and_a_chat_are_made_once() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     assert_eq!(host.ask(conn, "createSession", json!({ "channel": "s" }))["error"]["code"], -32003);
-    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["error"]["code"], -32010);
-    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "x", "chat": "d" }))["error"]["code"], -32001);
+    assert_eq!(
+        host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["error"]["code"],
+        -32010
+    );
+    assert_eq!(
+        host.ask(conn, "createChat", json!({ "channel": "x", "chat": "d" }))["error"]["code"],
+        -32001
+    );
     assert_eq!(host.ask(conn, "disposeChat", json!({ "channel": "c" }))["result"], Value::Null);
-    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["result"], Value::Null);
+    assert_eq!(
+        host.ask(conn, "createChat", json!({ "channel": "s", "chat": "c" }))["result"],
+        Value::Null
+    );
 }
 
 #[test]
 fn a_chat_at_which_nobody_looked_yet_is_not_in_memory() {
     let (mut host, conn) = Host::with_chat("a", &[]);
-    assert_eq!(host.ask(conn, "createChat", json!({ "channel": "s", "chat": "d" }))["result"], Value::Null);
+    assert_eq!(
+        host.ask(conn, "createChat", json!({ "channel": "s", "chat": "d" }))["result"],
+        Value::Null
+    );
     assert!(host.core.state("d").is_none());
-    assert!(host.ask(conn, "subscribe", json!({ "channel": "d" }))["result"]["snapshot"].is_object());
+    assert!(
+        host.ask(conn, "subscribe", json!({ "channel": "d" }))["result"]["snapshot"].is_object()
+    );
     assert!(host.core.state("d").is_some());
 }
