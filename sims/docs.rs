@@ -111,8 +111,8 @@ fn the_story_in_the_readme_is_a_real_one() {
     let (shown, after) = rest.split_once("```\n").expect("what it shows has an end");
     let command = shown.lines().next().unwrap_or_default();
     let run = commands(command);
-    let told = text(reknit(&run.first().expect("it shows a command").args).stdout);
-    let story = told.find("FAIL").map(|at| &told[at..]).expect("it fails");
+    let reported = text(reknit(&run.first().expect("it shows a command").args).stdout);
+    let story = reported.find("FAIL").map(|at| &reported[at..]).expect("it fails");
     let real = format!("{command}\n…\n{story}");
     if std::env::var_os("REKNIT_BLESS").is_some() {
         fs::write(root().join("README.md"), format!("{before}{MARK}{real}```\n{after}")).unwrap();

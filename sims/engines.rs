@@ -81,11 +81,12 @@ impl Both {
         if broken == ticks.keys().copied().collect() {
             return Compared::Same(broken);
         }
-        let mut told = format!("{}, seed {}, {:?}:\n", self.name, self.plan.seed, self.plan.order);
+        let mut reported =
+            format!("{}, seed {}, {:?}:\n", self.name, self.plan.seed, self.plan.order);
         for (engine, broken) in [("event", event), ("turmoil", ticks)] {
-            writeln!(told, "  {engine}: {broken:?}").expect("a string takes all");
+            writeln!(reported, "  {engine}: {broken:?}").expect("a string takes all");
         }
-        Compared::Differs(told)
+        Compared::Differs(reported)
     }
 }
 
@@ -112,9 +113,9 @@ fn compare(all: Vec<Both>) -> Sum {
                     sum.broke += usize::from(!broken.is_empty());
                 }
                 Ok(Compared::Beyond) => sum.beyond += 1,
-                Ok(Compared::Differs(told)) => {
-                    eprint!("{told}");
-                    sum.differ.push(told);
+                Ok(Compared::Differs(reported)) => {
+                    eprint!("{reported}");
+                    sum.differ.push(reported);
                 }
                 Err(lost) => sum.differ.push(format!("{lost:?}")),
             }
@@ -181,7 +182,7 @@ fn runs_of_files(seeds: usize) -> Vec<Both> {
 fn random(each: usize) -> Vec<Both> {
     let mut all = Vec::new();
     for subject in built_in() {
-        let ground = HuntTarget {
+        let target = HuntTarget {
             profile: Arc::new(Profile::default_for(&*subject)),
             subject: subject.clone(),
         };
@@ -190,7 +191,7 @@ fn random(each: usize) -> Vec<Both> {
             all.push(Both {
                 name,
                 subject: subject.clone(),
-                plan: ground.plan(seed),
+                plan: target.plan(seed),
                 expect: Expect::default(),
             });
         }

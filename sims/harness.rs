@@ -216,12 +216,12 @@ fn a_named_file_that_stock_turmoil_has_no_word_for_is_a_mistake() {
 #[test]
 fn what_no_run_reached_is_told_of_a_folder_and_to_whoever_asks() {
     let file = "scenarios/counter/canary.toml";
-    let told = |args: &[&str]| reknit(args).out.contains("reached by no run: ");
-    assert!(!told(&["run", file]), "of one file it is noise");
-    assert!(told(&["run", file, "--unreached"]));
+    let reported = |args: &[&str]| reknit(args).out.contains("reached by no run: ");
+    assert!(!reported(&["run", file]), "of one file it is noise");
+    assert!(reported(&["run", file, "--unreached"]));
     let folder = Folder::new("unreached");
     folder.file("a.toml", &starter_with("at = \"9s\"\nreset = { conn = \"client#2\" }"));
-    assert!(told(&["run", &folder.path()]));
+    assert!(reported(&["run", &folder.path()]));
 }
 
 #[test]

@@ -226,11 +226,11 @@ fn reached(plan: &Plan, history: &History) -> BTreeMap<&'static str, u64> {
 /// What two runs of a schedule came to, where they did not come to the same.
 fn unlike(name: &str, one: &Came, other: &Came, plan: &Plan) -> Option<String> {
     let keys: BTreeSet<_> = one.to.keys().chain(other.to.keys()).collect();
-    let told =
+    let reported =
         |came: &Came, key| came.to.get(key).map_or_else(|| "nothing".to_owned(), Clone::clone);
     let differ = keys.into_iter().filter(|key| one.to.get(*key) != other.to.get(*key));
     let differ = differ.map(|key| {
-        format!("  {} at {}: {}, and {}\n", key.1, key.0, told(one, key), told(other, key))
+        format!("  {} at {}: {}, and {}\n", key.1, key.0, reported(one, key), reported(other, key))
     });
     let differ: String = differ.collect();
     let file = || ScenarioFile::of_plan(plan.clone(), format!("{name}, with drops")).to_toml();

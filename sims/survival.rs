@@ -116,7 +116,7 @@ fn hunt(place: &Place, before: &str, jobs: &str) -> Result<Done, String> {
 fn unruly() -> Result<(), String> {
     for jobs in ["1", "2"] {
         let place = Place::new("unruly")?;
-        let told = [
+        let reported = [
             "no_livelock",
             "no_panic",
             "the client's own fault",
@@ -124,7 +124,7 @@ fn unruly() -> Result<(), String> {
             "20 schedules",
             "3 schedules broke",
         ];
-        hunt(&place, "", jobs)?.says(1, &told)?;
+        hunt(&place, "", jobs)?.says(1, &reported)?;
         let kept = std::fs::read_dir(place.0.join("scenarios/found"))
             .map_err(|error| error.to_string())?;
         let mut kept: Vec<_> =

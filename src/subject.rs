@@ -17,7 +17,7 @@ use crate::schedule::{Host, Limit, Limits, Operation, Plan};
 
 pub mod disk;
 pub mod dissect;
-pub mod erased;
+pub mod dyn_subject;
 pub mod nothing;
 pub mod operations;
 pub mod recorder;
@@ -29,7 +29,7 @@ pub use disk::Disk;
 #[cfg(feature = "websocket")]
 pub use dissect::WebSocket;
 pub use dissect::{Dissector, Label, LineMessages, Message};
-pub use erased::DynSubject;
+pub use dyn_subject::DynSubject;
 pub use nothing::Nothing;
 pub use operations::{BoxedStrategy, Operations, any_of};
 pub use recorder::{Gauge, Gauges, Journal, Recorder, ResourceCounter};
@@ -142,8 +142,8 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// All that breaks one of these. Where they read the same of a run, it can be read once for all of them here.
-    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
-        self.properties().iter().flat_map(|property| (property.check)(evidence)).collect()
+    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        self.properties().iter().flat_map(|property| (property.check)(cx)).collect()
     }
 
     /// Reads the bytes of one direction of a connection: where messages end, and what they are called.

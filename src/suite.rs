@@ -72,7 +72,7 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>, root: &str) -> ExitCode {
         });
     let done = trials.and_then(|suites| {
         let status = runner::main(suites.iter().flat_map(trials::of).collect())?;
-        print!("{}", diary.tell(std::env::var_os("NEXTEST").is_some())?);
+        print!("{}", diary.summarize(std::env::var_os("NEXTEST").is_some())?);
         Ok(status)
     });
     done.unwrap_or_else(|why| {
@@ -185,7 +185,7 @@ impl Suite {
     ) -> Result<ScenarioTally, String> {
         let pool = Pool::default().alone();
         hunt::tally(&self.subject, scenario, plans, &checks, &pool, |_| {})
-            .map_err(|trouble| trouble.to_string())
+            .map_err(|hunt_error| hunt_error.to_string())
     }
 }
 

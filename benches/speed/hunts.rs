@@ -56,8 +56,8 @@ fn checks(meter: &mut Meter, ground: &HuntTarget) {
                 .expect("it can be run");
         }
     };
-    let judged = |has_twin: fn(&History) -> bool| {
-        all(&|case| judge(case, &Options::default(), has_twin).map(drop))
+    let judged = |has_control: fn(&History) -> bool| {
+        all(&|case| judge(case, &Options::default(), has_control).map(drop))
     };
     let sides = [
         Side::new(|| all(&|case| examine(case, &Checks::default()).map(drop))),

@@ -115,7 +115,7 @@ async fn a_process_that_ends_during_the_outage_is_told_whole() {
     assert_eq!(shell.line().await, "here");
     stage.outage(Weather::Resets).await;
     stage.folder.touch("lost");
-    until("it has ended", || stage.census.counts().open_processes == 0).await;
+    until("it has ended", || stage.resources.counts().open_processes == 0).await;
     stage.heals().await;
     assert_eq!(shell.line().await, "last words");
     assert_eq!(shell.exits().await, 3);
@@ -149,7 +149,7 @@ async fn a_session_that_nobody_comes_back_to_is_ended_with_all_that_it_started()
     let (grandchild, child) = (shell.number().await, shell.number().await);
     assert!(lives(grandchild) && lives(child));
     stage.outage(Weather::Resets).await;
-    until("the session is over", || stage.census.counts().sessions == 0).await;
+    until("the session is over", || stage.resources.counts().sessions == 0).await;
     until("they are dead", || !lives(grandchild) && !lives(child)).await;
 
     stage.proxy.turns(Weather::Fair).await;

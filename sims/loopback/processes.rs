@@ -27,8 +27,8 @@ async fn output_says_what_it_came_out_of() {
     let stage = Stage::new().await;
     let mut shell = stage.shell("shell", "echo complaint >&2; await heard; echo answer").await;
     for (stream, text) in [(OutputStream::Stderr, "complaint"), (OutputStream::Stdout, "answer")] {
-        let (told, bytes, _) = shell.output().await;
-        assert_eq!((told, &*bytes), (stream, format!("{text}\n").as_bytes()));
+        let (reported, bytes, _) = shell.output().await;
+        assert_eq!((reported, &*bytes), (stream, format!("{text}\n").as_bytes()));
         assert_eq!(shell.line().await, text);
         stage.folder.touch("heard");
     }

@@ -86,8 +86,11 @@ async fn a_command_survives_a_cut_and_its_user_is_told() {
     let mut client = client(&proxy, &folder, script);
     assert_eq!(client.prints().await.as_deref(), Some("before"));
     proxy.turns(Weather::Resets).await;
-    let told = client.complains().await;
-    assert_eq!(told.as_deref(), Some("exec_client: the connection is lost; trying to get it back"));
+    let reported = client.complains().await;
+    assert_eq!(
+        reported.as_deref(),
+        Some("exec_client: the connection is lost; trying to get it back")
+    );
     folder.touch("lost");
     folder.touched("printed").await;
     proxy.turns(Weather::Fair).await;
@@ -135,8 +138,8 @@ async fn a_command_that_cannot_be_started_is_told() {
         "exec_client",
         &[&format!("ws://{}", proxy.endpoint()), "--", "no-such-program"],
     );
-    let told = client.complains().await.unwrap();
-    assert!(told.contains("no-such-program"), "{told}");
+    let reported = client.complains().await.unwrap();
+    assert!(reported.contains("no-such-program"), "{reported}");
     assert_eq!(client.ends().await.code(), Some(255));
 }
 
@@ -155,12 +158,12 @@ async fn arguments_that_make_no_sense_are_told_in_one_line() {
     ];
     for (name, args) in mistakes {
         let done = timeout(NEVER, example(name).args(args).output()).await.unwrap().unwrap();
-        let told = String::from_utf8(done.stderr).unwrap();
+        let reported = String::from_utf8(done.stderr).unwrap();
         assert_eq!(
-            (done.status.code(), told.lines().count(), done.stdout.len()),
+            (done.status.code(), reported.lines().count(), done.stdout.len()),
             (Some(2), 1, 0),
-            "{name} {args:?}: {told}"
+            "{name} {args:?}: {reported}"
         );
-        assert!(told.starts_with("usage: "), "{told}");
+        assert!(reported.starts_with("usage: "), "{reported}");
     }
 }

@@ -82,7 +82,7 @@ pub fn lives(pid: u32) -> bool {
 pub struct Stage {
     pub proxy: Proxy,
     pub client: Client,
-    pub census: ServerResources,
+    pub resources: ServerResources,
     pub server: Endpoint,
     pub folder: Folder,
     _server: JoinSet<()>,
@@ -105,12 +105,12 @@ impl Stage {
         let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
         let server = listener.endpoint();
         let house = Server::new(&env, theirs);
-        let census = house.census();
+        let resources = house.resources();
         let mut serving = JoinSet::new();
         serving.spawn(house.serve(listener));
         let proxy = Proxy::before(server.clone()).await;
         let client = Client::start(&env, proxy.endpoint(), ours);
-        Self { proxy, client, census, server, folder: Folder::new(), _server: serving }
+        Self { proxy, client, resources, server, folder: Folder::new(), _server: serving }
     }
 
     /// Starts a shell in the folder of the test.

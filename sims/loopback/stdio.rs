@@ -69,7 +69,7 @@ async fn a_process_that_is_lost_fails_both_directions_for_good() {
     let shell = stage.shell("cat", "exec cat").await;
     let mut stream = Stdio::new(shell.process.clone());
     stage.outage(Weather::Resets).await;
-    until("the session is over", || stage.census.counts().sessions == 0).await;
+    until("the session is over", || stage.resources.counts().sessions == 0).await;
     stage.proxy.turns(Weather::Fair).await;
     stage.client_is(State::Failed).await;
     stream.write_all(b"anybody?").await.unwrap();

@@ -9,7 +9,7 @@ use crate::hunt::Pool;
 use crate::schedule::TieOrder;
 use crate::schedule::units::read_duration;
 
-use super::carrier::EngineOption;
+use super::engine_option::EngineOption;
 
 /// Deterministic simulation of protocols that must survive a dropped connection.
 #[derive(Debug, Parser)]
@@ -74,7 +74,7 @@ pub struct Run {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub seeds: Option<u64>,
     #[command(flatten)]
-    pub carrier: EngineOption,
+    pub engine_option: EngineOption,
     /// Repeat every run, and compare digest and verdict
     #[arg(long)]
     pub check: bool,
@@ -230,7 +230,7 @@ pub struct Replay {
     #[arg(long, value_name = "OUT")]
     pub html: Option<PathBuf>,
     #[command(flatten)]
-    pub carrier: EngineOption,
+    pub engine_option: EngineOption,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::report::say;
+use crate::report::phrases;
 use crate::scenario;
 use crate::subject::DynSubject;
 
@@ -20,7 +20,7 @@ pub fn check(
     for found in &found {
         files::load(&found.path, subjects, page)?;
     }
-    page.say(&format!("{}: no mistake\n", say::count(found.len() as u64, "scenario file")))?;
+    page.print(&format!("{}: no mistake\n", phrases::count(found.len() as u64, "scenario file")))?;
     Ok(true)
 }
 
@@ -30,6 +30,6 @@ pub fn new(
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
 ) -> Result<bool, Stop> {
-    page.say(&scenario::starter(files::named(name, subjects)?))?;
+    page.print(&scenario::starter(files::named(name, subjects)?))?;
     Ok(true)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::frontend::github::JobSummary;
-use crate::report::account::CiReport;
+use crate::report::ci_report::CiReport;
 use crate::report::junit;
 
 use super::outputs::OutputFile;
@@ -35,11 +35,11 @@ impl Ci {
     ///
     /// # Errors
     /// If something cannot be written after all.
-    pub fn tell(self, account: &CiReport, page: &mut Page<'_>) -> Result<(), Stop> {
-        let marks = page.github.marks(account);
+    pub fn summarize(self, ci_report: &CiReport, page: &mut Page<'_>) -> Result<(), Stop> {
+        let marks = page.github.marks(ci_report);
         page.mark(&marks);
-        self.junit.map_or(Ok(()), |junit| junit.write(&junit::xml(account)))?;
-        self.summary.map_or(Ok(()), |summary| summary.append(account)).map_err(Stop)
+        self.junit.map_or(Ok(()), |junit| junit.write(&junit::xml(ci_report)))?;
+        self.summary.map_or(Ok(()), |summary| summary.append(ci_report)).map_err(Stop)
     }
 }
 

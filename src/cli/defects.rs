@@ -8,7 +8,7 @@ use crate::hunt::Checks;
 use crate::hunt::matrix::{DefectKill, kill, kill_by_sweep};
 use crate::hunt::seed::DEFAULT;
 use crate::report::matrix::{MatrixRow, MatrixView, html};
-use crate::report::{json, say};
+use crate::report::{json, phrases};
 use crate::schedule::Plan;
 use crate::subject::{DefectDoc, DynSubject};
 
@@ -26,7 +26,7 @@ pub fn defects(
     let subject = files::named(&args.subject, subjects)?;
     args.defect.iter().try_for_each(|name| select::defect(name, subject))?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
-    let ground = hunt::ground(subject, &name, &Changes::default(), subjects)?;
+    let target = hunt::target(subject, &name, &Changes::default(), subjects)?;
     let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
     let plans = plans(args, subject, subjects, page)?;
     let is_wanted = |name| args.defect.is_empty() || args.defect.iter().any(|named| named == name);
@@ -39,18 +39,18 @@ pub fn defects(
         "defect", "schedules", "drawn", "steps", "property"
     );
     let is_text = args.format == Format::Text;
-    page.say(&if is_text { format!("{}\n", head.trim_end()) } else { String::new() })?;
+    page.print(&if is_text { format!("{}\n", head.trim_end()) } else { String::new() })?;
     page.progress.begin(Some(wanted.len() as u64));
     let mut rows: Vec<MatrixRow<'_>> = Vec::new();
     for (n, DefectDoc { name: defect, doc, .. }) in wanted.iter().enumerate() {
         page.progress.at(n as u64, (*defect).to_owned());
-        let kill = kill(&ground, defect, args.runs, &checks, &pool)?;
+        let kill = kill(&target, defect, args.runs, &checks, &pool)?;
         let swept = match plans.is_empty() {
             true => None,
             false => Some(kill_by_sweep(subject, &plans, defect, &checks, &pool)?),
         };
         let row = MatrixRow { kill, swept, doc };
-        page.say(&match args.format {
+        page.print(&match args.format {
             Format::Text => format!("{}\n", line(&row, wide).trim_end()),
             Format::Json => json::kill(subject.name(), &row.kill, row.swept).text(),
         })?;
@@ -58,7 +58,7 @@ pub fn defects(
     }
     page.no_progress();
     let missed = rows.iter().filter(|row| !row.is_found()).count();
-    page.say(&match args.format {
+    page.print(&match args.format {
         Format::Text => format!("\n{}\n", summary(&rows)),
         Format::Json => {
             let (by_chance, by_sweep) = (
@@ -144,7 +144,7 @@ fn summary(rows: &[MatrixRow<'_>]) -> String {
     let mut steps: Vec<_> = found.iter().filter_map(|(_, found)| found.steps).collect();
     steps.sort_unstable();
     let of = |at: usize| {
-        steps.get(at).map_or("none".to_owned(), |steps| say::count(*steps as u64, "step"))
+        steps.get(at).map_or("none".to_owned(), |steps| phrases::count(*steps as u64, "step"))
     };
     let by_sweep = if rows.iter().any(|row| row.swept.is_some()) {
         format!("; {swept} found by sweeps")
@@ -154,7 +154,7 @@ fn summary(rows: &[MatrixRow<'_>]) -> String {
     format!(
         "{} of {} found, {soon} of them within 100 schedules; made small: median {}, at most {}{by_sweep}",
         found.len(),
-        say::count(rows.len() as u64, "defect"),
+        phrases::count(rows.len() as u64, "defect"),
         of(steps.len() / 2),
         of(steps.len().saturating_sub(1))
     )

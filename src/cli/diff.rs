@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::history::History;
-use crate::report::parting::{self, ComparedRun};
+use crate::report::divergence::{self, ComparedRun};
 use crate::scenario::ScenarioFile;
 use crate::schedule::Plan;
 use crate::subject::DynSubject;
@@ -35,8 +35,8 @@ pub fn diff(
     let paths = [&args.a, args.b.as_ref().unwrap_or(&args.a)];
     let a = Ran::of(&first, paths[0], &selects[0], subjects)?;
     let b = Ran::of(&second, paths[1], &selects[1], subjects)?;
-    page.say(&parting::tell(a.side(), b.side(), page.width))?;
-    Ok(parting::are_same(&a.history, &b.history))
+    page.print(&divergence::render(a.side(), b.side(), page.width))?;
+    Ok(divergence::are_same(&a.history, &b.history))
 }
 
 /// A run, and what a person calls it.

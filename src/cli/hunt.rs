@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::hunt::random::{HuntTarget, Hunted, hunt as run};
 use crate::hunt::seed::{DEFAULT, Seed};
 use crate::hunt::{Checks, FailedRun};
-use crate::report::say;
+use crate::report::phrases;
 use crate::scenario::ScenarioFile;
 use crate::schedule::draw::GENERATOR;
 use crate::schedule::profile::Choice;
@@ -18,7 +18,7 @@ use crate::subject::DynSubject;
 use super::args::{Changes, Format, HuntArgs};
 use super::ci::Ci;
 use super::files;
-use super::finds::Findings;
+use super::findings::Findings;
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
 use super::select;
@@ -34,16 +34,16 @@ pub fn hunt(
 ) -> Result<bool, Stop> {
     let subject = files::named(&args.subject, subjects)?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
-    let ground = ground(subject, &name, &args.changes, subjects)?;
+    let target = target(subject, &name, &args.changes, subjects)?;
     let ci = Ci::open(args.junit.as_ref(), page)?;
-    let (first, count) = (args.seed.unwrap_or(ground.profile.first_seed), args.count());
+    let (first, count) = (args.seed.unwrap_or(target.profile.first_seed), args.count());
     let seeds = (0..count).map(move |n| first.wrapping_add(n));
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
-    let drawn_from = seed(&ground, &name, &args.changes);
+    let drawn_from = seed(&target, &name, &args.changes);
     let mut finds = Findings::new(
         subject,
-        &ground.profile.defects,
+        &target.profile.defects,
         interrupted.clone(),
         args.pool.pool(),
         args.format,
@@ -69,30 +69,30 @@ pub fn hunt(
         if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let hunted =
-        run(&ground, seeds, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
+        run(&target, seeds, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
     page.no_progress();
     stopped?;
     let hunted = hunted?;
     let (wall, title) = (started.elapsed(), format!("{} hunt {}", page.program, subject.name()));
-    let told = summary::tell(&hunted, &finds, subject, wall);
+    let rendered = summary::summarize(&hunted, &finds, subject, wall);
     match args.format {
-        Format::Text => page.say(&told)?,
-        Format::Json => page.say(&summary::lines(&hunted, &finds, subject, wall))?,
+        Format::Text => page.print(&rendered)?,
+        Format::Json => page.print(&summary::lines(&hunted, &finds, subject, wall))?,
     }
-    ci.tell(&finds.account(title, subject.name(), &told, wall), page)?;
+    ci.summarize(&finds.ci_report(title, subject.name(), &rendered, wall), page)?;
     Ok(hunted.broke == 0)
 }
 
 /// What was found so far, and how much time is left, where that was said.
 fn found(broke: u64, left: Option<Duration>) -> String {
     let left = left.map_or(String::new(), |left| {
-        format!(", {} left", say::span(Duration::from_secs(left.as_secs())))
+        format!(", {} left", phrases::span(Duration::from_secs(left.as_secs())))
     });
     format!("{broke} broke{left}")
 }
 
 /// What is hunted: a profile by its name, with what the command line changes in it.
-pub(super) fn ground(
+pub(super) fn target(
     subject: &Arc<dyn DynSubject>,
     profile: &str,
     changes: &Changes,
@@ -139,9 +139,9 @@ fn profile_of(
     }
 }
 
-fn seed(ground: &HuntTarget, profile: &str, changes: &Changes) -> Seed {
+fn seed(target: &HuntTarget, profile: &str, changes: &Changes) -> Seed {
     Seed {
-        subject: ground.subject.name().to_owned(),
+        subject: target.subject.name().to_owned(),
         profile: profile.to_owned(),
         generator: GENERATOR,
         number: 0,
@@ -157,8 +157,8 @@ pub(super) fn plan_of(
 ) -> Result<(Arc<dyn DynSubject>, Plan), Stop> {
     let subject = files::named(&seed.subject, subjects)?;
     let changes = Changes { defect: seed.defects.clone(), set: seed.sets.clone() };
-    let ground = ground(subject, &seed.profile, &changes, subjects)?;
-    Ok((subject.clone(), ground.plan(seed.number)))
+    let target = target(subject, &seed.profile, &changes, subjects)?;
+    Ok((subject.clone(), target.plan(seed.number)))
 }
 
 impl Changes {

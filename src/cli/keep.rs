@@ -30,7 +30,7 @@ pub fn keep(
     moved.map_err(|error| {
         Stop(format!("{}: cannot be moved to {}: {error}", file.display(), to.display()))
     })?;
-    page.say(&format!(
+    page.print(&format!(
         "{} is a test of the suite of {} from now on\n",
         to.display(),
         scenario.subject

@@ -37,7 +37,7 @@ pub fn list(
 ) -> Result<bool, Stop> {
     let of = of.map(|name| files::named(name, subjects)).transpose()?;
     let subjects = of.map_or(subjects, std::slice::from_ref);
-    let told = match what {
+    let rendered = match what {
         None => set(&lists(), page.width),
         Some(ListKind::Subjects) => set(
             &subjects
@@ -52,7 +52,7 @@ pub fn list(
             .map(|subject| of_subject(what, subject, subjects.len() > 1, page.width))
             .collect(),
     };
-    page.say(&told)?;
+    page.print(&rendered)?;
     Ok(true)
 }
 
@@ -207,21 +207,21 @@ fn set(entries: &[Entry], width: usize) -> String {
     let names =
         entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0).min(NAMES);
     let room = width.saturating_sub(names + 2).max(24);
-    let mut told = String::new();
+    let mut rendered = String::new();
     for entry in entries {
         let mut name = entry.name.as_str();
         if name.chars().count() > NAMES {
-            told += &format!("{name}\n");
+            rendered += &format!("{name}\n");
             name = "";
         }
         let lines: Vec<_> = entry.docs.iter().flat_map(|doc| wrap(doc, room)).collect();
         for line in &lines {
-            told += &format!("{name:<names$}  {line}\n");
+            rendered += &format!("{name:<names$}  {line}\n");
             name = "";
         }
         if lines.is_empty() && !name.is_empty() {
-            told += &format!("{name}\n");
+            rendered += &format!("{name}\n");
         }
     }
-    told
+    rendered
 }

@@ -24,13 +24,13 @@ use crate::hunt::fresh::Fresh;
 use crate::subject::DynSubject;
 
 mod args;
-mod carrier;
 mod check;
 mod ci;
 mod defects;
 mod diff;
+mod engine_option;
 mod files;
-mod finds;
+mod findings;
 mod hunt;
 mod interrupt;
 mod keep;
@@ -85,7 +85,7 @@ fn act(args: &[OsString], subjects: &[Arc<dyn DynSubject>], page: &mut Page<'_>)
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            page.say(&error.render().ansi().to_string()).map(|()| true)
+            page.print(&error.render().ansi().to_string()).map(|()| true)
         }
         Err(error) => Err(Stop(one_line(&error))),
     };
@@ -129,11 +129,11 @@ fn one_line(error: &clap::Error) -> String {
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let said = text.split("\n\n").take_while(|part| {
+    let rendered = text.split("\n\n").take_while(|part| {
         !part.starts_with("Usage:") && !part.starts_with("For more information")
     });
-    let said = said.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
-    said.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ").replace("; tip: ", "; ")
+    let rendered = rendered.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    rendered.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ").replace("; tip: ", "; ")
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl<'a> Page<'a> {
 
 impl Page<'_> {
     /// Prints results.
-    pub fn say(&mut self, text: &str) -> Result<(), Stop> {
+    pub fn print(&mut self, text: &str) -> Result<(), Stop> {
         if self.closed {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl Page<'_> {
 
     /// Prints a word to a person that is no result: a machine that reads results does not get it.
     pub fn remark(&mut self, text: &str, format: Format) -> Result<(), Stop> {
-        if format == Format::Text { self.say(text) } else { Ok(()) }
+        if format == Format::Text { self.print(text) } else { Ok(()) }
     }
 
     /// Prints a mistake: one line, whatever the text. Nobody to read it is no further mistake.

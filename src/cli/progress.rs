@@ -47,7 +47,7 @@ impl ProgressLine {
     }
 
     /// Words, in the middle of counting or without.
-    pub fn say(&mut self, words: String) {
+    pub fn print(&mut self, words: String) {
         if self.live && self.bar.is_hidden() {
             self.bar = ProgressBar::with_draw_target(None, self.target()).with_style(style(WORDS));
         }
@@ -119,7 +119,7 @@ mod tests {
         let mut progress = ProgressLine::new(false);
         progress.begin(Some(3));
         progress.at(1, "x".into());
-        progress.say("y".into());
+        progress.print("y".into());
         assert!(progress.bar.is_hidden());
     }
 }

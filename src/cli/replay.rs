@@ -32,7 +32,7 @@ pub fn replay(
     let (subject, plan) = (&subject, args.select.plan(&scenario, &subject)?);
     let options = Options {
         detail: Detail::Full,
-        engine: args.carrier.0,
+        engine: args.engine_option.0,
         log: args.log,
         ..Options::default()
     };
@@ -47,22 +47,22 @@ pub fn replay(
         output.write(&html(&Picture { plan: &plan, history, broken, replay }))?;
     }
     let telling = RenderOptions { until, packets: args.packets };
-    page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
+    page.print(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
     if let Some(out) = &args.html {
-        page.say(&format!("\n  picture  {}\n", out.display()))?;
+        page.print(&format!("\n  picture  {}\n", out.display()))?;
     }
     if args.log {
         let shown =
             |line: &&String| until.is_none_or(|until| logged_at(line).is_none_or(|at| at <= until));
         let log: Vec<_> = judged.log.iter().filter(shown).cloned().collect();
-        page.say(&format!("\n{}", story::log(&log)))?;
+        page.print(&format!("\n{}", story::log(&log)))?;
     }
     Ok(judged.broken.is_empty())
 }
 
 /// The command that shows this run again.
 fn again(args: &Replay, program: &str) -> String {
-    args.select.command(program, "replay", &args.file) + &words_for(args.carrier.0)
+    args.select.command(program, "replay", &args.file) + &words_for(args.engine_option.0)
 }
 
 /// The scenario that is meant: a file, or what a hunt drew from a seed.

@@ -4,9 +4,9 @@ use crate::frontend::{Drawn, picture_file, place, plain};
 use crate::history::History;
 use crate::hunt::FailedRun;
 use crate::hunt::{RunTotals, ScenarioVerdict};
-use crate::report::account::{Break, Came, CiCase, CiReport, main_sentence};
+use crate::report::ci_report::{Break, Came, CiCase, CiReport, main_sentence};
 use crate::report::line::wrap;
-use crate::report::{self, StoryFailure, say, story, table};
+use crate::report::{self, StoryFailure, phrases, story, table};
 
 use super::args::Run;
 use super::page::{Page, Stop};
@@ -19,25 +19,25 @@ pub(super) fn stories(ran: &[Ran], args: &Run, page: &Page<'_>) -> Vec<Option<St
 }
 
 /// Tells a person: the table, the totals, and the stories.
-pub(super) fn tell(
+pub(super) fn summarize(
     ran: &[Ran],
     totals: &RunTotals,
     stories: &[Option<String>],
     page: &mut Page<'_>,
 ) -> Result<(), Stop> {
     let rows: Vec<_> = ran.iter().map(|ran| ran.row.clone()).collect();
-    page.say(&table::rows(&rows))?;
+    page.print(&table::rows(&rows))?;
     let totals: String = table::totals(totals)
         .lines()
         .flat_map(|line| wrap(line, page.width))
         .map(|line| line + "\n")
         .collect();
-    page.say(&format!("\n{totals}"))?;
-    stories.iter().flatten().try_for_each(|story| page.say(&format!("\n{story}")))
+    page.print(&format!("\n{totals}"))?;
+    stories.iter().flatten().try_for_each(|story| page.print(&format!("\n{story}")))
 }
 
 /// What a CI server is told: a case a scenario.
-pub(super) fn account(
+pub(super) fn ci_report(
     ran: &[Ran],
     totals: &RunTotals,
     stories: &[Option<String>],
@@ -45,7 +45,7 @@ pub(super) fn account(
     page: &Page<'_>,
 ) -> CiReport {
     let title = format!("{} run", page.program);
-    let mut account =
+    let mut ci_report =
         CiReport { title, totals: table::totals(totals), wall: totals.wall, ..CiReport::default() };
     for (ran, story) in ran.iter().zip(stories) {
         let came = match (&ran.row.verdict, story) {
@@ -55,24 +55,25 @@ pub(super) fn account(
         };
         let about = format!(
             "{}, {} of virtual time",
-            say::count(ran.row.runs, "run"),
-            say::span(ran.row.virtual_time)
+            phrases::count(ran.row.runs, "run"),
+            phrases::span(ran.row.virtual_time)
         );
-        account.group(ran.subject.name()).cases.push(CiCase {
+        ci_report.group(ran.subject.name()).cases.push(CiCase {
             name: ran.row.scenario.clone(),
             about,
             came,
         });
     }
-    account
+    ci_report
 }
 
 fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
     let Ran { scenario, tally, .. } = ran;
     let failed = tally.failed.first().filter(|_| scenario.expect.breaks.is_none());
     let broken = failed.map_or(&[][..], |failed| &failed.broken);
-    let replay = failed
-        .map(|it| replay_command(&page.program, scenario, &it.plan, args.carrier.0, &args.select));
+    let replay = failed.map(|it| {
+        replay_command(&page.program, scenario, &it.plan, args.engine_option.0, &args.select)
+    });
     let (property, sentence) = main_sentence(tally, scenario.expect.breaks.as_deref());
     let place = place(&scenario.path, broken, tally.unmet.first());
     Break { property, sentence, story: plain(story), replay: replay.unwrap_or_default(), place }
@@ -81,25 +82,30 @@ fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
 /// The story of the first run of a scenario that broke, and which others did.
 fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     let Ran { scenario, tally, .. } = ran;
-    let mut told = match tally.failed.first().filter(|_| scenario.expect.breaks.is_none()) {
+    let mut rendered = match tally.failed.first().filter(|_| scenario.expect.breaks.is_none()) {
         None => format!("{}\n", scenario.path.display()),
         Some(failed) => {
-            let replay =
-                replay_command(&page.program, scenario, &failed.plan, args.carrier.0, &args.select);
+            let replay = replay_command(
+                &page.program,
+                scenario,
+                &failed.plan,
+                args.engine_option.0,
+                &args.select,
+            );
             first(ran, failed, &replay, args, page)
         }
     };
     if let Some(property) =
         scenario.expect.breaks.as_deref().filter(|property| !tally.broke(property))
     {
-        told +=
+        rendered +=
             &format!("  {property} held in all runs, and must break: the alarm does not ring\n");
     }
-    tally.unmet.iter().for_each(|unmet| told += &format!("  {}\n", report::sentence(unmet)));
+    tally.unmet.iter().for_each(|unmet| rendered += &format!("  {}\n", report::sentence(unmet)));
     if tally.failed.len() > 1 && scenario.expect.breaks.is_none() {
-        told += &others(&tally.failed[1..]);
+        rendered += &others(&tally.failed[1..]);
     }
-    told
+    rendered
 }
 
 fn first(ran: &Ran, failed: &FailedRun, replay: &str, args: &Run, page: &Page<'_>) -> String {
@@ -107,9 +113,9 @@ fn first(ran: &Ran, failed: &FailedRun, replay: &str, args: &Run, page: &Page<'_
     let nothing = History::default();
     // A run that got stuck has no record, and would get stuck again.
     let folder = page.pictures.as_deref().filter(|_| history.is_some());
-    let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.carrier.0, replay };
-    let picture =
-        folder.map(|folder| drawn.told(&picture_file(folder, plan, broken, &ran.scenario.path)));
+    let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.engine_option.0, replay };
+    let picture = folder
+        .map(|folder| drawn.rendered(&picture_file(folder, plan, broken, &ran.scenario.path)));
     let history = history.as_ref().unwrap_or(&nothing);
     story::failure(
         &StoryFailure { plan, history, broken, origin: None, replay, picture: picture.as_deref() },
@@ -126,7 +132,7 @@ fn others(failed: &[FailedRun]) -> String {
     let more = if failed.len() > SEEDS { ", …" } else { "" };
     format!(
         "  {} broke, too: seed {}{more}\n",
-        say::count(failed.len() as u64, "other run"),
+        phrases::count(failed.len() as u64, "other run"),
         seeds.join(", ")
     )
 }

@@ -55,7 +55,7 @@ pub fn run(
         before += of;
         broke += u64::from(done.row.verdict.is_bad());
         if args.format == Format::Json {
-            page.say(
+            page.print(
                 &json::scenario(&done.row, done.subject.name(), &failures(&done.tally)).text(),
             )?;
         }
@@ -72,10 +72,10 @@ pub fn run(
             Vec::new()
         };
         match args.format {
-            Format::Json => page.say(&json::totals(&totals).text())?,
-            Format::Text => results::tell(&ran, &totals, &stories, page)?,
+            Format::Json => page.print(&json::totals(&totals).text())?,
+            Format::Text => results::summarize(&ran, &totals, &stories, page)?,
         }
-        ci.tell(&results::account(&ran, &totals, &stories, args, page), page)?;
+        ci.summarize(&results::ci_report(&ran, &totals, &stories, args, page), page)?;
     }
     cannot.map_or_else(|| Ok(!ran.iter().any(|ran| ran.row.verdict.is_bad())), Err)
 }
@@ -101,9 +101,12 @@ fn carry_out(
 ) -> Result<Ran, Stop> {
     let Job { found, scenario, subject, plans } = job;
     let of = plans.len() as u64;
-    if let Some(why) = scenario.not_on(args.carrier.0) {
-        let engine =
-            if args.carrier.0.is_like(Engine::TURMOIL) { "turmoil" } else { "the event engine" };
+    if let Some(why) = scenario.not_on(args.engine_option.0) {
+        let engine = if args.engine_option.0.is_like(Engine::TURMOIL) {
+            "turmoil"
+        } else {
+            "the event engine"
+        };
         let verdict = ScenarioVerdict::NotRun(format!("not on {engine}: {why}"));
         let tally = ScenarioTally::default();
         let row = row(&scenario, &subject, &tally, verdict);
@@ -129,12 +132,12 @@ fn carry_out(
             (tally, verdict)
         }
         Err(HuntError::Run(RunError::Plan(why))) => {
-            match word.filter(|_| args.carrier.0.is_like(Engine::TURMOIL)) {
+            match word.filter(|_| args.engine_option.0.is_like(Engine::TURMOIL)) {
                 Some(word) => (ScenarioTally::default(), not_on_turmoil(word, &why)),
                 None => return Err(Stop(why)),
             }
         }
-        Err(trouble) => return Err(trouble.into()),
+        Err(error) => return Err(error.into()),
     };
     let row = row(&scenario, &subject, &tally, verdict);
     Ok(Ran { found, scenario, subject, tally, row })
@@ -175,7 +178,7 @@ impl Ran {
 
 fn checks(args: &Run, fresh: Option<hunt::Fresh>) -> Checks {
     let check = if args.check { Check::All } else { Check::Share };
-    Checks { check, engine: args.carrier.0, fresh }
+    Checks { check, engine: args.engine_option.0, fresh }
 }
 
 fn row(

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::frontend::{Drawn, quoted};
-use crate::hunt::kept::write_whole;
 use crate::hunt::plans::expected;
+use crate::hunt::saved::write_whole;
 use crate::hunt::shrink::{Budget, ShrinkProgress, Shrunk, main_thing, shrink as make_small};
 use crate::hunt::{Judged, JudgedRun, Pool, judge};
 use crate::property::Violation;
-use crate::report::{StoryFailure, say, story};
+use crate::report::{StoryFailure, phrases, story};
 use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::Plan;
 use crate::subject::DynSubject;
@@ -36,7 +36,7 @@ pub fn shrink(
     let case = JudgedRun { subject, plan: &plan, expect: &expect };
     let listen = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let shrunk = make_small(case, &broken, &Budget::default(), |so_far| {
-        page.progress.say(told(so_far));
+        page.progress.print(rendered(so_far));
         if listen.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     page.no_progress();
@@ -49,11 +49,11 @@ pub fn shrink(
         Err(why) => page.complain(&format!("{why}; no file was written")),
     }
     let replay = format!("{} replay {}", page.program, quoted(&out.display().to_string()));
-    let (origin, history) = (say::origin(&shrunk), &shrunk.judged.history);
+    let (origin, history) = (phrases::origin(&shrunk), &shrunk.judged.history);
     let (plan, broken) = (&shrunk.plan, &shrunk.broken[..]);
     let drawn = Drawn { subject, plan, broken, engine: Engine::Event, replay: &replay };
     let name = Path::new(out.file_name().unwrap_or_default()).with_extension("html");
-    let picture = page.pictures.as_ref().map(|folder| drawn.told(&folder.join(name)));
+    let picture = page.pictures.as_ref().map(|folder| drawn.rendered(&folder.join(name)));
     let failure = StoryFailure {
         plan,
         history,
@@ -62,7 +62,7 @@ pub fn shrink(
         replay: &replay,
         picture: picture.as_deref(),
     };
-    page.say(&story::failure(&failure, page.width))?;
+    page.print(&story::failure(&failure, page.width))?;
     Ok(false)
 }
 
@@ -94,7 +94,7 @@ fn first_broken(
     let mut order = plans.clone().into_iter();
     let mut found = Err(Stop(format!(
         "nothing to shrink: {} of {} held",
-        say::count(count, "run"),
+        phrases::count(count, "run"),
         file.display()
     )));
     let (subject, expect) = (subject.clone(), expect.clone());
@@ -126,9 +126,9 @@ fn first_broken(
     found
 }
 
-pub(super) fn told(so_far: ShrinkProgress<'_>) -> String {
-    let steps = say::count(so_far.plan.steps.len() as u64, "step");
-    format!("shrinking: {steps} of {}, {}", so_far.from, say::count(so_far.runs, "run"))
+pub(super) fn rendered(so_far: ShrinkProgress<'_>) -> String {
+    let steps = phrases::count(so_far.plan.steps.len() as u64, "step");
+    format!("shrinking: {steps} of {}, {}", so_far.from, phrases::count(so_far.runs, "run"))
 }
 
 fn title(shrunk: &Shrunk, scenario: &ScenarioFile) -> String {
@@ -153,13 +153,13 @@ pub(super) fn verify(
     let here = shrunk.judged.statement();
     let again =
         judge(JudgedRun { subject, plan, expect: &read.expect }, &Options::default(), |_| {
-            shrunk.has_twin()
+            shrunk.has_control()
         });
     if again.map_err(|error| error.to_string())?.statement() != here {
         return Err("the run came out another way when the file was read again".into());
     }
     let Some(fresh) = &page.fresh else { return Ok(()) };
-    let there = fresh.ask(plan, &read.expect, Engine::Event, shrunk.has_twin());
+    let there = fresh.ask(plan, &read.expect, Engine::Event, shrunk.has_control());
     match there.map_err(|why| format!("the run could not be verified: {why}"))? == here {
         true => Ok(()),
         false => Err("the run came out another way in a fresh process".into()),
@@ -222,8 +222,8 @@ mod tests {
         let kept = folder.0.join("mine.shrunk.toml").display().to_string();
         assert!(out.starts_with("FAIL  counter  gap_free") && out.contains("shrunk from"), "{out}");
         assert!(out.ends_with(&format!("  replay   reknit replay {kept}\n")), "{out}");
-        let (told, _, status) = command(&["replay", &kept]);
-        assert!(status == 1 && told.contains("FAIL  counter  gap_free"), "{told}");
+        let (rendered, _, status) = command(&["replay", &kept]);
+        assert!(status == 1 && rendered.contains("FAIL  counter  gap_free"), "{rendered}");
         let (_, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late"]);
         assert!(
             status == 2

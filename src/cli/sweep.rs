@@ -15,7 +15,7 @@ use crate::subject::DynSubject;
 use super::args::{Format, SweepArgs};
 use super::ci::Ci;
 use super::files;
-use super::finds::Findings;
+use super::findings::Findings;
 use super::interrupt::Interrupted;
 use super::outputs::OutputFile;
 use super::page::{Page, Stop};
@@ -36,7 +36,7 @@ pub fn sweep(
     let (scenario, subject, plan) = wanted(args, subjects, page)?;
     let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
     if let Some(number) = args.trial {
-        return trial::tell(args, number, (&subject, &plan), output, page);
+        return trial::summarize(args, number, (&subject, &plan), output, page);
     }
     let ci = Ci::open(args.junit.as_ref(), page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
@@ -67,14 +67,14 @@ pub fn sweep(
     stopped?;
     let swept = swept?;
     let (wall, file) = (started.elapsed(), args.file.display());
-    let told =
-        summary::tell(&swept, &subject, wall, page.width) + &finds.summary(swept.broke, "run");
+    let rendered =
+        summary::summarize(&swept, &subject, wall, page.width) + &finds.summary(swept.broke, "run");
     match args.format {
-        Format::Json => page.say(&summary::lines(&swept, &finds, &subject, args, wall))?,
+        Format::Json => page.print(&summary::lines(&swept, &finds, &subject, args, wall))?,
         Format::Text if args.positions => {
-            page.say(&format!("{}\n{told}", summary::positions(&swept)))?
+            page.print(&format!("{}\n{rendered}", summary::positions(&swept)))?
         }
-        Format::Text => page.say(&told)?,
+        Format::Text => page.print(&rendered)?,
     }
     if let Some(output) = output {
         let again = args.select.command(&page.program, "sweep", &args.file);
@@ -84,8 +84,13 @@ pub fn sweep(
             args.format,
         )?;
     }
-    ci.tell(
-        &finds.account(format!("{} sweep {file}", page.program), &file.to_string(), &told, wall),
+    ci.summarize(
+        &finds.ci_report(
+            format!("{} sweep {file}", page.program),
+            &file.to_string(),
+            &rendered,
+            wall,
+        ),
         page,
     )?;
     Ok(swept.broke == 0)

@@ -179,9 +179,9 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
 fn a_folder_without_scenarios_is_a_mistake() {
     let folder = std::env::temp_dir().join(format!("reknit-empty-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let said = mistake(&format!("check {}", folder.display()));
+    let rendered = mistake(&format!("check {}", folder.display()));
     std::fs::remove_dir_all(&folder).unwrap();
-    assert!(said.ends_with("there is no scenario file (*.toml) in this folder"), "{said}");
+    assert!(rendered.ends_with("there is no scenario file (*.toml) in this folder"), "{rendered}");
 }
 
 #[test]
@@ -196,9 +196,9 @@ fn help_is_no_mistake() {
 #[test]
 fn every_list_is_drawn_from_its_table() {
     let lists = ["subjects", "limits", "milestones", "points", "defects", "rules", "operations"];
-    let told =
+    let rendered =
         lists.map(|what| format!("-- {what}\n{}", command(&format!("list {what} mute")).out));
-    insta::assert_snapshot!(told.concat(), @r"
+    insta::assert_snapshot!(rendered.concat(), @r"
     -- subjects
     mute  a protocol in which nobody says anything
     -- limits
@@ -284,8 +284,8 @@ fn a_reader_that_has_gone_changes_nothing_but_the_output() {
     let mut err = Vec::new();
     let (mut gone, mut input) = (Gone, std::io::empty());
     let mut page = Page::of_test(&mut gone, &mut err, &mut input, 80);
-    assert_eq!(page.say("one"), Ok(()));
-    assert_eq!(page.say("two"), Ok(()));
+    assert_eq!(page.print("one"), Ok(()));
+    assert_eq!(page.print("two"), Ok(()));
     assert!(page.closed);
     assert!(err.is_empty());
 }
@@ -315,12 +315,12 @@ fn a_file_is_read_from_the_middle_of_a_log() {
 fn a_run_is_drawn_into_the_file_that_is_named() {
     let out = std::env::temp_dir().join(format!("reknit-drawn-{}.html", std::process::id()));
     let starter = command("new mute").out;
-    let Done { out: told, err, status } =
+    let Done { out: rendered, err, status } =
         command_reading(&format!("replay - --seed 3 --html {}", out.display()), &starter);
     let page = std::fs::read_to_string(&out).unwrap();
     std::fs::remove_file(&out).unwrap();
     assert_eq!((err.as_str(), status), ("", 0));
-    assert!(told.ends_with(&format!("\n  picture  {}\n", out.display())), "{told}");
+    assert!(rendered.ends_with(&format!("\n  picture  {}\n", out.display())), "{rendered}");
     assert!(
         page.contains("<code>reknit replay - --seed 3</code>") && page.contains("all held"),
         "{page}"

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::property::Violation;
-use crate::report::account::SourceLine;
+use crate::report::ci_report::SourceLine;
 use crate::scenario::expect::EXPECT;
 
 /// All scenario files of a folder and the folders in it, by name. Links to folders are not followed.

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::report::account::CiReport;
+use crate::report::ci_report::CiReport;
 use crate::report::github::{annotation, summary};
 
 /// What the environment of a job asks for; outside of one, nothing.
@@ -53,8 +53,8 @@ impl Github {
     }
 
     /// A line for each failure, if they are asked for.
-    pub fn marks(&self, account: &CiReport) -> String {
-        let breaks = account.breaks().filter(|_| self.marks);
+    pub fn marks(&self, ci_report: &CiReport) -> String {
+        let breaks = ci_report.breaks().filter(|_| self.marks);
         breaks
             .map(|(case, it)| {
                 annotation(
@@ -82,8 +82,8 @@ impl JobSummary {
     ///
     /// # Errors
     /// If it cannot be written after all, in one line.
-    pub fn append(mut self, account: &CiReport) -> Result<(), String> {
-        let written = self.0.write_all(summary(account).as_bytes());
+    pub fn append(mut self, ci_report: &CiReport) -> Result<(), String> {
+        let written = self.0.write_all(summary(ci_report).as_bytes());
         written
             .map_err(|error| format!("the file of GITHUB_STEP_SUMMARY cannot be written: {error}"))
     }
@@ -92,7 +92,7 @@ impl JobSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::account::tests::some_ci_report;
+    use crate::report::ci_report::tests::some_ci_report;
 
     #[test]
     fn only_a_job_is_told_anything() {

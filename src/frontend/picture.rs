@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::hunt::kept::write_whole;
+use crate::hunt::saved::write_whole;
 use crate::hunt::{Pool, main_thing};
 use crate::property::Violation;
 use crate::report::Picture;
@@ -34,7 +34,7 @@ pub(crate) struct Drawn<'a> {
 
 impl Drawn<'_> {
     /// Draws it into this file; what its story says of it: where it is, or why it is not there.
-    pub fn told(&self, path: &Path) -> String {
+    pub fn rendered(&self, path: &Path) -> String {
         match self.draw(path) {
             Ok(()) => path.display().to_string(),
             Err(why) => format!("none: {why}"),
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::history::Time;
     use crate::property::About;
-    use crate::property::violation::said;
+    use crate::property::violation::sample_violation;
 
     fn failure(test: impl FnOnce(&Drawn<'_>)) {
         let subjects = crate::subjects::built_in();
@@ -93,7 +93,7 @@ mod tests {
         );
         let mut plan = scenario.unwrap().plans().remove(0);
         plan.defects = vec!["resumes-one-too-late".into()];
-        let broken = [said("gap_free", About::Run, Time(21_027), "a < b")];
+        let broken = [sample_violation("gap_free", About::Run, Time(21_027), "a < b")];
         let subject = &subjects[0];
         test(&Drawn {
             subject,
@@ -111,7 +111,7 @@ mod tests {
             let path =
                 file(&folder, drawn.plan, drawn.broken, Path::new("scenarios/counter/a.b.toml"));
             assert_eq!(path, folder.join("counter-gap-free-a.b-1.html"));
-            assert_eq!(drawn.told(&path), path.display().to_string());
+            assert_eq!(drawn.rendered(&path), path.display().to_string());
             let page = std::fs::read_to_string(&path).unwrap();
             assert!(page.contains("class=\"message ") && page.contains("a &lt; b"));
         });
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn why_there_is_no_picture_is_one_line() {
         failure(|drawn| {
-            let why = drawn.told(Path::new("/dev/null/pictures/a.html"));
+            let why = drawn.rendered(Path::new("/dev/null/pictures/a.html"));
             assert!(
                 why.starts_with(
                     "none: /dev/null/pictures/a.html: this picture cannot be written: "

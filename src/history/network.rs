@@ -10,7 +10,7 @@ pub struct ConnIndex(pub usize);
 
 impl ConnIndex {
     /// The connection that product code names in the field `conn` of a milestone or point.
-    pub fn told(fields: &[(&str, MilestoneValue)]) -> Option<Self> {
+    pub fn from_fields(fields: &[(&str, MilestoneValue)]) -> Option<Self> {
         MilestoneValue::number(fields, "conn")
             .and_then(|id| usize::try_from(id).ok()?.checked_sub(1))
             .map(Self)

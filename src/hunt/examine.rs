@@ -15,7 +15,7 @@ use super::judge::{Judged, JudgedRun, judge};
 
 kinds! {
     RUN_PARTS = "run-parts": "the run came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
-    TWIN_PARTS = "twin-parts": "its twin came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
+    CONTROL_PARTS = "twin-parts": "its twin came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
     SEEN_NO_MORE = "seen-no-more": "the run came out another way when it was repeated, and the same again when it was looked at closely";
     OTHER_IN_FRESH = "other-in-fresh": "the run came out another way in a fresh process: here `{here}`, there `{there}`";
     NOT_VERIFIED = "not-verified": "the run could not be verified: {why}";
@@ -64,7 +64,7 @@ pub struct Examined {
     /// What broke in it.
     pub broken: Vec<Violation>,
     /// Whether a failure in it is neither surely justified nor surely not.
-    pub grey: bool,
+    pub inconclusive: bool,
     /// Whether it was repeated.
     pub repeated: bool,
 }
@@ -82,26 +82,26 @@ pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunErro
     };
     let judged = judge(case, &options, |history| chosen(history.stale > 0))?;
     let statement = judged.statement();
-    let Judged { history, mut broken, grey, twin, .. } = judged;
-    let said = Said { statement, has_twin: twin.is_some() };
+    let Judged { history, mut broken, inconclusive, control, .. } = judged;
+    let rendered = Said { statement, has_control: control.is_some() };
     // It has been judged, and a run that is repeated brings two more records.
-    drop(twin);
+    drop(control);
     let repeated = chosen(below(case.plan.seed, "repeat", &[history.digest.value()], SHARE) == 0);
-    let mut unlike = if repeated { repeat(case, &options, &said)? } else { None };
+    let mut unlike = if repeated { repeat(case, &options, &rendered)? } else { None };
     if let (false, None, Some(fresh)) = (broken.is_empty(), &unlike, &checks.fresh) {
-        unlike = second_opinion(fresh, case, checks.engine, &said);
+        unlike = second_opinion(fresh, case, checks.engine, &rendered);
     }
     broken
         .extend(unlike.map(|(kind, data)| {
             Violation::new(SAME_DIGEST.0, About::Run, history.end, kind, data)
         }));
-    Ok(Examined { history, broken, grey, repeated })
+    Ok(Examined { history, broken, inconclusive, repeated })
 }
 
 /// What was said of a run, and has to be said again.
 struct Said {
     statement: String,
-    has_twin: bool,
+    has_control: bool,
 }
 
 /// Judges the plan again; says where the second run differs, if it does.
@@ -110,15 +110,15 @@ fn repeat(
     options: &Options,
     first: &Said,
 ) -> Result<Option<Unlike>, RunError> {
-    let again = |options: &Options| judge(case, options, |_| first.has_twin);
+    let again = |options: &Options| judge(case, options, |_| first.has_control);
     if again(options)?.statement() == first.statement {
         return Ok(None);
     }
     let full = Options { detail: Detail::Full, ..*options };
     let (a, b) = (again(&full)?, again(&full)?);
-    let twins = a.twin.as_ref().zip(b.twin.as_ref());
+    let twins = a.control.as_ref().zip(b.control.as_ref());
     let parted = where_they_part(case.plan, &RUN_PARTS, &a.history, &b.history)
-        .or_else(|| twins.and_then(|(a, b)| where_they_part(case.plan, &TWIN_PARTS, a, b)));
+        .or_else(|| twins.and_then(|(a, b)| where_they_part(case.plan, &CONTROL_PARTS, a, b)));
     Ok(Some(parted.unwrap_or_else(|| (&SEEN_NO_MORE, ViolationFields::default()))))
 }
 
@@ -148,10 +148,10 @@ fn second_opinion(
     fresh: &Fresh,
     case: JudgedRun<'_>,
     engine: Engine,
-    said: &Said,
+    rendered: &Said,
 ) -> Option<Unlike> {
-    let here = &said.statement;
-    match fresh.ask(case.plan, case.expect, engine, said.has_twin) {
+    let here = &rendered.statement;
+    match fresh.ask(case.plan, case.expect, engine, rendered.has_control) {
         Ok(there) if there == *here => None,
         Ok(there) => {
             let difference = here.lines().zip(there.lines()).find(|(here, there)| here != there);

@@ -27,7 +27,7 @@ pub const ASK: &str = "__digest";
 const TURMOIL: &str = "turmoil:";
 
 /// A later argument: the run has a twin.
-const TWIN: &str = "twin";
+const CONTROL: &str = "twin";
 
 /// How long a fresh process may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,32 +59,32 @@ impl Fresh {
         plan: &Plan,
         expect: &Expect,
         engine: Engine,
-        twin: bool,
+        control: bool,
     ) -> Result<String, String> {
         let mut command = Command::new(&self.program);
         command.arg(ASK).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        command.args(how(engine, twin));
+        command.args(how(engine, control));
         let file =
             ScenarioFile { expect: expect.clone(), ..ScenarioFile::of_plan(plan.clone(), "asked") }
                 .to_toml();
         let mut child =
             command.spawn().map_err(|error| format!("a fresh process did not start: {error}"))?;
-        let said = converse(&mut child, file);
-        if said.is_err() {
+        let rendered = converse(&mut child, file);
+        if rendered.is_err() {
             child.kill().ok();
         }
         child.wait().ok();
-        said
+        rendered
     }
 }
 
 /// The later arguments: how a run is carried out.
-pub(super) fn how(engine: Engine, twin: bool) -> Vec<String> {
+pub(super) fn how(engine: Engine, control: bool) -> Vec<String> {
     let turmoil = match engine {
         Engine::Event => None,
         Engine::Turmoil(tick) => Some(format!("{TURMOIL}{}", tick.length().as_millis())),
     };
-    turmoil.into_iter().chain(twin.then(|| TWIN.to_owned())).collect()
+    turmoil.into_iter().chain(control.then(|| CONTROL.to_owned())).collect()
 }
 
 /// Gives the child its file, and reads what it says, with patience.
@@ -92,24 +92,28 @@ fn converse(child: &mut Child, file: String) -> Result<String, String> {
     let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("a fresh process has no pipes".into());
     };
-    let (tell, told) = channel();
+    let (report, rendered) = channel();
     std::thread::spawn(move || {
-        let mut said = String::new();
+        let mut rendered = String::new();
         let done = input.write_all(file.as_bytes()).and_then(|()| {
             drop(input);
-            output.read_to_string(&mut said)
+            output.read_to_string(&mut rendered)
         });
-        tell.send(done.map(|_| said)).ok();
+        report.send(done.map(|_| rendered)).ok();
     });
     // Who waits for another process is not stuck itself.
     let answer = (0..PATIENCE.as_secs()).find_map(|_| {
         pulse();
-        told.recv_timeout(Duration::from_secs(1)).ok()
+        rendered.recv_timeout(Duration::from_secs(1)).ok()
     });
-    let said = answer
+    let rendered = answer
         .ok_or_else(|| format!("a fresh process did not answer in {} s", PATIENCE.as_secs()))?;
-    let said = said.map_err(|error| format!("a fresh process did not answer: {error}"))?;
-    if said.is_empty() { Err("a fresh process ended without an answer".into()) } else { Ok(said) }
+    let rendered = rendered.map_err(|error| format!("a fresh process did not answer: {error}"))?;
+    if rendered.is_empty() {
+        Err("a fresh process ended without an answer".into())
+    } else {
+        Ok(rendered)
+    }
 }
 
 /// The fresh process's side: judges the run of the file, and returns what to print. `how` are the arguments after [`ASK`].
@@ -133,7 +137,7 @@ pub fn answer(
         None => Engine::Event,
     };
     let case = JudgedRun { subject, plan: &plan, expect: &scenario.expect };
-    let judged = judge(case, &Options { engine, ..Options::default() }, |_| how.contains(&TWIN));
+    let judged = judge(case, &Options { engine, ..Options::default() }, |_| how.contains(&CONTROL));
     judged.map(|judged| judged.statement()).map_err(|error| error.to_string())
 }
 

@@ -33,14 +33,14 @@ pub struct Judged {
     /// The subject's own tracing output, where it was asked for.
     pub log: Vec<String>,
     /// The record of its twin, where it had one.
-    pub twin: Option<History>,
+    pub control: Option<History>,
     /// What broke in it.
     pub broken: Vec<Violation>,
     /// Whether a failure in it is neither surely justified nor surely not.
-    pub grey: bool,
+    pub inconclusive: bool,
 }
 
-/// Runs a plan, and its twin where `has_twin` wants one of that run and there can be one, and judges both: the properties, and
+/// Runs a plan, and its twin where `has_control` wants one of that run and there can be one, and judges both: the properties, and
 /// what is expected.
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub struct Judged {
 pub fn judge(
     case: JudgedRun<'_>,
     options: &Options,
-    has_twin: impl FnOnce(&History) -> bool,
+    has_control: impl FnOnce(&History) -> bool,
 ) -> Result<Judged, RunError> {
     let JudgedRun { subject, plan, expect } = case;
     pulse();
@@ -58,50 +58,56 @@ pub fn judge(
     if let Some(mistake) = mistake(&history, servers) {
         return Err(RunError::Recording { seed: plan.seed, mistake });
     }
-    let twin = match can_have_twin(subject, options.engine) && has_twin(&history) {
-        true => Some(twin(subject, plan, options.engine)?),
+    let control = match can_have_control(subject, options.engine) && has_control(&history) {
+        true => Some(control(subject, plan, options.engine)?),
         false => None,
     };
-    if let Some(mistake) = twin.iter().find_map(|twin| mistake(twin, servers)) {
+    if let Some(mistake) = control.iter().find_map(|control| mistake(control, servers)) {
         return Err(RunError::Recording { seed: plan.seed, mistake });
     }
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
-    let evidence = CheckContext {
+    let cx = CheckContext {
         plan,
         history: &history,
         guarantees: &guarantees,
         milestones,
         servers,
-        twin: twin.as_ref(),
+        control: control.as_ref(),
     };
-    let mut broken = property::check(&evidence);
-    broken.extend(subject.breaks(&evidence));
-    broken.extend(expect.unmet(&evidence));
-    let grey = property::grey(&evidence);
-    Ok(Judged { history, log: outcome.log, twin, broken, grey })
+    let mut broken = property::check(&cx);
+    broken.extend(subject.breaks(&cx));
+    broken.extend(expect.unmet(&cx));
+    let inconclusive = property::inconclusive(&cx);
+    Ok(Judged { history, log: outcome.log, control, broken, inconclusive })
 }
 
 /// Whether the packets of an older generation can be told and dropped.
-fn can_have_twin(subject: &Arc<dyn DynSubject>, engine: Engine) -> bool {
+fn can_have_control(subject: &Arc<dyn DynSubject>, engine: Engine) -> bool {
     engine == Engine::Event && subject.generation_milestone().is_some()
 }
 
 /// The same run, in which packets of an older generation are dropped once a newer one is installed.
-fn twin(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<History, RunError> {
+fn control(
+    subject: &Arc<dyn DynSubject>,
+    plan: &Plan,
+    engine: Engine,
+) -> Result<History, RunError> {
     pulse();
-    Ok(run(subject, plan, &Options { twin: true, engine, ..Options::default() })?.history)
+    Ok(run(subject, plan, &Options { control: true, engine, ..Options::default() })?.history)
 }
 
 impl Judged {
     /// What must be the same whenever and wherever it is run: the digests and the verdict, as text. The verdict is in the JSON form of
     /// its violations.
     pub fn statement(&self) -> String {
-        let twin =
-            self.twin.as_ref().map_or(String::new(), |twin| format!("twin {}\n", twin.digest));
+        let control = self
+            .control
+            .as_ref()
+            .map_or(String::new(), |control| format!("twin {}\n", control.digest));
         let json = |broken: &Violation| {
             serde_json::to_string(broken).unwrap_or_else(|error| error.to_string())
         };
         let verdict = self.broken.iter().map(|broken| json(broken) + "\n");
-        format!("digest {}\n{twin}{}", self.history.digest, verdict.collect::<String>())
+        format!("digest {}\n{control}{}", self.history.digest, verdict.collect::<String>())
     }
 }

@@ -49,26 +49,26 @@ pub struct FirstViolation {
 /// # Errors
 /// If a run could not be carried out.
 pub fn kill(
-    ground: &HuntTarget,
+    target: &HuntTarget,
     defect: &'static str,
     most: u64,
     checks: &Checks,
     pool: &Pool,
 ) -> Result<DefectKill, HuntError> {
-    let mut profile = Profile::clone(&ground.profile);
+    let mut profile = Profile::clone(&target.profile);
     profile.defects.push(defect.to_owned());
     let first = profile.first_seed;
-    let ground = HuntTarget { subject: ground.subject.clone(), profile: Arc::new(profile) };
+    let target = HuntTarget { subject: target.subject.clone(), profile: Arc::new(profile) };
     let mut caught = None;
     let seeds = (0..most).map(move |n| first.wrapping_add(n));
-    let hunted = hunt(&ground, seeds, checks, pool, |_, failed| {
-        caught = failed.filter(|failed| is_its_doing(&ground, failed, defect));
+    let hunted = hunt(&target, seeds, checks, pool, |_, failed| {
+        caught = failed.filter(|failed| is_its_doing(&target, failed, defect));
         if caught.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(DefectKill {
         defect,
         schedules: hunted.tally.runs,
-        found: caught.and_then(|failed| look_at(&ground, &failed, pool)),
+        found: caught.and_then(|failed| look_at(&target, &failed, pool)),
     })
 }
 
@@ -94,31 +94,35 @@ pub fn kill_by_sweep(
     checks: &Checks,
     pool: &Pool,
 ) -> Result<BySweep, HuntError> {
-    let mut told = BySweep::default();
+    let mut rendered = BySweep::default();
     for plan in plans {
         let mut plan = plan.clone();
         plan.defects.push(defect.to_owned());
         let swept = sweep(subject, &plan, checks, pool, |_, caught| {
-            told.found =
+            rendered.found =
                 caught.and_then(|caught| Some(main_thing(&caught.failed.broken)?.property));
-            if told.found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if rendered.found.is_some() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
-        told.positions += swept.positions.len();
-        told.runs += swept.tally.runs;
-        if told.found.is_some() {
+        rendered.positions += swept.positions.len();
+        rendered.runs += swept.tally.runs;
+        if rendered.found.is_some() {
             break;
         }
     }
-    Ok(told)
+    Ok(rendered)
 }
 
 /// Whether what broke holds without the defect: what breaks without it, too, does not show it.
-fn is_its_doing(ground: &HuntTarget, failed: &FailedRun, defect: &str) -> bool {
+fn is_its_doing(target: &HuntTarget, failed: &FailedRun, defect: &str) -> bool {
     let mut plan = failed.plan.clone();
     plan.defects.retain(|on| on != defect);
     let expect = Expect::default();
     let without = judge(
-        JudgedRun { subject: &ground.subject, plan: &plan, expect: &expect },
+        JudgedRun { subject: &target.subject, plan: &plan, expect: &expect },
         &Options::default(),
         |_| true,
     );
@@ -127,10 +131,10 @@ fn is_its_doing(ground: &HuntTarget, failed: &FailedRun, defect: &str) -> bool {
         .is_some_and(|main| also.iter().all(|other| other.property != main.property))
 }
 
-fn look_at(ground: &HuntTarget, failed: &FailedRun, pool: &Pool) -> Option<FirstViolation> {
+fn look_at(target: &HuntTarget, failed: &FailedRun, pool: &Pool) -> Option<FirstViolation> {
     let main = main_thing(&failed.broken)?;
     let case =
-        JudgedRun { subject: &ground.subject, plan: &failed.plan, expect: &Expect::default() };
+        JudgedRun { subject: &target.subject, plan: &failed.plan, expect: &Expect::default() };
     let budget = Budget { pool: *pool, ..Budget::default() };
     let shrunk = shrink(case, main, &budget, |_| ControlFlow::Continue(()));
     Some(FirstViolation {
@@ -149,11 +153,11 @@ mod tests {
     #[test]
     fn a_defect_is_found_by_chance_and_made_small() {
         let subject = crate::subjects::counter();
-        let ground = HuntTarget { profile: Arc::new(Profile::default_for(&*subject)), subject };
+        let target = HuntTarget { profile: Arc::new(Profile::default_for(&*subject)), subject };
         for defect in ["resumes-one-too-late", "eof-is-completion", "lost-wake-up"] {
-            let known = ground.subject.defects().iter().find(|known| known.name == defect).unwrap();
+            let known = target.subject.defects().iter().find(|known| known.name == defect).unwrap();
             let kill =
-                kill(&ground, known.name, 500, &Checks::default(), &Pool::default()).unwrap();
+                kill(&target, known.name, 500, &Checks::default(), &Pool::default()).unwrap();
             let found = kill.found.unwrap_or_else(|| {
                 panic!("{defect} was not found in {} schedules", kill.schedules)
             });

@@ -7,20 +7,20 @@
 //! - [`shrink`](mod@shrink): a run that broke, made small.
 //! - [`summary`]: what is left of a run. [`tally`](mod@tally): all runs of one scenario, summed up. [`verdict`]: what they come to.
 //! - [`sweep`](mod@sweep): every position of one schedule, and every fault that makes sense there.
-//! - [`random`]: a hunt through random schedules. [`hits`]: what their faults hit. [`seed`]: a seed as a person is told it.
+//! - [`random`]: a hunt through random schedules. [`coverage`]: what their faults hit. [`seed`]: a seed as a person is told it.
 //! - [`kept`]: finds as files of a folder. [`matrix`]: which defects hunts find, and how soon.
 //!
 //! Nothing here prints: what a person reads is made in [`report`](crate::report).
 
+pub mod coverage;
 pub mod examine;
 pub mod fresh;
-pub mod hits;
 pub mod judge;
-pub mod kept;
 pub mod matrix;
 pub mod plans;
 pub mod pool;
 pub mod random;
+pub mod saved;
 pub mod seed;
 pub mod shrink;
 pub mod summary;

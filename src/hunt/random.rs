@@ -11,8 +11,8 @@ use crate::schedule::{Plan, Profile, draw};
 use crate::subject::DynSubject;
 use crate::world::RunError;
 
+use super::coverage::FaultCoverage;
 use super::examine::{Checks, examine};
-use super::hits::FaultCoverage;
 use super::judge::JudgedRun;
 use super::pool::Pool;
 use super::summary::RunSummary;
@@ -33,7 +33,7 @@ pub struct Hunted {
     /// All runs, summed up.
     pub tally: ScenarioTally,
     /// What their faults hit.
-    pub hits: FaultCoverage,
+    pub coverage: FaultCoverage,
     /// How many of them broke something.
     pub broke: u64,
 }
@@ -44,34 +44,34 @@ pub struct Hunted {
 /// # Errors
 /// If a run could not be carried out: the first such run ends the whole.
 pub fn hunt(
-    ground: &HuntTarget,
+    target: &HuntTarget,
     seeds: impl Iterator<Item = u64> + Clone + Send + 'static,
     checks: &Checks,
     pool: &Pool,
     mut each: impl FnMut(&Hunted, Option<FailedRun>) -> ControlFlow<()>,
 ) -> Result<Hunted, HuntError> {
-    let (mut hunted, mut trouble) = (Hunted::default(), None);
+    let (mut hunted, mut hunt_error) = (Hunted::default(), None);
     let mut order = seeds.clone();
-    let (worker, checks) = (ground.clone(), checks.clone());
+    let (worker, checks) = (target.clone(), checks.clone());
     let work = move |seed| worker.examine(seed, &checks);
     pool.run(seeds, work, |result| {
         let seed = order.next().expect("there is a result for each seed");
-        let Hunted { hits, tally, .. } = &mut hunted;
+        let Hunted { coverage, tally, .. } = &mut hunted;
         let result = result.map(|ran| {
             ran.map(|(summary, its)| {
-                hits.add(&its);
+                coverage.add(&its);
                 summary
             })
         });
-        trouble = tally.take(seed, || ground.plan(seed), result).err();
-        if trouble.is_some() {
+        hunt_error = tally.take(seed, || target.plan(seed), result).err();
+        if hunt_error.is_some() {
             return ControlFlow::Break(());
         }
         let failed = hunted.tally.failed.pop();
         hunted.broke += u64::from(failed.is_some());
         each(&hunted, failed)
     });
-    trouble.map_or(Ok(hunted), Err)
+    hunt_error.map_or(Ok(hunted), Err)
 }
 
 impl HuntTarget {
@@ -87,7 +87,7 @@ impl HuntTarget {
             JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() },
             checks,
         )?;
-        let hits = FaultCoverage::of(&*self.subject, &plan, &examined.history);
-        Ok((examined.into(), hits))
+        let coverage = FaultCoverage::of(&*self.subject, &plan, &examined.history);
+        Ok((examined.into(), coverage))
     }
 }

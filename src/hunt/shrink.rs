@@ -69,8 +69,8 @@ pub struct Shrunk {
 
 impl Shrunk {
     /// Whether it takes a twin to see what broke.
-    pub fn has_twin(&self) -> bool {
-        self.judged.twin.is_some()
+    pub fn has_control(&self) -> bool {
+        self.judged.control.is_some()
     }
 
     /// The file to keep.
@@ -129,7 +129,7 @@ pub fn shrink(
         Expect::default()
     };
     let plan = written(case.plan, &subject).map_err(NotShrunk::Unwritable)?;
-    let (mut judged, twin) = first(
+    let (mut judged, control) = first(
         JudgedRun { subject: &subject, plan: &plan, expect: &expect },
         &target,
         &budget.pool,
@@ -147,7 +147,7 @@ pub fn shrink(
             judge(
                 JudgedRun { subject: &subject, plan: &plan, expect: &expect },
                 &Options::default(),
-                |_| twin,
+                |_| control,
             )
         }
     };
@@ -184,11 +184,11 @@ pub fn shrink(
 /// The run with which it begins: with a twin only if what broke is not seen without.
 fn first(case: JudgedRun<'_>, target: &Target, pool: &Pool) -> Result<(Judged, bool), NotShrunk> {
     let (subject, plan, expect) = (case.subject.clone(), case.plan.clone(), case.expect.clone());
-    let work = move |twin| {
+    let work = move |control| {
         judge(
             JudgedRun { subject: &subject, plan: &plan, expect: &expect },
             &Options::default(),
-            |_| twin,
+            |_| control,
         )
     };
     let (mut twins, mut found) =
@@ -197,9 +197,9 @@ fn first(case: JudgedRun<'_>, target: &Target, pool: &Pool) -> Result<(Judged, b
         twins.clone(),
         work,
         |result: Result<Result<Judged, RunError>, MissingResult>| {
-            let twin = twins.next().unwrap_or(true);
+            let control = twins.next().unwrap_or(true);
             found = match result {
-                Ok(Ok(judged)) if target.is_in(&judged.broken) => Ok((judged, twin)),
+                Ok(Ok(judged)) if target.is_in(&judged.broken) => Ok((judged, control)),
                 Ok(Ok(_)) => return ControlFlow::Continue(()),
                 Ok(Err(error)) => Err(error.into()),
                 Err(lost) => Err(lost.into()),

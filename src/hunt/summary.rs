@@ -25,21 +25,21 @@ pub struct RunSummary {
     /// Whether it was repeated.
     pub repeated: bool,
     /// Whether a failure in it is neither surely justified nor surely not.
-    pub grey: bool,
+    pub inconclusive: bool,
     /// What broke in it, and its record; `None` where nothing did.
     pub broke: Option<(Vec<Violation>, History)>,
 }
 
 impl From<Examined> for RunSummary {
     fn from(examined: Examined) -> Self {
-        let Examined { history, broken, grey, repeated } = examined;
+        let Examined { history, broken, inconclusive, repeated } = examined;
         Self {
             lasted: history.end.since(Time::ZERO),
             digest: history.digest,
             milestones: history.milestones.keys().copied().collect(),
             points: history.points.keys().copied().collect(),
             repeated,
-            grey,
+            inconclusive,
             broke: (!broken.is_empty()).then_some((broken, history)),
         }
     }
@@ -49,17 +49,17 @@ impl From<Examined> for RunSummary {
 mod tests {
     use super::*;
     use crate::property::About;
-    use crate::property::violation::said;
+    use crate::property::violation::sample_violation;
 
     fn summary(broken: Vec<Violation>) -> RunSummary {
         let history = History { end: Time(7), ..History::default() };
-        Examined { history, broken, grey: false, repeated: false }.into()
+        Examined { history, broken, inconclusive: false, repeated: false }.into()
     }
 
     #[test]
     fn only_a_run_that_broke_keeps_its_record() {
         assert!(summary(Vec::new()).broke.is_none());
-        let broken = said("gap_free", About::Run, Time(1), "it broke");
+        let broken = sample_violation("gap_free", About::Run, Time(1), "it broke");
         let (broken, history) = summary(vec![broken]).broke.unwrap();
         assert_eq!((broken[0].property, history.end), ("gap_free", Time(7)));
     }

@@ -140,19 +140,19 @@ pub fn sweep(
         plain: UserView::of(&plain),
     };
     let steps: Vec<_> = swept.trials.iter().map(|trial| trial.step.clone()).collect();
-    let mut trouble = None;
+    let mut hunt_error = None;
     pool.run(
         steps.into_iter(),
         move |step| worker.run(&step),
         |result| match swept.add(result) {
             Ok(caught) => each(&swept, caught),
             Err(why) => {
-                trouble = Some(why);
+                hunt_error = Some(why);
                 ControlFlow::Break(())
             }
         },
     );
-    trouble.map_or(Ok(swept), Err)
+    hunt_error.map_or(Ok(swept), Err)
 }
 
 /// The plan with a step more. It is the last, so that it changes nothing before its time.
@@ -200,9 +200,9 @@ fn run_plain(
     });
     let mut plain = None;
     let result = result.expect("there is a result for each plan").map(|ran| {
-        ran.map(|Judged { history, broken, grey, .. }| {
+        ran.map(|Judged { history, broken, inconclusive, .. }| {
             plain = broken.is_empty().then(|| history.clone());
-            Examined { history, broken, grey, repeated: false }.into()
+            Examined { history, broken, inconclusive, repeated: false }.into()
         })
     });
     swept.tally.take(seed, || swept.plan.clone(), result)?;

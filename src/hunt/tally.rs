@@ -38,7 +38,7 @@ pub struct ScenarioTally {
     /// How many runs were repeated.
     pub repeated: u64,
     /// How many runs had a failure that is neither surely justified nor surely not.
-    pub grey: u64,
+    pub inconclusive: u64,
     /// The runs in which something broke, in order.
     pub failed: Vec<FailedRun>,
     /// What all runs together did not show, and must: what a swarm expects, and steps of a schedule that did nothing.
@@ -93,7 +93,7 @@ pub fn tally(
     let work = move |plan: Plan| {
         examine(JudgedRun { subject: &subject, plan: &plan, expect: &expect }, &checks)
     };
-    let (mut tally, mut trouble) = (ScenarioTally::default(), None);
+    let (mut tally, mut hunt_error) = (ScenarioTally::default(), None);
     let mut over_all = is_swarm(scenario).then(|| expect::SwarmTally::new(&scenario.expect));
     // A part of a schedule's runs, or other runs than the file's own, may well leave a step idle.
     let mut idle =
@@ -105,15 +105,16 @@ pub fn tally(
             over_all.iter_mut().for_each(|over_all| over_all.add(history));
             idle.iter_mut().for_each(|idle| idle.add(history));
         }
-        trouble = tally.take(plan.seed, || plan, result.map(|ran| ran.map(RunSummary::from))).err();
+        hunt_error =
+            tally.take(plan.seed, || plan, result.map(|ran| ran.map(RunSummary::from))).err();
         progress(tally.runs);
-        if trouble.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if hunt_error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     tally.unmet = over_all
         .map(|over_all| over_all.unmet())
         .or(idle.map(|idle| idle.unmet()))
         .unwrap_or_default();
-    trouble.map_or(Ok(tally), Err)
+    hunt_error.map_or(Ok(tally), Err)
 }
 
 impl ScenarioTally {
@@ -139,12 +140,13 @@ impl ScenarioTally {
     }
 
     fn add(&mut self, plan: impl FnOnce() -> Plan, summary: RunSummary) {
-        let RunSummary { lasted, digest, milestones, points, repeated, grey, broke } = summary;
+        let RunSummary { lasted, digest, milestones, points, repeated, inconclusive, broke } =
+            summary;
         self.runs += 1;
         self.virtual_time += lasted;
         self.digest.number(digest.value());
         self.repeated += u64::from(repeated);
-        self.grey += u64::from(grey);
+        self.inconclusive += u64::from(inconclusive);
         milestones.into_iter().for_each(|name| *self.milestones.entry(name).or_default() += 1);
         points.into_iter().for_each(|name| *self.points.entry(name).or_default() += 1);
         if let Some((broken, history)) = broke {
@@ -220,7 +222,7 @@ impl ScenarioTally {
             virtual_time: self.virtual_time,
             wall: Duration::ZERO,
             repeated: self.repeated,
-            grey: self.grey,
+            inconclusive: self.inconclusive,
             unreached: unreached.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
@@ -230,7 +232,7 @@ impl ScenarioTally {
         self.runs += other.runs;
         self.virtual_time += other.virtual_time;
         self.repeated += other.repeated;
-        self.grey += other.grey;
+        self.inconclusive += other.inconclusive;
         other
             .milestones
             .iter()
@@ -244,14 +246,14 @@ mod tests {
     use super::*;
     use crate::history::Time;
     use crate::property::About;
-    use crate::property::violation::said;
+    use crate::property::violation::sample_violation;
 
     fn unmet() -> Violation {
-        said("expect", About::Run, Time::ZERO, "step 2 did nothing")
+        sample_violation("expect", About::Run, Time::ZERO, "step 2 did nothing")
     }
 
     fn failed(property: &'static str) -> FailedRun {
-        let broken = said(property, About::Run, Time(1), "it broke");
+        let broken = sample_violation(property, About::Run, Time(1), "it broke");
         FailedRun { plan: Plan::new("x"), broken: vec![broken], history: None }
     }
 

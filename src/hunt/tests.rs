@@ -181,9 +181,9 @@ fn a_run_that_blocks_its_thread_is_reported_with_its_seed_and_the_others_are_don
 
 #[test]
 fn a_plan_that_the_subject_cannot_run_is_trouble_and_no_verdict() {
-    let trouble = runs(vec![asking("sing")], Pool::default()).unwrap_err();
-    assert!(matches!(trouble, HuntError::Run(_)), "{trouble}");
-    assert!(!trouble.to_string().contains('\n'));
+    let hunt_error = runs(vec![asking("sing")], Pool::default()).unwrap_err();
+    assert!(matches!(hunt_error, HuntError::Run(_)), "{hunt_error}");
+    assert!(!hunt_error.to_string().contains('\n'));
 }
 
 /// A run with a bug that no property sees without a twin, but only what the file expects.
@@ -200,19 +200,23 @@ fn half_open() -> (Arc<dyn DynSubject>, Plan, Expect) {
 }
 
 /// What is judged here, and what a fresh process would answer.
-fn here_and_there(twin: bool, expect: Expect) -> (Vec<&'static str>, String, String) {
-    on_an_engine(Engine::Event, twin, expect)
+fn here_and_there(control: bool, expect: Expect) -> (Vec<&'static str>, String, String) {
+    on_an_engine(Engine::Event, control, expect)
 }
 
 /// The same on any engine.
-fn on_an_engine(engine: Engine, twin: bool, expect: Expect) -> (Vec<&'static str>, String, String) {
+fn on_an_engine(
+    engine: Engine,
+    control: bool,
+    expect: Expect,
+) -> (Vec<&'static str>, String, String) {
     let (subject, plan, _) = half_open();
     let options = Options { engine, ..Options::default() };
     let here =
-        judge(JudgedRun { subject: &subject, plan: &plan, expect: &expect }, &options, |_| twin)
+        judge(JudgedRun { subject: &subject, plan: &plan, expect: &expect }, &options, |_| control)
             .unwrap();
     let file = ScenarioFile { expect, ..ScenarioFile::of_plan(plan, "asked") }.to_toml();
-    let how = fresh::how(engine, twin);
+    let how = fresh::how(engine, control);
     let how: Vec<_> = how.iter().map(String::as_str).collect();
     let mut broken: Vec<_> = here.broken.iter().map(|broken| broken.property).collect();
     broken.dedup();

@@ -69,7 +69,7 @@ pub struct RunTotals {
     /// How many runs were repeated, and came out the same.
     pub repeated: u64,
     /// How many runs ended in a failure that is neither surely justified nor surely not.
-    pub grey: u64,
+    pub inconclusive: u64,
     /// Milestones and points that no run reached, and that a good subject reaches.
     pub unreached: Vec<String>,
 }

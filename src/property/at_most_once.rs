@@ -41,7 +41,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             continue;
         }
         first.insert(effect.call, effect.at);
-        let newest = newest.entry((call.host, call.life, effect.target)).or_insert(call);
+        let newest = newest.entry((call.host, call.contact, effect.target)).or_insert(call);
         if newest.call > call.call {
             broken.push(
                 call,
@@ -77,7 +77,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
             _ => {}
         }
     }
-    let mut told = BTreeSet::new();
+    let mut scripted = BTreeSet::new();
     for view in &facts.views {
         let Some((call, at)) = view.opened.and_then(|(_, at, call)| Some((facts.call(call)?, at)))
         else {
@@ -85,7 +85,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         };
         let is_lost =
             mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call);
-        if is_lost && told.insert(call.call) {
+        if is_lost && scripted.insert(call.call) {
             broken.push(call, at, &OPENED_AND_LOST, fields! { stream: view.stream });
         }
     }
@@ -93,7 +93,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{ScriptedRun, history};
+    use super::super::scripted::{ScriptedRun, history};
     use crate::history::Answer;
 
     /// Calls 1 and 2 add to c1; the first took effect.
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn an_older_call_must_not_take_effect_after_a_newer_one() {
-        let told = adds().asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
+        let scripted = adds().asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
         assert_eq!(
-            told.breaks("at_most_once"),
+            scripted.breaks("at_most_once"),
             ["call 2 (add): it took effect on c1 after call 3 (add) (at 0.160 s)"]
         );
         adds().asked(3, 20).effect(3, 150, "c2").effect(2, 160, "c1").holds("at_most_once");
@@ -141,9 +141,10 @@ mod tests {
 
     #[test]
     fn what_an_earlier_life_of_a_client_had_sent_may_take_effect_after_what_the_next_one_asked() {
-        let told = |died: ScriptedRun| died.asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
-        told(adds().died("client", 15)).holds("at_most_once");
-        assert_eq!(told(adds().died("server", 15)).breaks("at_most_once").len(), 1);
+        let scripted =
+            |died: ScriptedRun| died.asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
+        scripted(adds().died("client", 15)).holds("at_most_once");
+        assert_eq!(scripted(adds().died("server", 15)).breaks("at_most_once").len(), 1);
     }
 
     #[test]
@@ -162,12 +163,12 @@ mod tests {
 
     #[test]
     fn what_opened_a_stream_took_effect() {
-        let told = history().opened("s1", 1, 0).effect(1, 5, "s1").opened("s2", 2, 10);
+        let scripted = history().opened("s1", 1, 0).effect(1, 5, "s1").opened("s2", 2, 10);
         assert_eq!(
-            told.breaks("at_most_once"),
+            scripted.breaks("at_most_once"),
             ["call 2 (watch): it opened s2, but never took effect (at 0.010 s)"]
         );
-        told.effect(2, 15, "s2").holds("at_most_once");
+        scripted.effect(2, 15, "s2").holds("at_most_once");
     }
 
     #[test]

@@ -184,7 +184,7 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
 /// How long nobody may hear of the end of a stream whose producer is the outside world: nothing is promised of the way between a
 /// server and that, and where it was faulty, who waits has the patience of its user alone.
 fn unheard(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Duration {
-    let CheckContext { plan, history, guarantees, .. } = facts.evidence;
+    let CheckContext { plan, history, guarantees, .. } = facts.cx;
     let is_outside = |host: &&str| guarantees.outside.contains(host);
     let Some(outside) = facts.sources[view.source].host.filter(is_outside) else {
         return Duration::ZERO;
@@ -210,9 +210,9 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
     let source = &facts.sources[view.source];
     let path = facts.path(view.path);
     let is_its = |host: &str| source.host.map_or(path.servers.contains(&host), |own| own == host);
-    let last_life = source.last_change().map(|(_, at)| at);
+    let last_contact = source.last_change().map(|(_, at)| at);
     let mut deaths = facts.downs.iter().filter(|down| is_its(down.host)).map(|down| down.from);
-    deaths.rfind(|death| *death >= opened && last_life.is_none_or(|at| at <= *death))
+    deaths.rfind(|death| *death >= opened && last_contact.is_none_or(|at| at <= *death))
 }
 
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
@@ -239,7 +239,7 @@ pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
 /// What is bound to a connection, and was seen while a generation was installed, belongs to that. Anything else waits, and
 /// belongs to a later generation; nobody outside knows to which.
 fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Due) -> Due {
-    let conns = facts.evidence.history.conns.iter().zip(&facts.installed);
+    let conns = facts.cx.history.conns.iter().zip(&facts.installed);
     let own = conns
         .filter_map(|(conn, installed)| Some((conn, (*installed)?)))
         .filter(|(conn, _)| conn.client.as_str() == call.host);

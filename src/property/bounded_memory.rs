@@ -26,11 +26,11 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             .find(|(bounded, _)| *bounded == name)
             .map(|(_, bound)| *bound)
     };
-    let mut told = BTreeSet::new();
-    for event in &facts.evidence.history.events {
+    let mut scripted = BTreeSet::new();
+    for event in &facts.cx.history.events {
         let EventKind::Gauge { name, value } = &event.what else { continue };
         let Some(bound) = bound(name).filter(|bound| value > bound) else { continue };
-        if told.insert((&event.host, *name)) {
+        if scripted.insert((&event.host, *name)) {
             broken.push(
                 event.host.as_ref(),
                 event.at,
@@ -43,7 +43,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::history;
+    use super::super::scripted::history;
 
     #[test]
     fn a_gauge_may_rise_to_its_bound() {
@@ -55,12 +55,12 @@ mod tests {
 
     #[test]
     fn the_first_time_above_it_is_told() {
-        let told = history()
+        let scripted = history()
             .gauge("server", 100, "retained", 10)
             .gauge("server", 200, "retained", 11)
             .gauge("server", 300, "retained", 12);
         assert_eq!(
-            told.breaks("bounded_memory"),
+            scripted.breaks("bounded_memory"),
             ["server: `retained` rose to 11, more than 10 (at 0.200 s)"]
         );
     }

@@ -36,7 +36,7 @@ const HANDSHAKE: u64 = 8;
 
 /// The first excess of each kind, host by host.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    let history = facts.evidence.history;
+    let history = facts.cx.history;
     check_attempts(facts, broken);
     let detailed = history.events.iter().any(|event| matches!(event.what, EventKind::Packet(_)));
     match () {
@@ -51,7 +51,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 #[derive(Default)]
 struct Window {
     moments: VecDeque<Time>,
-    told: bool,
+    scripted: bool,
 }
 
 impl Window {
@@ -67,13 +67,13 @@ impl Window {
 fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
     let most = facts.guarantees().work.attempts;
     let mut windows: BTreeMap<&str, Window> = BTreeMap::new();
-    for event in &facts.evidence.history.events {
+    for event in &facts.cx.history.events {
         let EventKind::ConnOpened { conn } = event.what else { continue };
-        let host = facts.evidence.history.conn(conn).client.as_str();
+        let host = facts.cx.history.conn(conn).client.as_str();
         let (at, window) = (event.at, windows.entry(host).or_default());
         window.moments.push_back(at);
         let count = window.count(at);
-        if count > most && !std::mem::replace(&mut window.told, true) {
+        if count > most && !std::mem::replace(&mut window.scripted, true) {
             broken.push(About::Host(host.into()), at, &ATTEMPTS, fields! { count, most });
         }
     }
@@ -126,9 +126,9 @@ impl Payload {
 }
 
 fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
-    let history = facts.evidence.history;
+    let history = facts.cx.history;
     let most = facts.guarantees().work.frames;
-    let users = u64::from(facts.evidence.plan.clients.max(1));
+    let users = u64::from(facts.cx.plan.clients.max(1));
     let mut payload = Payload::default();
     let mut windows: BTreeMap<&str, (Window, u64)> = BTreeMap::new();
     let mut sent: BTreeMap<(ConnIndex, Side), u64> = BTreeMap::new();
@@ -147,7 +147,7 @@ fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
             window.moments.push_back(at);
         } else if *carried < payload.granted * users {
             *carried += 1;
-        } else if !std::mem::replace(&mut window.told, true) {
+        } else if !std::mem::replace(&mut window.scripted, true) {
             broken.push(About::Host(host.clone()), at, &FRAMES, fields! { most });
         }
     }
@@ -164,8 +164,8 @@ fn is_new(packet: &Packet, sent: &mut BTreeMap<(ConnIndex, Side), u64>) -> bool 
 
 /// All segments of a run: each frame may be acknowledged by one of its own, and a connection's begin and end take some.
 fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
-    let history = facts.evidence.history;
-    let hosts = facts.evidence.servers.len() as u64 + u64::from(facts.evidence.plan.clients);
+    let history = facts.cx.history;
+    let hosts = facts.cx.servers.len() as u64 + u64::from(facts.cx.plan.clients);
     let mut payload = Payload::default();
     history.events.iter().for_each(|event| payload.read(event));
     let frames =
@@ -180,7 +180,7 @@ fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 fn check_polls(facts: &Facts<'_>, broken: &mut Findings) {
-    let history = facts.evidence.history;
+    let history = facts.cx.history;
     let items = facts.sources.iter().map(|source| source.items.len() as u64).sum::<u64>();
     let most =
         facts.guarantees().work.polls.saturating_mul(history.packets + items + seconds(facts));
@@ -191,20 +191,22 @@ fn check_polls(facts: &Facts<'_>, broken: &mut Findings) {
 
 /// The virtual seconds of the run, those that began included.
 fn seconds(facts: &Facts<'_>) -> u64 {
-    facts.evidence.history.end.0 / 1_000 + 1
+    facts.cx.history.end.0 / 1_000 + 1
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{ScriptedRun, history};
+    use super::super::scripted::{ScriptedRun, history};
 
     /// The bounds of the guarantees in tests: 5 attempts, 10 frames, 20 polls.
     fn attempts(every: u64, n: u64) -> ScriptedRun {
-        (1..=n).fold(history(), |told, i| told.attempt(i as u32, 1_000 + i * every))
+        (1..=n).fold(history(), |scripted, i| scripted.attempt(i as u32, 1_000 + i * every))
     }
 
-    fn frames(told: ScriptedRun, n: u64) -> ScriptedRun {
-        (0..n).fold(told.conn(1, 0, None), |told, i| told.frame(1, 2_000 + i * 10, i * 100, 100))
+    fn frames(scripted: ScriptedRun, n: u64) -> ScriptedRun {
+        (0..n).fold(scripted.conn(1, 0, None), |scripted, i| {
+            scripted.frame(1, 2_000 + i * 10, i * 100, 100)
+        })
     }
 
     #[test]
@@ -218,9 +220,9 @@ mod tests {
 
     #[test]
     fn two_hosts_have_a_bound_each() {
-        let told = attempts(200, 5).by("client2");
+        let scripted = attempts(200, 5).by("client2");
         (6..=10)
-            .fold(told, |told, i| told.attempt(i, 1_000 + u64::from(i - 5) * 200))
+            .fold(scripted, |scripted, i| scripted.attempt(i, 1_000 + u64::from(i - 5) * 200))
             .holds("bounded_work");
     }
 
@@ -237,32 +239,32 @@ mod tests {
 
     #[test]
     fn items_take_frames_of_their_own_also_when_they_come_late() {
-        let told = history().produced("s1", 500, "a").produced("s1", 501, "b");
-        frames(told.clone(), 10 + 4).holds("bounded_work");
-        assert_eq!(frames(told, 10 + 5).breaks("bounded_work").len(), 1);
+        let scripted = history().produced("s1", 500, "a").produced("s1", 501, "b");
+        frames(scripted.clone(), 10 + 4).holds("bounded_work");
+        assert_eq!(frames(scripted, 10 + 5).breaks("bounded_work").len(), 1);
     }
 
     #[test]
     fn a_segment_that_was_held_counts_once() {
-        let told = frames(history(), 10).frame(1, 2_500, 0, 100).frame(1, 2_500, 100, 0);
-        told.holds("bounded_work");
+        let scripted = frames(history(), 10).frame(1, 2_500, 0, 100).frame(1, 2_500, 100, 0);
+        scripted.holds("bounded_work");
     }
 
     #[test]
     fn what_is_still_owed_is_carried_again_over_a_new_connection() {
-        let told = history().produced("s1", 500, "a").attempt(2, 1_000);
+        let scripted = history().produced("s1", 500, "a").attempt(2, 1_000);
         // 10 of the second, 2 for the item, 2 for it again, 8 for the handshake.
-        frames(told.clone(), 22).holds("bounded_work");
-        assert_eq!(frames(told, 23).breaks("bounded_work").len(), 1);
+        frames(scripted.clone(), 22).holds("bounded_work");
+        assert_eq!(frames(scripted, 23).breaks("bounded_work").len(), 1);
     }
 
     #[test]
     fn without_detail_all_segments_are_compared_with_the_whole_run() {
         // 2 hosts × 10 frames × 11 seconds, each acknowledged.
-        let told = history().end(10_500);
-        told.clone().packets(440).holds("bounded_work");
+        let scripted = history().end(10_500);
+        scripted.clone().packets(440).holds("bounded_work");
         assert_eq!(
-            told.packets(441).breaks("bounded_work"),
+            scripted.packets(441).breaks("bounded_work"),
             ["441 segments were sent in the run, more than 440 (at 10.500 s)"]
         );
     }
@@ -270,10 +272,10 @@ mod tests {
     #[test]
     fn polls_are_bounded_on_average() {
         // 20 × (100 segments + 1 item + 11 seconds)
-        let told = history().produced("s1", 500, "a").packets(100).end(10_500);
-        told.clone().polls(2_240).holds("bounded_work");
+        let scripted = history().produced("s1", 500, "a").packets(100).end(10_500);
+        scripted.clone().polls(2_240).holds("bounded_work");
         assert_eq!(
-            told.polls(2_241).breaks("bounded_work"),
+            scripted.polls(2_241).breaks("bounded_work"),
             ["tasks were polled 2241 times in the run, more than 2240 (at 10.500 s)"]
         );
     }

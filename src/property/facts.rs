@@ -22,7 +22,7 @@ pub use calls::{CallEnding, CallFacts, Effect};
 #[derive(Debug)]
 pub struct Facts<'a> {
     /// The evidence itself.
-    pub evidence: CheckContext<'a>,
+    pub cx: CheckContext<'a>,
     /// The truth of each stream.
     pub sources: Vec<Source<'a>>,
     /// Each stream as a user saw it.
@@ -42,16 +42,16 @@ pub struct Facts<'a> {
     /// The paths.
     pub paths: Vec<Path<'a>>,
     /// The signs of life that the users of each path saw: entry and time.
-    life: OnceCell<Vec<Vec<(usize, Time)>>>,
+    contact: OnceCell<Vec<Vec<(usize, Time)>>>,
     /// When the clients were closed: what happens to users from then on was the world's doing.
     pub horizon: Time,
 }
 
 impl<'a> Facts<'a> {
     /// Gathers the facts.
-    pub fn of(evidence: &CheckContext<'a>) -> Self {
+    pub fn of(cx: &CheckContext<'a>) -> Self {
         let facts = Facts {
-            evidence: *evidence,
+            cx: *cx,
             sources: Vec::new(),
             views: Vec::new(),
             calls: Vec::new(),
@@ -59,10 +59,10 @@ impl<'a> Facts<'a> {
             effects: Vec::new(),
             faults: Vec::new(),
             downs: Vec::new(),
-            installed: vec![None; evidence.history.conns.len()],
+            installed: vec![None; cx.history.conns.len()],
             paths: Vec::new(),
-            life: OnceCell::new(),
-            horizon: Time::from(evidence.plan.horizon),
+            contact: OnceCell::new(),
+            horizon: Time::from(cx.plan.horizon),
         };
         let mut facts = gather::gather(facts);
         facts.find_beginnings();
@@ -73,12 +73,12 @@ impl<'a> Facts<'a> {
 
     /// The end of what is judged of users: the horizon, or the end of the run if that came first.
     pub fn judged_until(&self) -> Time {
-        self.horizon.min(self.evidence.history.end)
+        self.horizon.min(self.cx.history.end)
     }
 
     /// What the subject guarantees.
     pub fn guarantees(&self) -> &'a Guarantees {
-        self.evidence.guarantees
+        self.cx.guarantees
     }
 
     /// The call of this number.
@@ -148,14 +148,14 @@ impl<'a> Facts<'a> {
 
     /// When a path's server last lived, as far as its users could see before an entry: when the last item that they saw was
     /// produced, or when a call was last answered.
-    pub fn last_life(&self, path: usize, index: usize) -> Option<Time> {
-        let life = &self.life.get_or_init(|| self.find_life())[path];
-        let before = life.partition_point(|(at, _)| *at < index);
-        before.checked_sub(1).map(|last| life[last].1)
+    pub fn last_contact(&self, path: usize, index: usize) -> Option<Time> {
+        let contact = &self.contact.get_or_init(|| self.find_contact())[path];
+        let before = contact.partition_point(|(at, _)| *at < index);
+        before.checked_sub(1).map(|last| contact[last].1)
     }
 
-    fn find_life(&self) -> Vec<Vec<(usize, Time)>> {
-        let mut life = vec![Vec::new(); self.paths.len()];
+    fn find_contact(&self) -> Vec<Vec<(usize, Time)>> {
+        let mut contact = vec![Vec::new(); self.paths.len()];
         for view in &self.views {
             // What was under way when a host died may come after its death: it shows that the host lived when it was produced.
             let source = &self.sources[view.source];
@@ -169,7 +169,7 @@ impl<'a> Facts<'a> {
             let lived = |item: &Item<'_>| {
                 (item.index, produced(item.end).map_or(item.at, |at| at.min(item.at)))
             };
-            life[view.path].extend(view.delivered.iter().map(lived));
+            contact[view.path].extend(view.delivered.iter().map(lived));
         }
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
             // What is answered in the moment of its asking did not cross the network: the client itself has answered.
@@ -184,23 +184,23 @@ impl<'a> Facts<'a> {
                 .find(|effect| effect.call == call.call)
                 .map(|effect| effect.at);
             let lived = effect.map_or(call.at, |effect| effect.max(call.at));
-            life[call.path].extend(answers.map(|(index, at, _)| (*index, lived.min(*at))));
+            contact[call.path].extend(answers.map(|(index, at, _)| (*index, lived.min(*at))));
         }
-        for life in &mut life {
-            life.sort_unstable();
+        for contact in &mut contact {
+            contact.sort_unstable();
             let mut latest = Time::ZERO;
-            for (_, at) in life {
+            for (_, at) in contact {
                 latest = latest.max(*at);
                 *at = latest;
             }
         }
-        life
+        contact
     }
 
     /// What began on a host and has shown nothing yet is that host's, too.
     fn find_beginnings(&mut self) {
         for source in self.sources.iter_mut().filter(|source| source.host.is_none()) {
-            let whole = self.evidence.guarantees.whole(source.stream);
+            let whole = self.cx.guarantees.whole(source.stream);
             source.host = self
                 .effects
                 .iter()
@@ -212,7 +212,7 @@ impl<'a> Facts<'a> {
     fn find_paths(&mut self) {
         let mut known: Vec<(&str, Option<&str>)> = Vec::new();
         let Facts {
-            evidence: CheckContext { plan, history, servers, guarantees, .. },
+            cx: CheckContext { plan, history, servers, guarantees, .. },
             sources,
             views,
             calls,

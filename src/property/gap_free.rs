@@ -46,14 +46,14 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             broken.push(view.stream, item.at, &UNOPENED, data);
         } else if let Some(difference) = view.fit.difference {
             let item = &view.delivered[difference.delivered];
-            let (kind, data) = tell(facts, view, difference);
+            let (kind, data) = report(facts, view, difference);
             broken.push(view.stream, item.at, kind, data.with("generation", item.generation));
         }
     }
 }
 
 /// What went wrong at the first difference, with items counted from the one with which the view begins.
-fn tell(
+fn report(
     facts: &Facts<'_>,
     view: &View<'_>,
     difference: Difference,
@@ -162,20 +162,20 @@ fn foreign<'a>(
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::told::{ScriptedRun, history};
+    use super::super::scripted::{ScriptedRun, history};
 
     /// `s1`, opened, with these items produced at 100 ms, 200 ms, …
     fn produced(items: &[&str]) -> ScriptedRun {
-        items.iter().zip(1..).fold(history().opened("s1", 1, 0), |told, (item, n)| {
-            told.produced("s1", n * 100, item)
+        items.iter().zip(1..).fold(history().opened("s1", 1, 0), |scripted, (item, n)| {
+            scripted.produced("s1", n * 100, item)
         })
     }
 
-    fn delivered(told: ScriptedRun, items: &[&str]) -> ScriptedRun {
+    fn delivered(scripted: ScriptedRun, items: &[&str]) -> ScriptedRun {
         items
             .iter()
             .zip(0..)
-            .fold(told, |told, (item, n)| told.delivered_in(2, "s1", 4_231 + n, item))
+            .fold(scripted, |scripted, (item, n)| scripted.delivered_in(2, "s1", 4_231 + n, item))
     }
 
     fn breaks(made: &[&str], came: &[&str]) -> Vec<String> {
@@ -251,30 +251,31 @@ mod tests {
 
     #[test]
     fn an_item_of_another_stream_is_named() {
-        let told = produced(&["40", "41"])
+        let scripted = produced(&["40", "41"])
             .opened("s2", 2, 0)
             .produced("s2", 1, "x")
             .produced("s2", 2, "other");
         assert_eq!(
-            delivered(told, &["40", "other"]).breaks("gap_free"),
+            delivered(scripted, &["40", "other"]).breaks("gap_free"),
             ["s1: item 2 of s2 was delivered after item 1 (generation 2, at 4.232 s)"]
         );
     }
 
     #[test]
     fn nobody_sees_the_future() {
-        let told = history().opened("s1", 1, 0).delivered("s1", 50, "a").produced("s1", 100, "a");
+        let scripted =
+            history().opened("s1", 1, 0).delivered("s1", 50, "a").produced("s1", 100, "a");
         assert_eq!(
-            told.breaks("gap_free"),
+            scripted.breaks("gap_free"),
             ["s1: item 1 was delivered before it was produced (generation 1, at 0.050 s)"]
         );
     }
 
     #[test]
     fn who_did_not_open_a_stream_gets_nothing_of_it() {
-        let told = produced(&["a"]).by("client2").delivered("s1", 500, "a");
+        let scripted = produced(&["a"]).by("client2").delivered("s1", 500, "a");
         assert_eq!(
-            told.breaks("gap_free"),
+            scripted.breaks("gap_free"),
             [
                 "s1: an item was delivered to client2, which had not opened it (generation 1, at 0.500 s)"
             ]
@@ -283,38 +284,38 @@ mod tests {
 
     #[test]
     fn two_users_each_get_the_whole_stream() {
-        let told = produced(&["a", "b"]).delivered("s1", 500, "a").delivered("s1", 510, "b");
-        let told = told
+        let scripted = produced(&["a", "b"]).delivered("s1", 500, "a").delivered("s1", 510, "b");
+        let scripted = scripted
             .by("client2")
             .opened("s1", 2, 0)
             .delivered("s1", 500, "a")
             .delivered("s1", 520, "b");
-        told.holds("gap_free");
+        scripted.holds("gap_free");
     }
 
     #[test]
     fn a_producer_that_was_started_again_may_begin_anew() {
         let first = produced(&["a", "b", "c"]).died("server", 1_000).started("server", 2_000);
-        let told = first.produced("s1", 3_000, "a").produced("s1", 3_100, "x");
-        delivered(told.clone(), &["a", "x"]).holds("gap_free");
-        delivered(told.clone(), &["a", "b", "c", "a", "x"]).holds("gap_free");
+        let scripted = first.produced("s1", 3_000, "a").produced("s1", 3_100, "x");
+        delivered(scripted.clone(), &["a", "x"]).holds("gap_free");
+        delivered(scripted.clone(), &["a", "b", "c", "a", "x"]).holds("gap_free");
         assert_eq!(
-            delivered(told, &["a", "b", "x"]).breaks("gap_free"),
+            delivered(scripted, &["a", "b", "x"]).breaks("gap_free"),
             ["s1: item 5 was delivered after item 2; 3 to 4 never were (generation 2, at 4.233 s)"]
         );
     }
 
     #[test]
     fn a_stream_that_is_opened_again_goes_on_or_begins_anew() {
-        let told = produced(&["a", "b", "c"])
+        let scripted = produced(&["a", "b", "c"])
             .delivered("s1", 500, "a")
             .gave_up(2, Some("s1"), 600)
             .broke("s1", 600, "closed");
-        let told = told.opened("s1", 3, 700).produced("s1", 800, "d");
+        let scripted = scripted.opened("s1", 3, 700).produced("s1", 800, "d");
         for came in [["b", "c", "d"].as_slice(), &["a", "b"], &["d"]] {
-            delivered(told.clone(), came).holds("gap_free");
+            delivered(scripted.clone(), came).holds("gap_free");
         }
-        assert_eq!(delivered(told, &["c"]).breaks("gap_free").len(), 1);
+        assert_eq!(delivered(scripted, &["c"]).breaks("gap_free").len(), 1);
     }
 
     #[test]

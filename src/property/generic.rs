@@ -1,6 +1,6 @@
 //! The generic properties: their table, and the check of all of them.
 
-use super::evidence::{CheckContext, Property};
+use super::context::{CheckContext, Property};
 use super::facts::Facts;
 use super::findings::Findings;
 use super::violation::Violation;
@@ -17,16 +17,16 @@ macro_rules! generic {
             name: $name,
             doc: $doc,
             kinds: $module::$kinds,
-            check: |evidence| {
+            check: |cx| {
                 let mut broken = Findings::new($name);
-                $module::$check(&Facts::of(evidence), &mut broken);
+                $module::$check(&Facts::of(cx), &mut broken);
                 broken.list
             },
         }),*];
 
         /// All that breaks a generic property. The facts are gathered once.
-        pub fn check(evidence: &CheckContext<'_>) -> Vec<Violation> {
-            let facts = Facts::of(evidence);
+        pub fn check(cx: &CheckContext<'_>) -> Vec<Violation> {
+            let facts = Facts::of(cx);
             let mut all = Vec::new();
             $({
                 let mut broken = Findings::new($name);
@@ -65,7 +65,7 @@ pub fn list(own: &'static [Property]) -> impl Iterator<Item = (&'static str, &'s
 #[cfg(test)]
 mod tests {
     use crate::property::findings::HANDFUL;
-    use crate::property::told::history;
+    use crate::property::scripted::history;
 
     use super::*;
 
@@ -90,15 +90,14 @@ mod tests {
 
     #[test]
     fn all_are_checked_at_once_and_each_alone_says_the_same() {
-        let told = history()
+        let scripted = history()
             .opened("s1", 1, 0)
             .produced("s1", 1_000, "a")
             .delivered("s1", 1_010, "b")
             .panicked(2_000, "oh");
-        let together: Vec<_> = told.with(check);
-        let alone: Vec<_> = told.with(|evidence| {
-            GENERIC.iter().flat_map(|property| (property.check)(evidence)).collect()
-        });
+        let together: Vec<_> = scripted.with(check);
+        let alone: Vec<_> =
+            scripted.with(|cx| GENERIC.iter().flat_map(|property| (property.check)(cx)).collect());
         assert_eq!(together, alone);
         assert_eq!(
             together.iter().map(|broken| broken.property).collect::<Vec<_>>(),
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn one_mistake_that_shows_often_is_told_a_handful_of_times() {
-        let told = (0..20).fold(history(), |told, n| told.panicked(n, "oh"));
-        assert_eq!(told.breaks("no_panic").len(), HANDFUL);
+        let scripted = (0..20).fold(history(), |scripted, n| scripted.panicked(n, "oh"));
+        assert_eq!(scripted.breaks("no_panic").len(), HANDFUL);
     }
 }

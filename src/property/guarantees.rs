@@ -44,11 +44,11 @@ pub struct Guarantees {
     /// How many round trips one reconnect takes, from the first SYN to the end of the catch-up. Default: 2, a handshake of TCP and
     /// one request.
     ///
-    /// Read, as a part of [`chance`](Self::chance), by `bounded_ending`, `justified_failure`, `isolation` and `stale_generation_inert`.
+    /// Read, as a part of [`recovery_window`](Self::chance), by `bounded_ending`, `justified_failure`, `isolation` and `stale_generation_inert`.
     pub round_trips: u32,
     /// The longest pause between two attempts to connect. Default: zero.
     ///
-    /// Read, as a part of [`chance`](Self::chance), by `bounded_ending`, `justified_failure` and `isolation`.
+    /// Read, as a part of [`recovery_window`](Self::chance), by `bounded_ending`, `justified_failure` and `isolation`.
     pub back_off: Duration,
     /// How long the server keeps a session whose client is away. Default: [`Guarantees::FOREVER`].
     ///
@@ -61,7 +61,7 @@ pub struct Guarantees {
     /// For how many bytes of a stream counts what stands on the wire around each of its items: many small items take longer than few
     /// long ones. Default: none.
     ///
-    /// Read, as a part of [`Path::chance`](super::path::Path::chance), by `bounded_ending`, `justified_failure` and `isolation`.
+    /// Read, as a part of [`Path::recovery_window`](super::path::Path::chance), by `bounded_ending`, `justified_failure` and `isolation`.
     pub around: u64,
     /// The endings of the names of streams that are parts of a whole: with `/stdout`, the stream `p1/stdout` is a part of `p1`.
     /// Retention counts the whole, and the parts of a whole fail together. Default: none.
@@ -133,7 +133,7 @@ impl Guarantees {
 
     /// The length of a fault-free interval that a client can use for certain, where a packet takes at most `latency`: the pause
     /// in which it may be when the interval begins, then connect, handshake and one catch-up. `A` in the docs of the properties.
-    pub fn chance(&self, latency: Duration) -> Duration {
+    pub fn recovery_window(&self, latency: Duration) -> Duration {
         self.back_off + latency * 2 * self.round_trips
     }
 

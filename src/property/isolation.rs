@@ -45,10 +45,10 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     {
         if is_calm(facts, failure.path) {
             if trouble_elsewhere(facts, failure.index, failure.at) {
-                tell(&failure, Phrase::new(&OTHERS, ViolationFields::default()), broken);
+                report(&failure, Phrase::new(&OTHERS, ViolationFields::default()), broken);
             }
         } else if let Some(other) = dragged_by(facts, &failure) {
-            tell(&failure, Phrase::new(&DRAGGED, fields! { other: other.stream }), broken);
+            report(&failure, Phrase::new(&DRAGGED, fields! { other: other.stream }), broken);
         }
     }
     for view in facts.views.iter().filter(|view| is_calm(facts, view.path)) {
@@ -59,7 +59,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-fn tell(failure: &FailureSite<'_>, when: Phrase, broken: &mut Findings) {
+fn report(failure: &FailureSite<'_>, when: Phrase, broken: &mut Findings) {
     let FailureSite { at, reason, index, .. } = *failure;
     match failure.what {
         FailedItem::View(view) => {
@@ -89,7 +89,7 @@ fn trouble_elsewhere(facts: &Facts<'_>, index: usize, at: Time) -> bool {
     let failed = || failures(facts).any(|other| other.index < index);
     let given_up =
         || facts.views.iter().any(|view| view.gave_up.is_some_and(|gave_up| gave_up <= at));
-    faults || deaths || !facts.evidence.plan.puppets.is_empty() || failed() || given_up()
+    faults || deaths || !facts.cx.plan.puppets.is_empty() || failed() || given_up()
 }
 
 /// Another stream of the same path that was over a moment before, for a reason that was its own: one of the path would have
@@ -113,7 +113,7 @@ fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &FailureSite<'_>) -> Option<&'f
 fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
     let guarantees = facts.guarantees();
     due + guarantees.attempt
-        + facts.path(path).chance(guarantees, Time::ZERO, NEVER)
+        + facts.path(path).recovery_window(guarantees, Time::ZERO, NEVER)
         + Duration::from_secs(1)
 }
 
@@ -152,7 +152,7 @@ fn is_late(facts: &Facts<'_>, bound: Time, ending: Option<(usize, Time)>) -> boo
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{ScriptedRun, history};
+    use super::super::scripted::{ScriptedRun, history};
     use crate::history::Class;
 
     /// When a calm stream that is due at 0 must have ended: an attempt, A, 1 s.
@@ -160,8 +160,9 @@ mod tests {
 
     /// `client` has a calm stream that ended at 10 s, while `client2` had trouble.
     fn calm() -> ScriptedRun {
-        let told = history().by("client2").kills(2_000, 4_000).by("client");
-        told.opened("s1", 1, 0)
+        let scripted = history().by("client2").kills(2_000, 4_000).by("client");
+        scripted
+            .opened("s1", 1, 0)
             .produced("s1", 500, "a")
             .delivered("s1", 520, "a")
             .ended("s1", 10_000, "total 1")
@@ -181,24 +182,25 @@ mod tests {
 
     /// As [`calm`], with a user who pauses for 10 s after each item.
     fn calm_and_pausing() -> ScriptedRun {
-        let told = history().by("client2").kills(2_000, 4_000).by("client");
-        let told =
-            told.asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
-        told.produced("s1", 500, "a").produced("s1", 600, "b").ended("s1", 10_000, "total 2")
+        let scripted = history().by("client2").kills(2_000, 4_000).by("client");
+        let scripted = scripted
+            .asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#)
+            .opens("s1", 1, 0);
+        scripted.produced("s1", 500, "a").produced("s1", 600, "b").ended("s1", 10_000, "total 2")
     }
 
     #[test]
     fn a_calm_stream_is_due_when_its_user_looks_at_it() {
         let looks = |after: &str| {
-            let told = history().by("client2").kills(2_000, 4_000).by("client");
-            let told = told.asked_as(
+            let scripted = history().by("client2").kills(2_000, 4_000).by("client");
+            let scripted = scripted.asked_as(
                 1,
                 0,
                 Class::Durable,
                 "watch",
                 &format!(r#"{{"looks-after":"{after}"}}"#),
             );
-            told.opens("s1", 1, 1_000).ended("s1", 10_000, "total 0")
+            scripted.opens("s1", 1, 1_000).ended("s1", 10_000, "total 0")
         };
         looks("20s").completed("s1", 21_000 + CALM, "total 0").holds("isolation");
         assert_eq!(
@@ -239,16 +241,16 @@ mod tests {
 
     #[test]
     fn a_calm_call_is_answered_in_time() {
-        let told = calm().completed("s1", 10_100, "total 1").asked(7, 20_000);
-        told.clone().answered(7, 20_000 + CALM, "5").holds("isolation");
+        let scripted = calm().completed("s1", 10_100, "total 1").asked(7, 20_000);
+        scripted.clone().answered(7, 20_000 + CALM, "5").holds("isolation");
         assert_eq!(
-            told.clone().answered(7, 20_001 + CALM, "5").breaks("isolation"),
+            scripted.clone().answered(7, 20_001 + CALM, "5").breaks("isolation"),
             [
                 "call 7 (add): it did not end until 27.120 s, though only others had trouble (at 27.121 s)"
             ]
         );
         assert_eq!(
-            told.failed(7, 20_010, "lost").breaks("isolation"),
+            scripted.failed(7, 20_010, "lost").breaks("isolation"),
             ["call 7 (add): it failed (lost), though only others had trouble (at 20.010 s)"]
         );
     }
@@ -258,8 +260,8 @@ mod tests {
         let late =
             || calm().completed("s1", 10_100, "total 1").asked(7, 20_000).answered(7, 100_000, "5");
         assert_eq!(late().breaks("isolation").len(), 1);
-        let outside = |told: ScriptedRun| {
-            told.guarantees(|guarantees| {
+        let outside = |scripted: ScriptedRun| {
+            scripted.guarantees(|guarantees| {
                 (guarantees.outside, guarantees.call_wait) =
                     (&["server"], std::time::Duration::from_mins(10))
             })
@@ -274,37 +276,39 @@ mod tests {
 
     #[test]
     fn in_a_world_without_trouble_there_is_nobody_to_be_isolated_from() {
-        let told = history().opened("s1", 1, 0).broke("s1", 3_000, "lost");
-        told.holds("isolation");
-        assert_eq!(told.breaks("justified_failure").len(), 1);
+        let scripted = history().opened("s1", 1, 0).broke("s1", 3_000, "lost");
+        scripted.holds("isolation");
+        assert_eq!(scripted.breaks("justified_failure").len(), 1);
     }
 
     #[test]
     fn a_puppet_beside_it_is_trouble() {
-        let told = history().puppet("client2").opened("s1", 1, 0).broke("s1", 3_000, "taken over");
-        assert_eq!(told.breaks("isolation").len(), 1);
+        let scripted =
+            history().puppet("client2").opened("s1", 1, 0).broke("s1", 3_000, "taken over");
+        assert_eq!(scripted.breaks("isolation").len(), 1);
     }
 
     #[test]
     fn closing_one_stream_does_not_fail_its_neighbour() {
-        let told = history()
+        let scripted = history()
             .opened("s1", 1, 0)
             .opened("s2", 2, 0)
             .gave_up(3, Some("s1"), 5_000)
             .broke("s1", 5_000, "closed");
-        told.clone().broke("s1", 5_000, "closed").holds("isolation");
+        scripted.clone().broke("s1", 5_000, "closed").holds("isolation");
         assert_eq!(
-            told.broke("s2", 5_010, "closed").breaks("isolation"),
+            scripted.broke("s2", 5_010, "closed").breaks("isolation"),
             ["s2: it failed (closed) after item 0, though only others had trouble (at 5.010 s)"]
         );
     }
 
     /// A cut, in which more is produced of `s1` than is retained (10 items), and only a little of `s2`.
     fn gap_of_one() -> ScriptedRun {
-        let told =
+        let scripted =
             history().opened("s1", 1, 0).opened("s2", 2, 0).answered(9, 10, "").kills(5_000, 7_000);
-        let told = (0..11).fold(told, |told, n| told.produced("s1", 5_100 + n, "a"));
-        told.asked(9, 1).produced("s2", 5_200, "b").broke("s1", 8_000, "gap")
+        let scripted =
+            (0..11).fold(scripted, |scripted, n| scripted.produced("s1", 5_100 + n, "a"));
+        scripted.asked(9, 1).produced("s2", 5_200, "b").broke("s1", 8_000, "gap")
     }
 
     #[test]
@@ -320,27 +324,28 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_whole_are_no_neighbours() {
-        let told = history()
+        let scripted = history()
             .opened_with_parts(&["p1", "p1/stdout"], 1, 0)
             .opened("p2", 2, 0)
             .answered(9, 10, "")
             .asked(9, 1);
-        let told = told.kills(5_000, 7_000).produced("p1/stdout", 5_100, &"x".repeat(101));
-        let told = told.broke("p1", 8_000, "gap").broke("p1/stdout", 8_000, "gap");
-        told.holds("isolation");
-        assert_eq!(told.broke("p2", 8_000, "gap").breaks("isolation").len(), 1);
+        let scripted = scripted.kills(5_000, 7_000).produced("p1/stdout", 5_100, &"x".repeat(101));
+        let scripted = scripted.broke("p1", 8_000, "gap").broke("p1/stdout", 8_000, "gap");
+        scripted.holds("isolation");
+        assert_eq!(scripted.broke("p2", 8_000, "gap").breaks("isolation").len(), 1);
     }
 
     #[test]
     fn a_whole_is_due_when_its_last_part_has_ended() {
-        let told = history().by("client2").kills(2_000, 4_000).by("client").opened_with_parts(
+        let scripted = history().by("client2").kills(2_000, 4_000).by("client").opened_with_parts(
             &["p1", "p1/stdout"],
             1,
             0,
         );
-        let told = told.ended("p1", 10_000, "exit 0").ended("p1/stdout", 30_000, "closed");
-        let completed =
-            |ms| told.clone().completed("p1", ms, "exit 0").completed("p1/stdout", ms, "closed");
+        let scripted = scripted.ended("p1", 10_000, "exit 0").ended("p1/stdout", 30_000, "closed");
+        let completed = |ms| {
+            scripted.clone().completed("p1", ms, "exit 0").completed("p1/stdout", ms, "closed")
+        };
         completed(30_000 + CALM).holds("isolation");
         assert_eq!(completed(30_001 + CALM).breaks("isolation").len(), 2);
         history()
@@ -354,8 +359,8 @@ mod tests {
 
     #[test]
     fn a_neighbour_that_fails_much_later_was_not_dragged_along() {
-        let told = gap_of_one().broke("s2", 9_001, "lost");
-        told.holds("isolation");
-        assert_eq!(told.breaks("justified_failure").len(), 1);
+        let scripted = gap_of_one().broke("s2", 9_001, "lost");
+        scripted.holds("isolation");
+        assert_eq!(scripted.breaks("justified_failure").len(), 1);
     }
 }

@@ -1,10 +1,10 @@
 //! `justified_failure`: what must survive fails only where faults, retention or the user left no other way. Without this, a
 //! protocol that always fails would pass.
 //!
-//! `A` is [`Path::chance`]: the length of a fault-free interval that a client can use for certain, at the worst latency in force. A durable failure at a time `t` is justified if
+//! `A` is [`Path::recovery_window`]: the length of a fault-free interval that a client can use for certain, at the worst latency in force. A durable failure at a time `t` is justified if
 //!
 //! - (a) from `t` − recovery to `t`, its path had a fault, and no fault-free interval of length `A`. Between `A` and 2 `A`
-//!   either outcome is right: [`grey`];
+//!   either outcome is right: [`inconclusive`];
 //! - (b) more was produced beyond what its user had than is retained, and its path had a fault, or that much had been
 //!   produced before the opening; of all parts of the stream's whole together. Or all parts of its whole had ended so long ago that the whole was forgotten, and
 //!   between the last end and that, its path had no interval of length `A` without a fault;
@@ -51,7 +51,7 @@ kinds! {
 pub(super) enum Standing {
     Unjustified,
     /// The other outcome would have been right, too.
-    Grey,
+    Inconclusive,
     Justified,
 }
 
@@ -81,12 +81,12 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 }
 
 /// Whether a run had a failure that may as well not have been one: such runs prove less, and are counted.
-pub fn grey(evidence: &CheckContext<'_>) -> bool {
-    is_grey(&Facts::of(evidence))
+pub fn inconclusive(cx: &CheckContext<'_>) -> bool {
+    is_inconclusive(&Facts::of(cx))
 }
 
-pub(super) fn is_grey(facts: &Facts<'_>) -> bool {
-    failures(facts).any(|failure| failure.standing(facts) == Standing::Grey)
+pub(super) fn is_inconclusive(facts: &Facts<'_>) -> bool {
+    failures(facts).any(|failure| failure.standing(facts) == Standing::Inconclusive)
 }
 
 /// A failure of a stream or call.
@@ -134,8 +134,8 @@ impl FailureSite<'_> {
         if self.waited_for_the_outside(facts) {
             return Standing::Justified;
         }
-        let life = facts.last_life(self.path, self.index);
-        let since = self.asked().min(life.unwrap_or(Time::ZERO));
+        let contact = facts.last_contact(self.path, self.index);
+        let since = self.asked().min(contact.unwrap_or(Time::ZERO));
         if path.deaths.iter().any(|death| (since..=self.at).contains(death)) {
             return Standing::Justified;
         }
@@ -145,15 +145,17 @@ impl FailureSite<'_> {
             }
             FailedItem::Call(_) => Standing::Unjustified,
         };
-        of_stream.max(self.no_chance(facts, path, life)).max(self.session(facts, path, since))
+        of_stream
+            .max(self.no_recovery_window(facts, path, contact))
+            .max(self.session(facts, path, since))
     }
 
     /// Whether the faults left so little time that it was luck to fail or not: (a) and (c).
     pub(super) fn is_chance(&self, facts: &Facts<'_>) -> bool {
         let path = facts.path(self.path);
-        let life = facts.last_life(self.path, self.index);
-        let since = self.asked().min(life.unwrap_or(Time::ZERO));
-        self.no_chance(facts, path, life).max(self.session(facts, path, since))
+        let contact = facts.last_contact(self.path, self.index);
+        let since = self.asked().min(contact.unwrap_or(Time::ZERO));
+        self.no_recovery_window(facts, path, contact).max(self.session(facts, path, since))
             > Standing::Unjustified
     }
 
@@ -194,8 +196,8 @@ impl FailureSite<'_> {
                 None => return false,
             },
         };
-        let before =
-            facts.guarantees().detection + path.chance(facts.guarantees(), Time::ZERO, self.at);
+        let before = facts.guarantees().detection
+            + path.recovery_window(facts.guarantees(), Time::ZERO, self.at);
         call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
     }
 
@@ -208,16 +210,24 @@ impl FailureSite<'_> {
     }
 
     /// (a), now or at the end of an outage before the user looked, after which there was no sign of life.
-    fn no_chance(&self, facts: &Facts<'_>, path: &Path<'_>, life: Option<Time>) -> Standing {
+    fn no_recovery_window(
+        &self,
+        facts: &Facts<'_>,
+        path: &Path<'_>,
+        contact: Option<Time>,
+    ) -> Standing {
         let looked = self.looked(facts);
         let asked = if self.at <= looked { looked } else { self.asked() };
         let outages = path.faulty().iter().map(|(_, ended)| *ended).filter(|ended| *ended < asked);
         let ends = outages.flat_map(|ended| {
-            [ended, (ended + path.chance(facts.guarantees(), Time::ZERO, ended)).min(asked)]
+            [
+                ended,
+                (ended + path.recovery_window(facts.guarantees(), Time::ZERO, ended)).min(asked),
+            ]
         });
-        let ends = ends.filter(|end| life.is_none_or(|life| life <= *end));
+        let ends = ends.filter(|end| contact.is_none_or(|contact| contact <= *end));
         ends.chain([self.at])
-            .map(|end| no_chance_until(facts, path, end, life))
+            .map(|end| no_recovery_window_until(facts, path, end, contact))
             .max()
             .unwrap_or(Standing::Unjustified)
     }
@@ -271,8 +281,8 @@ impl FailureSite<'_> {
 
     /// (c)
     fn session(&self, facts: &Facts<'_>, path: &Path<'_>, since: Time) -> Standing {
-        let chance = path.chance(facts.guarantees(), Time::ZERO, self.at);
-        let outages = path.outages(chance);
+        let recovery_window = path.recovery_window(facts.guarantees(), Time::ZERO, self.at);
+        let outages = path.outages(recovery_window);
         let lengths = outages.iter().filter(|(began, ended)| *began <= self.at && *ended >= since);
         let Some(longest) = lengths.map(|(began, ended)| (*ended).min(self.at).since(*began)).max()
         else {
@@ -280,7 +290,7 @@ impl FailureSite<'_> {
         };
         match facts.guarantees().session {
             session if longest >= session => Standing::Justified,
-            session if longest + chance * 2 >= session => Standing::Grey,
+            session if longest + recovery_window * 2 >= session => Standing::Inconclusive,
             _ => Standing::Unjustified,
         }
     }
@@ -292,17 +302,22 @@ impl FailureSite<'_> {
             return Phrase::new(&NO_FAULT, ViolationFields::default());
         }
         let (calm, until) = path.longest_calm(from, self.at);
-        let enough = Time::from(path.chance(facts.guarantees(), from, self.at));
+        let enough = Time::from(path.recovery_window(facts.guarantees(), from, self.at));
         Phrase::new(&CALM, fields! { calm, until, enough })
     }
 }
 
 /// (a) for a client that fails at `end`. The time before the world counts as free of faults, unless the client never saw a sign of
 /// life: then it may give up its first attempt.
-fn no_chance_until(facts: &Facts<'_>, path: &Path<'_>, end: Time, life: Option<Time>) -> Standing {
+fn no_recovery_window_until(
+    facts: &Facts<'_>,
+    path: &Path<'_>,
+    end: Time,
+    contact: Option<Time>,
+) -> Standing {
     let recovery = facts.guarantees().recovery;
     let before_the_world =
-        life.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
+        contact.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
     compare(facts, path, end.before(recovery), end, before_the_world)
 }
 
@@ -311,13 +326,13 @@ fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Durat
     if !path.is_touched(from, to) {
         return Standing::Unjustified;
     }
-    let chance = path.chance(facts.guarantees(), from, to);
+    let recovery_window = path.recovery_window(facts.guarantees(), from, to);
     let (calm, until) = path.longest_calm(from, to);
     let leading =
         path.faulty().iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
     match until.since(calm).max(leading.since(from) + more) {
-        longest if longest < chance => Standing::Justified,
-        longest if longest <= chance * 2 => Standing::Grey,
+        longest if longest < recovery_window => Standing::Justified,
+        longest if longest <= recovery_window * 2 => Standing::Inconclusive,
         _ => Standing::Unjustified,
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! The generic properties share what they read: [`facts`] sorts the entries of a history by stream and call in one pass, and
 //! [`path`](mod@path) knows when which path was faulty. Each property is a file of its own.
-//! `evidence`: what a property is, and what it is given. `guarantees`: the figures. `findings`: what broke. `generic`: the table.
+//! `cx`: what a property is, and what it is given. `guarantees`: the figures. `findings`: what broke. `generic`: the table.
 //!
 //! [What a driver must record](crate::subject::Subject#what-a-driver-must-record) stands where a driver is written.
 
@@ -14,7 +14,7 @@ mod at_most_once;
 mod bounded_ending;
 mod bounded_memory;
 mod bounded_work;
-mod evidence;
+mod context;
 pub mod facts;
 mod findings;
 mod gap_free;
@@ -26,15 +26,15 @@ mod no_panic;
 mod no_residue;
 mod one_ending;
 pub mod path;
-mod stale_generation_inert;
 #[cfg(test)]
-pub(crate) mod told;
+pub(crate) mod scripted;
+mod stale_generation_inert;
 pub mod view;
 pub mod violation;
 
-pub use evidence::{CheckContext, Property};
+pub use context::{CheckContext, Property};
 pub use generic::{GENERIC, SAME_DIGEST, check, list};
 pub use guarantees::{Guarantees, Retention, WorkBounds};
-pub use justified_failure::grey;
+pub use justified_failure::inconclusive;
 pub use no_panic::stuck;
 pub use violation::{About, Phrase, Violation, ViolationFields, ViolationKind, ViolationValue};

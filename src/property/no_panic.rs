@@ -28,7 +28,7 @@ pub fn stuck(patience: Duration) -> Violation {
 
 /// Every panic.
 pub(super) fn no_panic(facts: &Facts<'_>, broken: &mut Findings) {
-    for event in &facts.evidence.history.events {
+    for event in &facts.cx.history.events {
         if let EventKind::Panicked { message } = &event.what {
             let message = message.lines().next().unwrap_or_default();
             broken.push(event.host.as_ref(), event.at, &PANICKED, fields! { message });
@@ -38,7 +38,7 @@ pub(super) fn no_panic(facts: &Facts<'_>, broken: &mut Findings) {
 
 /// Every livelock.
 pub(super) fn no_livelock(facts: &Facts<'_>, broken: &mut Findings) {
-    for event in &facts.evidence.history.events {
+    for event in &facts.cx.history.events {
         if let EventKind::Livelock { what } = &event.what {
             broken.push(event.host.as_ref(), event.at, &STOOD_STILL, fields! { what });
         }
@@ -47,25 +47,25 @@ pub(super) fn no_livelock(facts: &Facts<'_>, broken: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::history;
+    use super::super::scripted::history;
 
     #[test]
     fn a_panic_is_told_with_its_first_line() {
-        let told = history().panicked(4_231, "index out of bounds\nsecond line");
+        let scripted = history().panicked(4_231, "index out of bounds\nsecond line");
         assert_eq!(
-            told.breaks("no_panic"),
+            scripted.breaks("no_panic"),
             ["server: a task panicked: index out of bounds (at 4.231 s)"]
         );
-        told.holds("no_livelock");
+        scripted.holds("no_livelock");
     }
 
     #[test]
     fn a_livelock_is_told() {
-        let told = history().livelock(7, "100 rounds of triggers");
+        let scripted = history().livelock(7, "100 rounds of triggers");
         assert_eq!(
-            told.breaks("no_livelock"),
+            scripted.breaks("no_livelock"),
             ["virtual time stood still: 100 rounds of triggers (at 0.007 s)"]
         );
-        told.holds("no_panic");
+        scripted.holds("no_panic");
     }
 }

@@ -36,12 +36,12 @@ kinds! {
 /// The counters that stayed higher.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut before: BTreeMap<&str, &BTreeMap<String, u64>> = BTreeMap::new();
-    for event in &facts.evidence.history.events {
+    for event in &facts.cx.history.events {
         if let (None, Some(what)) = (&event.host, of_nobody(&event.what)) {
             broken.push(About::Run, event.at, &OF_NO_HOST, fields! { what });
         }
         let is_foreign = |host: &Host| {
-            facts.evidence.plan.puppets.contains_key(host)
+            facts.cx.plan.puppets.contains_key(host)
                 || facts.guarantees().outside.contains(&host.as_str())
         };
         let Some(host) = event.host.as_ref().filter(|host| !is_foreign(host)) else { continue };
@@ -87,10 +87,10 @@ fn is_held(facts: &Facts<'_>, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{ScriptedRun, history};
+    use super::super::scripted::{ScriptedRun, history};
 
     fn run(at_first: &[(&str, u64)], left: &[(&str, u64)]) -> ScriptedRun {
-        history().census("server", 0, true, at_first).census("server", 90_000, false, left)
+        history().resources("server", 0, true, at_first).resources("server", 90_000, false, left)
     }
 
     #[test]
@@ -121,15 +121,12 @@ mod tests {
 
     #[test]
     fn each_host_has_its_own_count() {
-        let told = run(&[("tasks", 2)], &[("tasks", 2)]).census("client", 0, true, &[]).census(
-            "client",
-            90_000,
-            false,
-            &[("tasks", 1)],
-        );
-        assert_eq!(told.breaks("no_residue").len(), 1);
-        told.clone().puppet("client").holds("no_residue");
-        told.guarantees(|guarantees| guarantees.outside = &["client"]).holds("no_residue");
+        let scripted = run(&[("tasks", 2)], &[("tasks", 2)])
+            .resources("client", 0, true, &[])
+            .resources("client", 90_000, false, &[("tasks", 1)]);
+        assert_eq!(scripted.breaks("no_residue").len(), 1);
+        scripted.clone().puppet("client").holds("no_residue");
+        scripted.guarantees(|guarantees| guarantees.outside = &["client"]).holds("no_residue");
     }
 
     #[test]
@@ -137,7 +134,7 @@ mod tests {
         assert_eq!(
             history()
                 .stray(1_000, "a socket that listens at 0.0.0.0:80")
-                .said_by_nobody(2_000, "t.ready")
+                .unsent(2_000, "t.ready")
                 .breaks("no_residue"),
             [
                 "a socket that listens at 0.0.0.0:80 belongs to no host (at 1.000 s)",

@@ -46,10 +46,10 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     let Some((index, at, ending)) = view.ending() else { return };
     let generation = view.generation_before(index);
     if let Some((_, again, other)) = view.endings.iter().find(|(.., other)| *other != ending) {
-        let data = fields! { first: tell(ending), second: tell(other) };
+        let data = fields! { first: report(ending), second: report(other) };
         broken.push(view.stream, *again, &TWICE, data.with("generation", generation));
     } else if let Some(item) = view.delivered.iter().find(|item| item.index > index) {
-        let data = fields! { bytes: item.bytes.len(), ending: tell(ending) };
+        let data = fields! { bytes: item.bytes.len(), ending: report(ending) };
         broken.push(view.stream, item.at, &AFTER_THE_END, data.with("generation", item.generation));
     } else if let Ending::Completed { outcome } = ending
         && let Some(wrong) = completed_wrongly(facts, view, index, outcome)
@@ -58,7 +58,7 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
             view.stream,
             at,
             &UNTRUE,
-            fields! { ending: tell(ending), wrong }.with("generation", generation),
+            fields! { ending: report(ending), wrong }.with("generation", generation),
         );
     }
 }
@@ -93,13 +93,13 @@ fn check_call(call: &CallFacts<'_>, broken: &mut Findings) {
             call,
             at,
             &TWICE,
-            fields! { first: tell_call(first), second: tell_call(second) },
+            fields! { first: render_call(first), second: render_call(second) },
         );
     }
 }
 
 /// How a stream ended.
-pub(super) fn tell(ending: &Ending) -> Phrase {
+pub(super) fn report(ending: &Ending) -> Phrase {
     match ending {
         Ending::Completed { outcome } => Phrase::new(&COMPLETED, fields! { outcome }),
         Ending::Failed { reason } => Phrase::new(&FAILED, fields! { reason }),
@@ -107,7 +107,7 @@ pub(super) fn tell(ending: &Ending) -> Phrase {
 }
 
 /// How a call came back.
-pub(super) fn tell_call(ending: CallEnding<'_>) -> Phrase {
+pub(super) fn render_call(ending: CallEnding<'_>) -> Phrase {
     match ending {
         CallEnding::Answered(answer) => Phrase::new(&ANSWERED, fields! { answer }),
         CallEnding::Failed(reason) => Phrase::new(&FAILED, fields! { reason }),
@@ -116,7 +116,7 @@ pub(super) fn tell_call(ending: CallEnding<'_>) -> Phrase {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{ScriptedRun, history};
+    use super::super::scripted::{ScriptedRun, history};
 
     /// `s1` with one item, which was delivered, and a real end at 1 s.
     fn ended() -> ScriptedRun {
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn a_completion_before_the_end_is_a_lie() {
-        let told = history()
+        let scripted = history()
             .opened("s1", 1, 0)
             .completed("s1", 999, "total 0")
             .ended("s1", 1_000, "total 0");
         assert_eq!(
-            told.breaks("one_ending"),
+            scripted.breaks("one_ending"),
             ["s1: it completed (total 0), but its producer had not ended (at 0.999 s)"]
         );
     }
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn a_completion_without_the_tail_is_a_lie() {
-        let told = ended().produced("s1", 900, "b").completed("s1", 1_020, "total 1");
+        let scripted = ended().produced("s1", 900, "b").completed("s1", 1_020, "total 1");
         assert_eq!(
-            told.breaks("one_ending"),
+            scripted.breaks("one_ending"),
             [
                 "s1: it completed (total 1), but of 2 items only 1 had been delivered (generation 1, at 1.020 s)"
             ]
@@ -191,14 +191,14 @@ mod tests {
 
     #[test]
     fn a_call_comes_back_once() {
-        let told = history().asked(1, 0).answered(1, 20, "5");
-        told.clone().holds("one_ending");
+        let scripted = history().asked(1, 0).answered(1, 20, "5");
+        scripted.clone().holds("one_ending");
         assert_eq!(
-            told.clone().answered(1, 30, "5").breaks("one_ending"),
+            scripted.clone().answered(1, 30, "5").breaks("one_ending"),
             ["call 1 (add): it was answered (5), and then it was answered (5) (at 0.030 s)"]
         );
         assert_eq!(
-            told.failed(1, 30, "lost").breaks("one_ending"),
+            scripted.failed(1, 30, "lost").breaks("one_ending"),
             ["call 1 (add): it was answered (5), and then it failed (lost) (at 0.030 s)"]
         );
     }

@@ -4,7 +4,7 @@
 //! hosts, a link between two of them, or a connection between two of them is in the fault's scope. All of it comes from the
 //! schedule's faults as the world carried them out, never from what the protocol noticed.
 //!
-//! A fault on a connection counts only while it can do something there (`spell`): from the opening of that on, and a
+//! A fault on a connection counts only while it can do something there (`interval`): from the opening of that on, and a
 //! `cut-after` from when it struck.
 
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::schedule::{Fault, Plan};
 
 use super::Guarantees;
 
-mod spell;
+mod interval;
 
-use spell::FaultInterval;
-pub use spell::conns_of;
+use interval::FaultInterval;
+pub use interval::conns_of;
 
 /// A moment after every run: the end of what never ended.
 pub const NEVER: Time = Time(u64::MAX);
@@ -74,7 +74,7 @@ pub struct Path<'a> {
     /// When a server of it died.
     pub deaths: Vec<Time>,
     /// The faults, by their begin.
-    spells: Vec<FaultInterval>,
+    fault_intervals: Vec<FaultInterval>,
     /// When it was faulty: apart, in order.
     faulty: Vec<(Time, Time)>,
     /// When nothing at all could pass: apart, in order.
@@ -95,12 +95,22 @@ impl<'a> Path<'a> {
     ) -> Self {
         let puppet = plan.has_puppet(&servers);
         let latency = plan.latency.1;
-        let (deaths, spells, faulty, severed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut path =
-            Path { client, servers, puppet, load: 0, deaths, spells, faulty, severed, latency };
+        let (deaths, fault_intervals, faulty, severed) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut path = Path {
+            client,
+            servers,
+            puppet,
+            load: 0,
+            deaths,
+            fault_intervals,
+            faulty,
+            severed,
+            latency,
+        };
         for fault in faults {
-            if let Some(spell) = FaultInterval::of(fault, history, |host| path.has(host)) {
-                path.spells.push(spell);
+            if let Some(interval) = FaultInterval::of(fault, history, |host| path.has(host)) {
+                path.fault_intervals.push(interval);
                 path.add_severing(fault, plan);
             }
         }
@@ -109,9 +119,9 @@ impl<'a> Path<'a> {
                 path.add_down(down);
             }
         }
-        path.spells.sort_by_key(|spell| spell.began);
+        path.fault_intervals.sort_by_key(|interval| interval.began);
         path.faulty = merged(
-            path.spells.iter().map(|spell| (spell.began, spell.ended)).collect(),
+            path.fault_intervals.iter().map(|interval| (interval.began, interval.ended)).collect(),
             Duration::ZERO,
         );
         path.severed = merged(std::mem::take(&mut path.severed), Duration::ZERO);
@@ -139,7 +149,7 @@ impl<'a> Path<'a> {
 
     fn add_down(&mut self, down: &Down<'_>) {
         let (began, ended) = (down.from, down.until);
-        self.spells.push(FaultInterval {
+        self.fault_intervals.push(FaultInterval {
             began,
             ended,
             kills: true,
@@ -183,8 +193,8 @@ impl<'a> Path<'a> {
     /// The longest that a packet may take one way at some moment from `from` to `to`: the plan's, and what faults add.
     pub fn worst_latency(&self, from: Time, to: Time) -> Duration {
         let slow = || {
-            self.spells.iter().filter(|spell| {
-                !spell.latency.is_zero() && spell.began <= to && spell.ended >= from
+            self.fault_intervals.iter().filter(|interval| {
+                !interval.latency.is_zero() && interval.began <= to && interval.ended >= from
             })
         };
         // The sum of what is in force rises only where a fault begins.
@@ -194,15 +204,15 @@ impl<'a> Path<'a> {
                 .map(|s| s.latency)
                 .sum::<Duration>()
         };
-        self.latency + slow().map(|spell| at(spell.began.max(from))).max().unwrap_or_default()
+        self.latency + slow().map(|interval| at(interval.began.max(from))).max().unwrap_or_default()
     }
 
     /// `A`: how long a fault-free interval between two moments must be for a client to come back in it and to catch up with
-    /// everything: [`Guarantees::chance`], and a way there and back for each 32 KiB that the path's streams have in all, at the worst latency
+    /// everything: [`Guarantees::recovery_window`], and a way there and back for each 32 KiB that the path's streams have in all, at the worst latency
     /// in force.
-    pub fn chance(&self, guarantees: &Guarantees, from: Time, to: Time) -> Duration {
+    pub fn recovery_window(&self, guarantees: &Guarantees, from: Time, to: Time) -> Duration {
         let latency = self.worst_latency(from, to);
-        guarantees.chance(latency).saturating_add(through(self.load, latency))
+        guarantees.recovery_window(latency).saturating_add(through(self.load, latency))
     }
 
     fn allowance(&self, guarantees: &Guarantees) -> Duration {
@@ -210,7 +220,7 @@ impl<'a> Path<'a> {
             + guarantees.recovery
             + guarantees.attempt
             + Duration::from_secs(1)
-            + self.chance(guarantees, Time::ZERO, NEVER)
+            + self.recovery_window(guarantees, Time::ZERO, NEVER)
     }
 
     /// By when what was due at `due` has ended for its user, with `wait` of its own: the cause, that is the latest of `due`, the
@@ -225,12 +235,15 @@ impl<'a> Path<'a> {
     /// too. [`NEVER`] if something holds the path for ever.
     pub fn bound(&self, guarantees: &Guarantees, due: Time, wait: Duration) -> Time {
         let allowance = self.allowance(guarantees) + wait;
-        self.spells.iter().fold(due + allowance, |bound, spell| {
-            if spell.began > bound {
+        self.fault_intervals.iter().fold(due + allowance, |bound, interval| {
+            if interval.began > bound {
                 return bound;
             }
-            let cause =
-                if guarantees.gives_up { spell.cause } else { spell.cause.max(spell.ended) };
+            let cause = if guarantees.gives_up {
+                interval.cause
+            } else {
+                interval.cause.max(interval.ended)
+            };
             bound.max(cause + allowance)
         })
     }
@@ -242,11 +255,10 @@ impl<'a> Path<'a> {
             return None;
         }
         self.severed.iter().filter(|(_, until)| *until > due).find_map(|&(from, until)| {
-            let held = self
-                .spells
-                .iter()
-                .filter(|spell| !spell.kills && spell.began <= until && spell.ended >= from);
-            let cause = held.map(|spell| spell.ended).fold(from.max(due), Time::max);
+            let held = self.fault_intervals.iter().filter(|interval| {
+                !interval.kills && interval.began <= until && interval.ended >= from
+            });
+            let cause = held.map(|interval| interval.ended).fold(from.max(due), Time::max);
             let bound = cause + self.allowance(guarantees);
             (bound <= until && bound < NEVER).then_some(bound)
         })
@@ -272,17 +284,17 @@ fn merged(mut intervals: Vec<(Time, Time)>, apart: Duration) -> Vec<(Time, Time)
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{BOUND, history};
+    use super::super::scripted::{BOUND, history};
 
     #[test]
     fn what_stands_around_many_items_takes_time_to_pass() {
         // 512 items of 1 byte are a window with 63 bytes around each of them: 40 ms there and back.
-        let items =
-            (0..512).fold(history().opened("s1", 1, 0), |told, _| told.produced("s1", 1_000, "x"));
+        let items = (0..512)
+            .fold(history().opened("s1", 1, 0), |scripted, _| scripted.produced("s1", 1_000, "x"));
         let ended = items.ended("s1", 2_000, "total 512");
         let late = |ms: u64, around: u64| {
-            let told = ended.clone().completed("s1", 2_000 + BOUND + ms, "total 512");
-            told.guarantees(|guarantees| guarantees.around = around)
+            let scripted = ended.clone().completed("s1", 2_000 + BOUND + ms, "total 512");
+            scripted.guarantees(|guarantees| guarantees.around = around)
         };
         assert_eq!(late(1, 0).breaks("bounded_ending").len(), 1);
         assert_eq!(late(1, 62).breaks("bounded_ending").len(), 1);
@@ -292,11 +304,11 @@ mod tests {
 
     #[test]
     fn who_never_gives_up_may_take_as_long_as_it_is_kept_away() {
-        let told = history()
+        let scripted = history()
             .opened("s1", 1, 0)
             .ended("s1", 2_000, "total 0")
             .partition(1_000, Some(200_000));
-        let done = |ms| told.clone().completed("s1", ms, "total 0");
+        let done = |ms| scripted.clone().completed("s1", ms, "total 0");
         assert_eq!(done(190_000).breaks("bounded_ending").len(), 1);
         let patient = |ms: u64| done(ms).guarantees(|guarantees| guarantees.gives_up = false);
         patient(200_000 + BOUND).holds("bounded_ending");

@@ -27,7 +27,7 @@ use crate::schedule::Fault;
 
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
-use super::justified_failure::{failures, is_grey};
+use super::justified_failure::{failures, is_inconclusive};
 use super::path::NEVER;
 use super::view::{Item, View};
 use super::violation::{fields, kinds};
@@ -48,32 +48,35 @@ kinds! {
 
 /// The views and calls that came out differently.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
-    let Some(history) = facts.evidence.twin else { return };
-    let twin = Facts::of(&CheckContext { history, twin: None, ..facts.evidence });
-    if steps(facts) != steps(&twin) || is_grey(facts) || is_grey(&twin) {
+    let Some(history) = facts.cx.control else { return };
+    let control = Facts::of(&CheckContext { history, control: None, ..facts.cx });
+    if steps(facts) != steps(&control) || is_inconclusive(facts) || is_inconclusive(&control) {
         return;
     }
     let mut others: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
-    twin.views.iter().for_each(|view| others.entry(key(&twin, view)).or_default().push_back(view));
+    control
+        .views
+        .iter()
+        .for_each(|view| others.entry(key(&control, view)).or_default().push_back(view));
     let calls: Vec<_> =
-        facts.calls.iter().filter_map(|call| Some((call, same_call(&twin, call)?))).collect();
-    let parted = parted((facts, &twin), &calls);
+        facts.calls.iter().filter_map(|call| Some((call, same_call(&control, call)?))).collect();
+    let parted = parted((facts, &control), &calls);
     for view in &facts.views {
         // A stream that its user opened again is another view: the first one stands for the first one.
         if let Some(other) = others.get_mut(&key(facts, view)).and_then(VecDeque::pop_front) {
-            compare_views((facts, view), (&twin, other), parted, broken);
+            compare_views((facts, view), (&control, other), parted, broken);
         }
     }
     for (call, other) in calls {
-        compare_calls((facts, call), (&twin, other), parted, broken);
+        compare_calls((facts, call), (&control, other), parted, broken);
     }
 }
 
 /// The call of another run that the same step asked for.
-fn same_call<'t, 'a>(twin: &'t Facts<'a>, call: &CallFacts<'_>) -> Option<&'t CallFacts<'a>> {
+fn same_call<'t, 'a>(control: &'t Facts<'a>, call: &CallFacts<'_>) -> Option<&'t CallFacts<'a>> {
     match call.step {
-        Some(_) => twin.calls.iter().find(|other| other.step == call.step),
-        None => twin.call(call.call),
+        Some(_) => control.calls.iter().find(|other| other.step == call.step),
+        None => control.call(call.call),
     }
 }
 
@@ -91,27 +94,30 @@ fn key<'v>(
 
 /// When the users of both runs, or their faults, parted.
 fn parted(
-    (facts, twin): (&Facts<'_>, &Facts<'_>),
+    (facts, control): (&Facts<'_>, &Facts<'_>),
     calls: &[(&CallFacts<'_>, &CallFacts<'_>)],
 ) -> Time {
     let parts = |(here, there): &&(&CallFacts<'_>, &CallFacts<'_>)| {
-        here.at != there.at || differs(here, there) && is_ahead((facts, here), (twin, there))
+        here.at != there.at || differs(here, there) && is_ahead((facts, here), (control, there))
     };
     let asked = calls.iter().filter(parts).map(|(here, there)| here.at.min(there.at));
-    let unsure = facts.calls.iter().chain(&twin.calls).filter_map(unsure_since);
+    let unsure = facts.calls.iter().chain(&control.calls).filter_map(unsure_since);
     asked
         .chain(unsure)
-        .chain(faults_parted(facts, twin))
-        .chain(lingering::since(facts, twin))
+        .chain(faults_parted(facts, control))
+        .chain(lingering::since(facts, control))
         .min()
         .unwrap_or(NEVER)
 }
 
 /// The moments from which on the runs have different faults: a step was carried out, or a hold ended, in one, and later in the other.
-fn faults_parted<'f>(facts: &'f Facts<'_>, twin: &'f Facts<'_>) -> impl Iterator<Item = Time> + 'f {
-    let (here, there) = (first_carried_out(facts), first_carried_out(twin));
+fn faults_parted<'f>(
+    facts: &'f Facts<'_>,
+    control: &'f Facts<'_>,
+) -> impl Iterator<Item = Time> + 'f {
+    let (here, there) = (first_carried_out(facts), first_carried_out(control));
     let steps = here.into_iter().filter_map(move |(step, at)| Some((at, *there.get(&step)?)));
-    let (here, there) = (hold_ends(facts), hold_ends(twin));
+    let (here, there) = (hold_ends(facts), hold_ends(control));
     let holds = here.into_iter().filter_map(move |(number, at)| Some((at, *there.get(&number)?)));
     let moments = steps.chain(holds);
     moments.filter(|(here, there)| here != there).map(|(here, there)| here.min(there))
@@ -120,7 +126,7 @@ fn faults_parted<'f>(facts: &'f Facts<'_>, twin: &'f Facts<'_>) -> impl Iterator
 /// When each step was carried out.
 fn first_carried_out(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
     let mut first = BTreeMap::new();
-    for event in &facts.evidence.history.events {
+    for event in &facts.cx.history.events {
         if let EventKind::Stepped { step, .. } = event.what {
             first.entry(step).or_insert(event.at);
         }
@@ -158,9 +164,9 @@ fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
 /// client answered by itself.
 fn is_ahead(
     (facts, call): (&Facts<'_>, &CallFacts<'_>),
-    (others, twin): (&Facts<'_>, &CallFacts<'_>),
+    (others, control): (&Facts<'_>, &CallFacts<'_>),
 ) -> bool {
-    let (here, there) = (Sight::at(facts, call), Sight::at(others, twin));
+    let (here, there) = (Sight::at(facts, call), Sight::at(others, control));
     let streams: BTreeSet<_> = here.before.keys().chain(there.before.keys()).copied().collect();
     let mut some_ahead = false;
     for stream in streams {
@@ -207,7 +213,7 @@ impl<'a> Sight<'a> {
             later: BTreeSet::new(),
             answers_alone: call.is_answered_alone(),
         };
-        let events = facts.evidence.history.events.iter().enumerate();
+        let events = facts.cx.history.events.iter().enumerate();
         for (index, event) in events
             .filter(|(_, event)| event.host.as_ref().is_some_and(|host| host.as_str() == call.host))
         {
@@ -229,7 +235,7 @@ impl<'a> Sight<'a> {
 
 /// The steps that were carried out, and what came of them.
 fn steps<'a>(facts: &Facts<'a>) -> Vec<(usize, Option<&'a str>)> {
-    let stepped = facts.evidence.history.events.iter().filter_map(|event| match &event.what {
+    let stepped = facts.cx.history.events.iter().filter_map(|event| match &event.what {
         EventKind::Stepped { step, note } => Some((*step, note.as_deref())),
         _ => None,
     });
@@ -247,11 +253,11 @@ fn is_luck(facts: &Facts<'_>, index: Option<usize>) -> bool {
 
 fn compare_views(
     (facts, view): (&Facts<'_>, &View<'_>),
-    (others, twin): (&Facts<'_>, &View<'_>),
+    (others, control): (&Facts<'_>, &View<'_>),
     parted: Time,
     broken: &mut Findings,
 ) {
-    if let Some((item, at)) = first_difference(&view.delivered, &twin.delivered) {
+    if let Some((item, at)) = first_difference(&view.delivered, &control.delivered) {
         if at >= parted {
             return;
         }
@@ -264,7 +270,7 @@ fn compare_views(
             .map(|(_, at, ending)| (at, ending.clone()))
             .filter(|(at, _)| *at < facts.horizon)
     };
-    let (here, there) = (seen(view), seen(twin));
+    let (here, there) = (seen(view), seen(control));
     let may_come = |at: Time| {
         facts.path(view.path).bound(facts.guarantees(), at, Duration::ZERO) >= facts.judged_until()
     };
@@ -274,13 +280,13 @@ fn compare_views(
         (None, None) => false,
     };
     let entry = |view: &View<'_>| view.ending().map(|(index, ..)| index);
-    let is_luck = || is_luck(facts, entry(view)) || is_luck(others, entry(twin));
+    let is_luck = || is_luck(facts, entry(view)) || is_luck(others, entry(control));
     let differs = differs && [&here, &there].into_iter().flatten().all(|(at, _)| *at < parted);
     if differs && !view.is_abandoned(facts.judged_until()) && !is_luck() {
         let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
         let generation =
             view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index));
-        let data = fields! { here: tell(here.map(|(_, ending)| ending)), there: tell(there.map(|(_, ending)| ending)) };
+        let data = fields! { here: report(here.map(|(_, ending)| ending)), there: report(there.map(|(_, ending)| ending)) };
         broken.push(view.stream, at, &OTHER_ENDING, data.with("generation", generation));
     }
 }
@@ -303,14 +309,15 @@ fn first_difference(here: &[Item<'_>], there: &[Item<'_>]) -> Option<(usize, Tim
     None
 }
 
-fn tell(ending: Option<Ending>) -> Phrase {
-    ending
-        .map_or(Phrase::new(&OPEN, ViolationFields::default()), |ending| one_ending::tell(&ending))
+fn report(ending: Option<Ending>) -> Phrase {
+    ending.map_or(Phrase::new(&OPEN, ViolationFields::default()), |ending| {
+        one_ending::report(&ending)
+    })
 }
 
 /// Whether a call came back differently in two runs.
-fn differs(call: &CallFacts<'_>, twin: &CallFacts<'_>) -> bool {
-    match (call.endings.first(), twin.endings.first()) {
+fn differs(call: &CallFacts<'_>, control: &CallFacts<'_>) -> bool {
+    match (call.endings.first(), control.endings.first()) {
         (Some((.., CallEnding::Answered(here))), Some((.., CallEnding::Answered(there)))) => {
             call.class == Class::Durable && here != there
         }
@@ -323,12 +330,12 @@ fn differs(call: &CallFacts<'_>, twin: &CallFacts<'_>) -> bool {
 
 fn compare_calls(
     (facts, call): (&Facts<'_>, &CallFacts<'_>),
-    (others, twin): (&Facts<'_>, &CallFacts<'_>),
+    (others, control): (&Facts<'_>, &CallFacts<'_>),
     parted: Time,
     broken: &mut Findings,
 ) {
     let (Some((index, at, here)), Some((other, then, there))) =
-        (call.endings.first(), twin.endings.first())
+        (call.endings.first(), control.endings.first())
     else {
         return;
     };
@@ -341,9 +348,8 @@ fn compare_calls(
         call.class == Class::Durable
             && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)))
     };
-    if differs(call, twin) && call.gave_up.is_none() && !is_luck() {
-        let data =
-            fields! { here: one_ending::tell_call(*here), there: one_ending::tell_call(*there) };
+    if differs(call, control) && call.gave_up.is_none() && !is_luck() {
+        let data = fields! { here: one_ending::render_call(*here), there: one_ending::render_call(*there) };
         broken.push(call, *at, &OTHER_ENDING, data);
     }
 }
@@ -352,17 +358,18 @@ fn compare_calls(
 mod tests {
     use crate::history::{Class, EventKind};
 
-    use super::super::told::{ScriptedRun, history};
+    use super::super::scripted::{ScriptedRun, history};
     use crate::history::Answer;
 
     /// `s1` across a cut, with one item in each generation.
     fn cut() -> ScriptedRun {
-        let told = history()
+        let scripted = history()
             .opened("s1", 1, 0)
             .produced("s1", 500, "a")
             .delivered("s1", 520, "a")
             .kills(1_000, 1_500);
-        told.produced("s1", 2_000, "b")
+        scripted
+            .produced("s1", 2_000, "b")
             .delivered_in(2, "s1", 2_020, "b")
             .ended("s1", 3_000, "total 2")
     }
@@ -373,7 +380,9 @@ mod tests {
 
     #[test]
     fn the_same_at_other_times_is_fine() {
-        completed().twin(cut().completed("s1", 3_999, "total 2")).holds("stale_generation_inert");
+        completed()
+            .control(cut().completed("s1", 3_999, "total 2"))
+            .holds("stale_generation_inert");
     }
 
     #[test]
@@ -384,7 +393,10 @@ mod tests {
     #[test]
     fn another_ending_is_told() {
         assert_eq!(
-            cut().broke("s1", 3_020, "detached").twin(completed()).breaks("stale_generation_inert"),
+            cut()
+                .broke("s1", 3_020, "detached")
+                .control(completed())
+                .breaks("stale_generation_inert"),
             [
                 "s1: it failed (detached), but it completed (total 2) when packets of older generations were dropped (generation 2, at 3.020 s)"
             ]
@@ -394,37 +406,37 @@ mod tests {
     #[test]
     fn an_ending_that_never_came_is_told_if_there_was_time_for_it() {
         assert_eq!(
-            cut().end(600_000).twin(completed()).breaks("stale_generation_inert"),
+            cut().end(600_000).control(completed()).breaks("stale_generation_inert"),
             [
                 "s1: it did not end, but it completed (total 2) when packets of older generations were dropped (generation 2, at 3.020 s)"
             ]
         );
-        cut().horizon(4_000).twin(completed().horizon(4_000)).holds("stale_generation_inert");
+        cut().horizon(4_000).control(completed().horizon(4_000)).holds("stale_generation_inert");
     }
 
     #[test]
     fn to_fail_where_there_was_hardly_a_chance_is_luck() {
-        let told = || {
+        let scripted = || {
             history()
                 .opened("s1", 1, 0)
                 .produced("s1", 500, "a")
                 .delivered("s1", 520, "a")
                 .ended("s1", 600, "total 1")
         };
-        let told = || told().kills(700, 20_000).kills(20_500, 45_000);
-        let lucky = || told().completed("s1", 20_400, "total 1");
-        lucky().twin(told().broke("s1", 30_000, "deadline")).holds("stale_generation_inert");
-        told().broke("s1", 30_000, "deadline").twin(lucky()).holds("stale_generation_inert");
+        let scripted = || scripted().kills(700, 20_000).kills(20_500, 45_000);
+        let lucky = || scripted().completed("s1", 20_400, "total 1");
+        lucky().control(scripted().broke("s1", 30_000, "deadline")).holds("stale_generation_inert");
+        scripted().broke("s1", 30_000, "deadline").control(lucky()).holds("stale_generation_inert");
     }
 
     #[test]
     fn another_item_is_told() {
-        let told = history()
+        let scripted = history()
             .opened("s1", 1, 0)
             .delivered("s1", 520, "a")
             .delivered_in(2, "s1", 2_020, "x");
         assert_eq!(
-            told.twin(cut()).breaks("stale_generation_inert"),
+            scripted.control(cut()).breaks("stale_generation_inert"),
             [
                 "s1: delivery 2 was another one when packets of older generations were dropped (generation 2, at 2.020 s)"
             ]
@@ -434,37 +446,42 @@ mod tests {
     #[test]
     fn what_streams_say_after_a_call_that_was_asked_for_at_another_moment_is_another_thing() {
         let opened = || history().opened("s1", 1, 0);
-        let told = |asked, item| {
+        let scripted = |asked, item| {
             opened().asked_as(7, asked, Class::Durable, "write", "{}").delivered("s1", 2_020, item)
         };
-        told(900, "x").twin(told(1_900, "y")).holds("stale_generation_inert");
-        let told = |asked, item| {
+        scripted(900, "x").control(scripted(1_900, "y")).holds("stale_generation_inert");
+        let scripted = |asked, item| {
             opened().delivered("s1", 2_020, item).asked_as(7, asked, Class::Durable, "write", "{}")
         };
         assert_eq!(
-            told(2_500, "x").twin(told(2_900, "y")).breaks("stale_generation_inert").len(),
+            scripted(2_500, "x")
+                .control(scripted(2_900, "y"))
+                .breaks("stale_generation_inert")
+                .len(),
             1
         );
     }
 
     #[test]
     fn fewer_items_of_an_open_stream_and_other_borders_are_times() {
-        let told = history()
+        let scripted = history()
             .opened("s1", 1, 0)
             .produced("s1", 500, "a")
             .produced("s1", 2_000, "b")
             .horizon(4_000);
-        told.clone()
+        scripted
+            .clone()
             .delivered("s1", 2_020, "ab")
-            .twin(told.delivered("s1", 520, "a"))
+            .control(scripted.delivered("s1", 520, "a"))
             .holds("stale_generation_inert");
     }
 
     #[test]
     fn the_outcome_of_a_call_is_compared() {
-        let told = |class| history().kills(1_000, 1_500).asked_as(7, 900, class, "add", "{}");
-        let differ =
-            |class| told(class).answered(7, 2_000, "5").twin(told(class).answered(7, 2_000, "6"));
+        let scripted = |class| history().kills(1_000, 1_500).asked_as(7, 900, class, "add", "{}");
+        let differ = |class| {
+            scripted(class).answered(7, 2_000, "5").control(scripted(class).answered(7, 2_000, "6"))
+        };
         assert_eq!(
             differ(Class::Durable).breaks("stale_generation_inert"),
             [
@@ -472,29 +489,30 @@ mod tests {
             ]
         );
         differ(Class::InFlight).holds("stale_generation_inert");
-        let told = told(Class::InFlight)
+        let scripted = scripted(Class::InFlight)
             .answered(7, 2_000, "5")
-            .twin(told(Class::InFlight).failed(7, 2_000, "lost"));
-        assert_eq!(told.breaks("stale_generation_inert").len(), 1);
+            .control(scripted(Class::InFlight).failed(7, 2_000, "lost"));
+        assert_eq!(scripted.breaks("stale_generation_inert").len(), 1);
     }
 
     #[test]
     fn a_call_that_its_user_gave_up_may_have_been_answered_a_moment_before() {
-        let told = |result| {
+        let scripted = |result| {
             history()
                 .kills(1_000, 1_500)
                 .asked_as(7, 900, Class::Durable, "read", "{}")
                 .answered(7, 2_000, result)
         };
-        told(Answer::GivenUp).twin(told("5".into())).holds("stale_generation_inert");
+        scripted(Answer::GivenUp).control(scripted("5".into())).holds("stale_generation_inert");
     }
 
     #[test]
     fn a_call_that_was_asked_for_at_another_moment_asks_for_another_thing() {
-        let told =
+        let scripted =
             |asked| history().kills(1_000, 1_500).asked_as(7, asked, Class::Durable, "read", "{}");
-        let differ =
-            |asked| told(900).answered(7, 2_000, "5").twin(told(asked).answered(7, 2_000, "6"));
+        let differ = |asked| {
+            scripted(900).answered(7, 2_000, "5").control(scripted(asked).answered(7, 2_000, "6"))
+        };
         assert_eq!(differ(900).breaks("stale_generation_inert").len(), 1);
         differ(1_900).holds("stale_generation_inert");
     }
@@ -502,24 +520,26 @@ mod tests {
     /// Call 1 is asked for by step 1, and call 2 by step 2, in this order or in the other.
     fn numbered(first: usize) -> ScriptedRun {
         let (one, other) = if first == 1 { (1, 2) } else { (2, 1) };
-        let told = history().kills(1_000, 1_500).stepped(one, 900).asked_as(
+        let scripted = history().kills(1_000, 1_500).stepped(one, 900).asked_as(
             1,
             900,
             Class::Durable,
             "read",
             "{}",
         );
-        told.stepped(other, 900).asked_as(2, 900, Class::Durable, "read", "{}")
+        scripted.stepped(other, 900).asked_as(2, 900, Class::Durable, "read", "{}")
     }
 
     #[test]
     fn a_call_is_known_by_its_step_whatever_its_number_is() {
-        let told = numbered(1).answered(1, 2_000, "5").answered(2, 2_000, "6");
-        told.clone()
-            .twin(numbered(2).answered(2, 2_000, "5").answered(1, 2_000, "6"))
+        let scripted = numbered(1).answered(1, 2_000, "5").answered(2, 2_000, "6");
+        scripted
+            .clone()
+            .control(numbered(2).answered(2, 2_000, "5").answered(1, 2_000, "6"))
             .holds("stale_generation_inert");
         assert_eq!(
-            told.twin(numbered(2).answered(1, 2_000, "5").answered(2, 2_000, "6"))
+            scripted
+                .control(numbered(2).answered(1, 2_000, "5").answered(2, 2_000, "6"))
                 .breaks("stale_generation_inert")
                 .len(),
             2
@@ -528,17 +548,19 @@ mod tests {
 
     #[test]
     fn a_call_may_be_answered_differently_after_the_users_parted() {
-        let told = |asked: u64, then: u64, result: &'static str| {
-            let told = history()
+        let scripted = |asked: u64, then: u64, result: &'static str| {
+            let scripted = history()
                 .kills(1_000, 1_500)
                 .asked_as(7, asked, Class::Durable, "write", "{}")
                 .answered(7, 3_000, "done");
-            told.asked_as(8, 900, Class::Durable, "read", "{}").answered(8, then, result)
+            scripted.asked_as(8, 900, Class::Durable, "read", "{}").answered(8, then, result)
         };
-        told(2_000, 2_500, "5").twin(told(2_100, 2_500, "6")).holds("stale_generation_inert");
+        scripted(2_000, 2_500, "5")
+            .control(scripted(2_100, 2_500, "6"))
+            .holds("stale_generation_inert");
         assert_eq!(
-            told(2_000, 1_900, "5")
-                .twin(told(2_100, 1_900, "6"))
+            scripted(2_000, 1_900, "5")
+                .control(scripted(2_100, 1_900, "6"))
                 .breaks("stale_generation_inert")
                 .len(),
             1
@@ -547,19 +569,19 @@ mod tests {
 
     #[test]
     fn a_request_in_flight_may_have_taken_effect_in_one_run_only() {
-        let told = |class, result| {
-            let told = history()
+        let scripted = |class, result| {
+            let scripted = history()
                 .kills(1_000, 1_500)
                 .asked_as(7, 900, class, "remove", "{}")
                 .failed(7, 2_000, "lost");
-            told.asked_as(8, 950, Class::Durable, "read", "{}").answered(8, 2_500, result)
+            scripted.asked_as(8, 950, Class::Durable, "read", "{}").answered(8, 2_500, result)
         };
-        told(Class::InFlight, "5")
-            .twin(told(Class::InFlight, "gone"))
+        scripted(Class::InFlight, "5")
+            .control(scripted(Class::InFlight, "gone"))
             .holds("stale_generation_inert");
         assert_eq!(
-            told(Class::Durable, "5")
-                .twin(told(Class::Durable, "gone"))
+            scripted(Class::Durable, "5")
+                .control(scripted(Class::Durable, "gone"))
                 .breaks("stale_generation_inert")
                 .len(),
             1
@@ -568,46 +590,47 @@ mod tests {
 
     #[test]
     fn a_user_that_is_ahead_of_the_other_may_be_answered_differently() {
-        let saw = |told: ScriptedRun, stream: &str, ms| {
-            told.user(ms, EventKind::Saw { stream: stream.into(), saw: "known".into() })
+        let saw = |scripted: ScriptedRun, stream: &str, ms| {
+            scripted.user(ms, EventKind::Saw { stream: stream.into(), saw: "known".into() })
         };
-        let read = |told: ScriptedRun, result: &'static str| {
-            told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_010, result)
+        let read = |scripted: ScriptedRun, result: &'static str| {
+            scripted.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_010, result)
         };
         let early = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is one");
-        let late =
-            |told: ScriptedRun| saw(read(told.kills(1_000, 1_500), "there is none"), "c1", 2_100);
-        early().twin(late(history())).holds("stale_generation_inert");
-        late(history()).twin(early()).holds("stale_generation_inert");
+        let late = |scripted: ScriptedRun| {
+            saw(read(scripted.kills(1_000, 1_500), "there is none"), "c1", 2_100)
+        };
+        early().control(late(history())).holds("stale_generation_inert");
+        late(history()).control(early()).holds("stale_generation_inert");
         let never = || read(history().kills(1_000, 1_500), "there is none");
-        assert_eq!(early().twin(never()).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(early().control(never()).breaks("stale_generation_inert").len(), 1);
         let astray = || late(saw(history(), "c2", 1_900));
-        assert_eq!(early().twin(astray()).breaks("stale_generation_inert").len(), 1);
-        let alone = |told: ScriptedRun| {
-            told.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(
+        assert_eq!(early().control(astray()).breaks("stale_generation_inert").len(), 1);
+        let alone = |scripted: ScriptedRun| {
+            scripted.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(
                 7,
                 2_000,
                 "there is none",
             )
         };
-        early().twin(alone(history().kills(1_000, 1_500))).holds("stale_generation_inert");
+        early().control(alone(history().kills(1_000, 1_500))).holds("stale_generation_inert");
         let same = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is none");
-        assert_eq!(early().twin(same()).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(early().control(same()).breaks("stale_generation_inert").len(), 1);
     }
 
     /// A stream fails in one run and completes in the other, at 3.02 s, and so does a call. `other` is told to both, with a moment.
     fn differ(other: impl Fn(ScriptedRun, u64) -> ScriptedRun, here: u64, there: u64) -> usize {
-        let told = |moment| other(cut(), moment).asked_as(7, 900, Class::Durable, "read", "{}");
-        let told = told(here)
+        let scripted = |moment| other(cut(), moment).asked_as(7, 900, Class::Durable, "read", "{}");
+        let scripted = scripted(here)
             .broke("s1", 3_020, "gap")
             .answered(7, 3_020, "5")
-            .twin(told(there).completed("s1", 3_020, "total 2").answered(7, 3_020, "6"));
-        told.breaks("stale_generation_inert").len()
+            .control(scripted(there).completed("s1", 3_020, "total 2").answered(7, 3_020, "6"));
+        scripted.breaks("stale_generation_inert").len()
     }
 
     #[test]
     fn what_comes_after_a_step_that_was_carried_out_at_another_moment_is_another_thing() {
-        let stepped = |told: ScriptedRun, ms| told.stepped(3, ms);
+        let stepped = |scripted: ScriptedRun, ms| scripted.stepped(3, ms);
         assert_eq!(differ(stepped, 2_500, 2_900), 0);
         assert_eq!(differ(stepped, 2_900, 2_500), 0);
         assert_eq!(differ(stepped, 2_500, 2_500), 2);
@@ -616,7 +639,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_the_end_of_a_hold_at_another_moment_is_another_thing() {
-        let held = |told: ScriptedRun, ms| told.slows(2_000, ms);
+        let held = |scripted: ScriptedRun, ms| scripted.slows(2_000, ms);
         assert_eq!(differ(held, 2_100, 2_200), 0);
         assert_eq!(differ(held, 2_100, 2_100), 2);
         assert_eq!(differ(held, 3_021, 3_500), 2, "it came before both");
@@ -624,20 +647,22 @@ mod tests {
 
     #[test]
     fn a_fault_that_came_at_another_moment_makes_another_run() {
-        let told = |stepped, ms, total: &'static str| {
+        let scripted = |stepped, ms, total: &'static str| {
             history().opened("s1", 1, 0).stepped(0, stepped).completed("s1", ms, total)
         };
-        told(1_000, 2_000, "1").twin(told(1_500, 2_000, "2")).holds("stale_generation_inert");
+        scripted(1_000, 2_000, "1")
+            .control(scripted(1_500, 2_000, "2"))
+            .holds("stale_generation_inert");
         assert_eq!(
-            told(1_000, 2_000, "1")
-                .twin(told(1_000, 2_000, "2"))
+            scripted(1_000, 2_000, "1")
+                .control(scripted(1_000, 2_000, "2"))
                 .breaks("stale_generation_inert")
                 .len(),
             1
         );
         assert_eq!(
-            told(1_000, 999, "1")
-                .twin(told(1_500, 999, "2"))
+            scripted(1_000, 999, "1")
+                .control(scripted(1_500, 999, "2"))
                 .breaks("stale_generation_inert")
                 .len(),
             1
@@ -647,69 +672,71 @@ mod tests {
     /// The server hears at these times that the first and the second connection of a window are over; the window is loaded again
     /// then, and a stream fails or does not.
     fn loaded_again(first: u64, second: u64) -> ScriptedRun {
-        let told = history().opened("s1", 1, 0).conn_closed(1, 10, first, Some(1_000)).conn_closed(
-            2,
-            1_000,
-            second,
-            Some(2_000),
-        );
-        told.conn(1, 2_000, None)
+        let scripted = history()
+            .opened("s1", 1, 0)
+            .conn_closed(1, 10, first, Some(1_000))
+            .conn_closed(2, 1_000, second, Some(2_000));
+        scripted.conn(1, 2_000, None)
     }
 
     #[test]
     fn a_server_may_take_a_client_for_connected_that_has_only_an_older_connection() {
-        let told =
+        let scripted =
             |first, second, ms| loaded_again(first, second).broke("s1", ms, "nobody is there");
         let completed =
             |first, second, ms| loaded_again(first, second).completed("s1", ms, "total 2");
-        told(2_500, 2_010, 3_000)
-            .twin(completed(6_000, 2_010, 3_000))
+        scripted(2_500, 2_010, 3_000)
+            .control(completed(6_000, 2_010, 3_000))
             .holds("stale_generation_inert");
         completed(6_000, 2_010, 3_000)
-            .twin(told(2_500, 2_010, 3_000))
+            .control(scripted(2_500, 2_010, 3_000))
             .holds("stale_generation_inert");
         let breaks = |here: ScriptedRun, there: ScriptedRun| {
-            assert_eq!(here.twin(there).breaks("stale_generation_inert").len(), 1)
+            assert_eq!(here.control(there).breaks("stale_generation_inert").len(), 1)
         };
         // Both have heard of it at the same time, or not yet; or the newer one is still there, or outlives both.
-        breaks(told(2_500, 2_010, 3_000), completed(2_500, 2_010, 3_000));
-        breaks(told(2_500, 2_010, 2_499), completed(6_000, 2_010, 2_499));
-        breaks(told(1_500, 4_000, 3_000), completed(6_000, 4_000, 3_000));
-        breaks(told(1_500, 7_000, 8_000), completed(6_000, 7_000, 8_000));
+        breaks(scripted(2_500, 2_010, 3_000), completed(2_500, 2_010, 3_000));
+        breaks(scripted(2_500, 2_010, 2_499), completed(6_000, 2_010, 2_499));
+        breaks(scripted(1_500, 4_000, 3_000), completed(6_000, 4_000, 3_000));
+        breaks(scripted(1_500, 7_000, 8_000), completed(6_000, 7_000, 8_000));
         // The newer one is over in one run only, as an older packet ended it.
-        breaks(told(2_500, 2_010, 3_000), completed(6_000, 2_500, 3_000));
+        breaks(scripted(2_500, 2_010, 3_000), completed(6_000, 2_500, 3_000));
     }
 
     #[test]
     fn a_server_may_have_only_an_older_connection_between_two_newer_ones() {
-        let told = |heard, next| {
-            let told = history().opened("s1", 1, 0).conn_closed(1, 10, heard, Some(1_000)).conn(
-                2,
-                1_000,
-                Some(50_000),
-            );
-            told.conn(3, next, None).completed("s1", 51_000, if heard < 50_000 { "1" } else { "2" })
+        let scripted = |heard, next| {
+            let scripted = history()
+                .opened("s1", 1, 0)
+                .conn_closed(1, 10, heard, Some(1_000))
+                .conn(2, 1_000, Some(50_000));
+            scripted.conn(3, next, None).completed(
+                "s1",
+                51_000,
+                if heard < 50_000 { "1" } else { "2" },
+            )
         };
-        told(1_500, 50_500).twin(told(60_000, 50_500)).holds("stale_generation_inert");
-        let overlaps = told(1_500, 10_000).twin(told(60_000, 10_000));
+        scripted(1_500, 50_500).control(scripted(60_000, 50_500)).holds("stale_generation_inert");
+        let overlaps = scripted(1_500, 10_000).control(scripted(60_000, 10_000));
         assert_eq!(overlaps.breaks("stale_generation_inert").len(), 1);
     }
 
     #[test]
     fn a_server_may_take_an_older_connection_for_one_that_wants_what_was_given_up() {
-        let told = |heard, gave_up, ms| {
-            let told = history()
+        let scripted = |heard, gave_up, ms| {
+            let scripted = history()
                 .opened("s1", 1, 0)
                 .opened("s2", 2, 0)
                 .conn_closed(1, 10, heard, Some(1_000))
                 .conn(2, 1_000, None);
-            told.gave_up(7, Some("s2"), gave_up).completed(
+            scripted.gave_up(7, Some("s2"), gave_up).completed(
                 "s1",
                 ms,
                 if heard < 2_000 { "1" } else { "2" },
             )
         };
-        let differ = |gave_up, ms| told(1_500, gave_up, ms).twin(told(6_000, gave_up, ms));
+        let differ =
+            |gave_up, ms| scripted(1_500, gave_up, ms).control(scripted(6_000, gave_up, ms));
         differ(2_000, 3_000).holds("stale_generation_inert");
         assert_eq!(
             differ(2_000, 1_999).breaks("stale_generation_inert").len(),
@@ -735,18 +762,21 @@ mod tests {
 
     #[test]
     fn a_stream_that_is_opened_again_is_compared_with_the_one_opened_again() {
-        let told = |again: &'static str| {
-            let told =
+        let scripted = |again: &'static str| {
+            let scripted =
                 history().opened("s1", 1, 0).broke("s1", 1_000, "lost").opened("s1", 1, 2_000);
-            told.completed("s1", 3_000, again)
+            scripted.completed("s1", 3_000, again)
         };
-        told("total 2").twin(told("total 2")).holds("stale_generation_inert");
-        assert_eq!(told("total 2").twin(told("total 3")).breaks("stale_generation_inert").len(), 1);
+        scripted("total 2").control(scripted("total 2")).holds("stale_generation_inert");
+        assert_eq!(
+            scripted("total 2").control(scripted("total 3")).breaks("stale_generation_inert").len(),
+            1
+        );
     }
 
     #[test]
     fn runs_in_which_other_steps_were_carried_out_cannot_be_compared() {
-        let told = cut().broke("s1", 3_020, "detached").stepped(0, 1_000).twin(completed());
-        told.holds("stale_generation_inert");
+        let scripted = cut().broke("s1", 3_020, "detached").stepped(0, 1_000).control(completed());
+        scripted.holds("stale_generation_inert");
     }
 }

@@ -32,7 +32,7 @@ pub struct Source<'a> {
     pub items: Vec<Item<'a>>,
     /// The items with which a life of the producer begins: the first, and the first after each death of its host. What is
     /// delivered may begin with any of them.
-    pub lives: Vec<usize>,
+    pub incarnations: Vec<usize>,
     /// Its real ends, one a life at most: entry, time, outcome.
     pub ends: Vec<(usize, Time, &'a Data)>,
 }
@@ -58,10 +58,10 @@ impl Source<'_> {
     pub fn ended(&self) -> Option<Time> {
         let (ended, ..) = *self.ends.last()?;
         let began_anew = self
-            .lives
+            .incarnations
             .last()
-            .and_then(|life| self.items.get(*life))
-            .is_some_and(|item| self.lives.len() > 1 && item.index > ended);
+            .and_then(|contact| self.items.get(*contact))
+            .is_some_and(|item| self.incarnations.len() > 1 && item.index > ended);
         self.last_change().filter(|_| !began_anew).map(|(_, at)| at)
     }
 }
@@ -145,8 +145,8 @@ impl Fit {
             .opened
             .map(|(index, ..)| source.produced_before(index))
             .filter(|_| view.resumes.is_some());
-        let first = source.lives.first().copied().unwrap_or(0);
-        let others = source.lives.iter().copied().skip(1).chain(view.resumes).chain(opened);
+        let first = source.incarnations.first().copied().unwrap_or(0);
+        let others = source.incarnations.iter().copied().skip(1).chain(view.resumes).chain(opened);
         others.map(|start| Fit::from(start, &source.items, &view.delivered)).fold(
             Fit::from(first, &source.items, &view.delivered),
             |best, other| {

@@ -71,7 +71,7 @@ impl Violation {
 
 /// A violation of tests: its subject, and a text.
 #[cfg(test)]
-pub(crate) fn said(
+pub(crate) fn sample_violation(
     property: &'static str,
     subject: impl Into<About>,
     at: Time,

@@ -1,7 +1,7 @@
 //! An account as GitHub Actions shows it: a mark at a line of a file for each failure, and a page for the job.
 
-use super::account::{Break, Came, CiCase, CiReport};
-use super::say;
+use super::ci_report::{Break, Came, CiCase, CiReport};
+use super::phrases;
 
 /// The most failures that are told with their stories; the page of a step has room for a megabyte.
 const STORIES: usize = 20;
@@ -40,31 +40,31 @@ fn property(text: &str) -> String {
 }
 
 /// The page of a job, in Markdown: what ran, the totals, and each failure with its story.
-pub fn summary(account: &CiReport) -> String {
-    let broke = account.breaks().count();
-    let of = say::count(account.cases().count() as u64, "case");
+pub fn summary(ci_report: &CiReport) -> String {
+    let broke = ci_report.breaks().count();
+    let of = phrases::count(ci_report.cases().count() as u64, "case");
     let (mark, verdict) = if broke == 0 {
         ("✅", format!("all held ({of})"))
     } else {
         ("❌", format!("{broke} of {of} broke"))
     };
-    let mut page = format!("### {mark} {}: {verdict}\n\n", inline(&account.title));
-    page += &match account.cases().count() <= LISTED {
-        true => table(account.cases()),
+    let mut page = format!("### {mark} {}: {verdict}\n\n", inline(&ci_report.title));
+    page += &match ci_report.cases().count() <= LISTED {
+        true => table(ci_report.cases()),
         false => {
             let broken = if broke == 0 {
                 String::new()
             } else {
-                table(account.breaks().map(|(case, _)| case)) + "\n"
+                table(ci_report.breaks().map(|(case, _)| case)) + "\n"
             };
             format!(
                 "{broken}<details><summary>All {of}</summary>\n\n{}\n</details>\n",
-                table(account.cases())
+                table(ci_report.cases())
             )
         }
     };
-    page += &format!("\n{}\n", fenced(&account.totals));
-    account.breaks().take(STORIES).for_each(|(case, it)| page += &failure(case, it));
+    page += &format!("\n{}\n", fenced(&ci_report.totals));
+    ci_report.breaks().take(STORIES).for_each(|(case, it)| page += &failure(case, it));
     if broke > STORIES {
         page += &format!("\n{} more: their stories stand in the log.\n", broke - STORIES);
     }
@@ -86,26 +86,27 @@ fn row(case: &CiCase) -> String {
 }
 
 fn failure(case: &CiCase, it: &Break) -> String {
-    let mut told = format!(
+    let mut rendered = format!(
         "\n#### ❌ {}: {}\n\n{}\n",
         inline(&it.property),
         code(&case.name),
         inline(&it.sentence)
     );
     if !it.replay.is_empty() {
-        told += &format!("\n{}\n", fenced(&it.replay));
+        rendered += &format!("\n{}\n", fenced(&it.replay));
     }
     if it.story.is_empty() {
-        return told;
+        return rendered;
     }
     let story = match it.story.char_indices().nth(LONG) {
         Some((at, _)) => format!("{}\n… the log has the rest", &it.story[..at]),
         None => it.story.clone(),
     };
-    told + &format!(
-        "\n<details><summary>How it came to that</summary>\n\n{}\n</details>\n",
-        fenced(&story)
-    )
+    rendered
+        + &format!(
+            "\n<details><summary>How it came to that</summary>\n\n{}\n</details>\n",
+            fenced(&story)
+        )
 }
 
 /// Text within a line of Markdown, where nothing in it means anything.
@@ -138,13 +139,13 @@ fn fenced(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::account::tests::some_ci_report;
+    use super::super::ci_report::tests::some_ci_report;
     use super::*;
 
     #[test]
     fn a_failure_is_marked_at_its_line_as_the_rules_have_it() {
-        let account = some_ci_report();
-        let (case, it) = account.breaks().next().unwrap();
+        let ci_report = some_ci_report();
+        let (case, it) = ci_report.breaks().next().unwrap();
         insta::assert_snapshot!(annotation(it, case, Some("a,b:c/cut.toml")), @"::error file=a%2Cb%3Ac/cut.toml,line=12,title=scenarios/counter/cut.toml breaks gap_free::s1: item 20 was delivered after item 18; 19 < 20 never was%0Aagain: reknit replay scenarios/counter/cut.toml --seed 1");
         let it = Break {
             sentence: "100 %\r\nlost".into(),
@@ -200,13 +201,13 @@ mod tests {
 
     #[test]
     fn a_page_stays_small_however_much_broke() {
-        let mut account = some_ci_report();
-        let mut case = account.groups[0].cases[0].clone();
+        let mut ci_report = some_ci_report();
+        let mut case = ci_report.groups[0].cases[0].clone();
         if let Came::Broke(it) = &mut case.came {
             it.story = "ä".repeat(100_000);
         }
-        account.groups[0].cases = vec![case; 100];
-        let page = summary(&account);
+        ci_report.groups[0].cases = vec![case; 100];
+        let page = summary(&ci_report);
         assert!(page.len() < 1_000_000, "{} bytes", page.len());
         assert!(page.contains("80 more: their stories stand in the log."), "{page}");
     }

@@ -85,7 +85,7 @@ impl fmt::Display for Items {
             write!(
                 f,
                 "{also}{} that no producer wrote as such",
-                super::say::count(self.unnumbered, "piece")
+                super::phrases::count(self.unnumbered, "piece")
             )?;
         }
         if self.count > 1 { write!(f, ", until {}", self.last) } else { Ok(()) }
@@ -96,7 +96,7 @@ impl fmt::Display for Items {
 mod tests {
     use super::*;
 
-    fn told(produced: &[&'static str], delivered: &[&'static str]) -> String {
+    fn rendered(produced: &[&'static str], delivered: &[&'static str]) -> String {
         let stream = Stream::from("s1");
         let produced: Vec<_> = produced.iter().map(|item| Content::from(*item)).collect();
         let (mut numbering, mut items) = (Numbering::default(), Items::default());
@@ -110,25 +110,25 @@ mod tests {
 
     #[test]
     fn what_came_in_order_is_one_run() {
-        assert_eq!(told(&["a", "b", "c"], &["a", "b", "c"]), "items 1 to 3, until 0.002 s");
-        assert_eq!(told(&["a", "b", "c"], &["a"]), "item 1");
+        assert_eq!(rendered(&["a", "b", "c"], &["a", "b", "c"]), "items 1 to 3, until 0.002 s");
+        assert_eq!(rendered(&["a", "b", "c"], &["a"]), "item 1");
     }
 
     #[test]
     fn a_gap_a_duplicate_and_a_foreign_item_are_seen() {
-        assert_eq!(told(&["a", "b", "c"], &["a", "c"]), "items 1, then 3, until 0.001 s");
+        assert_eq!(rendered(&["a", "b", "c"], &["a", "c"]), "items 1, then 3, until 0.001 s");
         assert_eq!(
-            told(&["a", "b", "c"], &["a", "b", "b", "c"]),
+            rendered(&["a", "b", "c"], &["a", "b", "b", "c"]),
             "items 1 to 2, then 2 to 3, until 0.003 s"
         );
         assert_eq!(
-            told(&["a"], &["a", "x"]),
+            rendered(&["a"], &["a", "x"]),
             "item 1, and 1 piece that no producer wrote as such, until 0.001 s"
         );
     }
 
     #[test]
     fn equal_items_are_told_apart_by_their_order() {
-        assert_eq!(told(&["a", "a", "a"], &["a", "a", "a"]), "items 1 to 3, until 0.002 s");
+        assert_eq!(rendered(&["a", "a", "a"], &["a", "a", "a"]), "items 1 to 3, until 0.002 s");
     }
 }

@@ -368,7 +368,7 @@ pub struct TotalsRecord {
     /// How many runs were repeated, and came out the same.
     pub repeated: u64,
     /// How many ended in a failure that is neither surely justified nor surely not.
-    pub grey: u64,
+    pub inconclusive: u64,
     /// Milestones and points that no run reached, and that a good subject reaches.
     pub unreached: Vec<String>,
 }

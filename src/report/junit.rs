@@ -2,14 +2,14 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::account::{Break, Came, CiCase, CiReport, Group};
+use super::ci_report::{Break, Came, CiCase, CiReport, Group};
 
 /// The document. What XML cannot hold is left out of it.
-pub fn xml(account: &CiReport) -> String {
-    let mut report = Report::new(account.title.as_str());
-    report.set_time(account.wall);
-    let totals = (account.groups.len() == 1).then_some(account.totals.as_str());
-    report.add_test_suites(account.groups.iter().map(|group| suite(group, totals)));
+pub fn xml(ci_report: &CiReport) -> String {
+    let mut report = Report::new(ci_report.title.as_str());
+    report.set_time(ci_report.wall);
+    let totals = (ci_report.groups.len() == 1).then_some(ci_report.totals.as_str());
+    report.add_test_suites(ci_report.groups.iter().map(|group| suite(group, totals)));
     report.to_string().expect("text can be written to a string")
 }
 
@@ -24,9 +24,9 @@ fn suite(group: &Group, totals: Option<&str>) -> TestSuite {
 }
 
 fn case(case: &CiCase, group: &str) -> TestCase {
-    let mut told = TestCase::new(case.name.as_str(), status(&case.came));
-    told.set_classname(group).set_system_out(case.about.as_str());
-    told
+    let mut rendered = TestCase::new(case.name.as_str(), status(&case.came));
+    rendered.set_classname(group).set_system_out(case.about.as_str());
+    rendered
 }
 
 fn status(came: &Came) -> TestCaseStatus {
@@ -52,18 +52,18 @@ fn failure(it: &Break) -> TestCaseStatus {
 
 #[cfg(test)]
 mod tests {
-    use super::super::account::tests::some_ci_report;
+    use super::super::ci_report::tests::some_ci_report;
     use super::*;
 
     #[test]
     fn another_hand_reads_what_broke_and_what_did_not() {
-        let account = some_ci_report();
-        let read = junit_parser::from_reader(xml(&account).as_bytes()).unwrap();
+        let ci_report = some_ci_report();
+        let read = junit_parser::from_reader(xml(&ci_report).as_bytes()).unwrap();
         assert_eq!((read.tests, read.failures, read.skipped, read.errors), (3, 1, 1, 0));
         let [suite] = &read.suites[..] else { panic!("a suite a subject: {read:?}") };
         assert_eq!(
             (suite.name.as_str(), suite.system_out.as_deref()),
-            ("counter", Some(account.totals.as_str()))
+            ("counter", Some(ci_report.totals.as_str()))
         );
         let names: Vec<_> = suite.cases.iter().map(|case| case.original_name.as_str()).collect();
         assert_eq!(
@@ -87,12 +87,12 @@ mod tests {
 
     #[test]
     fn what_xml_cannot_hold_does_not_break_it() {
-        let mut account = some_ci_report();
-        let Came::Broke(it) = &mut account.groups[0].cases[0].came else {
+        let mut ci_report = some_ci_report();
+        let Came::Broke(it) = &mut ci_report.groups[0].cases[0].came else {
             panic!("the first case broke")
         };
         it.sentence = "a \u{1b}[31mred\u{1b}[0m word, a \u{0} and \"&\" <".into();
-        let read = junit_parser::from_reader(xml(&account).as_bytes()).unwrap();
+        let read = junit_parser::from_reader(xml(&ci_report).as_bytes()).unwrap();
         assert_eq!(
             read.suites[0].cases[0].status.failure_as_ref().message,
             "a red word, a  and \"&\" <"

@@ -2,9 +2,9 @@
 
 use crate::hunt::matrix::{BySweep, DefectKill, FirstViolation};
 
+use super::phrases;
 use super::picture::markup::escaped;
 use super::picture::page;
-use super::say;
 
 /// How the page looks.
 const STYLE: &str = include_str!("matrix/matrix.css");
@@ -64,7 +64,7 @@ pub fn html(matrix: &MatrixView<'_>) -> String {
     let missed = rows.iter().filter(|row| !row.is_found()).count();
     let title = match missed {
         0 => format!("{subject}: all defects are found"),
-        missed => format!("{subject}: {} not found", say::count(missed as u64, "defect")),
+        missed => format!("{subject}: {} not found", phrases::count(missed as u64, "defect")),
     };
     let mut sorted: Vec<_> = rows.iter().collect();
     sorted.sort_by_key(|row| row.rank());
@@ -88,11 +88,14 @@ fn head(matrix: &MatrixView<'_>, missed: usize) -> String {
     let MatrixView { subject, again, most, rows } = *matrix;
     let verdict = match missed {
         0 => {
-            format!("<b class=\"held\">all found: {}</b>", say::count(rows.len() as u64, "defect"))
+            format!(
+                "<b class=\"held\">all found: {}</b>",
+                phrases::count(rows.len() as u64, "defect")
+            )
         }
         missed => format!(
             "<b class=\"fail\">{missed} of {} not found</b>",
-            say::count(rows.len() as u64, "defect")
+            phrases::count(rows.len() as u64, "defect")
         ),
     };
     let found: Vec<&DefectKill> =
@@ -148,7 +151,7 @@ fn line(row: &MatrixRow<'_>, scale: Scale, swept: bool) -> String {
             format!("<td>{} <small>in run {runs}</small></td>", escaped(property))
         }
         Some(BySweep { runs, found: None, .. }) => {
-            format!("<td><small>not in {}</small></td>", say::count(runs, "run"))
+            format!("<td><small>not in {}</small></td>", phrases::count(runs, "run"))
         }
     };
     format!(

@@ -5,14 +5,15 @@
 //!
 //! - [`story`]: a failure, shortest first; the whole story of a run.
 //! - [`table`]: scenario, seeds, virtual time, milestones, verdict; and the totals. [`json`]: the same for machines.
-//! - [`parting`]: where two runs part.
+//! - [`divergence`]: where two runs part.
 //! - [`mod@sentence`]: how a property broke. [`mod@position`]: where a fault was put.
-//! - [`telling`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`say`]: what such lines are made of.
+//! - [`rendering`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`phrases`]: what such lines are made of.
 //! - [`picture`]: a run as a page to look at. [`map`]: a sweep as one. [`matrix`]: a kill matrix as one.
-//! - [`account`]: what was run, case by case; as CI servers read it: `junit`, [`github`].
+//! - [`ci_report`]: what was run, case by case; as CI servers read it: `junit`, [`github`].
 //! - [`envelope`]: a scenario file between markers, in the middle of other output.
 
-pub mod account;
+pub mod ci_report;
+pub mod divergence;
 pub mod envelope;
 pub mod github;
 pub mod items;
@@ -22,21 +23,20 @@ pub mod junit;
 pub mod line;
 pub mod map;
 pub mod matrix;
-pub mod parting;
+pub mod phrases;
 pub mod picture;
 pub mod position;
-pub mod say;
+pub mod rendering;
 pub mod sentence;
 pub mod story;
 pub mod table;
-pub mod telling;
 
 pub use picture::Picture;
 pub use position::position;
+pub use rendering::RenderOptions;
 pub use sentence::sentence;
 pub use story::StoryFailure;
 pub use table::TableRow;
-pub use telling::RenderOptions;
 
 /// How wide a page is where nothing says it.
 pub const WIDTH: usize = 120;

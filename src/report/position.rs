@@ -4,7 +4,7 @@ use crate::history::Flags;
 use crate::hunt::sweep::positions::{Position, PositionSite};
 use crate::hunt::sweep::{SweepProgress, SweepTrial};
 
-use super::say;
+use super::phrases;
 
 /// `packet 5 of client#1 toward server (312 bytes)`, `2nd exec.client.connected on client`.
 pub fn position(position: &Position) -> String {
@@ -16,9 +16,11 @@ pub fn position(position: &Position) -> String {
         PositionSite::Message { toward, n, label, .. } => {
             format!("message {n} of {place} toward {toward} ({label})")
         }
-        PositionSite::Milestone { name, nth } => format!("{} {name} on {place}", say::nth(*nth)),
+        PositionSite::Milestone { name, nth } => {
+            format!("{} {name} on {place}", phrases::nth(*nth))
+        }
         PositionSite::Point { name, nth, .. } => {
-            format!("{} point {name} on {place}", say::nth(*nth))
+            format!("{} point {name} on {place}", phrases::nth(*nth))
         }
     }
 }
@@ -33,7 +35,7 @@ fn carries(flags: Flags, len: u32) -> String {
     let mut parts: Vec<_> =
         named.iter().filter(|(is, _)| *is).map(|(_, name)| (*name).to_owned()).collect();
     if len > 0 {
-        parts.push(say::count(len.into(), "byte"));
+        parts.push(phrases::count(len.into(), "byte"));
     }
     if parts.is_empty() { "ACK".to_owned() } else { parts.join(", ") }
 }

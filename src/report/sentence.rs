@@ -5,7 +5,7 @@ use crate::property::violation::ViolationEntry;
 use crate::property::{About, Violation, ViolationFields, ViolationKind, ViolationValue};
 use crate::schedule::units;
 
-use super::telling;
+use super::rendering;
 
 /// How a property broke, in a sentence: `s1: item 20 was delivered after item 18; 19 never was (generation 2, at 4.231 s)`.
 ///
@@ -51,7 +51,7 @@ fn phrase_of(kind: &ViolationKind, data: &ViolationFields) -> String {
 
 fn line(entry: &ViolationEntry) -> String {
     let history = History { conns: entry.conns.clone(), ..History::default() };
-    let line = telling::entry(&entry.plan, &history, &entry.event);
+    let line = rendering::entry(&entry.plan, &history, &entry.event);
     format!("`{} {}: {}`", line.at, line.place, line.text)
 }
 
@@ -89,7 +89,7 @@ mod tests {
         ALONE = "alone": "{subject} is left, {left} {at}";
     }
 
-    fn told(
+    fn rendered(
         subject: impl Into<About>,
         kind: &'static ViolationKind,
         data: ViolationFields,
@@ -102,21 +102,21 @@ mod tests {
         let after = Phrase::new(&AFTER, fields! { item: 18_u64 });
         let data = fields! { item: 20_u64, place: after };
         assert_eq!(
-            told("s1", &MISSING, data.clone()),
+            rendered("s1", &MISSING, data.clone()),
             "s1: item 20 was delivered after item 18 (at 4.231 s)"
         );
         let data = data.with("generation", Some(2_u64));
         assert_eq!(
-            told(About::Run, &MISSING, data),
+            rendered(About::Run, &MISSING, data),
             "item 20 was delivered after item 18 (generation 2, at 4.231 s)"
         );
-        assert_eq!(told("p1", &ALONE, fields! { left: "so" }), "p1 is left, so 4.231 s");
+        assert_eq!(rendered("p1", &ALONE, fields! { left: "so" }), "p1 is left, so 4.231 s");
     }
 
     #[test]
     #[should_panic(expected = "`alone` has no value for `left`")]
     #[cfg(debug_assertions)]
     fn a_sentence_without_a_value_is_a_mistake() {
-        told("p1", &ALONE, ViolationFields::default());
+        rendered("p1", &ALONE, ViolationFields::default());
     }
 }

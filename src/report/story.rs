@@ -5,8 +5,8 @@ use crate::property::Violation;
 use crate::schedule::Plan;
 
 use super::line::{Tone, paint, set, wrap};
-use super::telling::{RenderOptions, short, whole};
-use super::{line, say, sentence};
+use super::rendering::{RenderOptions, short, whole};
+use super::{line, phrases, sentence};
 
 /// A run in which a property broke.
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +31,16 @@ const SENTENCES: usize = 3;
 /// What broke and how it came to that, on a page of this width.
 pub fn failure(failure: &StoryFailure<'_>, width: usize) -> String {
     let StoryFailure { plan, history, broken, origin, replay, picture } = *failure;
-    let mut told = head(&plan.subject, broken, width);
+    let mut rendered = head(&plan.subject, broken, width);
     let origin = origin.map_or(String::new(), |origin| format!(", {origin}"));
     let about = about(plan) + &origin;
     wrap(&about, width.saturating_sub(2))
         .into_iter()
-        .for_each(|line| told += &format!("  {line}\n"));
-    told += "\n";
-    told += &set(&short(plan, history, broken), width);
-    told += &format!("\n  replay   {replay}\n");
-    told + &picture.map_or(String::new(), |picture| format!("  picture  {picture}\n"))
+        .for_each(|line| rendered += &format!("  {line}\n"));
+    rendered += "\n";
+    rendered += &set(&short(plan, history, broken), width);
+    rendered += &format!("\n  replay   {replay}\n");
+    rendered + &picture.map_or(String::new(), |picture| format!("  picture  {picture}\n"))
 }
 
 /// All that happened in a run, and whether it held.
@@ -48,21 +48,21 @@ pub fn run(
     plan: &Plan,
     history: &History,
     broken: &[Violation],
-    telling: RenderOptions,
+    rendering: RenderOptions,
     width: usize,
 ) -> String {
-    let mut told = format!("{}, {}\n\n", plan.subject, about(plan));
-    told += &set(&whole(plan, history, broken, telling), width);
-    told += &format!(
+    let mut rendered = format!("{}, {}\n\n", plan.subject, about(plan));
+    rendered += &set(&whole(plan, history, broken, rendering), width);
+    rendered += &format!(
         "\n  {}, {}, digest {}\n",
         history.end,
-        say::count(history.packets, "segment"),
+        phrases::count(history.packets, "segment"),
         history.digest
     );
     if broken.is_empty() {
-        told + &format!("  {}\n", paint(Tone::Good.style(), "all held"))
+        rendered + &format!("  {}\n", paint(Tone::Good.style(), "all held"))
     } else {
-        told + "\n" + &head(&plan.subject, broken, width)
+        rendered + "\n" + &head(&plan.subject, broken, width)
     }
 }
 
@@ -70,37 +70,37 @@ pub fn run(
 fn head(subject: &str, broken: &[Violation], width: usize) -> String {
     let mut names: Vec<_> = broken.iter().map(|broken| broken.property).collect();
     names.dedup();
-    let mut told =
+    let mut rendered =
         format!("{}  {subject}  {}\n", paint(Tone::Broken.style(), "FAIL"), names.join(", "));
     for name in names {
         let of_name: Vec<_> = broken.iter().filter(|broken| broken.property == name).collect();
         for broken in of_name.iter().take(SENTENCES) {
             for line in wrap(&sentence(broken), width.saturating_sub(2)) {
-                told += &format!("  {line}\n");
+                rendered += &format!("  {line}\n");
             }
         }
         if of_name.len() > SENTENCES {
-            told += &format!("  and {} more of {name}\n", of_name.len() - SENTENCES);
+            rendered += &format!("  and {} more of {name}\n", of_name.len() - SENTENCES);
         }
     }
-    told
+    rendered
 }
 
 /// What was run: `3 steps, seed 1`, and what else determines it.
 pub(super) fn about(plan: &Plan) -> String {
-    format!("{}, seed {}{}", say::count(plan.steps.len() as u64, "step"), plan.seed, with(plan))
+    format!("{}, seed {}{}", phrases::count(plan.steps.len() as u64, "step"), plan.seed, with(plan))
 }
 
 /// What else determines the run: defects, and limits that are not the default.
 fn with(plan: &Plan) -> String {
-    let mut said = String::new();
+    let mut phrased = String::new();
     if !plan.defects.is_empty() {
-        said += &format!(", with {}", plan.defects.join(", "));
+        phrased += &format!(", with {}", plan.defects.join(", "));
     }
     for (name, value) in &plan.limits.0 {
-        said += &format!(", {name} {value}");
+        phrased += &format!(", {name} {value}");
     }
-    said
+    phrased
 }
 
 /// Lines that a run logged, under a heading.
@@ -121,7 +121,7 @@ pub(crate) mod tests {
         Call, Class, ConnEnd, ConnIndex, Connection, Content, Ending, Event, EventKind, Nature,
         Side, Stream, Time,
     };
-    use crate::property::violation::said;
+    use crate::property::violation::sample_violation;
     use crate::schedule::{Action, Conn, Fault, Learns, Operation, Trigger, When};
     use std::time::Duration;
 
@@ -212,7 +212,7 @@ pub(crate) mod tests {
             },
         );
         let text = "item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)";
-        let broken = said("gap_free", &s1, Time(4231), text);
+        let broken = sample_violation("gap_free", &s1, Time(4231), text);
         (plan, record.0, vec![broken])
     }
 
@@ -305,8 +305,8 @@ pub(crate) mod tests {
     #[test]
     fn the_whole_story_ends_with_the_verdict() {
         let (plan, history, _) = a_gap();
-        let telling = RenderOptions { until: Some(Time(1000)), packets: false };
-        insta::assert_snapshot!(plain(&run(&plan, &history, &[], telling, 110)), @r"
+        let rendering = RenderOptions { until: Some(Time(1000)), packets: false };
+        insta::assert_snapshot!(plain(&run(&plan, &history, &[], rendering, 110)), @r"
         counter, 3 steps, seed 1
 
              0.000 s  client  counter.client.connected (generation 1) on client#1

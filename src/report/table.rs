@@ -6,7 +6,7 @@ use crate::history::Digest;
 use crate::hunt::{RunTotals, ScenarioVerdict};
 
 use super::line::{Tone, paint};
-use super::{say, sentence};
+use super::{phrases, sentence};
 
 /// What came of the runs of one scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,7 +35,7 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
         }
         ScenarioVerdict::Broke { properties, runs } => (
             Tone::Broken,
-            format!("BROKE {} in {}", properties.join(", "), say::count(*runs, "run")),
+            format!("BROKE {} in {}", properties.join(", "), phrases::count(*runs, "run")),
         ),
         ScenarioVerdict::TooTame(_) | ScenarioVerdict::DidNotBreak(_) => {
             (Tone::Broken, format!("TOO TAME: {}", why(verdict).unwrap_or_default()))
@@ -81,7 +81,7 @@ pub fn rows(rows: &[TableRow]) -> String {
 }
 
 fn cells(row: &TableRow) -> [String; 4] {
-    let time = say::span(whole_seconds(row.virtual_time));
+    let time = phrases::span(whole_seconds(row.virtual_time));
     [
         row.scenario.clone(),
         row.runs.to_string(),
@@ -97,24 +97,25 @@ fn whole_seconds(time: Duration) -> Duration {
 
 /// The lines under the table.
 pub fn totals(totals: &RunTotals) -> String {
-    let RunTotals { schedules, virtual_time, wall, repeated, grey, unreached } = totals;
-    let mut said = format!(
+    let RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unreached } = totals;
+    let mut phrased = format!(
         "{}, {} of virtual time in {:.2} s: {} times real time\n",
-        say::count(*schedules, "schedule"),
-        say::span(whole_seconds(*virtual_time)),
+        phrases::count(*schedules, "schedule"),
+        phrases::span(whole_seconds(*virtual_time)),
         wall.as_secs_f64(),
         thousands(totals.speed())
     );
     if *repeated > 0 {
-        said += &format!("{} repeated\n", say::count(*repeated, "run"));
+        phrased += &format!("{} repeated\n", phrases::count(*repeated, "run"));
     }
-    if *grey > 0 {
-        said += &format!("{} could have ended either way\n", say::count(*grey, "run"));
+    if *inconclusive > 0 {
+        phrased +=
+            &format!("{} could have ended either way\n", phrases::count(*inconclusive, "run"));
     }
     if !unreached.is_empty() {
-        said += &format!("reached by no run: {}\n", unreached.join(", "));
+        phrased += &format!("reached by no run: {}\n", unreached.join(", "));
     }
-    said
+    phrased
 }
 
 /// Rows of cells, the first of which stands at the left of its column, and all others at the right.
@@ -138,14 +139,14 @@ pub fn columns(rows: &[Vec<String>]) -> String {
 
 fn thousands(n: u64) -> String {
     let digits = n.to_string();
-    let mut said = String::new();
+    let mut phrased = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            said.push(',');
+            phrased.push(',');
         }
-        said.push(digit);
+        phrased.push(digit);
     }
-    said
+    phrased
 }
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
     use crate::history::Time;
     use crate::property::About;
-    use crate::property::violation::said;
+    use crate::property::violation::sample_violation;
 
     pub(crate) fn some_rows() -> Vec<TableRow> {
         let row = |scenario: &str, runs, secs, reached, verdict| TableRow {
@@ -200,8 +201,13 @@ mod tests {
                 54_000,
                 12,
                 ScenarioVerdict::TooTame(
-                    said("expect", About::Run, Time::ZERO, "counter.client.gap was never reached")
-                        .into(),
+                    sample_violation(
+                        "expect",
+                        About::Run,
+                        Time::ZERO,
+                        "counter.client.gap was never reached",
+                    )
+                    .into(),
                 ),
             ),
         ]
@@ -226,7 +232,7 @@ mod tests {
             virtual_time: Duration::from_secs(55_262),
             wall: Duration::from_millis(1500),
             repeated: 3,
-            grey: 1,
+            inconclusive: 1,
             unreached: vec!["counter.server.fenced".into()],
         };
         insta::assert_snapshot!(totals(&all), @r"

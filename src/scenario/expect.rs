@@ -172,8 +172,8 @@ kinds! {
 
 impl Expect {
     /// What did not come out of one run of a schedule.
-    pub fn unmet(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
-        let history = evidence.history;
+    pub fn unmet(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        let history = cx.history;
         let reaches = self.reaches.iter().filter(|sight| !sight.seen(history)).map(|sight| {
             let kind = if sight.nth == 1 { &NOT_REACHED } else { &NOT_REACHED_SO_OFTEN };
             unmet(of(sight), history.end, kind, fields! { times: sight.nth })
@@ -187,7 +187,7 @@ impl Expect {
             unmet.into_iter().map(move |unmet| in_table(unmet, format!("stream.{name}")))
         });
         let processes = self.processes.iter().flat_map(|(name, expect)| {
-            let unmet = expect.unmet(name, evidence);
+            let unmet = expect.unmet(name, cx);
             unmet.into_iter().map(move |unmet| in_table(unmet, format!("process.{name}")))
         });
         let calls = self.calls.iter().flat_map(|(call, expect)| {
@@ -260,7 +260,7 @@ fn count<T>(counters: &mut [u64], what: &[T], seen: impl Fn(&T) -> bool) {
 
 /// A milestone or point that a file names.
 fn of(sight: &Trigger) -> About {
-    About::Mark(sight.mark.name().to_owned(), sight.told())
+    About::Mark(sight.mark.name().to_owned(), sight.reported())
 }
 
 /// Something that is expected of one run.

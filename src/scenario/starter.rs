@@ -54,7 +54,7 @@ fn first_operation(subject: &dyn DynSubject, plan: &Plan) -> Option<Operation> {
 fn commented(file: &str, subject: &dyn DynSubject) -> String {
     let name = subject.name();
     let own: Vec<_> = subject.setup().iter().map(|(key, _)| format!("[{key}.")).collect();
-    let mut said = Vec::new();
+    let mut wording = Vec::new();
     let mut text = format!(
         "#:schema ../schema.json\n# {name}: {}.\n# scenarios/README.md says what can stand here.\n\n",
         subject.about()
@@ -69,9 +69,9 @@ fn commented(file: &str, subject: &dyn DynSubject) -> String {
         } else {
             ""
         };
-        if !comment.is_empty() && !said.contains(&comment) {
+        if !comment.is_empty() && !wording.contains(&comment) {
             text += &format!("{comment}\n");
-            said.push(comment);
+            wording.push(comment);
         }
         text += &format!("{}\n\n", section.trim_end());
         if section.starts_with("format") {

@@ -97,7 +97,7 @@ fn written_alone(schema: &Json, root: &Json) -> String {
         (Some(&"string"), Some("duration")) => "a duration: `\"50ms\"`".into(),
         (Some(&"string"), Some("size")) => "a size: `\"64KiB\"`".into(),
         (Some(&"object"), _) => format!("a table of {}", inner()),
-        (Some(of), _) => told(of).into(),
+        (Some(of), _) => reported(of).into(),
         (None, _) => "as the subject says".into(),
     }
 }
@@ -116,7 +116,7 @@ pub(super) fn types(schema: &Json) -> Vec<&str> {
 }
 
 /// What a person calls a type.
-pub(super) fn told(of: &str) -> &'static str {
+pub(super) fn reported(of: &str) -> &'static str {
     match of {
         "string" => "a string",
         "integer" => "a whole number",

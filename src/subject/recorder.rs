@@ -144,17 +144,17 @@ impl Recorder {
         self.journal.gauges(&self.host, Gauges { names: vec![name], count: Box::new(count) });
     }
 
-    /// All counters of a census: a table of names and of what they read in it. `census` takes it, once for all of them; where there is
+    /// All counters of a census: a table of names and of what they read in it. `resources` takes it, once for all of them; where there is
     /// nothing left to count, they are 0.
     pub fn gauges<C: 'static>(
         &self,
         table: &'static [Gauge<C>],
-        census: impl Fn() -> Option<C> + Send + 'static,
+        resources: impl Fn() -> Option<C> + Send + 'static,
     ) {
         let count = move |slots: &mut [u64]| {
-            let census = census();
+            let resources = resources();
             for (slot, (_, count)) in slots.iter_mut().zip(table) {
-                *slot = census.as_ref().map_or(0, count);
+                *slot = resources.as_ref().map_or(0, count);
             }
         };
         let names = table.iter().map(|(name, _)| *name).collect();

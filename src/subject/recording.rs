@@ -145,24 +145,24 @@ fn verb(what: &EventKind) -> &'static str {
 mod tests {
     use super::*;
     use crate::history::{Answer, Content};
-    use crate::property::told::{ScriptedRun, history};
+    use crate::property::scripted::{ScriptedRun, history};
 
-    fn said(told: &ScriptedRun, servers: &[&str]) -> Option<String> {
-        told.with(|evidence| mistake(evidence.history, servers))
+    fn text(scripted: &ScriptedRun, servers: &[&str]) -> Option<String> {
+        scripted.with(|cx| mistake(cx.history, servers))
     }
 
     #[track_caller]
-    fn says(told: &ScriptedRun, words: &str) {
-        let said = said(told, &["server", "server2"]).expect("a mistake");
-        assert!(said.contains(words), "{said}");
+    fn says(scripted: &ScriptedRun, words: &str) {
+        let text = text(scripted, &["server", "server2"]).expect("a mistake");
+        assert!(text.contains(words), "{text}");
     }
 
     fn opened() -> ScriptedRun {
         history().opened("s1", 1, 0).produced("s1", 100, "a").delivered("s1", 120, "a")
     }
 
-    fn produced_on(told: ScriptedRun, host: &str) -> ScriptedRun {
-        told.entry(
+    fn produced_on(scripted: ScriptedRun, host: &str) -> ScriptedRun {
+        scripted.entry(
             50,
             Some(host),
             EventKind::Produced { stream: "s1".into(), bytes: Content::from("a") },
@@ -175,13 +175,13 @@ mod tests {
 
     #[test]
     fn a_good_driver_makes_none() {
-        let told = opened().ended("s1", 200, "total 1").completed("s1", 220, "total 1");
-        let told = told.asked(2, 300).effect(2, 310, "c1").answered(2, 320, "1").gave_up(
+        let scripted = opened().ended("s1", 200, "total 1").completed("s1", 220, "total 1");
+        let scripted = scripted.asked(2, 300).effect(2, 310, "c1").answered(2, 320, "1").gave_up(
             2,
             Some("s1"),
             330,
         );
-        assert_eq!(said(&told, &["server"]), None);
+        assert_eq!(text(&scripted, &["server"]), None);
     }
 
     #[test]
@@ -198,8 +198,8 @@ mod tests {
             sent.clone().entry(70, Some("server"), delivered.clone()),
             sent.entry(30, Some("server"), delivered),
         ];
-        for (told, at) in both.iter().zip(["0.050 s", "0.030 s"]) {
-            assert_eq!(said(told, &["server"]), Some(format!("{sentence} (at {at})")));
+        for (scripted, at) in both.iter().zip(["0.050 s", "0.030 s"]) {
+            assert_eq!(text(scripted, &["server"]), Some(format!("{sentence} (at {at})")));
         }
     }
 
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn a_client_may_produce_what_another_client_receives() {
-        let told = produced_on(history(), "client")
+        let scripted = produced_on(history(), "client")
             .by("client2")
             .opened("s1", 1, 0)
             .delivered("s1", 120, "a");
-        assert_eq!(said(&told, &["server"]), None);
+        assert_eq!(text(&scripted, &["server"]), None);
     }
 
     #[test]
@@ -249,20 +249,20 @@ mod tests {
 
     #[test]
     fn what_a_bug_could_bring_about_is_for_the_properties() {
-        let told = history()
+        let scripted = history()
             .delivered("s1", 10, "a")
             .answered(9, 20, "done")
             .effect(9, 30, "c1")
             .opens("s2", 7, 40);
-        assert_eq!(said(&told, &["server"]), None);
-        assert_eq!(said(&produced_on(opened(), "server2"), &["server", "server2"]), None);
+        assert_eq!(text(&scripted, &["server"]), None);
+        assert_eq!(text(&produced_on(opened(), "server2"), &["server", "server2"]), None);
         let effect = EventKind::Effect { call: Call(2), target: "c1".into() };
-        let told = opened()
+        let scripted = opened()
             .asked(2, 10)
             .user(200, effect)
             .answered(2, 200, "1")
             .by("client2")
             .user(210, answer(2));
-        assert_eq!(said(&told, &["server"]), None);
+        assert_eq!(text(&scripted, &["server"]), None);
     }
 }

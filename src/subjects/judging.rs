@@ -4,9 +4,9 @@ use crate::history::{Event, Time};
 use crate::property::CheckContext;
 
 /// The entries of a run until its clients are closed.
-pub(super) fn judged<'a>(evidence: &CheckContext<'a>) -> impl Iterator<Item = &'a Event> {
-    let until = Time::from(evidence.plan.horizon);
-    evidence.history.events.iter().take_while(move |event| event.at <= until)
+pub(super) fn judged<'a>(cx: &CheckContext<'a>) -> impl Iterator<Item = &'a Event> {
+    let until = Time::from(cx.plan.horizon);
+    cx.history.events.iter().take_while(move |event| event.at <= until)
 }
 
 /// The host of an entry; nothing where it has none.
@@ -15,6 +15,6 @@ pub(super) fn host(event: &Event) -> &str {
 }
 
 /// What a puppet answers has no truth.
-pub(super) fn has_puppet(evidence: &CheckContext<'_>) -> bool {
-    evidence.plan.has_puppet(evidence.servers)
+pub(super) fn has_puppet(cx: &CheckContext<'_>) -> bool {
+    cx.plan.has_puppet(cx.servers)
 }

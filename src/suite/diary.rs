@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::frontend::Github;
-use crate::report::account::{Came, CiCase, CiReport};
-use crate::report::say;
+use crate::report::ci_report::{Came, CiCase, CiReport};
+use crate::report::phrases;
 
 use super::failure::TestFailure;
 
@@ -13,14 +13,14 @@ use super::failure::TestFailure;
 pub struct Diary {
     github: Github,
     started: Instant,
-    account: Mutex<CiReport>,
+    ci_report: Mutex<CiReport>,
 }
 
 impl Diary {
     /// Nothing yet, for whoever the environment names.
     #[allow(clippy::disallowed_methods)] // how long the tests take is real time
     pub fn new(github: Github) -> Self {
-        Self { github, started: Instant::now(), account: Mutex::default() }
+        Self { github, started: Instant::now(), ci_report: Mutex::default() }
     }
 
     /// Enters what came of a test.
@@ -29,8 +29,8 @@ impl Diary {
             Ok(about) => (about.clone(), Came::Good),
             Err(wrong) => (String::new(), Came::Broke(wrong.it.clone())),
         };
-        let mut account = self.account.lock().expect("nobody panics who holds it");
-        account.group(subject).cases.push(CiCase { name, about, came });
+        let mut ci_report = self.ci_report.lock().expect("nobody panics who holds it");
+        ci_report.group(subject).cases.push(CiCase { name, about, came });
     }
 
     /// Tells the CI server, if there is one; the lines for its log. Where each test is a process of its own (`one_each`), only those that
@@ -38,23 +38,26 @@ impl Diary {
     ///
     /// # Errors
     /// If the page of the job cannot be written, in one line.
-    pub fn tell(&self, one_each: bool) -> Result<String, String> {
-        let mut account = self.account.lock().expect("nobody panics who holds it").clone();
-        let (all, broke) = (account.cases().count() as u64, account.breaks().count());
+    pub fn summarize(&self, one_each: bool) -> Result<String, String> {
+        let mut ci_report = self.ci_report.lock().expect("nobody panics who holds it").clone();
+        let (all, broke) = (ci_report.cases().count() as u64, ci_report.breaks().count());
         if all == 0 || (one_each && broke == 0) {
             return Ok(String::new());
         }
-        account.groups.iter_mut().for_each(|group| group.cases.sort_by(|a, b| a.name.cmp(&b.name)));
-        let names: Vec<_> = account.groups.iter().map(|group| group.name.clone()).collect();
-        account.title = format!("suite of {}", names.join(", "));
-        account.wall = self.started.elapsed();
-        account.totals = format!(
+        ci_report
+            .groups
+            .iter_mut()
+            .for_each(|group| group.cases.sort_by(|a, b| a.name.cmp(&b.name)));
+        let names: Vec<_> = ci_report.groups.iter().map(|group| group.name.clone()).collect();
+        ci_report.title = format!("suite of {}", names.join(", "));
+        ci_report.wall = self.started.elapsed();
+        ci_report.totals = format!(
             "{}, {broke} failed, in {:.1} s",
-            say::count(all, "test"),
-            account.wall.as_secs_f64()
+            phrases::count(all, "test"),
+            ci_report.wall.as_secs_f64()
         );
-        self.github.open()?.map_or(Ok(()), |page| page.append(&account))?;
-        Ok(self.github.marks(&account))
+        self.github.open()?.map_or(Ok(()), |page| page.append(&ci_report))?;
+        Ok(self.github.marks(&ci_report))
     }
 }
 
@@ -68,13 +71,13 @@ mod tests {
         let diary =
             Diary::new(Github { marks: true, summary: Some(path.clone()), workspace: None });
         diary.enter("counter", "counter::late".into(), &Ok("3 runs".into()));
-        assert_eq!(diary.tell(true), Ok(String::new()));
+        assert_eq!(diary.summarize(true), Ok(String::new()));
         diary.enter(
             "counter",
             "counter::early".into(),
             &Err(TestFailure::from("a.toml:3:1: it is early".to_owned())),
         );
-        let marks = diary.tell(false).unwrap();
+        let marks = diary.summarize(false).unwrap();
         let page = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(

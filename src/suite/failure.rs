@@ -9,8 +9,8 @@ use crate::frontend::{
 };
 use crate::history::History;
 use crate::hunt::{FailedRun, ScenarioTally};
-use crate::report::account::{Break, SourceLine, main_sentence};
-use crate::report::{self, StoryFailure, envelope, say, story};
+use crate::report::ci_report::{Break, SourceLine, main_sentence};
+use crate::report::{self, StoryFailure, envelope, phrases, story};
 use crate::scenario::ScenarioFile;
 use crate::schedule::TieOrder;
 use crate::subject::DynSubject;
@@ -20,23 +20,23 @@ use crate::world::Engine;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestFailure {
     /// What the test says.
-    pub said: String,
+    pub rendered: String,
     /// The same for a CI server.
     pub it: Box<Break>,
 }
 
 impl From<String> for TestFailure {
     /// What has no story is told whole. A mistake in a file begins with its place: `scenarios/a.toml:3:1: …`.
-    fn from(said: String) -> Self {
-        let mut parts = said.splitn(4, ':');
+    fn from(rendered: String) -> Self {
+        let mut parts = rendered.splitn(4, ':');
         let place = match (parts.next(), parts.next().map(str::parse), parts.next()) {
             (Some(file), Some(Ok(line)), Some(_)) => {
                 Some(SourceLine { file: file.to_owned(), line })
             }
             _ => None,
         };
-        let sentence = said.lines().next().unwrap_or_default().to_owned();
-        let story = if said.lines().count() > 1 { said.clone() } else { String::new() };
+        let sentence = rendered.lines().next().unwrap_or_default().to_owned();
+        let story = if rendered.lines().count() > 1 { rendered.clone() } else { String::new() };
         Self {
             it: Box::new(Break {
                 property: "suite".into(),
@@ -45,7 +45,7 @@ impl From<String> for TestFailure {
                 replay: String::new(),
                 place,
             }),
-            said,
+            rendered,
         }
     }
 }
@@ -61,8 +61,8 @@ pub fn unless_good(
     if tally.verdict(breaks).is_good() {
         return Ok(format!(
             "{}, {} of virtual time",
-            say::count(tally.runs, "run"),
-            say::span(tally.virtual_time)
+            phrases::count(tally.runs, "run"),
+            phrases::span(tally.virtual_time)
         ));
     }
     let draw = |failed: &FailedRun, replay: &str| {
@@ -70,19 +70,19 @@ pub fn unless_good(
         // A run that got stuck has no record, and would get stuck again.
         history.as_ref()?;
         let path = picture_file(Path::new(PICTURES), plan, broken, &scenario.path);
-        Some(Drawn { subject, plan, broken, engine, replay }.told(&path))
+        Some(Drawn { subject, plan, broken, engine, replay }.rendered(&path))
     };
     let manner =
         Manner { engine, width: width(), sealed: !std::io::stdout().is_terminal(), draw: &draw };
-    let told = tell(scenario, tally, &manner);
+    let rendered = summarize(scenario, tally, &manner);
     let failed = tally.failed.first().filter(|_| breaks.is_none());
     let (property, sentence) = main_sentence(tally, breaks);
     let place =
         place(&scenario.path, failed.map_or(&[], |failed| &failed.broken), tally.unmet.first());
     let replay = failed.map_or(String::new(), |failed| replay(scenario, failed, engine).1);
-    let story = plain(told.split(envelope::BEGIN).next().unwrap_or_default());
+    let story = plain(rendered.split(envelope::BEGIN).next().unwrap_or_default());
     Err(TestFailure {
-        said: colours(&told),
+        rendered: colours(&rendered),
         it: Box::new(Break { property, sentence, story, replay, place }),
     })
 }
@@ -100,30 +100,31 @@ struct Manner<'a> {
 }
 
 /// The text.
-fn tell(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>) -> String {
+fn summarize(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>) -> String {
     let path = scenario.path.display().to_string();
     let file = if path.is_empty() { path } else { path + ": " };
-    let mut told: String =
+    let mut rendered: String =
         tally.unmet.iter().map(|unmet| format!("{file}{}\n", report::sentence(unmet))).collect();
     if let Some(property) = &scenario.expect.breaks {
         if !tally.broke(property) {
-            told += &format!("{file}{property} held in all {} runs, and must break\n", tally.runs);
+            rendered +=
+                &format!("{file}{property} held in all {} runs, and must break\n", tally.runs);
         }
-        return told;
+        return rendered;
     }
     if let Some(failed) = tally.failed.first() {
-        told += &first(scenario, failed, manner);
+        rendered += &first(scenario, failed, manner);
     }
     if tally.failed.len() > 1 {
         let seeds: Vec<_> =
             tally.failed[1..].iter().take(12).map(|failed| failed.plan.seed.to_string()).collect();
-        told += &format!(
+        rendered += &format!(
             "  {} broke, too: seed {}\n",
-            say::count(tally.failed.len() as u64 - 1, "other run"),
+            phrases::count(tally.failed.len() as u64 - 1, "other run"),
             seeds.join(", ")
         );
     }
-    told
+    rendered
 }
 
 fn first(scenario: &ScenarioFile, failed: &FailedRun, manner: &Manner<'_>) -> String {
@@ -140,13 +141,13 @@ fn first(scenario: &ScenarioFile, failed: &FailedRun, manner: &Manner<'_>) -> St
         replay: &replay,
         picture: picture.as_deref(),
     };
-    let mut told = story::failure(&failure, manner.width);
+    let mut rendered = story::failure(&failure, manner.width);
     if manner.sealed || file == "-" {
-        told += "\n";
-        told +=
+        rendered += "\n";
+        rendered +=
             &envelope::seal(&ScenarioFile::of_plan(plan.clone(), scenario.title.clone()).to_toml());
     }
-    told
+    rendered
 }
 
 /// The file of a scenario as the command knows it, and the command that shows a run of it again.
@@ -203,11 +204,11 @@ mod tests {
         };
         let draw = |_: &FailedRun, _: &str| Some("target/reknit/cut.html".to_owned());
         let manner = |sealed| Manner { engine: Engine::Event, width: 100, sealed, draw: &draw };
-        let watched = plain(&tell(&scenario, &tally, &manner(false)));
+        let watched = plain(&summarize(&scenario, &tally, &manner(false)));
         let end = "replay   reknit replay scenarios/counter/cut.toml --seed 1\n  picture  target/reknit/cut.html\n";
         assert!(watched.ends_with(end), "{watched}");
         assert!(!watched.contains(envelope::BEGIN));
-        let unwatched = plain(&tell(&scenario, &tally, &manner(true)));
+        let unwatched = plain(&summarize(&scenario, &tally, &manner(true)));
         assert!(unwatched.starts_with(&watched));
         assert_eq!(envelope::open(&unwatched), ScenarioFile::of_plan(plan, "A cut").to_toml());
     }
@@ -221,11 +222,11 @@ mod tests {
             ..ScenarioFile::of_plan(a_gap().0, "A canary")
         };
         let tally = ScenarioTally { runs: 3, ..ScenarioTally::default() };
-        let said =
+        let rendered =
             unless_good(&crate::subjects::counter(), &scenario, &tally, Engine::Event).unwrap_err();
-        assert_eq!(said.said, "canary.toml: gap_free held in all 3 runs, and must break\n");
+        assert_eq!(rendered.rendered, "canary.toml: gap_free held in all 3 runs, and must break\n");
         assert_eq!(
-            (said.it.property.as_str(), said.it.place.map(|place| place.line)),
+            (rendered.it.property.as_str(), rendered.it.place.map(|place| place.line)),
             ("gap_free", Some(1))
         );
     }
@@ -239,6 +240,6 @@ mod tests {
             (wrong.it.place, wrong.it.sentence.as_str()),
             (None, "no scenario shows these rules:")
         );
-        assert_eq!(wrong.it.story, wrong.said);
+        assert_eq!(wrong.it.story, wrong.rendered);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::hunt::{Check, Checks, ScenarioTally, plans};
-use crate::report::say;
+use crate::report::phrases;
 use crate::world::Engine;
 
 use super::failure::{self, TestFailure};
@@ -49,7 +49,7 @@ fn test(
     TestCase::new(name.clone(), move || {
         let tested = check(&suite);
         suite.diary.enter(suite.subject.name(), name, &tested);
-        tested.map(drop).map_err(|wrong| wrong.said)
+        tested.map(drop).map_err(|wrong| wrong.rendered)
     })
 }
 
@@ -103,7 +103,7 @@ fn kills(suite: &Suite, file: &File, defect: &str) -> Tested {
             .any(|broken| breaks(broken.property))
             || !tally.unmet.is_empty()
         {
-            return Ok(format!("found in {} at most", say::count(runs as u64, "run")));
+            return Ok(format!("found in {} at most", phrases::count(runs as u64, "run")));
         }
     }
     let file = scenario.path.display();
@@ -124,7 +124,7 @@ fn ledger(suite: &Suite) -> Tested {
     let rules = suite.subject.rules().iter().filter(|rule| !shown(rule.id));
     let missing: Vec<_> = rules.map(|rule| format!("  {}: {}", rule.id, rule.doc)).collect();
     match missing.is_empty() {
-        true => Ok(say::count(suite.subject.rules().len() as u64, "rule")),
+        true => Ok(phrases::count(suite.subject.rules().len() as u64, "rule")),
         false => Err(format!("no scenario shows these rules:\n{}", missing.join("\n")).into()),
     }
 }
@@ -138,7 +138,7 @@ fn reached(suite: &Suite) -> Tested {
     }
     let unreached = all.unreached(&suite.subject);
     match unreached.is_empty() {
-        true => Ok(say::count(all.runs, "run")),
+        true => Ok(phrases::count(all.runs, "run")),
         false => Err(format!("no run reached these:\n  {}", unreached.join("\n  ")).into()),
     }
 }
@@ -172,5 +172,5 @@ fn same_digest(suite: &Suite) -> Tested {
         failure::unless_good(&suite.subject, &scenario, &tally, Engine::Event)?;
         runs += tally.runs;
     }
-    Ok(format!("{}, each repeated", say::count(runs, "run")))
+    Ok(format!("{}, each repeated", phrases::count(runs, "run")))
 }

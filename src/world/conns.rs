@@ -26,7 +26,7 @@ pub(super) struct Endpoint {
     /// The error that the connection ended with. Linux reports it once, and an end of stream from then on.
     pub error: Option<std::io::ErrorKind>,
     /// Whether the user has been told of the error.
-    pub told: bool,
+    pub reported: bool,
     /// Whether the user has dropped its stream.
     pub dropped: bool,
     /// Which connection it belongs to, once that is known.
@@ -68,7 +68,7 @@ impl SharedEnd {
             rescued: BytesMut::new(),
             early: BytesMut::new(),
             error: None,
-            told: false,
+            reported: false,
             dropped: false,
             conn: None,
             opener: None,

@@ -232,9 +232,9 @@ impl World {
             }
             self.reset_kernel(conn, side);
             let direction = self.conns.get(conn).from(side);
-            let said_goodbye =
+            let sent_goodbye =
                 std::mem::replace(&mut direction.forgotten, true) || direction.closed;
-            if !said_goodbye {
+            if !sent_goodbye {
                 self.send_reset(conn, side);
             }
         }

@@ -31,7 +31,7 @@ use super::link::packets_first;
 use super::local;
 use super::state::World;
 use super::steps::Reached;
-use super::{RunError, census};
+use super::{RunError, resources};
 
 mod quiet;
 mod stack;
@@ -96,7 +96,7 @@ const MOST_ROUNDS: u32 = 100;
 fn stop_spinning() {
     local::try_with(|world| {
         world.livelock = Some(format!("{MOST_POLLS} polls"));
-        world.wake_director();
+        world.wake_driver();
     });
 }
 
@@ -105,7 +105,7 @@ fn park() {
     local::progress(1);
     let Some(ran) = local::try_with(World::ran) else { return };
     if ran {
-        census::look();
+        resources::look();
     }
     let (stops, moves_on) = local::with(|world| {
         let now = world.now();
@@ -191,7 +191,7 @@ impl World {
                 return self.next_round();
             }
             self.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
-            self.wake_director();
+            self.wake_driver();
         }
         self.finish_deaths();
         self.after_start();
@@ -206,7 +206,7 @@ impl World {
     /// The turn goes on, even if what was triggered moved nobody: what tasks wrote before has not left yet.
     fn next_round(&mut self) {
         self.turns.acted = true;
-        self.wake_director();
+        self.wake_driver();
     }
 
     /// Writes what was noted in this turn, and then carries out what that triggers; returns whether it triggered anything. All of it
@@ -248,7 +248,7 @@ impl World {
             },
             other => other,
         };
-        self.wake_director();
+        self.wake_driver();
     }
 
     /// The next millisecond, where something is due in it that comes before its timers.
@@ -285,10 +285,12 @@ impl World {
             alarm.as_mut().reset(*origin + Duration::from_millis(look.0));
         }
         // Polling a timer runs no product code. A director that is awake already comes here by itself.
-        if self.director.as_ref().is_some_and(|director| {
-            alarm.as_mut().poll(&mut Context::from_waker(director)).is_ready()
-        }) {
-            self.wake_director();
+        if self
+            .driver
+            .as_ref()
+            .is_some_and(|driver| alarm.as_mut().poll(&mut Context::from_waker(driver)).is_ready())
+        {
+            self.wake_driver();
         }
     }
 }
@@ -322,7 +324,7 @@ impl Driver {
     /// Does all that is due; returns whether the run is over.
     fn act(cx: &Context<'_>) -> bool {
         let moment = local::with(|world| {
-            world.director.get_or_insert_with(|| cx.waker().clone());
+            world.driver.get_or_insert_with(|| cx.waker().clone());
             if let Some(next) = world.packets_are_all() {
                 world.turns.moment = Moment::Before(next);
             }

@@ -10,8 +10,8 @@ use crate::history::{ConnIndex, EventKind, Nature, Scope, Side, Time};
 use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Orphans, SlowBy, TrafficCount, Which};
 
 use super::conns::Conns;
+use super::lifecycles::Death;
 use super::link::{self, same_link};
-use super::lives::Death;
 use super::local::HostIx;
 use super::queue::Due;
 use super::state::World;
@@ -99,7 +99,7 @@ impl World {
         }
         match fault {
             Fault::Cut { conn, learns } => {
-                let conn = self.that_can_be_told(conn)?;
+                let conn = self.that_can_be_reported(conn)?;
                 let number = self.declare(
                     step,
                     fault,
@@ -112,7 +112,7 @@ impl World {
                 self.cut(conn, number);
             }
             Fault::Reset { conn, toward } => {
-                let conn = self.that_can_be_told(conn)?;
+                let conn = self.that_can_be_reported(conn)?;
                 let toward = toward.as_ref().map(|host| self.host(host)).transpose()?;
                 self.declare(
                     step,
@@ -268,7 +268,7 @@ impl World {
     }
 
     /// A connection whose ends can be told that it is over.
-    fn that_can_be_told(&self, name: &Conn) -> Result<ConnIndex, Missed> {
+    fn that_can_be_reported(&self, name: &Conn) -> Result<ConnIndex, Missed> {
         let conn = self.existing(name)?;
         match self.conns.look(conn).foreign {
             true => Err(format!(
@@ -478,7 +478,7 @@ impl World {
                 Learns::Never => {}
             }
         }
-        self.wake_director();
+        self.wake_driver();
         self.purge_if_over(conn);
     }
 

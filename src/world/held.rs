@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use turmoil_net::TcpSegment;
 
 use super::acks::bare;
-use super::train::SegmentBatch;
+use super::batch::SegmentBatch;
 
 /// How many trains, from the newest on, a segment may join: of what is held where it arrives, of what is held where it leaves, and an
 /// acknowledgement behind them.
@@ -18,15 +18,15 @@ impl HeldSegments {
     /// Holds one more segment. It joins no train that an RST came behind: that has the sequence number of what its sender writes next.
     pub fn push(&mut self, tcp: TcpSegment) {
         let newest =
-            self.0.iter_mut().rev().take(MAY_GROW).take_while(|train| !train.first.flags.rst);
-        if !newest.into_iter().any(|train| train.join(&tcp)) {
+            self.0.iter_mut().rev().take(MAY_GROW).take_while(|batch| !batch.first.flags.rst);
+        if !newest.into_iter().any(|batch| batch.join(&tcp)) {
             self.0.push(Joining { first: tcp, joined: BytesMut::new() });
         }
     }
 
     /// Lets go of acknowledgements.
     pub fn forget_acks(&mut self) {
-        self.0.retain(|train| !bare(&train.first));
+        self.0.retain(|batch| !bare(&batch.first));
     }
 
     /// The segment that its receiver misses first: the lowest from `base` on of those that must stay in order, or any where none must.
@@ -35,7 +35,7 @@ impl HeldSegments {
         let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN, before the first byte, at 0
         self.0
             .iter()
-            .map(|train| &train.first)
+            .map(|batch| &batch.first)
             .min_by_key(|first| (!in_order(first), begins(first)))
     }
 
@@ -46,7 +46,7 @@ impl HeldSegments {
 
     /// Whether an RST is held.
     pub fn has_reset(&self) -> bool {
-        self.0.iter().any(|train| train.first.flags.rst)
+        self.0.iter().any(|batch| batch.first.flags.rst)
     }
 
     /// Lets go of all.
@@ -125,17 +125,18 @@ mod tests {
     fn held(segments: impl IntoIterator<Item = TcpSegment>) -> Vec<Vec<(u32, String)>> {
         let mut held = HeldSegments::default();
         segments.into_iter().for_each(|tcp| held.push(tcp));
-        let told = |tcp: TcpSegment| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned());
-        held.take().map(|train| train.map(told).collect()).collect()
+        let reported =
+            |tcp: TcpSegment| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned());
+        held.take().map(|batch| batch.map(reported).collect()).collect()
     }
 
     #[test]
     fn what_follows_joins_and_comes_out_as_it_went_in() {
-        let trains =
+        let batches =
             held([segment(u32::MAX, "ab"), segment(1, "cd"), segment(3, "e"), segment(4, "fg")]);
-        assert_eq!(trains[0], [(u32::MAX, "ab".into()), (1, "cd".into()), (3, "e".into())]);
-        assert_eq!(trains[1], [(4, "fg".into())], "nothing joins behind a shorter one");
-        assert_eq!(trains.len(), 2);
+        assert_eq!(batches[0], [(u32::MAX, "ab".into()), (1, "cd".into()), (3, "e".into())]);
+        assert_eq!(batches[1], [(4, "fg".into())], "nothing joins behind a shorter one");
+        assert_eq!(batches.len(), 2);
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! turn is, and how virtual time moves. Then
 //! - `engine`: what an engine is to a world. `turmoil`: the second one, which checks the first.
 //! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
-//! - `hosts`, `lives`: hosts, and how they start, die and start again. `census`: what is counted on them.
+//! - `hosts`, `lifecycles`: hosts, and how they start, die and start again. `resources`: what is counted on them.
 //! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
-//!   `acks`, `windows`: acknowledgements, and the room that they tell of. `train`, `held`: segments by the thousand, and those that wait.
+//!   `acks`, `windows`: acknowledgements, and the room that they tell of. `batch`, `held`: segments by the thousand, and those that wait.
 //! - `ends`, `tap`: how ends die and are answered for; what is taken down of it all.
 //! - `steps`, `faults`, `puppet`: the schedule as it is carried out.
 //! - `hearing`, `prober`, `outside`: how product code is heard, held, and given its environment.
@@ -26,7 +26,7 @@ use crate::schedule::{Action, Fault, Host, Plan, Speaks, TrafficCount};
 use crate::subject::DynSubject;
 
 mod acks;
-mod census;
+mod batch;
 mod conns;
 mod ends;
 mod engine;
@@ -35,14 +35,15 @@ mod faults;
 mod hearing;
 mod held;
 mod hosts;
+mod lifecycles;
 mod link;
-mod lives;
 mod local;
 mod outside;
 mod prober;
 pub mod process;
 mod puppet;
 mod queue;
+mod resources;
 mod segments;
 mod state;
 mod steps;
@@ -50,7 +51,6 @@ mod stream;
 mod tap;
 #[cfg(test)]
 mod tests;
-mod train;
 mod turmoil;
 mod windows;
 
@@ -61,7 +61,7 @@ use hosts::{HostState, Hosts, Role};
 use process::Script;
 use state::{Phase, World};
 
-/// How a run is carried out. Nothing of it changes what happens, but `twin` and `engine`.
+/// How a run is carried out. Nothing of it changes what happens, but `control` and `engine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// How much is kept in the history.
@@ -69,7 +69,7 @@ pub struct Options {
     /// What carries the segments.
     pub engine: Engine,
     /// Whether packets of an older generation are dropped once a newer one is installed.
-    pub twin: bool,
+    pub control: bool,
     /// Whether the subject's own tracing output is collected.
     pub log: bool,
 }
@@ -269,7 +269,7 @@ fn hears() -> bool {
 /// The last words of a run: what is left is counted, if all is over, and everything that was said is written.
 fn finish() {
     if local::with(|world| world.phase) == Phase::Over {
-        census::close();
+        resources::close();
     }
     local::with(World::seal);
 }
@@ -320,7 +320,7 @@ fn new(
         outside,
         log: Vec::new(),
         turns: event::Turns::default(),
-        director: None,
+        driver: None,
         settle: subject.guarantees(&limits).settle,
         phase: Phase::Starting,
         opening: Vec::new(),

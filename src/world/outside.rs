@@ -18,10 +18,10 @@ use crate::process::{Launch, Unsupported};
 use crate::schedule::Host;
 use crate::subject::{Gauges, Journal, Recorder, Root};
 
-use super::census::Counters;
 use super::hosts::{HostState, Role};
 use super::local::{self, HostIx, Noted};
 use super::process::{Processes, Script};
+use super::resources::Counters;
 use super::stream::WorldNet;
 
 /// What the wall clocks of a world show at its start: 2026-01-01 00:00 UTC, in seconds since 1970.
@@ -68,20 +68,20 @@ pub(super) fn processes<'h>(
     hosts: impl Iterator<Item = &'h mut HostState>,
     scripts: &BTreeMap<String, Script>,
 ) -> Root {
-    let mut lives: Vec<BoxFuture<'static, ()>> = Vec::new();
+    let mut lifecycles: Vec<BoxFuture<'static, ()>> = Vec::new();
     for host in hosts.filter(|host| host.role == Role::Server) {
-        let (processes, life) =
+        let (processes, lifecycle) =
             Processes::new(scripts.clone(), Recorder::new(host.name.clone(), Arc::new(Truth)));
         host.processes = Some(processes);
-        lives.push(Box::pin(life));
+        lifecycles.push(Box::pin(lifecycle));
     }
-    Box::pin(live(lives))
+    Box::pin(live(lifecycles))
 }
 
 /// Lives the lives of all processes.
-async fn live(lives: Vec<BoxFuture<'static, ()>>) {
-    let mut lives: JoinSet<()> = lives.into_iter().collect();
-    while lives.join_next().await.is_some() {}
+async fn live(lifecycles: Vec<BoxFuture<'static, ()>>) {
+    let mut lifecycles: JoinSet<()> = lifecycles.into_iter().collect();
+    while lifecycles.join_next().await.is_some() {}
 }
 
 /// Where processes write: what they say is true, whatever becomes of the tasks of their host.

@@ -37,16 +37,16 @@ use crate::subject::Recorder;
 
 pub mod calls;
 mod ends;
-mod life;
 mod script;
 mod setup;
+mod signals;
 #[cfg(test)]
 mod tests;
 
 pub use script::{Print, ProcessEnd, Script, Stdin};
 pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 
-use life::SignalReceiver;
+use signals::SignalReceiver;
 
 /// How many bytes a pipe holds before its writer has to wait: as on Linux.
 pub const PIPE: usize = 65_536;
@@ -113,7 +113,7 @@ impl Processes {
 
     /// Kills all of them, and all that they started. They are gone at the end of the next turn.
     pub fn kill_all(&self) {
-        self.table().alive.values().for_each(|life| life.kill(KILL));
+        self.table().alive.values().for_each(|signals| signals.kill(KILL));
     }
 
     /// The host dies: from now on nothing is launched, and whoever drops a child kills nobody. What becomes of its processes
@@ -138,30 +138,31 @@ impl Processes {
     fn start(&self, command: &Command) -> io::Result<Box<dyn Child>> {
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
         let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
-        let life = Arc::new(SignalReceiver::default());
-        let (pid, name) = self.register(program, calls::variable(command, calls::NAME), &life)?;
+        let signals = Arc::new(SignalReceiver::default());
+        let (pid, name) =
+            self.register(program, calls::variable(command, calls::NAME), &signals)?;
         if let Some(call) = calls::variable(command, calls::CALL).and_then(|call| call.parse().ok())
         {
             self.record.effect(Call(call), name.as_str());
         }
         let (near, far) = ends::ends(command.stdio);
         let (ended, exit) = oneshot::channel();
-        let process = life::Process {
+        let process = signals::Process {
             name,
             script,
             record: self.record.clone(),
-            life: life.clone(),
+            signals: signals.clone(),
             ends: far,
         };
         let registered = Registered { table: self.table.clone(), pid };
-        let lives = Box::pin(async move {
+        let lifecycles = Box::pin(async move {
             process.live(ended).await;
             drop(registered);
         });
-        self.births.send(lives).map_err(|_| is_down())?;
+        self.births.send(lifecycles).map_err(|_| is_down())?;
         Ok(Box::new(Scripted {
             pid,
-            life,
+            signals,
             processes: self.clone(),
             ends: near,
             exit: Waited::Not(exit),
@@ -173,7 +174,7 @@ impl Processes {
         &self,
         program: &str,
         name: Option<&str>,
-        life: &Arc<SignalReceiver>,
+        signals: &Arc<SignalReceiver>,
     ) -> io::Result<(u32, String)> {
         let program = name.unwrap_or(program);
         let mut table = self.table();
@@ -182,7 +183,7 @@ impl Processes {
         }
         let pid = FIRST_PID + table.launched;
         table.launched += 1;
-        table.alive.insert(pid, life.clone());
+        table.alive.insert(pid, signals.clone());
         let run = table.runs.entry(program.to_owned()).or_default();
         *run += 1;
         let name = if *run == 1 { program.to_owned() } else { format!("{program}~{run}") };
@@ -196,12 +197,12 @@ fn is_down() -> io::Error {
 
 /// Where processes live until they end, or until this is dropped.
 async fn host(mut born: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
-    let mut lives = JoinSet::new();
-    while let Some(life) = born.recv().await {
-        while lives.try_join_next().is_some() {} // those who ended leave nothing behind
-        lives.spawn(life);
+    let mut lifecycles = JoinSet::new();
+    while let Some(signals) = born.recv().await {
+        while lifecycles.try_join_next().is_some() {} // those who ended leave nothing behind
+        lifecycles.spawn(signals);
     }
-    while lives.join_next().await.is_some() {}
+    while lifecycles.join_next().await.is_some() {}
 }
 
 impl Launch for Processes {
@@ -213,7 +214,7 @@ impl Launch for Processes {
 /// What the one who launched a process holds of it.
 struct Scripted {
     pid: u32,
-    life: Arc<SignalReceiver>,
+    signals: Arc<SignalReceiver>,
     processes: Processes,
     ends: process::Streams,
     exit: Waited,
@@ -246,7 +247,7 @@ impl Child for Scripted {
         if !self.processes.table().alive.contains_key(&self.pid) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        self.life.kill(number);
+        self.signals.kill(number);
         Ok(())
     }
 
@@ -267,7 +268,7 @@ impl Child for Scripted {
 impl Drop for Scripted {
     fn drop(&mut self) {
         if !self.processes.table().down {
-            self.life.kill(KILL);
+            self.signals.kill(KILL);
         }
     }
 }

@@ -75,7 +75,7 @@ async fn act(
                 }
                 let text =
                     text.replace("{n}", &n.to_string()).replace("{conn}", &number.to_string());
-                peer.say(text).await?;
+                peer.log(text).await?;
             }
             Ok(())
         }

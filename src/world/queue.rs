@@ -7,9 +7,9 @@ use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Side, Time};
 
+use super::batch::SegmentBatch;
 use super::local::HostIx;
 use super::state::World;
-use super::train::SegmentBatch;
 
 /// Something that is to happen at a time.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct OnTheWay {
     pub from: Side,
     /// The number of the first of its segments in their direction.
     pub first: u64,
-    pub train: SegmentBatch,
+    pub batch: SegmentBatch,
     /// When each arrives, and with which rank: the last comes first.
     pub arrivals: Vec<(Time, u32)>,
 }
@@ -52,7 +52,7 @@ impl OnTheWay {
         self.arrivals.pop()?;
         let (conn, from, n) = (self.conn, self.from, self.first);
         self.first += 1;
-        self.train.next().map(|tcp| Due::Packet { conn, from, n, tcp })
+        self.batch.next().map(|tcp| Due::Packet { conn, from, n, tcp })
     }
 }
 
@@ -77,7 +77,7 @@ impl Queue {
     }
 
     /// Has the segments of a train arrive, each at its time.
-    pub fn push_train(&mut self, mut coming: OnTheWay) {
+    pub fn push_batch(&mut self, mut coming: OnTheWay) {
         match coming.arrivals[..] {
             [] => {}
             [(at, rank)] => coming.next().into_iter().for_each(|due| self.push(at, rank, due)),
@@ -94,7 +94,7 @@ impl Queue {
     pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &TcpSegment)> {
         self.due.values().filter_map(|entry| match entry {
             Entry::One(Due::Packet { conn, tcp, .. }) => Some((*conn, tcp)),
-            Entry::Train(coming) => coming.train.left().map(|left| (coming.conn, left)),
+            Entry::Train(coming) => coming.batch.left().map(|left| (coming.conn, left)),
             Entry::One(_) => None,
         })
     }
@@ -112,13 +112,13 @@ impl Queue {
             }
             Entry::Train(coming) => {
                 (coming.conn, coming.from) == (conn, from)
-                    && coming.train.left().is_some_and(&which)
+                    && coming.batch.left().is_some_and(&which)
             }
             Entry::One(_) => false,
         };
         let taken = self.due.extract_if(.., chosen).filter_map(|(_, entry)| match entry {
             Entry::One(Due::Packet { n, tcp, .. }) => Some((n, SegmentBatch::alone(tcp))),
-            Entry::Train(coming) => Some((coming.first, coming.train)),
+            Entry::Train(coming) => Some((coming.first, coming.batch)),
             Entry::One(_) => None,
         });
         taken.collect()
@@ -189,11 +189,11 @@ mod tests {
     /// Numbers 5 to 8 of a direction: `ab`, `cd`, `ef`, `g`, a millisecond apart.
     fn coming() -> OnTheWay {
         let arrivals = (10..14).rev().map(|at| (Time(at), 1)).collect();
-        let train = SegmentBatch::cut(segment(100, b"abcdefg"), 2);
-        OnTheWay { conn: ConnIndex(0), from: Side::Client, first: 5, train, arrivals }
+        let batch = SegmentBatch::cut(segment(100, b"abcdefg"), 2);
+        OnTheWay { conn: ConnIndex(0), from: Side::Client, first: 5, batch, arrivals }
     }
 
-    fn told((n, tcp): (u64, TcpSegment)) -> String {
+    fn reported((n, tcp): (u64, TcpSegment)) -> String {
         format!(
             "{n}: {} {}{}",
             tcp.seq,
@@ -205,7 +205,7 @@ mod tests {
     fn popped(queue: &mut Queue, now: u64) -> Vec<String> {
         let all = std::iter::from_fn(|| queue.pop(Time(now)));
         all.map(|due| match due {
-            Due::Packet { n, tcp, .. } => told((n, tcp)),
+            Due::Packet { n, tcp, .. } => reported((n, tcp)),
             other => format!("{other:?}"),
         })
         .collect()
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_train_arrives_piece_by_piece_among_what_else_is_due() {
         let mut queue = Queue::default();
-        queue.push_train(coming());
+        queue.push_batch(coming());
         queue.push(Time(11), 2, Due::Heal);
         assert_eq!(queue.next(), Some(Time(10)));
         assert_eq!(popped(&mut queue, 9), [""; 0]);
@@ -226,14 +226,14 @@ mod tests {
     #[test]
     fn what_is_left_of_a_train_is_taken_off_its_way_together() {
         let mut queue = Queue::default();
-        queue.push_train(coming());
+        queue.push_batch(coming());
         assert_eq!(popped(&mut queue, 11), ["5: 100 ab", "6: 102 cd"]);
         let behind = |tcp: &TcpSegment| tcp.seq > 102;
         assert!(queue.take_packets(ConnIndex(0), Side::Server, behind).is_empty());
-        let [(7, train)] = &queue.take_packets(ConnIndex(0), Side::Client, behind)[..] else {
+        let [(7, batch)] = &queue.take_packets(ConnIndex(0), Side::Client, behind)[..] else {
             panic!("it is one train, from 7 on")
         };
-        let taken: Vec<_> = (7..).zip(train.clone()).map(told).collect();
+        let taken: Vec<_> = (7..).zip(batch.clone()).map(reported).collect();
         assert_eq!(taken, ["7: 104 ef", "8: 106 g fin"]);
         assert_eq!(queue.next(), None);
     }

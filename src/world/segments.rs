@@ -19,13 +19,13 @@ use crate::history::{ConnEnd, ConnIndex, EventKind, Fate, Flags, Side, Time};
 
 use super::Engine;
 use super::acks::{MOST_ACKS, bare, freshen, thin_out};
+use super::batch::{SegmentBatch, by_sequence};
 use super::conns::SharedEnd;
 use super::engine::Handed;
 use super::link::{self, Segment, SynFate};
 use super::local::{self, HostIx, NOBODY};
 use super::queue::{Due, OnTheWay};
 use super::state::World;
-use super::train::{SegmentBatch, by_sequence};
 
 fn flags_of(segment: &TcpSegment) -> Flags {
     let TcpFlags { syn, ack, fin, rst, .. } = segment.flags;
@@ -160,7 +160,7 @@ impl World {
             arrivals.is_empty()
                 || first + arrivals.len() as u64 == self.conns.get(conn).from(from).sent + 1
         );
-        self.schedule_train(conn, from, first, SegmentBatch::cut(whole, each), arrivals);
+        self.schedule_batch(conn, from, first, SegmentBatch::cut(whole, each), arrivals);
     }
 
     /// Puts a segment on its way.
@@ -218,7 +218,7 @@ impl World {
 
     /// Whether nothing of a connection passes because it is stale.
     pub(super) fn is_dropped(&self, conn: ConnIndex) -> bool {
-        self.options.twin && self.conns.look(conn).stale
+        self.options.control && self.conns.look(conn).stale
     }
 
     /// When a segment arrives that leaves at `leaves`.
@@ -252,19 +252,19 @@ impl World {
     }
 
     /// The segments of a train are on their way, from the `first` of their direction on.
-    fn schedule_train(
+    fn schedule_batch(
         &mut self,
         conn: ConnIndex,
         from: Side,
         first: u64,
-        train: SegmentBatch,
+        batch: SegmentBatch,
         arrivals: Vec<Time>,
     ) {
-        debug_assert!(arrivals.is_empty() || arrivals.len() == train.len());
+        debug_assert!(arrivals.is_empty() || arrivals.len() == batch.len());
         let mut arrivals: Vec<_> =
             arrivals.into_iter().map(|at| (at, self.rank(conn, from, at))).collect();
         arrivals.reverse();
-        self.queue.push_train(OnTheWay { conn, from, first, train, arrivals });
+        self.queue.push_batch(OnTheWay { conn, from, first, batch, arrivals });
     }
 
     fn rank(&self, conn: ConnIndex, from: Side, arrival: Time) -> u32 {
@@ -305,27 +305,27 @@ impl World {
             return None;
         }
         let direction = self.conns.get(conn).from(from);
-        let mut trains: Vec<_> = direction.held.take().map(|train| (None, train)).collect();
+        let mut batches: Vec<_> = direction.held.take().map(|batch| (None, batch)).collect();
         let leaves = match direction.lost_since.take() {
             Some(lost) => {
-                trains.extend(
+                batches.extend(
                     self.take_behind(conn, from, first.seq)
                         .into_iter()
-                        .map(|(n, train)| (Some(n), train)),
+                        .map(|(n, batch)| (Some(n), batch)),
                 );
                 link::next_try(lost, now, first.flags.syn && !first.flags.ack)
             }
             None => now,
         };
         let mut last = leaves;
-        for (on_its_way, train) in by_sequence(trains, base) {
+        for (on_its_way, batch) in by_sequence(batches, base) {
             match on_its_way {
                 Some(n) => {
                     let arrival = self.conns.get(conn).from(from).last_arrival;
-                    let arrivals = vec![arrival; train.len()];
-                    self.schedule_train(conn, from, n, train, arrivals);
+                    let arrivals = vec![arrival; batch.len()];
+                    self.schedule_batch(conn, from, n, batch, arrivals);
                 }
-                None => last = last.max(self.send_again(conn, from, train, leaves)),
+                None => last = last.max(self.send_again(conn, from, batch, leaves)),
             }
         }
         Some(last)
@@ -336,12 +336,12 @@ impl World {
         &mut self,
         conn: ConnIndex,
         from: Side,
-        train: SegmentBatch,
+        batch: SegmentBatch,
         leaves: Time,
     ) -> Time {
         let first = self.conns.get(conn).from(from).sent + 1;
-        let mut arrivals = Vec::with_capacity(train.len());
-        for tcp in train.clone() {
+        let mut arrivals = Vec::with_capacity(batch.len());
+        for tcp in batch.clone() {
             let segment = self.facts(conn, from, &tcp);
             let effects = self.effects(segment);
             if self.turned_away(segment, effects.opening, &tcp) {
@@ -357,7 +357,7 @@ impl World {
         }
         debug_assert_eq!(first + arrivals.len() as u64, self.conns.get(conn).from(from).sent + 1);
         let last = arrivals.iter().copied().max().unwrap_or(leaves);
-        self.schedule_train(conn, from, first, train, arrivals);
+        self.schedule_batch(conn, from, first, batch, arrivals);
         last
     }
 
@@ -502,7 +502,7 @@ impl World {
     }
 
     /// Whether who reads at an end is told when there is something to read: its kernel need not be asked before, nor told who waits.
-    pub(super) fn tells_readers(&self, conn: ConnIndex, at: Side) -> bool {
+    pub(super) fn wakes_readers(&self, conn: ConnIndex, at: Side) -> bool {
         !self.keeps_windows() && !self.conns.look(conn).directions[at.other() as usize].finished
     }
 

@@ -15,7 +15,6 @@ use crate::schedule::{Operation, Plan};
 use crate::subject::{DynSubject, Root};
 
 use super::Options;
-use super::census::Counters;
 use super::conns::{Conns, SharedEnd};
 use super::engine::Stack;
 use super::event::Turns;
@@ -23,6 +22,7 @@ use super::faults::ActiveFaults;
 use super::hosts::Hosts;
 use super::local::HostIx;
 use super::queue::{Due, Queue};
+use super::resources::Counters;
 use super::steps::StepRunner;
 
 /// A world. Nothing in it runs product code.
@@ -48,7 +48,7 @@ pub(super) struct World {
     pub log: Vec<String>,
     pub turns: Turns,
     /// Wakes the director.
-    pub director: Option<Waker>,
+    pub driver: Option<Waker>,
     /// The most that is still to be waited for when the clients are closed.
     pub settle: Duration,
     pub phase: Phase,
@@ -139,8 +139,8 @@ impl World {
     }
 
     /// Has the director look at the queue again.
-    pub fn wake_director(&mut self) {
-        if let Some(waker) = self.director.take() {
+    pub fn wake_driver(&mut self) {
+        if let Some(waker) = self.driver.take() {
             waker.wake();
         }
     }

@@ -289,8 +289,8 @@ impl AsyncRead for WorldStream {
         }
         if let Some(kind) = end.error {
             // Linux reports an error once, and then an end of stream; a broken pipe is nothing to readers.
-            let told = std::mem::replace(&mut end.told, true);
-            return Poll::Ready(if told || kind == io::ErrorKind::BrokenPipe {
+            let reported = std::mem::replace(&mut end.reported, true);
+            return Poll::Ready(if reported || kind == io::ErrorKind::BrokenPipe {
                 Ok(())
             } else {
                 Err(kind.into())
@@ -299,7 +299,7 @@ impl AsyncRead for WorldStream {
         let (filled, wanted) = (buf.filled().len(), buf.remaining());
         if end.received == end.read
             && wanted > 0
-            && local::with(|world| world.tells_readers(this.conn, this.side))
+            && local::with(|world| world.wakes_readers(this.conn, this.side))
         {
             end.reader = Some(cx.waker().clone());
             return Poll::Pending;
@@ -331,8 +331,10 @@ impl AsyncWrite for WorldStream {
     ) -> Poll<io::Result<usize>> {
         let mut end = self.end.lock();
         if let Some(kind) = end.error {
-            let told = std::mem::replace(&mut end.told, true);
-            return Poll::Ready(Err(if told { io::ErrorKind::BrokenPipe } else { kind }.into()));
+            let reported = std::mem::replace(&mut end.reported, true);
+            return Poll::Ready(
+                Err(if reported { io::ErrorKind::BrokenPipe } else { kind }.into()),
+            );
         }
         let most = local::with(|world| {
             world.settle(self.conn, self.side);

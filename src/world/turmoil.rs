@@ -43,7 +43,7 @@ use crate::subject::Root;
 use super::engine::{Machine, Stack};
 use super::local::{self, HostIx};
 use super::state::World;
-use super::{RunError, Tick, census};
+use super::{RunError, Tick, resources};
 
 mod links;
 mod socket;
@@ -164,7 +164,7 @@ impl TickMachine {
 
     /// The end of a tick in which something ran.
     fn end_turn(&mut self) {
-        census::look();
+        resources::look();
         while local::with(World::read_notes) {
             self.catch_up();
         }
@@ -190,14 +190,14 @@ enum Stop {
 
 /// What a host runs: its root; then nothing, but for the tasks that it left behind. A panic of the root is the root's end.
 async fn live(mut root: Root) -> ::turmoil::Result {
-    let lives = local::RootLives::here();
+    let lifecycles = local::RootLives::here();
     std::future::poll_fn(|cx| {
         local::polls_root();
         catch_unwind(AssertUnwindSafe(|| root.as_mut().poll(cx)))
             .unwrap_or(std::task::Poll::Ready(()))
     })
     .await;
-    drop((root, lives));
+    drop((root, lifecycles));
     std::future::pending().await
 }
 

@@ -35,11 +35,11 @@ async fn attend(stream: Stream, mut log: watch::Receiver<Log>) -> io::Result<Inf
     }
 }
 
-/// Follows a log until it cannot be any longer. `told` gets each line, with the count of connections so far.
+/// Follows a log until it cannot be any longer. `reported` gets each line, with the count of connections so far.
 pub async fn follow(
     net: &Net,
     server: &Endpoint,
-    mut told: impl FnMut(u64, &str),
+    mut reported: impl FnMut(u64, &str),
 ) -> io::Result<Infallible> {
     let (mut log, mut next, mut generation, mut answered) = (None, 0, 0, Instant::now());
     while answered.elapsed() < PATIENCE {
@@ -53,7 +53,7 @@ pub async fn follow(
                 if log.get_or_insert(id.to_owned()) != id {
                     return Err(io::Error::other("the server has another log now"));
                 }
-                line.inspect(|line| told(generation, line));
+                line.inspect(|line| reported(generation, line));
                 next += line.iter().count();
                 answered = Instant::now();
             }

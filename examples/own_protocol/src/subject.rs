@@ -76,8 +76,8 @@ async fn follow(host: HostContext, call: Call, first: bool) {
     }
     let log = Stream(format!("{}-log", host.name).into());
     host.record.opened(&log, call);
-    let told =
+    let reported =
         |generation, line: &str| host.record.delivered(&log, line.to_owned(), Some(generation));
-    let Err(why) = crate::follow(&host.env.net, &Endpoint::tcp("server", 80), told).await;
+    let Err(why) = crate::follow(&host.env.net, &Endpoint::tcp("server", 80), reported).await;
     host.record.broke(&log, why.to_string());
 }

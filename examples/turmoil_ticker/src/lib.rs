@@ -41,12 +41,12 @@ async fn tell(stream: TcpStream, mut count: watch::Receiver<Count>) -> io::Resul
     }
 }
 
-/// Follows a count until it cannot be any longer. `told` gets the count's name, how many connections there were so far, and each number.
+/// Follows a count until it cannot be any longer. `reported` gets the count's name, how many connections there were so far, and each number.
 /// A client that is `hasty` takes what was on its way when a connection broke for read.
 pub async fn follow(
     server: &str,
     hasty: bool,
-    mut told: impl FnMut(&str, u64, u64),
+    mut reported: impl FnMut(&str, u64, u64),
 ) -> io::Result<Infallible> {
     let (mut name, mut next, mut connections, mut answered) = (None, 1, 0, Instant::now());
     while answered.elapsed() < PATIENCE {
@@ -59,7 +59,7 @@ pub async fn follow(
                     return Err(io::Error::other("the server has another count now"));
                 }
                 for number in numbers.split_whitespace().map_while(|word| word.parse().ok()) {
-                    told(its, connections, number);
+                    reported(its, connections, number);
                     next = number + 1;
                 }
                 answered = Instant::now();

@@ -74,9 +74,9 @@ async fn follow(host: HostContext, call: Call, first: bool, hasty: bool) {
     }
     let count = Stream(format!("{}-count", host.name).into());
     host.record.opened(&count, call);
-    let told = |name: &str, connections, n| {
+    let reported = |name: &str, connections, n| {
         host.record.delivered(&count, format!("{n} of {name}"), Some(connections))
     };
-    let Err(why) = crate::follow("server", hasty, told).await;
+    let Err(why) = crate::follow("server", hasty, reported).await;
     host.record.broke(&count, why.to_string());
 }

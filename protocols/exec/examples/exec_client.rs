@@ -71,7 +71,7 @@ async fn run(server: Endpoint, argv: Vec<String>) -> Result<i32, Box<dyn Error>>
     let process = client.launch(command).await?;
     let status = tokio::select! {
         status = print(process.events()) => status?,
-        never = tell(client.watch_state()) => match never {},
+        never = notify(client.watch_state()) => match never {},
         never = feed(&process) => match never {},
         never = interrupt(&process) => match never {},
     };
@@ -102,7 +102,7 @@ async fn show(mut out: impl AsyncWrite + Unpin, bytes: &[u8]) -> io::Result<()> 
 }
 
 /// Says when the connection is lost, and when it is back. There was one.
-async fn tell(mut state: watch::Receiver<State>) -> Infallible {
+async fn notify(mut state: watch::Receiver<State>) -> Infallible {
     let mut before = State::Connected;
     loop {
         let now = *state.borrow_and_update();

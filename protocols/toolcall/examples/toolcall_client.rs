@@ -67,13 +67,13 @@ async fn talk(host: Endpoint) -> Result<(), Failure> {
     enter(&client).await?;
     let mut changes = client.changes();
     let mut lines = BufReader::new(stdin()).lines();
-    let mut told = Told::default();
+    let mut reported = Told::default();
     loop {
-        told.tell(&client);
+        reported.notify(&client);
         tokio::select! {
             biased;
             line = lines.next_line() => match line {
-                Ok(Some(line)) => said(&client, line.trim()).await,
+                Ok(Some(line)) => sent(&client, line.trim()).await,
                 _ => break,
             },
             changed = changes.changed() => if changed.is_err() { break },
@@ -94,7 +94,7 @@ async fn enter(client: &Client) -> Result<(), Failure> {
 }
 
 /// A line was typed: an answer, if something is asked; otherwise a new turn.
-async fn said(client: &Client, line: &str) {
+async fn sent(client: &Client, line: &str) {
     let asked = seen(client).and_then(|seen| {
         let waiting = chat::calls(&seen)
             .find(|state| matches!(state, ToolCallState::PendingConfirmation(_)))?;
@@ -137,7 +137,7 @@ struct Told {
 
 impl Told {
     /// Prints what is new.
-    fn tell(&mut self, client: &Client) {
+    fn notify(&mut self, client: &Client) {
         let connected = client.state() == State::Connected;
         if connected != self.connected {
             println!("{}", if connected { "connected" } else { "not connected" });

@@ -91,11 +91,11 @@ impl Agent for Parrot {
 
 async fn answer(turn: &Turn) -> Result<(), Refused> {
     let Some(order) = turn.text.strip_prefix("run ") else {
-        return turn.say(&turn.text).map(drop);
+        return turn.send(&turn.text).map(drop);
     };
     let (tool, words) = order.split_once(' ').unwrap_or((order, ""));
     let ended = turn.call(tool, &json!({ "words": words }), true).await?;
-    let said = match ended {
+    let sent = match ended {
         Ended::Completed(result) if result.success => {
             format!("{tool} ran: {}", json!(result.content))
         }
@@ -104,5 +104,5 @@ async fn answer(turn: &Turn) -> Result<(), Refused> {
         }
         Ended::Cancelled => format!("{tool} was not run"),
     };
-    turn.say(&said).map(drop)
+    turn.send(&sent).map(drop)
 }

@@ -171,8 +171,8 @@ impl Subject for Theirs {
     }
 
     /// Toolcall reads a run once for all of its own.
-    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
-        let mut broken = Toolcall.breaks(evidence);
+    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        let mut broken = Toolcall.breaks(cx);
         broken.retain(|broken| PROPERTIES.contains(&broken.property));
         broken
     }

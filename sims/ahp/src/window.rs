@@ -22,8 +22,8 @@ use reknit::milestone;
 use reknit::net::{BoxFuture, Endpoint};
 use reknit::subject::{HostContext, Operated};
 use reknit::subjects::toolcall::answers::{Did, Rejected};
-use reknit::subjects::toolcall::eyes::Observer;
 use reknit::subjects::toolcall::notes::{Became, By, OfCall, ToolWork};
+use reknit::subjects::toolcall::observer::Observer;
 use reknit::subjects::toolcall::setup::{self, CHAT, SESSION, TOOL, ToolSetup};
 use reknit::subjects::toolcall::{PROVIDER, SETTLES, TOKEN};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ pub struct Window {
     host: HostContext,
     client: MultiHostClient,
     known: Arc<Mutex<Known>>,
-    eyes: Observer,
+    observer: Observer,
     /// Whether its client is connected.
     is_up: bool,
     /// Whether it has moved in, and may ask for something.
@@ -65,13 +65,13 @@ pub struct Window {
 impl Window {
     /// Opens one: from now on its client connects, again and again.
     pub async fn open(host: HostContext) -> Self {
-        let eyes = Observer::new(host.record.clone(), host.name.as_str());
-        [SESSION, CHAT].iter().for_each(|channel| eyes.watch(channel));
+        let observer = Observer::new(host.record.clone(), host.name.as_str());
+        [SESSION, CHAT].iter().for_each(|channel| observer.watch(channel));
         let known = Arc::default();
         Self {
             client: MultiHostClient::new(),
             known,
-            eyes,
+            observer,
             is_up: false,
             is_in: false,
             held: VecDeque::new(),
@@ -111,8 +111,8 @@ impl Window {
                 biased;
                 () = async { busy.as_mut().expect("it is there").await }, if busy.is_some() => (busy, self.is_in) = (None, self.is_up),
                 event = next_event(&mut events) => self.happened(&event),
-                told = next_news(&mut news) => {
-                    if let Some(begins) = self.told(&told) {
+                reported = next_news(&mut news) => {
+                    if let Some(begins) = self.reported(&reported) {
                         busy = Some(begins);
                     }
                 }
@@ -123,7 +123,7 @@ impl Window {
                 },
                 () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                     settles = None;
-                    self.eyes.weigh();
+                    self.observer.weigh();
                 }
                 _ = pings.tick(), if self.is_careful() && pinged.is_empty() => {
                     pinged.spawn(ping(self.client.clone(), self.host.limits.duration("client.pong-deadline")));
@@ -146,7 +146,7 @@ impl Window {
         let confirmed = |channel: &str| {
             known.lock().unwrap_or_else(PoisonError::into_inner).state(channel).cloned()
         };
-        let (_, is_stirred) = self.eyes.look(confirmed);
+        let (_, is_stirred) = self.observer.look(confirmed);
         let runs: Vec<(Key, String)> = self
             .known()
             .all()
@@ -193,8 +193,8 @@ impl Window {
     }
 
     /// What the client says of its connection. When it has a new one, there is something to do.
-    fn told(&mut self, told: &HostEvent) -> Option<BoxFuture<'static, ()>> {
-        match told {
+    fn reported(&mut self, reported: &HostEvent) -> Option<BoxFuture<'static, ()>> {
+        match reported {
             HostEvent::Connected { generation, .. } => {
                 milestone!("toolcall.client.connected", generation = *generation);
                 self.is_up = true;
@@ -362,7 +362,7 @@ async fn next_event(events: &mut HostSubscriptionStream) -> ActionEnvelope {
 
 async fn next_news(news: &mut HostEventStream) -> HostEvent {
     match news.recv().await {
-        Some(told) => told,
+        Some(reported) => reported,
         None => std::future::pending().await,
     }
 }

@@ -31,10 +31,10 @@ struct Busy;
 impl Agent for Busy {
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let part = turn.say("well, ").unwrap();
+            let part = turn.send("well, ").unwrap();
             turn.continue_saying(&part, "let us see").unwrap();
             turn.call("tool", &json!({ "x": 1 }), false).await.unwrap();
-            turn.say("done").unwrap();
+            turn.send("done").unwrap();
         })
     }
 }

@@ -26,10 +26,10 @@ pub fn run(script: impl Future<Output = ()>) {
     static ONCE: Once = Once::new();
     static PANICKED: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
-        let told = panic::take_hook();
+        let reported = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             PANICKED.store(true, Ordering::SeqCst);
-            told(panic);
+            reported(panic);
         }));
     });
     let runtime =

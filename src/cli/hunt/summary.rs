@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hunt::RunTotals;
-use crate::hunt::hits::FaultHits;
+use crate::hunt::coverage::FaultHits;
 use crate::hunt::random::Hunted;
 use crate::report::{json, table};
 use crate::subject::DynSubject;
 
-use super::super::finds::Findings;
+use super::super::findings::Findings;
 
 const HEAD: [&str; 8] =
     ["fault", "drawn", "came", "in flight", "handshake", "catch-up", "held task", "nothing"];
 
 /// The last words of a hunt.
-pub(super) fn tell(
+pub(super) fn summarize(
     hunted: &Hunted,
     finds: &Findings,
     subject: &Arc<dyn DynSubject>,
@@ -24,10 +24,10 @@ pub(super) fn tell(
     let tally = &hunted.tally;
     let totals = RunTotals { wall, ..tally.totals(&tally.unreached(subject)) };
     let rate = tally.runs as f64 / wall.as_secs_f64().max(0.001);
-    let mut told = faults(hunted);
-    told += &format!("\n{}", table::totals(&totals));
-    told += &format!("{rate:.0} schedules a second, digest {}\n", tally.digest);
-    told + &finds.summary(hunted.broke, "schedule")
+    let mut rendered = faults(hunted);
+    rendered += &format!("\n{}", table::totals(&totals));
+    rendered += &format!("{rate:.0} schedules a second, digest {}\n", tally.digest);
+    rendered + &finds.summary(hunted.broke, "schedule")
 }
 
 /// The same for a machine.
@@ -51,7 +51,7 @@ fn faults(hunted: &Hunted) -> String {
     };
     let head = HEAD.map(str::to_owned).to_vec();
     let rows: Vec<_> = std::iter::once(head)
-        .chain(hunted.hits.0.iter().map(|(word, hit)| row(word, hit)))
+        .chain(hunted.coverage.0.iter().map(|(word, hit)| row(word, hit)))
         .collect();
     table::columns(&rows)
 }

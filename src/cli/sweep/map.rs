@@ -9,8 +9,8 @@ use crate::hunt::sweep::{FAULTS, FaultOutcome};
 use crate::hunt::{Judged, JudgedRun, Pool, SweepProgress, judge};
 use crate::report::line::set;
 use crate::report::map::{Map, html};
+use crate::report::rendering::short;
 use crate::report::sentence;
-use crate::report::telling::short;
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::DynSubject;
@@ -29,19 +29,20 @@ pub(super) fn draw(
     title: &str,
     again: &str,
 ) -> String {
-    let told = told(swept);
-    let plans: Vec<_> = told.iter().map(|number| swept.plan_of(&swept.trials[*number])).collect();
-    let stories = told.into_iter().zip(stories(plans, subject));
+    let rendered = rendered(swept);
+    let plans: Vec<_> =
+        rendered.iter().map(|number| swept.plan_of(&swept.trials[*number])).collect();
+    let stories = rendered.into_iter().zip(stories(plans, subject));
     let stories: BTreeMap<_, _> =
         stories.filter_map(|(number, story)| Some((number, story?))).collect();
     html(&Map { swept, title, again, stories: &stories })
 }
 
 /// The trials that have a story.
-fn told(swept: &SweepProgress) -> Vec<usize> {
+fn rendered(swept: &SweepProgress) -> Vec<usize> {
     let of = |outcome| move |number: &usize| swept.trials[*number].outcome == Some(outcome);
     let all = 0..swept.trials.len();
-    let mut told: Vec<_> = all.clone().filter(of(FaultOutcome::Broken)).take(BROKEN).collect();
+    let mut rendered: Vec<_> = all.clone().filter(of(FaultOutcome::Broken)).take(BROKEN).collect();
     for outcome in [FaultOutcome::Failed, FaultOutcome::Recovered] {
         let of_fault = FAULTS.iter().map(|fault| {
             let mut these = all
@@ -50,9 +51,9 @@ fn told(swept: &SweepProgress) -> Vec<usize> {
                 .filter(|number| swept.trials[*number].fault.name == fault.name);
             these.next()
         });
-        told.extend(of_fault.flatten());
+        rendered.extend(of_fault.flatten());
     }
-    told
+    rendered
 }
 
 /// The stories of these plans; none of one that got stuck.

@@ -7,14 +7,14 @@ use crate::hunt::RunTotals;
 use crate::hunt::SweepProgress;
 use crate::hunt::sweep::{FAULTS, FaultOutcome, PositionKind};
 use crate::report::line::wrap;
-use crate::report::{self, json, say, table};
+use crate::report::{self, json, phrases, table};
 use crate::subject::DynSubject;
 
 use super::super::args::SweepArgs;
-use super::super::finds::Findings;
+use super::super::findings::Findings;
 
 /// The last words of a sweep, but for what was found.
-pub(super) fn tell(
+pub(super) fn summarize(
     swept: &SweepProgress,
     subject: &Arc<dyn DynSubject>,
     wall: Duration,
@@ -27,22 +27,22 @@ pub(super) fn tell(
             "there is no position at which a fault makes sense\n".to_owned()
         };
     }
-    let mut told = format!("{}\n{}\n", places(swept), outcomes(swept));
+    let mut rendered = format!("{}\n{}\n", places(swept), outcomes(swept));
     if swept.done < swept.trials.len() {
-        told += &format!(
+        rendered += &format!(
             "stopped after {} of {}\n",
             swept.done,
-            say::count(swept.trials.len() as u64, "run")
+            phrases::count(swept.trials.len() as u64, "run")
         );
     }
     let idle = swept.trials.iter().filter(|trial| trial.idle.is_some()).count() as u64;
     if idle > 0 {
-        told += &format!("{} found nothing to do\n", say::count(idle, "fault"));
+        rendered += &format!("{} found nothing to do\n", phrases::count(idle, "fault"));
     }
     let totals = RunTotals { wall, ..swept.tally.totals(&swept.tally.unreached(subject)) };
-    let said: Vec<_> = table::totals(&totals).lines().flat_map(|line| wrap(line, width)).collect();
-    said.into_iter().for_each(|line| told += &format!("{line}\n"));
-    told
+    let lines: Vec<_> = table::totals(&totals).lines().flat_map(|line| wrap(line, width)).collect();
+    lines.into_iter().for_each(|line| rendered += &format!("{line}\n"));
+    rendered
 }
 
 /// The same for a machine.

@@ -16,7 +16,7 @@ use super::super::outputs::OutputFile;
 use super::super::page::{Page, Stop};
 
 /// Tells it, and draws it where there is something to draw into; whether it held.
-pub(super) fn tell(
+pub(super) fn summarize(
     args: &SweepArgs,
     number: u64,
     (subject, plan): (&Arc<dyn DynSubject>, &Plan),
@@ -31,9 +31,9 @@ pub(super) fn tell(
     let plan = swept.plan_of(trial);
     let case = JudgedRun { subject, plan: &plan, expect: &Expect::default() };
     let judged = judge(case, &Options { detail: Detail::Full, ..Options::default() }, |_| true)?;
-    page.say(&format!("{}\n", position::trial(&swept, trial)))?;
+    page.print(&format!("{}\n", position::trial(&swept, trial)))?;
     let telling = RenderOptions { until: None, packets: false };
-    page.say(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
+    page.print(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
     if let (Some(output), Some(path)) = (output, &args.html) {
         let replay = &format!(
             "{} --trial {number}",
@@ -45,7 +45,7 @@ pub(super) fn tell(
             broken: &judged.broken,
             replay,
         }))?;
-        page.say(&format!("\n  picture  {}\n", path.display()))?;
+        page.print(&format!("\n  picture  {}\n", path.display()))?;
     }
     Ok(judged.broken.is_empty())
 }

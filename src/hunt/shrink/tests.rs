@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::property::About;
-use crate::property::violation::said;
+use crate::property::violation::sample_violation;
 use crate::schedule::{Profile, draw};
 
 fn counter() -> Arc<dyn DynSubject> {
@@ -132,7 +132,7 @@ fn what_only_a_twin_breaks_is_shrunk_with_twins() {
     let (plan, _) = half_open();
     let [broken, ..] = &all_broken(&plan, &Expect::default())[..] else { panic!("it must break") };
     let shrunk = small(&plan, broken, &Expect::default()).unwrap();
-    assert_eq!((shrunk.broken[0].property, shrunk.has_twin()), ("stale_generation_inert", true));
+    assert_eq!((shrunk.broken[0].property, shrunk.has_control()), ("stale_generation_inert", true));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn what_only_the_file_expects_is_kept_with_the_file_that_expects_it() {
     let broken = main_thing(&broken).expect("something is expected in vain").clone();
     let shrunk = small(&plan, &broken, &expect).unwrap();
     let read = ScenarioFile::parse(&shrunk.scenario("kept").to_toml(), "-", &[counter()]).unwrap();
-    assert_eq!((shrunk.has_twin(), &read.expect), (false, &shrunk.expect));
+    assert_eq!((shrunk.has_control(), &read.expect), (false, &shrunk.expect));
     assert_eq!(
         all_broken(&read.plans()[0], &read.expect).iter().find(|it| it.property == EXPECT),
         shrunk.broken.first()
@@ -166,7 +166,7 @@ fn what_does_not_break_cannot_be_shrunk() {
 fn the_main_thing_is_a_property_and_of_its_streams_the_one_with_the_plainest_name() {
     let broken = |property, stream: Option<&str>| {
         let subject = stream.map_or(About::Run, |stream| About::Stream(stream.into()));
-        said(property, subject, crate::history::Time::ZERO, "it broke")
+        sample_violation(property, subject, crate::history::Time::ZERO, "it broke")
     };
     let all = [
         broken(EXPECT, None),

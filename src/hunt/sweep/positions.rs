@@ -255,7 +255,7 @@ impl Lister<'_> {
         fields: &[(&'static str, MilestoneValue)],
         at: Time,
     ) -> Option<usize> {
-        let named = ConnIndex::told(fields).map(|conn| conn.0);
+        let named = ConnIndex::from_fields(fields).map(|conn| conn.0);
         let named = named.filter(|index| *index < self.history.conns.len());
         let has =
             |conn: &Connection| conn.opened <= at && (conn.client == *host || conn.server == *host);

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::history::Answer;
-use crate::property::told::{ScriptedRun, history};
+use crate::property::scripted::{ScriptedRun, history};
 use crate::report::position::trial as name;
 use crate::scenario::ScenarioFile;
 use crate::schedule::{Action, Conn, Fault, Learns, Limits, When};
@@ -104,7 +104,7 @@ fn a_good_subject_survives_every_fault_at_every_position_and_each_fault_finds_so
 #[test]
 fn a_sweep_is_the_same_on_any_number_of_threads() {
     let broken = with_defect(numbers(), "resumes-one-too-late");
-    let told = |jobs| {
+    let rendered = |jobs| {
         let (swept, found) = sweep_of(&broken, jobs, 150);
         let outcomes: Vec<_> =
             swept.trials.iter().map(|trial| (trial.outcome, trial.broken.clone())).collect();
@@ -112,9 +112,9 @@ fn a_sweep_is_the_same_on_any_number_of_threads() {
             found.into_iter().map(|caught| (caught.trial, caught.failed.broken)).collect();
         (swept.tally.digest, swept.broke, outcomes, found)
     };
-    let alone = told(1);
+    let alone = rendered(1);
     assert!(alone.1 > 0, "a broken subject is found out");
-    assert_eq!(alone, told(3));
+    assert_eq!(alone, rendered(3));
 }
 
 #[test]
@@ -209,8 +209,8 @@ fn cut_short() -> (Arc<dyn DynSubject>, Plan) {
     (subject, plan)
 }
 
-fn record(told: &ScriptedRun) -> UserView {
-    told.with(|evidence| UserView::of(evidence.history))
+fn record(rendered: &ScriptedRun) -> UserView {
+    rendered.with(|cx| UserView::of(cx.history))
 }
 
 #[test]

@@ -287,11 +287,11 @@ fn a_chunk_that_is_stored_twice_is_a_gap_and_an_upload_that_is_closed_twice_take
 #[test]
 fn an_upload_that_is_recorded_upward_is_a_mistake_of_its_driver() {
     let mistake = resets().map(|plan| broken(Wrong::RecordedUpward, &plan)).find_map(Result::err);
-    let said = mistake.expect("a mistake").to_string();
+    let rendered = mistake.expect("a mistake").to_string();
     assert!(
-        said.starts_with(
+        rendered.starts_with(
             "`client-1` was produced on `client` and delivered on `server`: for an upload, "
         ),
-        "{said}"
+        "{rendered}"
     );
 }

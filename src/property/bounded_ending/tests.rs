@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::history::{Class, Nature, Scope};
 use crate::schedule::{Conn, Fault, TrafficCount};
 
-use crate::property::told::{BOUND, ScriptedRun, history};
+use crate::property::scripted::{BOUND, ScriptedRun, history};
 
 /// A stream that ended at 10 s; its bound is 10 s and what detection, recovery, an attempt, 1 s and A make.
 fn ended() -> ScriptedRun {
@@ -17,10 +17,10 @@ fn ended() -> ScriptedRun {
         .ended("s1", 10_000, "total 1")
 }
 
-fn late_by(told: &ScriptedRun, sound: u64, complaint: &str) {
-    told.clone().completed("s1", sound, "total 1").holds("bounded_ending");
+fn late_by(scripted: &ScriptedRun, sound: u64, complaint: &str) {
+    scripted.clone().completed("s1", sound, "total 1").holds("bounded_ending");
     assert_eq!(
-        told.clone().completed("s1", sound + 1, "total 1").breaks("bounded_ending"),
+        scripted.clone().completed("s1", sound + 1, "total 1").breaks("bounded_ending"),
         [complaint]
     );
 }
@@ -42,9 +42,9 @@ fn an_ended_stream_ends_for_its_user_until_the_bound_and_not_later() {
 
 #[test]
 fn the_last_byte_counts_where_it_comes_after_the_end() {
-    let told = ended().produced("s1", 12_000, "b").delivered("s1", 12_020, "b");
+    let scripted = ended().produced("s1", 12_000, "b").delivered("s1", 12_020, "b");
     late_by(
-        &told,
+        &scripted,
         12_000 + BOUND,
         "s1: after item 2, it ended late: its producer had ended at 12.000 s, so 60.120 s was the bound (generation 1, at 60.121 s)",
     );
@@ -52,13 +52,13 @@ fn the_last_byte_counts_where_it_comes_after_the_end() {
 
 #[test]
 fn a_stream_opened_after_the_end_counts_from_its_opening() {
-    let told = history()
+    let scripted = history()
         .produced("s1", 500, "a")
         .ended("s1", 1_000, "total 1")
         .opened("s1", 1, 20_000)
         .delivered("s1", 20_100, "a");
     late_by(
-        &told,
+        &scripted,
         20_000 + BOUND,
         "s1: after item 1, it ended late: its producer had ended at 1.000 s, so 68.120 s was the bound (generation 1, at 68.121 s)",
     );
@@ -66,12 +66,16 @@ fn a_stream_opened_after_the_end_counts_from_its_opening() {
 
 #[test]
 fn a_whole_counts_from_the_end_of_its_last_part() {
-    let told =
+    let scripted =
         history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).ended("p1", 10_000, "exit 0");
-    told.holds("bounded_ending");
-    let told = told.ended("p1/stdout", 30_000, "closed").completed("p1/stdout", 30_000, "closed");
-    told.clone().completed("p1", 30_000 + BOUND, "exit 0").holds("bounded_ending");
-    assert_eq!(told.completed("p1", 30_001 + BOUND, "exit 0").breaks("bounded_ending").len(), 1);
+    scripted.holds("bounded_ending");
+    let scripted =
+        scripted.ended("p1/stdout", 30_000, "closed").completed("p1/stdout", 30_000, "closed");
+    scripted.clone().completed("p1", 30_000 + BOUND, "exit 0").holds("bounded_ending");
+    assert_eq!(
+        scripted.completed("p1", 30_001 + BOUND, "exit 0").breaks("bounded_ending").len(),
+        1
+    );
 }
 
 #[test]
@@ -108,8 +112,11 @@ fn a_fault_after_the_bound_excuses_nothing() {
 
 #[test]
 fn a_fault_of_somebody_else_excuses_nothing() {
-    let told = ended().by("client2").kills(30_000, 31_000).by("client");
-    assert_eq!(told.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(), 1);
+    let scripted = ended().by("client2").kills(30_000, 31_000).by("client");
+    assert_eq!(
+        scripted.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(),
+        1
+    );
 }
 
 #[test]
@@ -140,8 +147,8 @@ fn an_open_stream_is_late_only_if_its_bound_lies_before_the_horizon() {
 
 #[test]
 fn what_ends_when_the_clients_are_closed_had_never_ended() {
-    let told = ended().horizon(100_000).broke("s1", 100_001, "closed");
-    assert!(told.breaks("bounded_ending")[0].starts_with("s1: after item 1, it never ended"));
+    let scripted = ended().horizon(100_000).broke("s1", 100_001, "closed");
+    assert!(scripted.breaks("bounded_ending")[0].starts_with("s1: after item 1, it never ended"));
 }
 
 #[test]
@@ -156,32 +163,31 @@ fn a_stream_whose_producer_lives_is_open() {
 
 #[test]
 fn a_stream_that_brings_nothing_any_more_is_hung() {
-    let told = history()
+    let scripted = history()
         .opened("s1", 1, 0)
         .produced("s1", 500, "a")
         .delivered("s1", 510, "a")
         .produced("s1", 2_000, "b");
     assert_eq!(
-        told.clone().end(600_000).breaks("bounded_ending"),
+        scripted.clone().end(600_000).breaks("bounded_ending"),
         [
             "s1: after item 1, it never ended: its next item had been produced at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
     );
-    told.clone().horizon(2_000 + BOUND).holds("bounded_ending");
-    told.clone().delivered("s1", 90_000, "b").end(600_000).holds("bounded_ending");
-    told.broke("s1", 20_000, "gap").end(600_000).holds("bounded_ending");
+    scripted.clone().horizon(2_000 + BOUND).holds("bounded_ending");
+    scripted.clone().delivered("s1", 90_000, "b").end(600_000).holds("bounded_ending");
+    scripted.broke("s1", 20_000, "gap").end(600_000).holds("bounded_ending");
 }
 
 #[test]
 fn much_takes_longer() {
     // 1 MiB: 32 windows, each 2 × 20 ms.
-    let told = history().opened("s1", 1, 0).produced("s1", 9_000, &"x".repeat(1 << 20)).delivered(
-        "s1",
-        9_500,
-        &"x".repeat(1 << 20),
-    );
+    let scripted = history()
+        .opened("s1", 1, 0)
+        .produced("s1", 9_000, &"x".repeat(1 << 20))
+        .delivered("s1", 9_500, &"x".repeat(1 << 20));
     late_by(
-        &told.ended("s1", 10_000, "total 1"),
+        &scripted.ended("s1", 10_000, "total 1"),
         10_000 + BOUND + 32 * 40,
         "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 59.400 s was the bound (generation 1, at 59.401 s)",
     );
@@ -189,20 +195,21 @@ fn much_takes_longer() {
 
 #[test]
 fn a_partition_is_over_for_new_connections_before_all_that_it_held_has_arrived() {
-    let told = history().opened("s1", 1, 0).end(600_000);
+    let scripted = history().opened("s1", 1, 0).end(600_000);
     let what =
         |lasts| Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts };
     let short = Some(Duration::from_millis(BOUND - 1));
-    told.clone().fault(2_000, Some(90_000), Nature::Kills, what(short)).holds("bounded_ending");
+    scripted.clone().fault(2_000, Some(90_000), Nature::Kills, what(short)).holds("bounded_ending");
     assert_eq!(
-        told.clone()
+        scripted
+            .clone()
             .fault(2_000, Some(90_000), Nature::Kills, what(None))
             .breaks("bounded_ending")
             .len(),
         1
     );
     // The healed tail ends it, too.
-    let healed = told.healed(550_001 - BOUND + 2_000 - 1, 600_000);
+    let healed = scripted.healed(550_001 - BOUND + 2_000 - 1, 600_000);
     healed
         .horizon(600_000)
         .fault(2_000 + 550_000 - BOUND, None, Nature::Kills, what(None))
@@ -218,7 +225,7 @@ fn a_cut_after_counts_from_when_an_end_knew() {
         learns: BTreeMap::new(),
     };
     // Armed at 1 s, it struck at 30 s.
-    let told = ended().conn(1, 0, Some(30_000)).fault_in(
+    let scripted = ended().conn(1, 0, Some(30_000)).fault_in(
         1_000,
         Some(30_000),
         Nature::Kills,
@@ -226,7 +233,7 @@ fn a_cut_after_counts_from_when_an_end_knew() {
         Scope::default(),
     );
     late_by(
-        &told,
+        &scripted,
         30_000 + BOUND,
         "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 78.120 s was the bound (generation 1, at 78.121 s)",
     );
@@ -234,20 +241,21 @@ fn a_cut_after_counts_from_when_an_end_knew() {
 
 #[test]
 fn a_stream_whose_producer_died_with_its_host_must_fail() {
-    let told = history()
+    let scripted = history()
         .opened("s1", 1, 0)
         .produced("s1", 500, "a")
         .delivered("s1", 510, "a")
         .died("server", 2_000)
         .started("server", 3_000);
-    told.clone().broke("s1", 2_000 + BOUND, "lost").holds("bounded_ending");
+    scripted.clone().broke("s1", 2_000 + BOUND, "lost").holds("bounded_ending");
     assert_eq!(
-        told.clone().end(600_000).breaks("bounded_ending"),
+        scripted.clone().end(600_000).breaks("bounded_ending"),
         [
             "s1: after item 1, it never ended: its producer had died with its host at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
     );
-    told.produced("s1", 9_000, "b")
+    scripted
+        .produced("s1", 9_000, "b")
         .delivered("s1", 9_010, "b")
         .end(600_000)
         .holds("bounded_ending");
@@ -255,9 +263,10 @@ fn a_stream_whose_producer_died_with_its_host_must_fail() {
 
 #[test]
 fn a_producer_that_began_anew_has_not_ended() {
-    let told =
+    let scripted =
         ended().completed("s1", 10_050, "total 1").died("server", 20_000).started("server", 21_000);
-    told.opened("s1", 3, 30_000)
+    scripted
+        .opened("s1", 3, 30_000)
         .produced("s1", 31_000, "a")
         .delivered("s1", 31_010, "a")
         .end(600_000)
@@ -266,30 +275,30 @@ fn a_producer_that_began_anew_has_not_ended() {
 
 #[test]
 fn a_stream_over_a_severed_path_must_fail_though_its_producer_lives() {
-    let told = history()
+    let scripted = history()
         .opened("s1", 1, 0)
         .produced("s1", 500, "a")
         .delivered("s1", 510, "a")
         .partition(2_000, Some(90_000));
-    let told = told.produced("s1", 60_000, "b").end(600_000);
+    let scripted = scripted.produced("s1", 60_000, "b").end(600_000);
     assert_eq!(
-        told.clone().breaks("bounded_ending"),
+        scripted.clone().breaks("bounded_ending"),
         [
             "s1: after item 1, it never ended: nothing could pass any more, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
     );
-    told.broke("s1", 2_000 + BOUND, "deadline").holds("bounded_ending");
+    scripted.broke("s1", 2_000 + BOUND, "deadline").holds("bounded_ending");
 }
 
 #[test]
 fn a_path_that_heals_before_the_client_must_have_failed_owes_no_ending() {
-    let told = history()
+    let scripted = history()
         .opened("s1", 1, 0)
         .produced("s1", 500, "a")
         .delivered("s1", 510, "a")
         .end(600_000);
-    told.clone().partition(2_000, Some(2_000 + BOUND - 1)).holds("bounded_ending");
-    assert_eq!(told.partition(2_000, Some(2_000 + BOUND)).breaks("bounded_ending").len(), 1);
+    scripted.clone().partition(2_000, Some(2_000 + BOUND - 1)).holds("bounded_ending");
+    assert_eq!(scripted.partition(2_000, Some(2_000 + BOUND)).breaks("bounded_ending").len(), 1);
 }
 
 #[test]
@@ -310,16 +319,16 @@ fn a_user_whose_host_died_is_owed_nothing() {
 #[test]
 fn no_call_waits_for_ever() {
     for class in [Class::Durable, Class::InFlight] {
-        let told = history().asked_as(7, 1_000, class, "add", "{}");
-        told.clone().answered(7, 1_000 + BOUND, "5").holds("bounded_ending");
+        let scripted = history().asked_as(7, 1_000, class, "add", "{}");
+        scripted.clone().answered(7, 1_000 + BOUND, "5").holds("bounded_ending");
         assert_eq!(
-            told.clone().failed(7, 1_001 + BOUND, "lost").breaks("bounded_ending"),
+            scripted.clone().failed(7, 1_001 + BOUND, "lost").breaks("bounded_ending"),
             [
                 "call 7 (add): it ended late: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.121 s)"
             ]
         );
         assert_eq!(
-            told.end(600_000).breaks("bounded_ending"),
+            scripted.end(600_000).breaks("bounded_ending"),
             [
                 "call 7 (add): it never ended: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.120 s)"
             ]
@@ -330,38 +339,38 @@ fn no_call_waits_for_ever() {
 #[test]
 fn a_call_has_a_wait_of_its_own() {
     for (wait, ms) in [(r#"{"wait":"30s"}"#, 30_000), (r#"{"wait":700}"#, 700)] {
-        let told = history().asked_as(7, 1_000, Class::Durable, "read", wait);
-        told.clone().answered(7, 1_000 + BOUND + ms, "").holds("bounded_ending");
-        assert_eq!(told.answered(7, 1_001 + BOUND + ms, "").breaks("bounded_ending").len(), 1);
+        let scripted = history().asked_as(7, 1_000, Class::Durable, "read", wait);
+        scripted.clone().answered(7, 1_000 + BOUND + ms, "").holds("bounded_ending");
+        assert_eq!(scripted.answered(7, 1_001 + BOUND + ms, "").breaks("bounded_ending").len(), 1);
     }
 }
 
 /// A user who pauses for 10 s after each item reads what was produced until 10 s.
 fn pausing(delivered: &[u64]) -> ScriptedRun {
-    let told =
+    let scripted =
         history().asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
-    let told = told.produced("s1", 500, "ab").ended("s1", 10_000, "total 1");
+    let scripted = scripted.produced("s1", 500, "ab").ended("s1", 10_000, "total 1");
     delivered
         .iter()
         .zip(["a", "b"])
-        .fold(told, |told, (at, bytes)| told.delivered("s1", *at, bytes))
+        .fold(scripted, |scripted, (at, bytes)| scripted.delivered("s1", *at, bytes))
 }
 
 #[test]
 fn the_pauses_of_a_user_since_a_stream_was_due_do_not_count() {
     // The first began before it was due, and lasted until 10.52 s. What was produced as one item may come as two.
     let paused = 520 + 10_000;
-    let told = pausing(&[520, 10_520]);
-    told.clone().completed("s1", 10_000 + BOUND + paused, "total 1").holds("bounded_ending");
+    let scripted = pausing(&[520, 10_520]);
+    scripted.clone().completed("s1", 10_000 + BOUND + paused, "total 1").holds("bounded_ending");
     assert_eq!(
-        told.completed("s1", 10_001 + BOUND + paused, "total 1").breaks("bounded_ending").len(),
+        scripted.completed("s1", 10_001 + BOUND + paused, "total 1").breaks("bounded_ending").len(),
         1
     );
     // An item does not cut short the pause after the one before it.
-    let told = pausing(&[520, 520]);
-    told.clone().completed("s1", 10_000 + BOUND + 520, "total 1").holds("bounded_ending");
+    let scripted = pausing(&[520, 520]);
+    scripted.clone().completed("s1", 10_000 + BOUND + 520, "total 1").holds("bounded_ending");
     assert_eq!(
-        told.completed("s1", 10_001 + BOUND + 520, "total 1").breaks("bounded_ending").len(),
+        scripted.completed("s1", 10_001 + BOUND + 520, "total 1").breaks("bounded_ending").len(),
         1
     );
 }
@@ -379,14 +388,14 @@ fn a_user_whose_pauses_were_over_before_has_no_longer_than_others() {
 #[test]
 fn to_a_user_that_looks_later_nothing_is_due_before() {
     let looks = |after: &str| {
-        let told = history().asked_as(
+        let scripted = history().asked_as(
             1,
             0,
             Class::Durable,
             "watch",
             &format!(r#"{{"looks-after":"{after}"}}"#),
         );
-        told.opens("s1", 1, 1_000).ended("s1", 10_000, "total 0")
+        scripted.opens("s1", 1, 1_000).ended("s1", 10_000, "total 0")
     };
     looks("60s").completed("s1", 61_000 + BOUND, "total 0").holds("bounded_ending");
     assert_eq!(
@@ -406,8 +415,8 @@ fn a_call_that_opened_a_stream_has_its_ending() {
 
 #[test]
 fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
-    let outside = |told: ScriptedRun| {
-        told.guarantees(|guarantees| {
+    let outside = |scripted: ScriptedRun| {
+        scripted.guarantees(|guarantees| {
             (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
         })
     };
@@ -426,11 +435,11 @@ fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
 
 #[test]
 fn a_bound_call_dies_at_once_with_its_connection() {
-    let lease = |told: ScriptedRun| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
-    let told = lease(history().conn(1, 0, Some(9_000)).conn(2, 9_100, None));
-    told.clone().failed(7, 10_000, "lost").holds("bounded_ending");
+    let lease = |scripted: ScriptedRun| scripted.asked_as(7, 1_000, Class::Bound, "lease", "{}");
+    let scripted = lease(history().conn(1, 0, Some(9_000)).conn(2, 9_100, None));
+    scripted.clone().failed(7, 10_000, "lost").holds("bounded_ending");
     assert_eq!(
-        told.failed(7, 10_001, "lost").breaks("bounded_ending"),
+        scripted.failed(7, 10_001, "lost").breaks("bounded_ending"),
         [
             "call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
         ]
@@ -445,10 +454,10 @@ fn a_bound_call_dies_at_once_with_its_connection() {
 
 #[test]
 fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_a_later_one() {
-    let ask = |told: ScriptedRun| told.asked_as(7, 1_000, Class::Bound, "lease", "{}");
-    let told =
+    let ask = |scripted: ScriptedRun| scripted.asked_as(7, 1_000, Class::Bound, "lease", "{}");
+    let scripted =
         ask(history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).conn(3, 81_000, None));
-    told.answered(7, 99_000, "over").holds("bounded_ending");
+    scripted.answered(7, 99_000, "over").holds("bounded_ending");
     // A connection that was never installed, or came up only after the asking, is none.
     assert_eq!(
         ask(history().conn(1, 0, Some(1_000))).end(600_000).breaks("bounded_ending").len(),
@@ -461,14 +470,14 @@ fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_a_la
 
 #[test]
 fn the_stream_of_a_bound_call_dies_at_once_with_its_connection() {
-    let told = history()
+    let scripted = history()
         .conn(1, 0, Some(9_000))
         .conn(2, 9_100, None)
         .opened_bound("h1", 7, 1_000)
         .produced("h1", 1_100, "a");
-    told.clone().broke("h1", 10_000, "lost").holds("bounded_ending");
+    scripted.clone().broke("h1", 10_000, "lost").holds("bounded_ending");
     assert_eq!(
-        told.broke("h1", 10_001, "lost").breaks("bounded_ending"),
+        scripted.broke("h1", 10_001, "lost").breaks("bounded_ending"),
         [
             "h1: after item 0, it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
         ]
@@ -480,8 +489,11 @@ fn the_stream_of_a_bound_call_dies_at_once_with_its_connection() {
 #[test]
 fn a_jump_of_the_wall_clock_moves_no_bound() {
     let jump = Fault::ClockJump { host: "client".into(), by_ms: -5_000 };
-    let told = ended().fault(30_000, Some(31_000), Nature::Harmless, jump);
-    assert_eq!(told.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(), 1);
+    let scripted = ended().fault(30_000, Some(31_000), Nature::Harmless, jump);
+    assert_eq!(
+        scripted.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(),
+        1
+    );
 }
 
 #[test]
@@ -502,8 +514,8 @@ fn whoever_waits_for_the_outside_world_does_not_hear_of_its_death() {
 #[test]
 fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
     let late = || ended().completed("s1", 10_000 + BOUND + 1, "total 1");
-    let outside = |told: ScriptedRun| {
-        told.guarantees(|guarantees| {
+    let outside = |scripted: ScriptedRun| {
+        scripted.guarantees(|guarantees| {
             (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
         })
     };
@@ -514,8 +526,8 @@ fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
 #[test]
 fn whoever_waits_for_an_item_of_the_outside_world_may_not_hear_of_it_behind_a_fault() {
     let late = || history().opened("s1", 1, 0).produced("s1", 500, "a").end(500 + BOUND + 2_000);
-    let outside = |told: ScriptedRun| {
-        told.guarantees(|guarantees| {
+    let outside = |scripted: ScriptedRun| {
+        scripted.guarantees(|guarantees| {
             (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
         })
     };

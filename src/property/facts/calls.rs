@@ -19,7 +19,7 @@ pub struct CallFacts<'a> {
     /// their steps, which may be another one in another run of the same schedule.
     pub step: Option<usize>,
     /// How often its host had died before: the lives of a host are different clients.
-    pub life: usize,
+    pub contact: usize,
     /// What the protocol promises of it.
     pub class: Class,
     /// What was asked for.

@@ -12,9 +12,10 @@ use crate::property::view::{Fit, Item, Source, View};
 /// Reads all entries into facts that have none yet. Paths and fits are still missing.
 pub(super) fn gather(facts: Facts<'_>) -> Facts<'_> {
     let (streams, fault) = (BTreeMap::new(), BTreeMap::new());
-    let (newest, lives, closed) = (Vec::new(), Vec::new(), Vec::new());
-    let history = facts.evidence.history;
-    let mut gathering = Gathering { facts, streams, newest, lives, fault, closed, step: None };
+    let (newest, incarnations, closed) = (Vec::new(), Vec::new(), Vec::new());
+    let history = facts.cx.history;
+    let mut gathering =
+        Gathering { facts, streams, newest, incarnations, fault, closed, step: None };
     for (index, event) in history.events.iter().enumerate() {
         gathering.read(index, event);
     }
@@ -29,7 +30,7 @@ struct Gathering<'a> {
     /// The newest view of each source, by host.
     newest: Vec<Vec<usize>>,
     /// How often the source's host had died when it produced last.
-    lives: Vec<usize>,
+    incarnations: Vec<usize>,
     /// The faults, by their number in the run.
     fault: BTreeMap<usize, usize>,
     /// The hosts whose user closed the client.
@@ -63,7 +64,7 @@ impl<'a> Gathering<'a> {
                     at,
                     host,
                     step: self.step,
-                    life: self.facts.downs.iter().filter(|down| down.host == host).count(),
+                    contact: self.facts.downs.iter().filter(|down| down.host == host).count(),
                     class: *class,
                     operation,
                     path: 0,
@@ -129,10 +130,10 @@ impl<'a> Gathering<'a> {
     /// A milestone of a client that names one of its connections and the generation that it carries.
     fn installed(&mut self, fields: &[(&str, MilestoneValue)], at: Time, host: Option<&str>) {
         let number = |wanted: &str| MilestoneValue::number(fields, wanted);
-        let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
+        let Some(ConnIndex(index)) = ConnIndex::from_fields(fields) else { return };
         let conn = self
             .facts
-            .evidence
+            .cx
             .history
             .conns
             .get(index)
@@ -146,10 +147,10 @@ impl<'a> Gathering<'a> {
 
     fn source(&mut self, stream: &'a Stream) -> usize {
         *self.streams.entry(stream).or_insert_with(|| {
-            let (items, lives, ends) = (Vec::new(), Vec::new(), Vec::new());
-            self.facts.sources.push(Source { stream, host: None, items, lives, ends });
+            let (items, incarnations, ends) = (Vec::new(), Vec::new(), Vec::new());
+            self.facts.sources.push(Source { stream, host: None, items, incarnations, ends });
             self.newest.push(Vec::new());
-            self.lives.push(0);
+            self.incarnations.push(0);
             self.facts.sources.len() - 1
         })
     }
@@ -159,11 +160,11 @@ impl<'a> Gathering<'a> {
         let number = self.source(stream);
         let deaths = self.facts.downs.iter().filter(|down| Some(down.host) == host).count();
         let source = &mut self.facts.sources[number];
-        if source.host.is_none() || self.lives[number] != deaths {
-            source.lives.push(source.items.len());
+        if source.host.is_none() || self.incarnations[number] != deaths {
+            source.incarnations.push(source.items.len());
         }
         source.host = source.host.or(host);
-        self.lives[number] = deaths;
+        self.incarnations[number] = deaths;
         source
     }
 

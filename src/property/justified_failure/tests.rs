@@ -5,24 +5,24 @@ use std::time::Duration;
 use crate::history::{Answer, Class, Nature, Scope};
 use crate::schedule::{Conn, Fault, Learns, TrafficCount};
 
-use super::super::told::{A, ScriptedRun, history};
-use super::grey;
+use super::super::scripted::{A, ScriptedRun, history};
+use super::inconclusive;
 
 /// What a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
     Justified,
-    Grey,
+    Inconclusive,
     Unjustified,
 }
 
 /// Judges the failures of a run.
 #[track_caller]
-fn judged(told: &ScriptedRun, expected: Is) {
-    let broken = told.breaks("justified_failure");
-    let found = match (broken.is_empty(), told.with(grey)) {
+fn judged(scripted: &ScriptedRun, expected: Is) {
+    let broken = scripted.breaks("justified_failure");
+    let found = match (broken.is_empty(), scripted.with(inconclusive)) {
         (false, _) => Is::Unjustified,
-        (true, true) => Is::Grey,
+        (true, true) => Is::Inconclusive,
         (true, false) => Is::Justified,
     };
     assert_eq!(found, expected, "{broken:?}");
@@ -33,8 +33,8 @@ fn open() -> ScriptedRun {
     history().opened("s1", 1, 0).produced("s1", 400, "a").delivered("s1", 410, "a")
 }
 
-fn fails(told: ScriptedRun, at: u64) -> ScriptedRun {
-    told.broke("s1", at, "lost")
+fn fails(scripted: ScriptedRun, at: u64) -> ScriptedRun {
+    scripted.broke("s1", at, "lost")
 }
 
 /// The recovery deadline of the guarantees in tests.
@@ -73,22 +73,23 @@ fn a_fault_over_the_whole_recovery_deadline_justifies() {
 
 #[test]
 fn to_give_up_before_the_deadline_is_not_justified() {
-    let told = |early: u64| fails(open().kills(5_000, 90_000), 5_000 + RECOVERY - early);
-    judged(&told(A - 1), Is::Justified);
-    judged(&told(A), Is::Grey);
-    judged(&told(2 * A), Is::Grey);
-    judged(&told(2 * A + 1), Is::Unjustified);
+    let scripted = |early: u64| fails(open().kills(5_000, 90_000), 5_000 + RECOVERY - early);
+    judged(&scripted(A - 1), Is::Justified);
+    judged(&scripted(A), Is::Inconclusive);
+    judged(&scripted(2 * A), Is::Inconclusive);
+    judged(&scripted(2 * A + 1), Is::Unjustified);
 }
 
 #[test]
 fn an_interval_without_fault_justifies_below_a_is_grey_up_to_2a_and_accuses_above() {
-    let told = |calm: u64| fails(open().kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
-    judged(&told(A - 1), Is::Justified);
-    judged(&told(A), Is::Grey);
-    judged(&told(2 * A), Is::Grey);
-    judged(&told(2 * A + 1), Is::Unjustified);
+    let scripted =
+        |calm: u64| fails(open().kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
+    judged(&scripted(A - 1), Is::Justified);
+    judged(&scripted(A), Is::Inconclusive);
+    judged(&scripted(2 * A), Is::Inconclusive);
+    judged(&scripted(2 * A + 1), Is::Unjustified);
     assert_eq!(
-        told(2 * A + 1).breaks("justified_failure"),
+        scripted(2 * A + 1).breaks("justified_failure"),
         [
             "s1: it failed (lost) after item 1, unjustified: its path had been free of faults from 10.000 s to 12.241 s, \
              and 1.120 s of that were enough (generation 1, at 30.000 s)"
@@ -102,30 +103,32 @@ fn much_takes_longer_to_catch_up_with() {
     let much = || {
         open().produced("s1", 500, &"x".repeat(1 << 20)).delivered("s1", 900, &"x".repeat(1 << 20))
     };
-    let told = |calm: u64| fails(much().kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
+    let scripted =
+        |calm: u64| fails(much().kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
     let enough = A + 32 * 40;
-    judged(&told(enough - 1), Is::Justified);
-    judged(&told(enough), Is::Grey);
-    judged(&told(2 * enough), Is::Grey);
-    judged(&told(2 * enough + 1), Is::Unjustified);
+    judged(&scripted(enough - 1), Is::Justified);
+    judged(&scripted(enough), Is::Inconclusive);
+    judged(&scripted(2 * enough), Is::Inconclusive);
+    judged(&scripted(2 * enough + 1), Is::Unjustified);
 }
 
 #[test]
 fn an_interval_without_fault_before_the_failure_is_one_too() {
-    let told = |calm: u64| {
+    let scripted = |calm: u64| {
         fails(open().kills(2_000, 30_000), 30_000 + calm)
             .guarantees(|guarantees| guarantees.session = Duration::MAX)
     };
-    judged(&told(A - 1), Is::Justified);
-    judged(&told(A), Is::Grey);
-    judged(&told(2 * A), Is::Grey);
-    judged(&told(2 * A + 1), Is::Unjustified);
+    judged(&scripted(A - 1), Is::Justified);
+    judged(&scripted(A), Is::Inconclusive);
+    judged(&scripted(2 * A), Is::Inconclusive);
+    judged(&scripted(2 * A + 1), Is::Unjustified);
 }
 
 #[test]
 fn resets_so_frequent_that_no_interval_is_long_enough_justify() {
-    let resets =
-        |every: u64| (0..40).map(|n| 1_000 + n * every).fold(open(), |told, at| told.kills(at, at));
+    let resets = |every: u64| {
+        (0..40).map(|n| 1_000 + n * every).fold(open(), |scripted, at| scripted.kills(at, at))
+    };
     judged(&fails(resets(A - 1), 1_000 + 25 * (A - 1)), Is::Justified);
     judged(&fails(resets(2 * A + 1), 1_000 + 25 * (2 * A + 1)), Is::Unjustified);
 }
@@ -139,16 +142,16 @@ fn to_give_up_at_the_first_reset_is_not_justified() {
 
 #[test]
 fn a_client_that_never_saw_a_sign_of_life_may_give_up_its_first_attempt() {
-    let told = history().opened("s1", 1, 0).kills(0, 60_000);
-    judged(&fails(told.clone(), 5_000), Is::Justified);
-    judged(&fails(told.answered(1, 1, ""), 5_000), Is::Unjustified);
+    let scripted = history().opened("s1", 1, 0).kills(0, 60_000);
+    judged(&fails(scripted.clone(), 5_000), Is::Justified);
+    judged(&fails(scripted.answered(1, 1, ""), 5_000), Is::Unjustified);
 }
 
 #[test]
 fn the_worst_latency_in_force_makes_a_longer() {
     // 3 round trips at 2 × (20 + 100) ms, after 1 s.
     let a = 1_720;
-    let told = |calm: u64| {
+    let scripted = |calm: u64| {
         fails(
             open()
                 .delayed(9_000, Some(9_500), 100)
@@ -157,20 +160,20 @@ fn the_worst_latency_in_force_makes_a_longer() {
             30_000,
         )
     };
-    judged(&told(a - 1), Is::Justified);
-    judged(&told(2 * a), Is::Grey);
-    judged(&told(2 * a + 1), Is::Unjustified);
+    judged(&scripted(a - 1), Is::Justified);
+    judged(&scripted(2 * a), Is::Inconclusive);
+    judged(&scripted(2 * a + 1), Is::Unjustified);
 }
 
 #[test]
 fn two_delays_at_once_add_up() {
     let a = 1_120 + 2 * 600;
-    let told = |calm: u64| {
-        let told = open().delayed(8_000, Some(9_500), 100).delayed(9_000, Some(9_500), 100);
-        fails(told.kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000)
+    let scripted = |calm: u64| {
+        let scripted = open().delayed(8_000, Some(9_500), 100).delayed(9_000, Some(9_500), 100);
+        fails(scripted.kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000)
     };
-    judged(&told(a - 1), Is::Justified);
-    judged(&told(a), Is::Grey);
+    judged(&scripted(a - 1), Is::Justified);
+    judged(&scripted(a), Is::Inconclusive);
 }
 
 #[test]
@@ -199,26 +202,26 @@ fn faults_count_by_host_and_by_connection_too() {
 #[test]
 fn a_connection_of_another_client_is_told_apart_by_its_name() {
     let cut = Fault::Cut { conn: Conn::number("client2", 1), learns: Default::default() };
-    let told = open().fault_in(2_000, None, Nature::Kills, cut, Scope::default());
-    judged(&fails(told, 40_000), Is::Unjustified);
+    let scripted = open().fault_in(2_000, None, Nature::Kills, cut, Scope::default());
+    judged(&fails(scripted, 40_000), Is::Unjustified);
 }
 
 /// A fault on `client#1`, in force from 2 s on, with a failure at 40 s.
 fn on_first_conn(
-    told: ScriptedRun,
+    scripted: ScriptedRun,
     fault: Fault,
     nature: Nature,
     ended: Option<u64>,
 ) -> ScriptedRun {
-    fails(told.fault_in(2_000, ended, nature, fault, Scope::default()), 40_000)
+    fails(scripted.fault_in(2_000, ended, nature, fault, Scope::default()), 40_000)
 }
 
 #[test]
 fn a_fault_of_a_connection_counts_only_while_that_is_open() {
     let stall =
         Fault::Stall { conn: Conn::number("client", 1), toward: "client".into(), lasts: None };
-    let judge = |told: ScriptedRun, expected| {
-        judged(&on_first_conn(told, stall.clone(), Nature::Kills, None), expected)
+    let judge = |scripted: ScriptedRun, expected| {
+        judged(&on_first_conn(scripted, stall.clone(), Nature::Kills, None), expected)
     };
     judge(open(), Is::Unjustified);
     judge(open().conn(1, 0, None), Is::Justified);
@@ -233,8 +236,8 @@ fn a_connection_with_a_label_has_a_number_among_all_of_its_host() {
     let judge = |n, expected| {
         let stall =
             Fault::Stall { conn: Conn::number("client", n), toward: "client".into(), lasts: None };
-        let told = open().conn(1, 0, Some(1_000)).conn_labelled("http", 1, 3_000, None);
-        judged(&on_first_conn(told, stall, Nature::Kills, None), expected);
+        let scripted = open().conn(1, 0, Some(1_000)).conn_labelled("http", 1, 3_000, None);
+        judged(&on_first_conn(scripted, stall, Nature::Kills, None), expected);
     };
     judge(1, Is::Unjustified); // it was over
     judge(2, Is::Justified);
@@ -250,8 +253,8 @@ fn a_cut_after_counts_only_if_it_struck() {
         count: TrafficCount::Bytes(9),
         learns,
     };
-    let judge = |told: ScriptedRun, ended, expected| {
-        judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected)
+    let judge = |scripted: ScriptedRun, ended, expected| {
+        judged(&on_first_conn(scripted, cut.clone(), Nature::Kills, ended), expected)
     };
     // It struck, and the client learned of it 30 s later, at 40 s.
     judge(open().conn(1, 0, Some(40_000)), Some(40_000), Is::Justified);
@@ -269,8 +272,8 @@ fn a_cut_after_counts_also_where_one_end_had_closed_before() {
         count: TrafficCount::Bytes(0),
         learns,
     };
-    let judge = |told: ScriptedRun, ended, expected| {
-        judged(&on_first_conn(told, cut.clone(), Nature::Kills, ended), expected)
+    let judge = |scripted: ScriptedRun, ended, expected| {
+        judged(&on_first_conn(scripted, cut.clone(), Nature::Kills, ended), expected)
     };
     // It struck what the server had left on its way, at 2 s or later, and the client learned of it at 40 s.
     judge(open().conn_closed(1, 0, 1_000, Some(40_000)), Some(40_000), Is::Justified);
@@ -296,8 +299,8 @@ fn a_delayed_close_counts_only_from_a_close_on() {
         toward: "server".into(),
         by: Duration::from_secs(30),
     };
-    let judge = |told: ScriptedRun, expected| {
-        judged(&on_first_conn(told, late.clone(), Nature::Slows, None), expected)
+    let judge = |scripted: ScriptedRun, expected| {
+        judged(&on_first_conn(scripted, late.clone(), Nature::Slows, None), expected)
     };
     judge(open().conn(1, 0, None), Is::Unjustified);
     judge(open().conn_half_over(1, 0, 10_000), Is::Justified);
@@ -321,8 +324,8 @@ fn a_client_that_failed_for_good_says_so_to_what_is_asked_later() {
     let refuses = failed().asked(6, 60_000).answered(6, 60_020, Answer::refused("failed"));
     judged(&refuses.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Justified);
     // Unless its user saw that it lives.
-    let lives = failed().asked(6, 60_000).answered(6, 60_020, "1");
-    judged(&lives.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Unjustified);
+    let incarnations = failed().asked(6, 60_000).answered(6, 60_020, "1");
+    judged(&incarnations.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Unjustified);
     // A fault that was too short to fail for good is no excuse.
     judged(
         &open().kills(2_000, 10_000).asked(7, 70_000).failed(7, 70_000, "client failed"),
@@ -342,9 +345,10 @@ fn a_refusal_is_no_failure() {
 
 /// A short outage in which `items` items of `size` bytes are produced beyond the first, and a failure after it.
 fn away(items: u64, size: usize) -> ScriptedRun {
-    let told = open().kills(5_000, 7_000);
-    let told = (0..items).fold(told, |told, n| told.produced("s1", 5_100 + n, &"x".repeat(size)));
-    fails(told, 12_000)
+    let scripted = open().kills(5_000, 7_000);
+    let scripted = (0..items)
+        .fold(scripted, |scripted, n| scripted.produced("s1", 5_100 + n, &"x".repeat(size)));
+    fails(scripted, 12_000)
 }
 
 #[test]
@@ -372,61 +376,62 @@ fn an_item_of_many_bytes_may_be_kept_as_many_pieces() {
 fn the_parts_of_a_whole_share_what_is_retained_and_fail_together() {
     let parts = ["p1", "p1/stdout", "p1/stderr"];
     let away = |out: usize, err: usize| {
-        let told = history()
+        let scripted = history()
             .opened_with_parts(&parts, 1, 0)
             .answered(9, 10, "")
             .asked(9, 1)
             .kills(5_000, 7_000);
-        let told = told.produced("p1/stdout", 5_100, &"x".repeat(out)).produced(
+        let scripted = scripted.produced("p1/stdout", 5_100, &"x".repeat(out)).produced(
             "p1/stderr",
             5_200,
             &"y".repeat(err),
         );
-        parts.iter().fold(told, |told, part| told.broke(part, 12_000, "gap"))
+        parts.iter().fold(scripted, |scripted, part| scripted.broke(part, 12_000, "gap"))
     };
     judged(&away(50, 50), Is::Unjustified);
     judged(&away(51, 50), Is::Justified);
     // Another whole has a retention of its own.
-    let told = away(60, 60).opened("p2", 2, 0).broke("p2", 12_000, "gap");
-    judged(&told, Is::Unjustified);
+    let scripted = away(60, 60).opened("p2", 2, 0).broke("p2", 12_000, "gap");
+    judged(&scripted, Is::Unjustified);
 }
 
 #[test]
 fn what_the_user_had_is_not_beyond() {
-    let told = (0..11).fold(open(), |told, n| told.produced("s1", 4_000 + n, "x"));
-    let told = told.delivered("s1", 4_500, "x").kills(5_000, 7_000);
-    judged(&fails(told, 12_000), Is::Unjustified);
+    let scripted = (0..11).fold(open(), |scripted, n| scripted.produced("s1", 4_000 + n, "x"));
+    let scripted = scripted.delivered("s1", 4_500, "x").kills(5_000, 7_000);
+    judged(&fails(scripted, 12_000), Is::Unjustified);
 }
 
 #[test]
 fn what_is_produced_after_the_failure_is_not_beyond() {
-    let told =
-        (0..20).fold(open().kills(5_000, 7_000), |told, n| told.produced("s1", 12_001 + n, "x"));
-    judged(&fails(told, 12_000), Is::Unjustified);
+    let scripted = (0..20)
+        .fold(open().kills(5_000, 7_000), |scripted, n| scripted.produced("s1", 12_001 + n, "x"));
+    judged(&fails(scripted, 12_000), Is::Unjustified);
 }
 
 #[test]
 fn where_nothing_is_dropped_no_retention_is_exceeded() {
-    let told = away(1_000, 100).guarantees(|guarantees| {
+    let scripted = away(1_000, 100).guarantees(|guarantees| {
         (guarantees.retention.items, guarantees.retention.bytes) = (None, None)
     });
-    judged(&told, Is::Unjustified);
+    judged(&scripted, Is::Unjustified);
 }
 
 #[test]
 fn a_burst_without_a_fault_is_no_reason_to_fail() {
-    let told = (0..50).fold(open(), |told, n| told.produced("s1", 5_100 + n, "x"));
-    judged(&fails(told, 12_000), Is::Unjustified);
+    let scripted = (0..50).fold(open(), |scripted, n| scripted.produced("s1", 5_100 + n, "x"));
+    judged(&fails(scripted, 12_000), Is::Unjustified);
 }
 
 #[test]
 fn who_opens_too_late_may_find_that_the_beginning_is_gone() {
-    let told = |items: u64| {
-        let told = (0..items).fold(history(), |told, n| told.produced("s1", 100 + n, "x"));
-        told.opened("s1", 1, 5_000).broke("s1", 5_050, "gap")
+    let scripted = |items: u64| {
+        let scripted =
+            (0..items).fold(history(), |scripted, n| scripted.produced("s1", 100 + n, "x"));
+        scripted.opened("s1", 1, 5_000).broke("s1", 5_050, "gap")
     };
-    judged(&told(10), Is::Unjustified);
-    judged(&told(11), Is::Justified);
+    judged(&scripted(10), Is::Unjustified);
+    judged(&scripted(11), Is::Justified);
 }
 
 /// A stream that ended at 10 s, and is forgotten at 40 s; the path is calm from `calm` on, and all that came before was not.
@@ -436,143 +441,153 @@ fn forgotten(calm: u64, at: u64) -> ScriptedRun {
 
 #[test]
 fn an_ended_stream_that_was_forgotten_while_there_was_no_chance_justifies() {
-    let session = |told: ScriptedRun| {
-        told.guarantees(|guarantees| guarantees.session = Duration::from_secs(3_600))
+    let session = |scripted: ScriptedRun| {
+        scripted.guarantees(|guarantees| guarantees.session = Duration::from_secs(3_600))
     };
     judged(&session(forgotten(40_000 - A + 1, 70_000)), Is::Justified);
-    judged(&session(forgotten(40_000 - A, 70_000)), Is::Grey);
+    judged(&session(forgotten(40_000 - A, 70_000)), Is::Inconclusive);
 }
 
 #[test]
 fn an_ended_stream_that_was_not_forgotten_yet_does_not() {
     // The recovery deadline is long, so that only retention can justify.
-    let told = |calm: u64, at: u64| {
-        let told = forgotten(calm, at).delivered("s1", 41_000, "");
-        told.guarantees(|guarantees| {
+    let scripted = |calm: u64, at: u64| {
+        let scripted = forgotten(calm, at).delivered("s1", 41_000, "");
+        scripted.guarantees(|guarantees| {
             (guarantees.recovery, guarantees.session) =
                 (Duration::from_secs(500), Duration::from_secs(3_600))
         })
     };
-    judged(&told(40_000 - A + 1, 42_000), Is::Justified);
-    judged(&told(40_000 - A, 42_000), Is::Grey);
-    judged(&told(40_000 - 2 * A, 42_000), Is::Grey);
-    judged(&told(40_000 - 2 * A - 1, 42_000), Is::Unjustified);
-    judged(&told(39_999, 39_999), Is::Unjustified);
-    judged(&told(39_999, 40_000), Is::Justified);
+    judged(&scripted(40_000 - A + 1, 42_000), Is::Justified);
+    judged(&scripted(40_000 - A, 42_000), Is::Inconclusive);
+    judged(&scripted(40_000 - 2 * A, 42_000), Is::Inconclusive);
+    judged(&scripted(40_000 - 2 * A - 1, 42_000), Is::Unjustified);
+    judged(&scripted(39_999, 39_999), Is::Unjustified);
+    judged(&scripted(39_999, 40_000), Is::Justified);
 }
 
 #[test]
 fn a_whole_is_forgotten_when_the_last_of_its_parts_was_over_for_long_enough() {
-    let told = |printed_until: u64| {
-        let told =
+    let scripted = |printed_until: u64| {
+        let scripted =
             history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).answered(9, 10, "").asked(9, 1);
-        let told = told.ended("p1", 1_000, "exit 0").kills(9_000, 60_000).ended(
+        let scripted = scripted.ended("p1", 1_000, "exit 0").kills(9_000, 60_000).ended(
             "p1/stdout",
             printed_until,
             "closed",
         );
-        let told = told.guarantees(|guarantees| {
+        let scripted = scripted.guarantees(|guarantees| {
             (guarantees.recovery, guarantees.session) =
                 (Duration::from_secs(500), Duration::from_secs(3_600))
         });
-        told.broke("p1", 45_000, "no such process").broke("p1/stdout", 45_000, "no such process")
+        scripted.broke("p1", 45_000, "no such process").broke(
+            "p1/stdout",
+            45_000,
+            "no such process",
+        )
     };
-    judged(&told(10_000), Is::Justified);
-    judged(&told(1_000), Is::Unjustified);
-    judged(&told(16_000), Is::Unjustified);
+    judged(&scripted(10_000), Is::Justified);
+    judged(&scripted(1_000), Is::Unjustified);
+    judged(&scripted(16_000), Is::Unjustified);
 }
 
 #[test]
 fn who_opens_a_stream_after_it_was_forgotten_may_not_find_it() {
-    let told = |opened: u64| {
+    let scripted = |opened: u64| {
         history().ended("s1", 10_000, "total 0").opened("s1", 1, opened).broke(
             "s1",
             45_000,
             "no such stream",
         )
     };
-    judged(&told(40_000), Is::Justified);
-    judged(&told(39_999), Is::Unjustified);
+    judged(&scripted(40_000), Is::Justified);
+    judged(&scripted(39_999), Is::Unjustified);
 }
 
 // -- (c) the session's lifetime ----------------------------------------------------------------------------------------------
 
 /// An outage of this length, with a recovery deadline that is much longer.
 fn outage(lasts: u64) -> ScriptedRun {
-    let told = open()
+    let scripted = open()
         .kills(5_000, 5_000 + lasts)
         .guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
-    fails(told, 5_000 + lasts + 3_000)
+    fails(scripted, 5_000 + lasts + 3_000)
 }
 
 #[test]
 fn an_outage_of_the_sessions_lifetime_justifies() {
     judged(&outage(SESSION), Is::Justified);
-    judged(&outage(SESSION - 1), Is::Grey);
-    judged(&outage(SESSION - 2 * A), Is::Grey);
+    judged(&outage(SESSION - 1), Is::Inconclusive);
+    judged(&outage(SESSION - 2 * A), Is::Inconclusive);
     judged(&outage(SESSION - 2 * A - 1), Is::Unjustified);
 }
 
 #[test]
 fn outages_with_less_than_a_between_them_are_one() {
-    let told = |calm: u64| {
-        let told = open().kills(5_000, 20_000).kills(20_000 + calm, 20_000 + calm + 15_000);
-        fails(told.guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500)), 45_000)
+    let scripted = |calm: u64| {
+        let scripted = open().kills(5_000, 20_000).kills(20_000 + calm, 20_000 + calm + 15_000);
+        fails(
+            scripted.guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500)),
+            45_000,
+        )
     };
-    judged(&told(A - 1), Is::Justified);
-    judged(&told(A), Is::Unjustified);
+    judged(&scripted(A - 1), Is::Justified);
+    judged(&scripted(A), Is::Unjustified);
 }
 
 #[test]
 fn an_outage_before_the_stream_was_opened_justifies_only_if_nobody_saw_life_since() {
-    let told = open()
+    let scripted = open()
         .kills(2_000, 2_000 + SESSION)
         .guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
     judged(
-        &told.clone().opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"),
+        &scripted.clone().opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"),
         Is::Justified,
     );
-    let lives = told.asked(6, 45_000).answered(6, 45_020, "1");
-    judged(&lives.opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"), Is::Unjustified);
+    let incarnations = scripted.asked(6, 45_000).answered(6, 45_020, "1");
+    judged(
+        &incarnations.opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"),
+        Is::Unjustified,
+    );
 }
 
 // -- (d) the server died ------------------------------------------------------------------------------------------------------
 
 #[test]
 fn a_server_that_died_since_the_session_began_justifies() {
-    let told = open().died("server", 5_000).started("server", 5_100);
-    judged(&fails(told.clone(), 60_000), Is::Justified);
+    let scripted = open().died("server", 5_000).started("server", 5_100);
+    judged(&fails(scripted.clone(), 60_000), Is::Justified);
     judged(&fails(open().died("client2", 5_000), 60_000), Is::Unjustified);
     // A death after the failure does not.
-    judged(&fails(told, 4_999), Is::Unjustified);
+    judged(&fails(scripted, 4_999), Is::Unjustified);
 }
 
 /// An item that was under way when its server died comes after the death, and is no sign of life.
 #[test]
 fn what_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
-    let told = open()
+    let scripted = open()
         .produced("s1", 4_990, "last")
         .died("server", 5_000)
         .delivered("s1", 5_010, "last")
         .started("server", 5_100);
     judged(
-        &fails(told.clone().opened("s2", 2, 5_050).broke("s2", 5_200, "lost"), 60_000),
+        &fails(scripted.clone().opened("s2", 2, 5_050).broke("s2", 5_200, "lost"), 60_000),
         Is::Justified,
     );
-    let after = told.produced("s1", 6_000, "new").delivered("s1", 6_010, "new");
+    let after = scripted.produced("s1", 6_000, "new").delivered("s1", 6_010, "new");
     judged(&after.opened("s2", 2, 6_050).broke("s2", 6_200, "lost"), Is::Unjustified);
 }
 
 /// So is an answer: it shows that the server lived when it was asked, or when what it was asked for took effect.
 #[test]
 fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
-    let told = open()
+    let scripted = open()
         .asked(6, 4_980)
         .effect(6, 4_990, "c1")
         .died("server", 5_000)
         .answered(6, 5_010, "1")
         .started("server", 5_100);
-    judged(&told.opened("s2", 2, 5_002).broke("s2", 5_200, "lost"), Is::Justified);
+    judged(&scripted.opened("s2", 2, 5_002).broke("s2", 5_200, "lost"), Is::Justified);
     let after = open()
         .died("server", 5_000)
         .started("server", 5_100)
@@ -585,7 +600,7 @@ fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives
 #[test]
 fn a_call_that_was_given_up_does_not_show_that_the_server_lives() {
     let asked = || open().died("server", 5_000).started("server", 5_100).asked(6, 5_110);
-    let failed = |told: ScriptedRun| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
+    let failed = |scripted: ScriptedRun| scripted.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
     judged(&failed(asked().answered(6, 5_130, Answer::GivenUp)), Is::Justified);
     judged(&failed(asked().answered(6, 5_130, Answer::queued("accepted"))), Is::Unjustified);
 }
@@ -600,19 +615,19 @@ fn what_the_client_answers_by_itself_does_not_show_that_the_server_lives() {
             .asked(6, 5_110)
             .answered(6, answered, "1")
     };
-    let failed = |told: ScriptedRun| told.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
+    let failed = |scripted: ScriptedRun| scripted.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
     judged(&failed(asked(5_110)), Is::Justified);
     judged(&failed(asked(5_111)), Is::Unjustified);
 }
 
 #[test]
 fn a_server_that_died_before_the_session_began_does_not() {
-    let told = open()
+    let scripted = open()
         .died("server", 5_000)
         .started("server", 5_100)
         .asked(6, 10_000)
         .answered(6, 10_020, "1");
-    judged(&told.opened("s2", 2, 50_000).broke("s2", 50_010, "lost"), Is::Unjustified);
+    judged(&scripted.opened("s2", 2, 50_000).broke("s2", 50_010, "lost"), Is::Unjustified);
 }
 
 // -- (e) given up ---------------------------------------------------------------------------------------------------------------
@@ -631,9 +646,9 @@ fn what_the_user_ended_justifies() {
 
 #[test]
 fn calls_end_with_the_client_that_the_user_closed() {
-    let told = open().asked(7, 4_000).gave_up(2, None, 5_000);
-    judged(&told.clone().failed(7, 5_000, "closed"), Is::Justified);
-    judged(&told.clone().asked(8, 6_000).failed(8, 6_000, "closed"), Is::Justified);
+    let scripted = open().asked(7, 4_000).gave_up(2, None, 5_000);
+    judged(&scripted.clone().failed(7, 5_000, "closed"), Is::Justified);
+    judged(&scripted.clone().asked(8, 6_000).failed(8, 6_000, "closed"), Is::Justified);
     judged(
         &open().asked(7, 4_000).gave_up(2, Some("s1"), 5_000).failed(7, 5_000, "closed"),
         Is::Unjustified,
@@ -642,9 +657,9 @@ fn calls_end_with_the_client_that_the_user_closed() {
 
 #[test]
 fn the_world_closes_the_clients_at_the_horizon() {
-    let told = open().horizon(60_000);
-    judged(&fails(told.clone(), 60_000), Is::Justified);
-    judged(&fails(told, 59_999), Is::Unjustified);
+    let scripted = open().horizon(60_000);
+    judged(&fails(scripted.clone(), 60_000), Is::Justified);
+    judged(&fails(scripted, 59_999), Is::Unjustified);
 }
 
 // -- (f) puppets ----------------------------------------------------------------------------------------------------------------
@@ -660,8 +675,8 @@ fn a_puppet_for_a_peer_justifies_and_one_beside_it_does_not() {
 #[test]
 fn a_call_that_the_outside_world_does_not_answer_fails_when_calls_do_and_not_before() {
     let failed = |ms: u64| open().asked(7, 4_000).failed(7, 4_000 + ms, "no answer in time");
-    let outside = |told: ScriptedRun| {
-        told.guarantees(|guarantees| {
+    let outside = |scripted: ScriptedRun| {
+        scripted.guarantees(|guarantees| {
             (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_secs(20))
         })
     };
@@ -675,9 +690,9 @@ fn a_call_that_the_outside_world_does_not_answer_fails_when_calls_do_and_not_bef
 #[test]
 fn a_call_in_flight_may_fail_with_its_connection() {
     for class in [Class::InFlight, Class::Bound] {
-        let told = || history().asked(6, 0).answered(6, 20, "1").kills(40_000, 40_000);
+        let scripted = || history().asked(6, 0).answered(6, 20, "1").kills(40_000, 40_000);
         let fails = |asked, at| {
-            told().asked_as(7, asked, class, "peek", "{}").failed(7, at, "connection lost")
+            scripted().asked_as(7, asked, class, "peek", "{}").failed(7, at, "connection lost")
         };
         judged(&fails(39_000, 40_000), Is::Justified);
         judged(&fails(39_000, 39_999), Is::Unjustified);
@@ -693,7 +708,7 @@ fn a_call_in_flight_may_fail_with_its_connection() {
 
 #[test]
 fn the_stream_of_a_bound_call_may_fail_with_its_connection() {
-    let told = |at| {
+    let scripted = |at| {
         history()
             .asked(6, 0)
             .answered(6, 20, "1")
@@ -701,6 +716,6 @@ fn the_stream_of_a_bound_call_may_fail_with_its_connection() {
             .opened_bound("h1", 7, 39_000)
             .broke("h1", at, "lost")
     };
-    judged(&told(40_000), Is::Justified);
-    judged(&told(39_999), Is::Unjustified);
+    judged(&scripted(40_000), Is::Justified);
+    judged(&scripted(39_999), Is::Unjustified);
 }

@@ -25,10 +25,12 @@ struct Older<'a> {
 pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
     let theirs = Older::all(there);
     let differs = |older: Older<'_>| {
-        let twin = theirs.iter().find(|twin| twin.conn.name == older.conn.name)?;
-        let (first, last) =
-            (heard(older.conn).min(heard(twin.conn)), heard(older.conn).max(heard(twin.conn)));
-        let causes = [(&older, twin, here), (twin, &older, there)];
+        let control = theirs.iter().find(|control| control.conn.name == older.conn.name)?;
+        let (first, last) = (
+            heard(older.conn).min(heard(control.conn)),
+            heard(older.conn).max(heard(control.conn)),
+        );
+        let causes = [(&older, control, here), (control, &older, there)];
         let causes =
             causes.into_iter().flat_map(|(older, other, facts)| older.causes(other, facts));
         causes.map(|cause| cause.max(first)).filter(|from| *from < last).min()
@@ -43,7 +45,7 @@ fn heard(conn: &Connection) -> Time {
 
 impl<'a> Older<'a> {
     fn all(facts: &Facts<'a>) -> Vec<Self> {
-        let conns = &facts.evidence.history.conns;
+        let conns = &facts.cx.history.conns;
         let older = conns
             .iter()
             .enumerate()
@@ -52,15 +54,15 @@ impl<'a> Older<'a> {
     }
 
     /// When something happened that makes a difference to a server that still has this connection.
-    fn causes(&self, twin: &Self, facts: &Facts<'_>) -> Vec<Time> {
-        self.left(twin, facts).into_iter().chain(self.gave_up(facts)).collect()
+    fn causes(&self, control: &Self, facts: &Facts<'_>) -> Vec<Time> {
+        self.left(control, facts).into_iter().chain(self.gave_up(facts)).collect()
     }
 
     /// When a newer one was over in both runs, and no other can have taken its place yet: one that does was opened long enough before
     /// for its attempt to be over.
-    fn left(&self, twin: &Self, facts: &Facts<'_>) -> Vec<Time> {
+    fn left(&self, control: &Self, facts: &Facts<'_>) -> Vec<Time> {
         let in_both = |one: &Connection| {
-            twin.newer.iter().any(|other| other.name == one.name && heard(other) == heard(one))
+            control.newer.iter().any(|other| other.name == one.name && heard(other) == heard(one))
         };
         let attempt = facts.guarantees().attempt;
         let serves = |at: Time| {
@@ -72,9 +74,9 @@ impl<'a> Older<'a> {
 
     /// When its user gave something up, or its client did something alone, since it was lost.
     fn gave_up(&self, facts: &Facts<'_>) -> Vec<Time> {
-        let lost = self.conn.over.0.unwrap_or(NEVER).before(facts.evidence.plan.latency.1);
+        let lost = self.conn.over.0.unwrap_or(NEVER).before(facts.cx.plan.latency.1);
         let gave_up = facts
-            .evidence
+            .cx
             .history
             .events
             .iter()

@@ -1,6 +1,6 @@
 //! From results to lines.
 
-use crate::hunt::hits::FaultHits;
+use crate::hunt::coverage::FaultHits;
 use crate::hunt::matrix as kills;
 use crate::hunt::random::Hunted;
 use crate::hunt::sweep::{FAULTS, FaultOutcome};
@@ -81,11 +81,18 @@ fn breach(broken: &Violation) -> Breach {
 
 /// The last line.
 pub fn totals(totals: &hunt::RunTotals) -> Record {
-    let hunt::RunTotals { schedules, virtual_time, wall, repeated, grey, unreached } =
+    let hunt::RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unreached } =
         totals.clone();
     let (virtual_ms, wall_ms) = (virtual_time.as_millis() as u64, wall.as_millis() as u64);
-    RecordKind::Totals(TotalsRecord { schedules, virtual_ms, wall_ms, repeated, grey, unreached })
-        .into()
+    RecordKind::Totals(TotalsRecord {
+        schedules,
+        virtual_ms,
+        wall_ms,
+        repeated,
+        inconclusive,
+        unreached,
+    })
+    .into()
 }
 
 /// The line of a schedule that breaks something. It takes the rest from whoever kept it.
@@ -102,7 +109,8 @@ pub fn hunt(hunted: &Hunted, finds: HuntRecord) -> Record {
             *hit;
         FaultCoverageRecord { drawn, came, in_flight, handshake, catch_up, held_task, nothing }
     };
-    let faults = hunted.hits.0.iter().map(|(word, its)| ((*word).to_owned(), hit(its))).collect();
+    let faults =
+        hunted.coverage.0.iter().map(|(word, its)| ((*word).to_owned(), hit(its))).collect();
     let (schedules, broke, digest) =
         (hunted.tally.runs, hunted.broke, hunted.tally.digest.to_string());
     RecordKind::Hunt(HuntRecord { schedules, broke, digest, faults, ..finds }).into()

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::history::{Stream, Time};
 use crate::hunt;
-use crate::property::violation::said;
+use crate::property::violation::sample_violation;
 use crate::report::TableRow;
 
 /// Reads a line as strictly as the schema has it: nothing more, nothing less; and it comes out the same again.
@@ -17,7 +17,7 @@ pub(crate) fn read(line: &str) -> RecordKind {
 
 #[test]
 fn a_line_has_all_that_the_table_has_and_the_failures() {
-    let broken = said("gap_free", &Stream::from("s1"), Time(4231), "gone");
+    let broken = sample_violation("gap_free", &Stream::from("s1"), Time(4231), "gone");
     let verdict = hunt::ScenarioVerdict::Broke { properties: vec!["gap_free".into()], runs: 1 };
     let line = scenario(
         &TableRow { scenario: "a.toml".into(), runs: 2, verdict, ..TableRow::default() },
@@ -31,17 +31,22 @@ fn a_line_has_all_that_the_table_has_and_the_failures() {
 #[test]
 fn totals_are_a_line_of_their_own() {
     let line = totals(&hunt::RunTotals { schedules: 3, ..hunt::RunTotals::default() });
-    insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"totals","schedules":3,"virtual_ms":0,"wall_ms":0,"repeated":0,"grey":0,"unreached":[]}"#);
+    insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"totals","schedules":3,"virtual_ms":0,"wall_ms":0,"repeated":0,"inconclusive":0,"unreached":[]}"#);
 }
 
 #[test]
 fn a_line_of_another_version_or_with_another_field_is_not_understood() {
     let line = totals(&hunt::RunTotals::default()).text();
     assert!(serde_json::from_str::<Record>(&line.replace("\"reknit\":1", "\"reknit\":2")).is_err());
-    assert!(serde_json::from_str::<Record>(&line.replace("\"grey\":0", "\"gray\":0")).is_err());
     assert!(
-        serde_json::from_str::<Record>(&line.replace("\"grey\":0", "\"grey\":0,\"more\":1"))
+        serde_json::from_str::<Record>(&line.replace("\"inconclusive\":0", "\"unclear\":0"))
             .is_err()
+    );
+    assert!(
+        serde_json::from_str::<Record>(
+            &line.replace("\"inconclusive\":0", "\"inconclusive\":0,\"more\":1")
+        )
+        .is_err()
     );
     assert!(serde_json::from_str::<Record>(&line.replace("totals", "summary")).is_err());
 }

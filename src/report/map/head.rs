@@ -2,8 +2,8 @@
 
 use crate::hunt::SweepProgress;
 use crate::hunt::sweep::{FaultOutcome, PositionKind};
+use crate::report::phrases;
 use crate::report::picture::markup::escaped;
-use crate::report::say;
 
 use super::swept::{Map, letter};
 
@@ -28,7 +28,7 @@ pub fn head(map: &Map<'_>) -> String {
     let verdict = match (swept.broke, swept.trials.is_empty()) {
         (0, true) => "<b>nothing was swept</b>".to_owned(),
         (0, false) => "<b class=\"held\">nothing broke</b>".to_owned(),
-        (broke, _) => format!("<b class=\"fail\">{} broke</b>", say::count(broke, "run")),
+        (broke, _) => format!("<b class=\"fail\">{} broke</b>", phrases::count(broke, "run")),
     };
     let subject = escaped(&swept.plan.subject);
     let mut head =
@@ -67,7 +67,7 @@ fn what_it_is(swept: &SweepProgress) -> String {
     }
     let kinds = PositionKind::NAMES.iter().filter_map(|(kind, name)| {
         let n = swept.positions.iter().filter(|position| position.kind() == *kind).count() as u64;
-        (n > 0).then(|| say::count(n, name))
+        (n > 0).then(|| phrases::count(n, name))
     });
     let kinds = kinds.collect::<Vec<_>>().join(", ");
     format!(

@@ -22,19 +22,19 @@ const COLOURS: usize = 6;
 pub struct SweepLanes {
     hosts: Vec<Host>,
     /// The connections: between whom, and from when to when positions are told of them.
-    lives: BTreeMap<usize, (Host, Host, Time, Time)>,
+    spans: BTreeMap<usize, (Host, Host, Time, Time)>,
 }
 
 impl SweepLanes {
     /// The lanes of the hosts that have positions, or connections to whom has.
     pub fn of(swept: &SweepProgress) -> Self {
-        let mut lives: BTreeMap<usize, (Host, Host, Time, Time)> = BTreeMap::new();
+        let mut spans: BTreeMap<usize, (Host, Host, Time, Time)> = BTreeMap::new();
         for position in &swept.positions {
             let Some(site) = &position.conn else { continue };
-            let life = (site.client.clone(), site.server.clone(), site.opened, position.at);
-            lives.entry(site.index.0).or_insert(life).3 = position.at;
+            let span = (site.client.clone(), site.server.clone(), site.opened, position.at);
+            spans.entry(site.index.0).or_insert(span).3 = position.at;
         }
-        let conns = lives.iter().map(|(n, (client, server, opened, _))| Connection {
+        let conns = spans.iter().map(|(n, (client, server, opened, _))| Connection {
             name: ConnIndex(*n).0.to_string(),
             client: client.clone(),
             server: server.clone(),
@@ -50,7 +50,7 @@ impl SweepLanes {
                 hosts.push(position.host.clone());
             }
         }
-        Self { hosts, lives }
+        Self { hosts, spans }
     }
 
     /// How wide the drawing is.
@@ -79,7 +79,7 @@ impl SweepLanes {
     /// What a position is, with a mark in the colour of the worst that came of it.
     pub fn row(&self, swept: &SweepProgress, position: &Position) -> String {
         let mut drawing = Drawing::default();
-        for (n, (client, server, opened, last)) in &self.lives {
+        for (n, (client, server, opened, last)) in &self.spans {
             if (*opened..=*last).contains(&position.at) {
                 let (from, to) =
                     (self.x(client).min(self.x(server)), self.x(client).max(self.x(server)));
@@ -125,10 +125,13 @@ impl SweepLanes {
 
 /// How to read the marks.
 pub fn key() -> String {
-    let sample = |said: &str, draw: &dyn Fn(&mut Drawing)| {
+    let sample = |phrased: &str, draw: &dyn Fn(&mut Drawing)| {
         let mut drawing = Drawing::default();
         draw(&mut drawing);
-        format!("<span><svg width=\"34\" height=\"{HIGH}\">{}</svg>{said}</span>", drawing.markup())
+        format!(
+            "<span><svg width=\"34\" height=\"{HIGH}\">{}</svg>{phrased}</span>",
+            drawing.markup()
+        )
     };
     let (y, at) = (HIGH / 2, spot(17, HIGH / 2));
     let samples = [

@@ -2,8 +2,8 @@
 
 use crate::history::Time;
 use crate::hunt::sweep::{FaultOutcome, Position, SweepFault, SweepTrial};
+use crate::report::phrases;
 use crate::report::picture::markup::escaped;
-use crate::report::say;
 
 use super::lane::SweepLanes;
 use super::swept::{Map, letter};
@@ -19,8 +19,10 @@ pub fn rows(map: &Map<'_>, columns: &[&SweepFault], lanes: &SweepLanes) -> Strin
             .map(|before| position.at.since(before))
             .filter(|pause| pause.as_millis() as u64 >= IDLE);
         if let Some(pause) = pause {
-            markup +=
-                &format!("<p class=\"idle\">{} in which nothing happens</p>\n", say::span(pause));
+            markup += &format!(
+                "<p class=\"idle\">{} in which nothing happens</p>\n",
+                phrases::span(pause)
+            );
         }
         let timed = before != Some(position.at);
         markup += &row(map, number, (columns, lanes), timed);
@@ -67,26 +69,27 @@ fn one(map: &Map<'_>, here: usize, number: usize) -> String {
     let trial = &map.swept.trials[number];
     let (class, fault, came) =
         (letter(trial.outcome), escaped(trial.fault.name), escaped(&came(trial)));
-    let mut told = format!("<p><i class=\"{class}\"></i><b>{fault}</b>: {came}");
+    let mut rendered = format!("<p><i class=\"{class}\"></i><b>{fault}</b>: {came}");
     if trial.position != here {
         let other = trial.position;
-        return told
+        return rendered
             + &format!(
                 " <small>(the same run as <a href=\"#s{other}\">one above</a>: the same moment and place)</small></p>\n"
             );
     }
-    told += &format!(
+    rendered += &format!(
         " <small>{}</small><br><code>{} --trial {}</code></p>\n",
         escaped(trial.fault.does),
         escaped(map.again),
         number + 1
     );
-    let Some(story) = map.stories.get(&number) else { return told };
+    let Some(story) = map.stories.get(&number) else { return rendered };
     let open = if trial.outcome == Some(FaultOutcome::Broken) { " open" } else { "" };
-    told + &format!(
-        "<details{open}><summary>its story</summary><pre>{}</pre></details>\n",
-        escaped(story)
-    )
+    rendered
+        + &format!(
+            "<details{open}><summary>its story</summary><pre>{}</pre></details>\n",
+            escaped(story)
+        )
 }
 
 /// What came of a trial.

@@ -6,7 +6,7 @@ use crate::history::{ConnEnd, ConnIndex, Event, EventKind, History, Scope, Side,
 use crate::property::Violation;
 use crate::report::line::{Tone, wrap};
 use crate::report::sentence;
-use crate::report::{say, telling};
+use crate::report::{phrases, rendering};
 use crate::schedule::{Action, Operation, Plan};
 
 use super::lanes::{Hang, HostLanes, Lane, at_side};
@@ -92,7 +92,7 @@ pub fn entries(
 }
 
 fn mark(n: usize, broken: &Violation) -> PictureEntry {
-    let text = format!("✖ {}: {}", telling::mark(broken).text, sentence(broken));
+    let text = format!("✖ {}: {}", rendering::mark(broken).text, sentence(broken));
     let (at, tone) = (broken.at, Tone::Broken);
     PictureEntry {
         at,
@@ -136,21 +136,22 @@ impl Teller<'_> {
             EventKind::Stepped { step, note } => self.stepped(n, event, *step, note.as_deref()),
             EventKind::Asked { operation, .. } if self.is_step(n, event, operation) => None,
             EventKind::FaultBegan { fault, step, what, scope, .. } => {
-                let (said, hang) = (say::fault(what), self.middle(scope));
-                self.faults.insert(*fault, (event.at, said.clone(), hang));
+                let (phrased, hang) = (phrases::fault(what), self.middle(scope));
+                self.faults.insert(*fault, (event.at, phrased.clone(), hang));
                 let stepped = |other: &&Event| matches!(other.what, EventKind::Stepped { step: of, .. } if of == *step);
-                let told = self.moment(n, event.at).find(stepped).is_some();
-                (!told).then(|| self.fault(event, format!("in force: {said}"), hang))
+                let rendered = self.moment(n, event.at).find(stepped).is_some();
+                (!rendered).then(|| self.fault(event, format!("in force: {phrased}"), hang))
             }
             EventKind::FaultEnded { fault } => {
-                let (began, said, hang) = self.faults.get(fault)?.clone();
-                (began != event.at)
-                    .then(|| self.fault(event, format!("over: {}", telling::brief(&said)), hang))
+                let (began, phrased, hang) = self.faults.get(fault)?.clone();
+                (began != event.at).then(|| {
+                    self.fault(event, format!("over: {}", rendering::brief(&phrased)), hang)
+                })
             }
             EventKind::StreamEnded { stream, ending } => {
-                let said = say::ending(ending);
-                let before = self.endings.insert(stream.to_string(), said.clone());
-                (before != Some(said)).then(|| self.noted(event)).flatten()
+                let phrased = phrases::ending(ending);
+                let before = self.endings.insert(stream.to_string(), phrased.clone());
+                (before != Some(phrased)).then(|| self.noted(event)).flatten()
             }
             _ => self.noted(event),
         }
@@ -158,7 +159,7 @@ impl Teller<'_> {
 
     /// What happened on a host.
     fn noted(&self, event: &Event) -> Option<PictureEntry> {
-        let line = telling::entry(self.plan, self.history, event);
+        let line = rendering::entry(self.plan, self.history, event);
         let title = format!("{}  {}: {}", line.at, line.place, line.text);
         let lane = match (&event.what, &event.host) {
             (EventKind::ConnOver { conn, side, .. }, _) => {
@@ -206,7 +207,7 @@ impl Teller<'_> {
         let ends = self.lanes.ends(self.history, journey.conn)?;
         let hang =
             HostLanes::toward(at_side(ends, journey.from), at_side(ends, journey.from.other()));
-        let line = telling::entry(self.plan, self.history, event);
+        let line = rendering::entry(self.plan, self.history, event);
         let fate = match (journey.held, journey.arrival.at()) {
             (Some(held), Some(at)) => format!("held until {held}, delivered at {at}"),
             (Some(_), None) => "held, and never delivered".into(),
@@ -214,7 +215,7 @@ impl Teller<'_> {
             (None, None) => "never delivered".into(),
         };
         let title =
-            format!("{}  {}: {label} ({fate})", line.at, say::conn(self.history, journey.conn));
+            format!("{}  {}: {label} ({fate})", line.at, phrases::conn(self.history, journey.conn));
         let shape = EntryShape::Message(n);
         Some(PictureEntry {
             at: event.at,
@@ -235,9 +236,9 @@ impl Teller<'_> {
         note: Option<&str>,
     ) -> Option<PictureEntry> {
         let of = self.plan.steps.get(step)?;
-        let mut text = say::step(of);
+        let mut text = phrases::step(of);
         text += &note.map_or(String::new(), |note| format!(": {note}"));
-        let cause = say::cause(&of.when).map_or(String::new(), |cause| format!(", {cause}"));
+        let cause = phrases::cause(&of.when).map_or(String::new(), |cause| format!(", {cause}"));
         let title = format!("{}  step {} of the schedule: {text}{cause}", event.at, step + 1);
         match &of.action {
             Action::Operation(operation) => {
@@ -369,11 +370,11 @@ mod tests {
     fn each_entry_is_told_once_in_the_words_of_the_story() {
         let (plan, history, broken) = a_gap();
         let lanes = HostLanes::of(&plan, &history);
-        let told = entries(&plan, &history, &broken, &lanes, &BTreeMap::new());
-        let told: Vec<_> =
-            told.iter().map(|entry| format!("{} {}", entry.at, entry.text)).collect();
+        let rendered = entries(&plan, &history, &broken, &lanes, &BTreeMap::new());
+        let rendered: Vec<_> =
+            rendered.iter().map(|entry| format!("{} {}", entry.at, entry.text)).collect();
         assert_eq!(
-            told,
+            rendered,
             [
                 "0.000 s connected (generation 1) on client#1",
                 "1.000 s watch stream s1 (call 1)",

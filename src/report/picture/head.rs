@@ -3,7 +3,7 @@
 use crate::property::{self, Violation};
 use crate::report::line::Tone;
 use crate::report::sentence;
-use crate::report::{say, story, telling};
+use crate::report::{phrases, rendering, story};
 
 use super::Picture;
 use super::axis::PictureRow;
@@ -43,7 +43,7 @@ pub fn head(picture: &Picture<'_>) -> String {
         head += "</ul>\n";
     }
     let about = escaped(&story::about(plan));
-    let (end, packets) = (history.end, say::count(history.packets, "segment"));
+    let (end, packets) = (history.end, phrases::count(history.packets, "segment"));
     head += &format!(
         "<p class=\"about\">{about}; {end} of virtual time, {packets}, digest {}</p>\n",
         history.digest
@@ -75,7 +75,7 @@ fn sentences(name: &str, broken: &[Violation]) -> String {
 
 /// The short story, as text.
 pub fn story(picture: &Picture<'_>) -> String {
-    let lines = telling::short(picture.plan, picture.history, picture.broken);
+    let lines = rendering::short(picture.plan, picture.history, picture.broken);
     let rows = lines.iter().map(|line| {
         let class = if line.tone == Tone::Broken { " class=\"fail\"" } else { "" };
         let (at, place, text) = (line.at, escaped(&line.place), escaped(&line.text));

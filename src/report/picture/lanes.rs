@@ -69,7 +69,7 @@ impl HostLanes {
         let seen = history
             .events
             .iter()
-            .filter(|event| says_something(&event.what))
+            .filter(|event| has_effect(&event.what))
             .filter_map(|event| event.host.as_ref());
         let ends = history.conns.iter().flat_map(|conn| [&conn.client, &conn.server]);
         let mut known: BTreeSet<Host> = hosts.iter().cloned().collect();
@@ -188,7 +188,7 @@ pub fn at_side((client, server): (Lane, Lane), side: Side) -> Lane {
 }
 
 /// Whether an entry is a reason to give its host a lane.
-fn says_something(what: &EventKind) -> bool {
+fn has_effect(what: &EventKind) -> bool {
     !matches!(what, EventKind::Started | EventKind::Census { .. } | EventKind::Gauge { .. })
 }
 

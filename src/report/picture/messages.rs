@@ -52,7 +52,7 @@ struct Direction {
     /// What left, and when it left last.
     left: Ranges,
     /// With which byte the last message ended.
-    told: u64,
+    rendered: u64,
 }
 
 /// The journeys of all messages, by the position of their entries.
@@ -79,8 +79,8 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
     for (n, event) in history.events.iter().enumerate() {
         let EventKind::Message { conn, from, end, delivered, .. } = &event.what else { continue };
         let direction = directions.entry((*conn, *from)).or_default();
-        let bytes = (direction.told, *end);
-        direction.told = *end;
+        let bytes = (direction.rendered, *end);
+        direction.rendered = *end;
         let arrival = match delivered {
             Some(at) if is_late(history, &newest, *conn, *at) => Arrival::Late(*at),
             Some(at) => Arrival::InTime(*at),

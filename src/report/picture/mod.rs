@@ -74,11 +74,11 @@ pub fn html(picture: &Picture<'_>) -> String {
         journeys: &journeys,
         columns: &columns,
     });
-    let (lives, spans) = (ribbons::lives(history), spans::faults(history));
+    let (conn_ribbons, spans) = (ribbons::conn_ribbons(history), spans::faults(history));
 
     let mut drawing = Drawing::default();
-    texts::draw_ground(&mut drawing, &lanes, &columns, &sheet);
-    ribbons::draw(&mut drawing, history, &lanes, &sheet.axis, &lives);
+    texts::draw_target(&mut drawing, &lanes, &columns, &sheet);
+    ribbons::draw(&mut drawing, history, &lanes, &sheet.axis, &conn_ribbons);
     spans::draw(&mut drawing, history, &lanes, &sheet.axis, &spans);
     spans::draw_lanes(&mut drawing, history, &lanes, &sheet.axis);
     ribbons::draw_ticks(&mut drawing, plan, history, &lanes, &sheet.axis);
@@ -109,7 +109,7 @@ pub fn html(picture: &Picture<'_>) -> String {
     };
     let parts = [
         spans::hatches(),
-        strip::strip(history, &sheet, &lives, &spans, broken),
+        strip::strip(history, &sheet, &conn_ribbons, &spans, broken),
         head::head(picture),
         legend::legend(&seen),
         more,

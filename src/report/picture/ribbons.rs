@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::{ConnIndex, Event, EventKind, Flags, History, Side, Time};
-use crate::report::{say, telling};
+use crate::report::{phrases, rendering};
 use crate::schedule::Plan;
 
 use super::axis::Axis;
@@ -39,28 +39,28 @@ impl ConnectionRibbon {
 }
 
 /// The lives of all connections.
-pub fn lives(history: &History) -> Vec<ConnectionRibbon> {
+pub fn conn_ribbons(history: &History) -> Vec<ConnectionRibbon> {
     let mut up: BTreeMap<(ConnIndex, Side), Time> = BTreeMap::new();
     for event in &history.events {
         if let EventKind::ConnUp { conn, side } = event.what {
             up.entry((conn, side)).or_insert(event.at);
         }
     }
-    let mut lives: Vec<ConnectionRibbon> = Vec::new();
+    let mut conn_ribbons: Vec<ConnectionRibbon> = Vec::new();
     for (n, conn) in history.conns.iter().enumerate() {
         let index = ConnIndex(n);
         let up = (up.get(&(index, Side::Client)).copied(), up.get(&(index, Side::Server)).copied());
         let over = (conn.over.0.unwrap_or(history.end), conn.over.1.unwrap_or(history.end));
-        let beside = lives.iter().filter(|life| {
-            let other = &history.conns[life.conn.0];
+        let beside = conn_ribbons.iter().filter(|ribbon| {
+            let other = &history.conns[ribbon.conn.0];
             (&other.client, &other.server) == (&conn.client, &conn.server)
-                && life.over.0.max(life.over.1) >= conn.opened
+                && ribbon.over.0.max(ribbon.over.1) >= conn.opened
         });
-        let taken: Vec<_> = beside.map(|life| life.slot).collect();
+        let taken: Vec<_> = beside.map(|ribbon| ribbon.slot).collect();
         let slot = (0..BARS).find(|slot| !taken.contains(slot)).unwrap_or(BARS - 1);
-        lives.push(ConnectionRibbon { conn: index, opened: conn.opened, up, over, slot });
+        conn_ribbons.push(ConnectionRibbon { conn: index, opened: conn.opened, up, over, slot });
     }
-    lives
+    conn_ribbons
 }
 
 /// The class that gives a connection its colour.
@@ -72,8 +72,8 @@ pub fn colour(history: &History, conn: ConnIndex) -> String {
 }
 
 /// Where a connection's bar stands at a lane, as seen from the other one.
-pub fn bar(lanes: &HostLanes, life: &ConnectionRibbon, lane: Lane, other: Lane) -> i32 {
-    let off = 3 + life.slot as i32 * (BAR + 1);
+pub fn bar(lanes: &HostLanes, ribbon: &ConnectionRibbon, lane: Lane, other: Lane) -> i32 {
+    let off = 3 + ribbon.slot as i32 * (BAR + 1);
     if lane < other { lanes.x(lane) + off } else { lanes.x(lane) - off - BAR }
 }
 
@@ -83,18 +83,18 @@ pub fn draw(
     history: &History,
     lanes: &HostLanes,
     axis: &Axis,
-    lives: &[ConnectionRibbon],
+    conn_ribbons: &[ConnectionRibbon],
 ) {
-    for life in lives {
-        let Some((client, server)) = lanes.ends(history, life.conn) else { continue };
-        let colour = colour(history, life.conn);
-        let name = say::conn(history, life.conn);
-        let bars = (bar(lanes, life, client, server), bar(lanes, life, server, client));
+    for ribbon in conn_ribbons {
+        let Some((client, server)) = lanes.ends(history, ribbon.conn) else { continue };
+        let colour = colour(history, ribbon.conn);
+        let name = phrases::conn(history, ribbon.conn);
+        let bars = (bar(lanes, ribbon, client, server), bar(lanes, ribbon, server, client));
         let inner = (bars.0.min(bars.1) + BAR, bars.0.max(bars.1));
-        let title = title(history, life, &name);
+        let title = title(history, ribbon, &name);
         drawing.group(&format!("ribbon {colour}"), &title, |parts| {
-            let here = (axis.y(life.opened), axis.y(life.over.0));
-            if let Some((from, to)) = life.of(Side::Server) {
+            let here = (axis.y(ribbon.opened), axis.y(ribbon.over.0));
+            if let Some((from, to)) = ribbon.of(Side::Server) {
                 let there = (axis.y(from), axis.y(to));
                 let (left, right) = if client < server { (here, there) } else { (there, here) };
                 let corners = [
@@ -116,16 +116,16 @@ pub fn draw(
     }
 }
 
-fn title(history: &History, life: &ConnectionRibbon, name: &str) -> String {
-    let conn = history.conn(life.conn);
-    let up = life.up.0.map_or("never up".into(), |at| format!("up at {at}"));
+fn title(history: &History, ribbon: &ConnectionRibbon, name: &str) -> String {
+    let conn = history.conn(ribbon.conn);
+    let up = ribbon.up.0.map_or("never up".into(), |at| format!("up at {at}"));
     let over = |host: &crate::schedule::Host, over: Option<Time>| match over {
         Some(at) => format!("over for {host} at {at}"),
         None => format!("never over for {host}"),
     };
     format!(
         "{name}: opened at {}, {up}, {}, {}",
-        life.opened,
+        ribbon.opened,
         over(&conn.client, conn.over.0),
         over(&conn.server, conn.over.1)
     )
@@ -148,7 +148,7 @@ pub fn draw_ticks(
         let (lane, other) = (at_side(ends, packet.from), at_side(ends, packet.from.other()));
         let (x, y) = (lanes.x(lane), axis.y(*at));
         let to = if lane < other { x + 14 } else { x - 14 };
-        let title = format!("{at}  {}", telling::entry(plan, history, event).text);
+        let title = format!("{at}  {}", rendering::entry(plan, history, event).text);
         drawing.group(&format!("tick {}", colour(history, packet.conn)), &title, |parts| {
             parts.path(&[spot(x, y), spot(to, y + 3)], if rst { "way rst" } else { "way" });
         });
@@ -177,7 +177,8 @@ mod tests {
     fn connections_that_overlap_stand_beside_each_other() {
         let conns = vec![conn(1, 0, Some(100)), conn(2, 50, Some(200)), conn(3, 150, None)];
         let history = History { conns, end: Time(300), ..History::default() };
-        let slots: Vec<_> = lives(&history).iter().map(|life| (life.slot, life.over.0)).collect();
+        let slots: Vec<_> =
+            conn_ribbons(&history).iter().map(|ribbon| (ribbon.slot, ribbon.over.0)).collect();
         assert_eq!(slots, [(0, Time(100)), (1, Time(200)), (0, Time(300))]);
     }
 

@@ -15,8 +15,8 @@ const OFTEN: (usize, usize) = (2, 6);
 const STILL_LONG: usize = 500;
 
 /// Whether a run is long enough to fold anything.
-pub fn is_long(told: usize) -> bool {
-    told > SHORT
+pub fn is_long(rendered: usize) -> bool {
+    rendered > SHORT
 }
 
 /// Which of these entries are routine.

@@ -105,10 +105,10 @@ impl Sheet {
         let times = contents.times();
         let routine = routine(contents.entries);
         let moments: Vec<_> = times.iter().map(|at| contents.moment(*at, &routine)).collect();
-        let told = moments.iter().map(|moment| moment.weight).sum();
+        let rendered = moments.iter().map(|moment| moment.weight).sum();
         let mut sheet = Self { rows: Vec::new(), axis: Axis::default() };
         let (mut top, mut bands) = (PAD, Vec::new());
-        for row in rows(&moments, is_long(told)) {
+        for row in rows(&moments, is_long(rendered)) {
             let placed = contents.place(row, &times, top);
             let (from, to) = placed.span;
             let (_, bottom) = placed.edges;
@@ -139,10 +139,10 @@ impl Sheet {
 impl Contents<'_> {
     /// All moments in which something is drawn.
     fn times(&self) -> Vec<Time> {
-        let told = self.entries.iter().map(|entry| entry.at);
+        let rendered = self.entries.iter().map(|entry| entry.at);
         let arrived = self.journeys.values().filter_map(|journey| journey.arrival.at());
         let flowed = self.columns.iter().flat_map(|column| column.cells.keys().copied());
-        told.chain(arrived).chain(flowed).collect::<BTreeSet<_>>().into_iter().collect()
+        rendered.chain(arrived).chain(flowed).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Which entries stand at these moments.
@@ -174,7 +174,7 @@ impl Contents<'_> {
             }
             PictureRow::Moment(n) => {
                 let entries = &self.entries[self.among(times[n], times[n])];
-                self.lined_up(row, (times[n], times[n]), self.told(entries), top)
+                self.lined_up(row, (times[n], times[n]), self.rendered(entries), top)
             }
             PictureRow::Folded(ref range) => {
                 let span = (times[range.start], times[range.end - 1]);
@@ -222,7 +222,7 @@ impl Contents<'_> {
     }
 
     /// What is told of one moment: each entry by itself, but many alike in a row as one.
-    fn told(&self, mut entries: &[PictureEntry]) -> Vec<SheetNote> {
+    fn rendered(&self, mut entries: &[PictureEntry]) -> Vec<SheetNote> {
         let mut notes = Vec::new();
         while let Some(first) = entries.first() {
             let alike =
@@ -273,13 +273,13 @@ impl Contents<'_> {
             }
         }
         kinds.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
-        let mut told: BTreeMap<Hang, usize> = BTreeMap::new();
+        let mut rendered: BTreeMap<Hang, usize> = BTreeMap::new();
         let mut notes = Vec::new();
         let mut left_out: BTreeMap<Hang, usize> = BTreeMap::new();
         for ((hang, ..), of) in kinds {
-            let told = told.entry(hang).or_default();
-            *told += 1;
-            if *told > KINDS {
+            let rendered = rendered.entry(hang).or_default();
+            *rendered += 1;
+            if *rendered > KINDS {
                 *left_out.entry(hang).or_default() += of.len();
             } else {
                 notes.push(self.one_of(hang, &of));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::{Event, EventKind, History, Nature, Scope, Time};
-use crate::report::say;
+use crate::report::phrases;
 use crate::schedule::Host;
 
 use super::axis::Axis;
@@ -14,7 +14,7 @@ use super::markup::{Drawing, spot};
 #[derive(Clone, Debug)]
 pub struct PictureSpan {
     /// What is in force.
-    pub said: String,
+    pub phrased: String,
     /// What it does.
     pub nature: Nature,
     /// Where.
@@ -33,9 +33,9 @@ pub fn faults(history: &History) -> Vec<PictureSpan> {
     for event in &history.events {
         match &event.what {
             EventKind::FaultBegan { fault, what, scope, nature, .. } => {
-                let (said, scope) = (say::fault(what), Scope::clone(scope));
+                let (phrased, scope) = (phrases::fault(what), Scope::clone(scope));
                 let span = PictureSpan {
-                    said,
+                    phrased,
                     nature: *nature,
                     scope,
                     from: event.at,
@@ -94,7 +94,7 @@ pub fn draw(
         } else {
             "until the end of the run".into()
         };
-        let title = format!("{}: in force from {} {until}", span.said, span.from);
+        let title = format!("{}: in force from {} {until}", span.phrased, span.from);
         let top = axis.y(span.from);
         let bottom = axis.y(span.to).max(top + 16);
         drawing.group(class(span.nature), &title, |parts| {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Ending, EventKind, History, Stream, Time};
 use crate::report::items::Numbering;
-use crate::report::say;
+use crate::report::phrases;
 
 /// So many characters of what was delivered have room.
 const ROOM: usize = 12;
@@ -103,7 +103,7 @@ pub fn columns(history: &History) -> Vec<Column> {
                 cells.entry(event.at).or_default().ended = Some(outcome.to_string())
             }
             EventKind::StreamEnded { ending, .. } => {
-                let ending = (say::ending(ending), matches!(ending, Ending::Completed { .. }));
+                let ending = (phrases::ending(ending), matches!(ending, Ending::Completed { .. }));
                 if !cells.values().any(|cell| cell.ending.as_ref() == Some(&ending)) {
                     cells.entry(event.at).or_default().ending = Some(ending);
                 }
@@ -175,35 +175,36 @@ impl Cell {
 
     /// The delivered items, as text; the marks say what is wrong with them. Of what has no room the first wrong one is told.
     pub fn delivered_text(&self) -> String {
-        let said = |piece: &Piece| match piece {
+        let phrased = |piece: &Piece| match piece {
             Piece::Items(first, last) => range(*first, *last),
             Piece::Jump(_, item) => format!("{item} ✖"),
             Piece::Bytes(many) => bytes(*many as u64),
         };
         let ending =
             self.ending.as_ref().map(|(_, well)| if *well { "end ✔" } else { "failed" }.to_owned());
-        let all = self.delivered.iter().map(said).chain(ending).collect::<Vec<_>>().join(", ");
+        let all = self.delivered.iter().map(phrased).chain(ending).collect::<Vec<_>>().join(", ");
         let wrong = self.delivered.iter().find(|piece| matches!(piece, Piece::Jump(..)));
         match wrong.or(self.delivered.first()).filter(|_| all.chars().count() > ROOM) {
-            Some(piece) => format!("{} …", said(piece)),
+            Some(piece) => format!("{} …", phrased(piece)),
             None => all,
         }
     }
 
     /// What is told of this moment, in sentences.
     pub fn title(&self, stream: &Stream) -> String {
-        let mut said = Vec::new();
-        said.extend(self.produced.map(|(first, last)| format!("produced {}", items(first, last))));
-        said.extend((self.bytes > 0).then(|| format!("produced {} bytes", self.bytes)));
-        said.extend(self.delivered.iter().map(|piece| match piece {
+        let mut phrased = Vec::new();
+        phrased
+            .extend(self.produced.map(|(first, last)| format!("produced {}", items(first, last))));
+        phrased.extend((self.bytes > 0).then(|| format!("produced {} bytes", self.bytes)));
+        phrased.extend(self.delivered.iter().map(|piece| match piece {
             Piece::Items(first, last) => format!("delivered {}", items(*first, *last)),
             Piece::Jump(0, item) => format!("delivered item {item} first"),
             Piece::Jump(before, item) => format!("delivered item {item} after item {before}"),
             Piece::Bytes(bytes) => format!("delivered {bytes} bytes"),
         }));
-        said.extend(self.ended.as_ref().map(|outcome| format!("its producer ended, {outcome}")));
-        said.extend(self.ending.as_ref().map(|(ending, _)| ending.clone()));
-        format!("{stream}: {}", said.join("; "))
+        phrased.extend(self.ended.as_ref().map(|outcome| format!("its producer ended, {outcome}")));
+        phrased.extend(self.ending.as_ref().map(|(ending, _)| ending.clone()));
+        format!("{stream}: {}", phrased.join("; "))
     }
 
     /// Takes in what a later moment tells: for several moments that are shown as one.

@@ -16,7 +16,7 @@ const PLACES: i32 = 48;
 pub fn strip(
     history: &History,
     sheet: &Sheet,
-    lives: &[ConnectionRibbon],
+    conn_ribbons: &[ConnectionRibbon],
     spans: &[PictureSpan],
     broken: &[Violation],
 ) -> String {
@@ -29,11 +29,12 @@ pub fn strip(
         )
     };
     let mut markup = String::from("<nav class=\"strip\" aria-label=\"The whole run\">");
-    for life in lives {
-        let (from, to) = (sheet.axis.y(life.opened), sheet.axis.y(life.over.0.max(life.over.1)));
+    for ribbon in conn_ribbons {
+        let (from, to) =
+            (sheet.axis.y(ribbon.opened), sheet.axis.y(ribbon.over.0.max(ribbon.over.1)));
         markup += &piece(
-            &format!("bar {}", colour(history, life.conn)),
-            4 + 6 * life.slot.min(BARS),
+            &format!("bar {}", colour(history, ribbon.conn)),
+            4 + 6 * ribbon.slot.min(BARS),
             from,
             to,
         );

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::property::About;
-use crate::property::violation::said;
+use crate::property::violation::sample_violation;
 use crate::report::story::tests::a_gap;
 use crate::scenario::ScenarioFile;
 use crate::world::{Detail, Options, run};
@@ -20,7 +20,7 @@ fn page_of(file: &str, defects: &[&str], detail: Detail) -> (String, u64) {
     let subject = subjects.iter().find(|subject| subject.name() == plan.subject).unwrap();
     let history = run(subject, &plan, &Options { detail, ..Options::default() }).unwrap().history;
     let sentence = "s1: 3 < 4 & 5 > 4".to_owned();
-    let broken = [said("gap_free", About::Run, history.end, &sentence)];
+    let broken = [sample_violation("gap_free", About::Run, history.end, &sentence)];
     (
         html(&Picture {
             plan: &plan,

@@ -2,7 +2,7 @@
 
 use crate::history::{History, Time};
 use crate::report::line::Tone;
-use crate::report::say;
+use crate::report::phrases;
 
 use super::axis::PictureRow;
 use super::entries::EntryShape;
@@ -29,7 +29,7 @@ pub fn width(lanes: &HostLanes, columns: &[Column]) -> i32 {
 }
 
 /// What is behind everything: idle time, folds, and where something broke.
-pub fn draw_ground(drawing: &mut Drawing, lanes: &HostLanes, columns: &[Column], sheet: &Sheet) {
+pub fn draw_target(drawing: &mut Drawing, lanes: &HostLanes, columns: &[Column], sheet: &Sheet) {
     let right = width(lanes, columns);
     for (n, _) in columns.iter().enumerate() {
         let x = column_x(lanes, n) - COLUMN / 2;
@@ -62,7 +62,11 @@ pub fn draw_ground(drawing: &mut Drawing, lanes: &HostLanes, columns: &[Column],
 /// A pause: whole tenths of a second, below two minutes.
 fn pause(from: Time, to: Time) -> String {
     let pause = to.since(from);
-    if pause.as_secs() < 120 { format!("{:.1} s", pause.as_secs_f64()) } else { say::span(pause) }
+    if pause.as_secs() < 120 {
+        format!("{:.1} s", pause.as_secs_f64())
+    } else {
+        phrases::span(pause)
+    }
 }
 
 /// All texts.
@@ -91,14 +95,14 @@ fn draw_times(drawing: &mut Drawing, lanes: &HostLanes, row: &Placed) {
     drawing
         .raw(&format!("<text id=\"{name}\" x=\"{x}\" y=\"{y}\" class=\"time end\">{from}</text>"));
     if let PictureRow::Folded(moments) = &row.row {
-        let said = format!(
+        let phrased = format!(
             "… until {to}: {} of routine, folded (list)",
-            say::count(moments.len() as u64, "moment")
+            phrases::count(moments.len() as u64, "moment")
         );
-        let said = escaped(&said);
+        let phrased = escaped(&phrased);
         let x = lanes.room().0;
         drawing.raw(&format!(
-            "<a href=\"#fold-{}\"><text x=\"{x}\" y=\"{y}\" class=\"unfold\">{said}</text></a>\n",
+            "<a href=\"#fold-{}\"><text x=\"{x}\" y=\"{y}\" class=\"unfold\">{phrased}</text></a>\n",
             from.0
         ));
     }

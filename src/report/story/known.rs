@@ -9,7 +9,7 @@ use crate::scenario::{Expect, ScenarioFile};
 use crate::world::Options;
 
 /// The story of a client that resumes one too late, on a page of this width.
-fn told(width: usize) -> String {
+fn rendered(width: usize) -> String {
     let subjects = crate::subjects::built_in();
     let file = "scenarios/counter/session-expires-just-in-time.toml";
     let mut plan = ScenarioFile::load(Path::new(file), &subjects).unwrap().plans().remove(0);
@@ -32,7 +32,7 @@ fn visible(text: &str) -> String {
 
 #[test]
 fn on_a_narrow_page() {
-    insta::assert_snapshot!(plain(&told(80)), @r"
+    insta::assert_snapshot!(plain(&rendered(80)), @r"
     FAIL  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms,
@@ -68,7 +68,7 @@ fn on_a_narrow_page() {
 
 #[test]
 fn on_a_wide_page() {
-    insta::assert_snapshot!(plain(&told(120)), @r"
+    insta::assert_snapshot!(plain(&rendered(120)), @r"
     FAIL  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms, server.session-lifetime 2s
@@ -98,7 +98,7 @@ fn on_a_wide_page() {
 
 #[test]
 fn on_a_narrow_page_with_colours() {
-    insta::assert_snapshot!(visible(&told(80)), @r"
+    insta::assert_snapshot!(visible(&rendered(80)), @r"
     ␛[1m␛[31mFAIL␛[0m  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms,
@@ -134,7 +134,7 @@ fn on_a_narrow_page_with_colours() {
 
 #[test]
 fn on_a_wide_page_with_colours() {
-    insta::assert_snapshot!(visible(&told(120)), @r"
+    insta::assert_snapshot!(visible(&rendered(120)), @r"
     ␛[1m␛[31mFAIL␛[0m  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms, server.session-lifetime 2s
@@ -165,8 +165,8 @@ fn on_a_wide_page_with_colours() {
 #[test]
 fn no_line_is_wider_than_the_page_but_for_the_commands() {
     for width in [80, 120] {
-        let told = plain(&told(width));
-        let lines = told
+        let rendered = plain(&rendered(width));
+        let lines = rendered
             .lines()
             .filter(|line| !line.starts_with("  replay ") && !line.starts_with("  picture "));
         assert!(lines.clone().count() > 10);

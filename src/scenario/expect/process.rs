@@ -27,9 +27,9 @@ kinds! {
 
 impl ExpectProcess {
     /// What did not come of the process of this name.
-    pub(super) fn unmet(&self, name: &str, evidence: &CheckContext<'_>) -> Vec<Violation> {
-        let (whole, history) = (Stream::from(name), evidence.history);
-        let seen = SeenProcess::of(&whole, evidence);
+    pub(super) fn unmet(&self, name: &str, cx: &CheckContext<'_>) -> Vec<Violation> {
+        let (whole, history) = (Stream::from(name), cx.history);
+        let seen = SeenProcess::of(&whole, cx);
         if seen.opened().next().is_none() || self.exit.is_some() && !seen.whole.opened {
             return vec![seen.whole.never_opened(history)];
         }
@@ -113,11 +113,11 @@ struct SeenProcess<'h> {
 }
 
 impl<'h> SeenProcess<'h> {
-    fn of(whole: &'h Stream, evidence: &CheckContext<'h>) -> Self {
-        let history = evidence.history;
+    fn of(whole: &'h Stream, cx: &CheckContext<'h>) -> Self {
+        let history = cx.history;
         let streams = history.events.iter().filter_map(|event| event.what.stream());
         let parts: BTreeSet<_> = streams
-            .filter(|stream| *stream != whole && evidence.guarantees.whole(stream) == &*whole.0)
+            .filter(|stream| *stream != whole && cx.guarantees.whole(stream) == &*whole.0)
             .collect();
         let parts = parts.into_iter().map(|part| SeenStream::of(part, history)).collect();
         Self { whole: SeenStream::of(whole, history), parts }

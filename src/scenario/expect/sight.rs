@@ -18,7 +18,7 @@ pub(super) trait Sight {
     /// Whether it was reached as often as it says.
     fn seen(&self, history: &History) -> bool;
     /// It, for a sentence.
-    fn told(&self) -> String;
+    fn reported(&self) -> String;
 }
 
 impl Sight for Trigger {
@@ -55,7 +55,7 @@ impl Sight for Trigger {
             && self.sightings(history).nth(self.nth as usize - 1).is_some()
     }
 
-    fn told(&self) -> String {
+    fn reported(&self) -> String {
         let fields = self.fields.iter().map(|(name, value)| format!("{name} {value}"));
         let conn = self.conn.iter().map(|conn| format!("on {conn}"));
         let host = self.host.iter().map(|host| format!("at {host}"));
@@ -69,8 +69,8 @@ impl Sight for Trigger {
 }
 
 /// Whether a schedule's name of a connection names the one whose number a milestone told.
-fn names(conn: &Conn, told: Option<&MilestoneValue>, at: Time, history: &History) -> bool {
-    let Some(MilestoneValue::Number(id)) = told else { return false };
+fn names(conn: &Conn, reported: Option<&MilestoneValue>, at: Time, history: &History) -> bool {
+    let Some(MilestoneValue::Number(id)) = reported else { return false };
     let Some(index) = usize::try_from(*id).ok().and_then(|id| id.checked_sub(1)) else {
         return false;
     };

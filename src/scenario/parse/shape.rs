@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
 use crate::scenario::reader::{Node, Table};
-use crate::scenario::verbs::{alternatives, enumerated, resolved, told, types};
+use crate::scenario::verbs::{alternatives, enumerated, reported, resolved, types};
 
 /// Checks a value against a schema. References lead into `root`; a table may also have the keys of `besides`.
 pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Parsed<()> {
@@ -25,7 +25,9 @@ pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> P
     match types(schema).as_slice() {
         [] => Ok(()),
         types if types.iter().any(|of| is(node, of)) => inside(node, schema, root, besides),
-        types => node.mistyped(&types.iter().map(|of| told(of)).collect::<Vec<_>>().join(" or ")),
+        types => {
+            node.mistyped(&types.iter().map(|of| reported(of)).collect::<Vec<_>>().join(" or "))
+        }
     }
 }
 
@@ -146,7 +148,7 @@ pub fn required(table: &Table<'_>, schema: &Json) -> Parsed<()> {
             .and_then(|properties| properties.get(name))
             .map(types)
             .unwrap_or_default();
-        table.need(name, of.first().map_or("which is not there", |of| told(of)))?;
+        table.need(name, of.first().map_or("which is not there", |of| reported(of)))?;
     }
     Ok(())
 }

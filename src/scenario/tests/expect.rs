@@ -148,24 +148,24 @@ fn good() -> HistoryBuilder {
 }
 
 /// What did not come out, where the subject promises that a stream has parts.
-fn broken(expect: &Expect, told: &HistoryBuilder) -> Vec<Violation> {
+fn broken(expect: &Expect, scripted: &HistoryBuilder) -> Vec<Violation> {
     let guarantees = Guarantees { parts: &["/stdout", "/stderr", "/pty"], ..Guarantees::default() };
     let plan = Plan::new("ferry");
-    let history = &told.history;
+    let history = &scripted.history;
     expect.unmet(&CheckContext {
         plan: &plan,
         history,
         guarantees: &guarantees,
         milestones: &[],
         servers: &["server"],
-        twin: None,
+        control: None,
     })
 }
 
 /// The sentences of what did not come out, under an `[expect]` that begins with this text.
-pub(super) fn unmet(expect: &str, told: &HistoryBuilder) -> Vec<String> {
+pub(super) fn unmet(expect: &str, scripted: &HistoryBuilder) -> Vec<String> {
     let expect = after_head(&format!("[expect]\n{expect}")).expect;
-    broken(&expect, told).iter().map(sentence).collect()
+    broken(&expect, scripted).iter().map(sentence).collect()
 }
 
 #[test]
@@ -229,8 +229,9 @@ fn a_connection_is_known_by_number_generation_and_as_the_newest_at_its_time() {
 
 #[test]
 fn a_stream_ended_otherwise() {
-    let of =
-        |keys: &str, told: &HistoryBuilder| unmet(&format!("[expect.stream.p1]\n{keys}"), told);
+    let of = |keys: &str, scripted: &HistoryBuilder| {
+        unmet(&format!("[expect.stream.p1]\n{keys}"), scripted)
+    };
     assert_eq!(
         of("ends = \"failed\"", &good()),
         ["p1: it must fail, but it completed at 1.050 s with `exit 7`"]
@@ -260,8 +261,8 @@ fn a_stream_ended_otherwise() {
 
 #[test]
 fn a_stream_delivered_otherwise() {
-    let of = |keys: &str, told: &HistoryBuilder| {
-        unmet(&format!("[expect.stream.p1]\noutput = \"{keys}\""), told)
+    let of = |keys: &str, scripted: &HistoryBuilder| {
+        unmet(&format!("[expect.stream.p1]\noutput = \"{keys}\""), scripted)
     };
     let part = HistoryBuilder::default().opened(1).produced(1, "ab").delivered(2, "a", 1);
     assert_eq!(of("all", &part), ["p1: 1 of 2 bytes were delivered, and all must be"]);
@@ -277,8 +278,8 @@ fn a_stream_delivered_otherwise() {
 
 #[test]
 fn a_stream_ended_too_late() {
-    let within = |text: &str, told: &HistoryBuilder| {
-        unmet(&format!("[expect.stream.p1]\nwithin = \"{text}\""), told)
+    let within = |text: &str, scripted: &HistoryBuilder| {
+        unmet(&format!("[expect.stream.p1]\nwithin = \"{text}\""), scripted)
     };
     assert_eq!(within("1s", &good()), Vec::<String>::new(), "1 s after its real end is within 1 s");
     assert_eq!(
@@ -297,7 +298,7 @@ fn a_stream_ended_too_late() {
 
 #[test]
 fn what_was_only_caught_up_with_is_not_live() {
-    let live = |told: &HistoryBuilder| unmet("[expect.stream.p1]\nlive-from = 2", told);
+    let live = |scripted: &HistoryBuilder| unmet("[expect.stream.p1]\nlive-from = 2", scripted);
     let caught_up = HistoryBuilder::default()
         .connected(0, 1)
         .opened(2)
@@ -324,7 +325,9 @@ fn what_was_only_caught_up_with_is_not_live() {
 
 #[test]
 fn a_call_ended_otherwise() {
-    let of = |keys: &str, told: &HistoryBuilder| unmet(&format!("[expect.call.1]\n{keys}"), told);
+    let of = |keys: &str, scripted: &HistoryBuilder| {
+        unmet(&format!("[expect.call.1]\n{keys}"), scripted)
+    };
     let answered = || {
         HistoryBuilder::default()
             .asked(1, 1)
@@ -374,15 +377,15 @@ fn idle(second: &str, runs: &[&[(usize, Option<&str>)]]) -> Vec<String> {
     let scenario = after_head(&format!("{first}\n[[step]]\n{second}\n"));
     let mut idle = Idle::new(&scenario);
     for run in runs {
-        let mut told = HistoryBuilder::default().connected(0, 1).connected(1, 2);
+        let mut scripted = HistoryBuilder::default().connected(0, 1).connected(1, 2);
         for (step, note) in *run {
-            told = told.event(1, EventKind::Stepped { step: *step, note: None });
+            scripted = scripted.event(1, EventKind::Stepped { step: *step, note: None });
             if let Some(note) = note {
-                told = told
+                scripted = scripted
                     .event(1, EventKind::Stepped { step: *step, note: Some((*note).to_owned()) });
             }
         }
-        idle.add(&told.history);
+        idle.add(&scripted.history);
     }
     idle.unmet().iter().map(sentence).collect()
 }

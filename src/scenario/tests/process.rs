@@ -50,8 +50,8 @@ fn failed() -> HistoryBuilder {
     gone.of("p1/stderr").failed(900, "session lost: really")
 }
 
-fn of(keys: &str, told: &HistoryBuilder) -> Vec<String> {
-    unmet(&format!("[expect.process.p1]\n{keys}"), told)
+fn of(keys: &str, scripted: &HistoryBuilder) -> Vec<String> {
+    unmet(&format!("[expect.process.p1]\n{keys}"), scripted)
 }
 
 #[test]
@@ -195,16 +195,16 @@ fn one_part_that_is_live_is_enough() {
 
 #[test]
 fn a_name_may_have_a_prefix_and_a_number() {
-    let keys = |told: &HistoryBuilder| {
-        unmet("[expect.process.\"client2/p1.2\"]\nends = \"closed\"\noutput = \"all\"", told)
+    let keys = |scripted: &HistoryBuilder| {
+        unmet("[expect.process.\"client2/p1.2\"]\nends = \"closed\"\noutput = \"all\"", scripted)
     };
-    let told = HistoryBuilder::default()
+    let scripted = HistoryBuilder::default()
         .of("client2/p1.2")
         .opened(1)
         .completed(9, ProcessOutcome::Exit(0))
         .of("client2/p1.2/pty")
         .opened(1);
-    assert_eq!(keys(&told), ["client2/p1.2/pty: it must complete, but it is still open"]);
-    assert_eq!(keys(&told.completed(9, ProcessOutcome::Closed)), NOTHING);
+    assert_eq!(keys(&scripted), ["client2/p1.2/pty: it must complete, but it is still open"]);
+    assert_eq!(keys(&scripted.completed(9, ProcessOutcome::Closed)), NOTHING);
     assert_eq!(keys(&good()), ["client2/p1.2: it was never opened"]);
 }

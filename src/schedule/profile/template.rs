@@ -76,10 +76,10 @@ impl Template {
     /// required property, by examples, default, enumeration, or the bounds of a number. A property of which nothing is told
     /// is left out, and so the subject has the last word on whether the entry will do.
     pub fn of_schema(schema: &Value) -> Self {
-        Self::told(schema).unwrap_or_else(Self::empty)
+        Self::reported(schema).unwrap_or_else(Self::empty)
     }
 
-    fn told(schema: &Value) -> Option<Self> {
+    fn reported(schema: &Value) -> Option<Self> {
         let list =
             |key| schema.get(key).and_then(Value::as_array).filter(|values| !values.is_empty());
         if let Some(values) = list("examples").or_else(|| list("enum")) {
@@ -97,7 +97,9 @@ impl Template {
                 };
                 let fields = properties.into_iter().flatten().filter(|(name, _)| required(name));
                 Some(Self::Table(
-                    fields.filter_map(|(name, of)| Some((name.clone(), Self::told(of)?))).collect(),
+                    fields
+                        .filter_map(|(name, of)| Some((name.clone(), Self::reported(of)?)))
+                        .collect(),
                 ))
             }
             "integer" | "number" => Some(Self::Numbers(

@@ -88,8 +88,8 @@ impl Subject for Counter {
                 Ok(server) => server,
                 Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
             };
-        let census = server.census();
-        host.record.gauges(tables::CENSUS, move || Some(census.clone()));
+        let resources = server.resources();
+        host.record.gauges(tables::RESOURCES, move || Some(resources.clone()));
         server.run().await;
     }
 

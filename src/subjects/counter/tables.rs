@@ -74,7 +74,7 @@ fn liveness(limits: &Limits, side: &str) -> Liveness {
 }
 
 /// What a server is asked to count.
-pub const CENSUS: &[Gauge<ServerResources>] = &[
+pub const RESOURCES: &[Gauge<ServerResources>] = &[
     ("sessions", ServerResources::sessions),
     ("streams", ServerResources::streams),
     ("longest-log", ServerResources::longest_log),

@@ -62,15 +62,15 @@ impl CounterUser {
             CounterOperation::Add { counter: StreamName(counter), amount } => {
                 let memo = call.0.to_string().parse().expect("a number is a name");
                 self.busy.spawn(async move {
-                    tell(&record, call, client.add(counter, amount, memo).await)
+                    report(&record, call, client.add(counter, amount, memo).await)
                 });
             }
             CounterOperation::Peek { counter: StreamName(counter) } => {
-                self.busy.spawn(async move { tell(&record, call, client.peek(counter).await) });
+                self.busy.spawn(async move { report(&record, call, client.peek(counter).await) });
             }
             CounterOperation::Lease { counter: StreamName(counter), lasts } => {
                 self.busy.spawn(async move {
-                    tell(&record, call, client.lease(counter, lasts.0).await.map(|()| "over"))
+                    report(&record, call, client.lease(counter, lasts.0).await.map(|()| "over"))
                 });
             }
         }
@@ -116,7 +116,7 @@ async fn follow(mut watch: Watch, stream: Stream, record: Recorder) {
     }
 }
 
-fn tell(record: &Recorder, call: Call, outcome: Result<impl ToString, Failure>) {
+fn report(record: &Recorder, call: Call, outcome: Result<impl ToString, Failure>) {
     match outcome {
         Ok(result) => record.answered(call, result.to_string()),
         Err(failure) => record.failed(call, failure.to_string()),

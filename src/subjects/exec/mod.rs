@@ -4,7 +4,7 @@
 //!   ([`world::process`](crate::world::process)).
 //! - `user`: the user of a client, who records what came of it; `follow`, `reading`, `sum`: what it hears and reads of a process.
 //! - `answers`: what it is answered, as values.
-//! - `web`: the HTTP server behind the exec server, on a host of its own; `body`: what a user hears of it; `burden`: how long
+//! - `web`: the HTTP server behind the exec server, on a host of its own; `body`: what a user hears of it; `transfer_time`: how long
 //!   its link takes for that.
 //! - `properties`: what must hold on top of the generic properties.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, rules. `label`: what messages are called.
@@ -29,16 +29,16 @@ use reknit_exec::server::{CHUNK, Server};
 
 mod answers;
 mod body;
-mod burden;
 mod follow;
 mod label;
 pub mod limits;
+mod network_fault;
 pub mod operations;
 mod properties;
 mod reading;
 mod sum;
 pub mod tables;
-mod trouble;
+mod transfer_time;
 mod user;
 pub mod web;
 
@@ -116,8 +116,8 @@ impl Subject for Exec {
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
         };
         let server = Server::new(&host.env, limits::server_limits(&host.limits));
-        let census = server.census();
-        host.record.gauges(tables::CENSUS, move || Some(census.counts()));
+        let resources = server.resources();
+        host.record.gauges(tables::RESOURCES, move || Some(resources.counts()));
         server.serve(listener).await;
     }
 
@@ -146,7 +146,7 @@ impl Subject for Exec {
                 piece: Some(KEPT),
                 bytes: Some(server.retained_bytes as u64),
             },
-            around: trouble::AROUND as u64,
+            around: network_fault::AROUND as u64,
             parts: follow::PARTS,
             closed_retention: closed_retention(&client, &server),
             work: WorkBounds { attempts: 15, frames: 400, polls: 200 },

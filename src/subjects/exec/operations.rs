@@ -40,7 +40,7 @@ pub enum ExecOperation {
     Read {
         /// The process.
         process: String,
-        /// The event: its number, or `"told"` for the last one that its user was told of.
+        /// The event: its number, or `"scripted"` for the last one that its user was told of.
         #[serde(default)]
         after: After,
         /// No more bytes than this, but one chunk at least.

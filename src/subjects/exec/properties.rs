@@ -57,7 +57,7 @@ kinds! {
     READS_ARE_TRUE;
     READ_NOTHING = "nothing-new": "{subject:}a read after event {after} that may wait was answered at once, with nothing new {moment}";
     READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
-    READ_OTHER = "other": "{subject:}it read {stream} {told}, and really there was {stream} {really} {moment}";
+    READ_OTHER = "other": "{subject:}it read {stream} {scripted}, and really there was {stream} {really} {moment}";
 }
 
 kinds! {
@@ -224,10 +224,10 @@ pub(super) const OWN: &[Property] = &[
 ];
 
 /// What the user saw is wrong, but for an exit in its place.
-fn in_sequence(evidence: &CheckContext<'_>) -> Vec<Violation> {
+fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         match &event.what {
             EventKind::Milestone { name: "exec.process.exited", fields } => {
                 exits.extend(exited(fields))
@@ -240,7 +240,7 @@ fn in_sequence(evidence: &CheckContext<'_>) -> Vec<Violation> {
                 let in_place = place.is_some_and(|seq| {
                     exits.contains(&(records::declared(&stream.0).to_owned(), seq))
                 });
-                if !(in_place || place.is_some() && has_puppet(evidence)) {
+                if !(in_place || place.is_some() && has_puppet(cx)) {
                     found.push(Violation::new(
                         "in_sequence",
                         stream,
@@ -265,13 +265,13 @@ fn exited(fields: &[(&'static str, MilestoneValue)]) -> Option<(String, u64)> {
     ))
 }
 
-fn reads_are_true(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if has_puppet(evidence) {
+fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
         return Vec::new();
     }
     let mut truth: Truth<'_> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         match &event.what {
             EventKind::Produced { stream, bytes } => truth.entry(stream).or_default().push(bytes),
             EventKind::Answered { call, answer } => {
@@ -303,12 +303,15 @@ fn untrue(
     totals: &StreamTotals,
     truth: &Truth<'_>,
 ) -> Option<(&'static ViolationKind, ViolationFields)> {
-    totals.0.iter().find_map(|(stream, told)| {
+    totals.0.iter().find_map(|(stream, scripted)| {
         let mut printed = Sum::default();
         truth.get(stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
         let really = printed.total();
-        (*told != really).then(|| {
-            (&READ_OTHER, fields! { stream, told: told.to_string(), really: really.to_string() })
+        (*scripted != really).then(|| {
+            (
+                &READ_OTHER,
+                fields! { stream, scripted: scripted.to_string(), really: really.to_string() },
+            )
         })
     })
 }
@@ -318,9 +321,9 @@ fn is_start(target: &str) -> bool {
     !target.ends_with("/stdin") && !target.ends_with(web::EFFECT)
 }
 
-fn no_orphan(evidence: &CheckContext<'_>) -> Vec<Violation> {
+fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
     // As long as the client may still be looking for a connection, and the server for it; and a moment to use that.
-    let guarantees = evidence.guarantees;
+    let guarantees = cx.guarantees;
     let patience = guarantees.detection * 2
         + guarantees.recovery
         + guarantees.attempt
@@ -329,7 +332,7 @@ fn no_orphan(evidence: &CheckContext<'_>) -> Vec<Violation> {
     let mut failed: BTreeMap<&str, Time> = BTreeMap::new();
     let mut started: BTreeMap<Call, (&str, Time)> = BTreeMap::new();
     let mut ended: BTreeSet<&str> = BTreeSet::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         match &event.what {
             EventKind::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
             EventKind::Answered { call, answer: Answer::GivenUp } => {
@@ -353,7 +356,7 @@ fn no_orphan(evidence: &CheckContext<'_>) -> Vec<Violation> {
         let since = [unwanted.get(call), failed.get(name)].into_iter().flatten().min()?;
         Some((call, name, *since.max(at)))
     });
-    let late = left.filter(|(.., since)| *since + patience < Time::from(evidence.plan.horizon));
+    let late = left.filter(|(.., since)| *since + patience < Time::from(cx.plan.horizon));
     let late = late.map(|(call, name, since)| {
         Violation::new(
             "no_orphan",
@@ -367,10 +370,10 @@ fn no_orphan(evidence: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 /// Calls of the user's are told by the product: `exec.client.sent`, with the generation that carries it.
-fn no_call_before_install(evidence: &CheckContext<'_>) -> Vec<Violation> {
+fn no_call_before_install(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut installed: BTreeMap<(&str, u64), Time> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         let EventKind::Milestone { name, fields } = &event.what else { continue };
         let Some(generation) = MilestoneValue::number(fields, "generation") else { continue };
         let key = (host(event), generation);
@@ -403,11 +406,11 @@ fn reason(name: &str, fields: &[(&'static str, MilestoneValue)]) -> Option<Strin
 }
 
 /// A host that dies has another client afterwards.
-fn one_reason(evidence: &CheckContext<'_>) -> Vec<Violation> {
+fn one_reason(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut reasons: BTreeMap<&str, String> = BTreeMap::new();
     let mut owed: BTreeMap<Call, String> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         let host = host(event);
         match &event.what {
             EventKind::Milestone { name, fields } => {

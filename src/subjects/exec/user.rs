@@ -9,9 +9,9 @@ use tokio::time::{sleep, timeout};
 
 use super::answers::{ExecFailure, Read};
 use super::body::{self, BodyRequest, Manner};
-use super::burden;
 use super::follow::{self, Parts};
 use super::operations::{After, ExecOperation};
+use super::transfer_time;
 use super::web::{self, WebSetup};
 use super::{reading, tables};
 use crate::history::{Answer, Call, Stream};
@@ -81,8 +81,9 @@ impl ExecUser {
     pub(super) fn new(host: HostContext, client: Client) -> Self {
         let client = Arc::new(client);
         let counted = Arc::downgrade(&client);
-        host.record
-            .gauges(tables::CLIENT_CENSUS, move || counted.upgrade().map(|client| client.census()));
+        host.record.gauges(tables::CLIENT_RESOURCES, move || {
+            counted.upgrade().map(|client| client.resources())
+        });
         Self {
             host,
             client,
@@ -138,7 +139,7 @@ impl ExecUser {
             }
             ExecOperation::Read { process, after, max_bytes, wait } => {
                 self.with(call, &process, move |process, _| async move {
-                    let (event, told) = match after {
+                    let (event, scripted) = match after {
                         After::Event(event) => (event, None),
                         After::Told(_) => {
                             let event = *process.wake().borrow();
@@ -146,7 +147,7 @@ impl ExecUser {
                         }
                     };
                     let read = process.read(event, max_bytes.map(|size| size.0), wait.0).await;
-                    read.map(|read| Read::of(told, &read).into())
+                    read.map(|read| Read::of(scripted, &read).into())
                 })
             }
             ExecOperation::ReadAll { process, page, wait } => {
@@ -178,7 +179,7 @@ impl ExecUser {
             ExecOperation::Http { body } => {
                 let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
                 self.busy.spawn(async move {
-                    tell(&wanted.record, call, body::whole(&client, &wanted).await)
+                    report(&wanted.record, call, body::whole(&client, &wanted).await)
                 });
             }
             ExecOperation::HttpStream { body, pause, drops_after } => {
@@ -186,7 +187,7 @@ impl ExecUser {
                 let manner = Manner { pause: pause.0, drops_after };
                 self.busy.spawn(async move {
                     if let Err(failure) = body::watch(&client, &wanted, manner).await {
-                        tell(&wanted.record, call, Err(failure));
+                        report(&wanted.record, call, Err(failure));
                     }
                 });
             }
@@ -200,7 +201,7 @@ impl ExecUser {
         );
         let url = web::url(web::PORT, body, &stream, call);
         let setup = WebSetup::declared(&self.host.plan, body);
-        let takes = burden::takes(&self.host.plan, self.host.name.as_str());
+        let takes = transfer_time::takes(&self.host.plan, self.host.name.as_str());
         BodyRequest { call, stream, url, setup, takes, record: self.host.record.clone() }
     }
 
@@ -213,7 +214,7 @@ impl ExecUser {
         match self.started.handle(process) {
             Some((process, name)) => {
                 let acting = act(process, name);
-                self.busy.spawn(async move { tell(&record, call, acting.await) });
+                self.busy.spawn(async move { report(&record, call, acting.await) });
             }
             None => record.refused(call, "it was not started"),
         }
@@ -256,7 +257,7 @@ impl ExecUser {
                     let newest = all.entry(process).or_default();
                     newest.older.extend(newest.held.replace(held));
                 }
-                Ok(Err(failure)) => tell(&record, call, Err(failure)),
+                Ok(Err(failure)) => report(&record, call, Err(failure)),
             }
         });
     }
@@ -284,7 +285,7 @@ fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
 }
 
 /// A refusal is an answer: the protocol owes it. So is what is said of a process that has failed: its streams tell the reason.
-pub(super) fn tell(record: &Recorder, call: Call, outcome: Result<Answer, Failure>) {
+pub(super) fn report(record: &Recorder, call: Call, outcome: Result<Answer, Failure>) {
     match outcome {
         Ok(answer) => record.answered(call, answer),
         Err(failure) if is_refusal(&failure) => record.refused(call, ExecFailure(failure)),

@@ -121,11 +121,11 @@ impl Part {
                 (saying.letters as usize).saturating_sub(word.len()),
             ));
             word.push('\n');
-            let said = match &part {
-                None => self.turn.say(&word).map(|name| part = Some(name)),
+            let wording = match &part {
+                None => self.turn.send(&word).map(|name| part = Some(name)),
                 Some(part) => self.turn.continue_saying(part, &word),
             };
-            match said {
+            match wording {
                 Ok(()) => self.player.record.produced(&self.stream, word),
                 Err(refused) => return tracing::debug!(%refused, "nothing more can be said"),
             }

@@ -18,7 +18,7 @@ pub enum Did {
     /// A forgery was accepted.
     Forged,
     /// A claim was believed: the host told what was missed, upon what is not there.
-    ToldWhatItHadMissed,
+    CaughtUp,
 }
 
 impl fmt::Display for Did {
@@ -27,7 +27,7 @@ impl fmt::Display for Did {
             Self::Named(title) => write!(f, "named {title}"),
             Self::Made(chat) => write!(f, "made {chat}"),
             Self::Forged => f.write_str("forged"),
-            Self::ToldWhatItHadMissed => f.write_str("told what it had missed"),
+            Self::CaughtUp => f.write_str("told what it had missed"),
         }
     }
 }

@@ -44,7 +44,7 @@ pub(super) async fn come_back(
     claim: Claim,
 ) -> Answer {
     match timeout(PATIENCE, claimed(&host, &server, &name, claim)).await {
-        Ok(Ok(told)) => told,
+        Ok(Ok(scripted)) => scripted,
         Ok(Err(_)) | Err(_) => Answer::GivenUp,
     }
 }
@@ -73,13 +73,13 @@ async fn claimed(
     };
     let mut again = Raw::open(host, server, LABEL).await?;
     match again.ask(2, method::RECONNECT, &back).await {
-        Ok(told) => Ok(match read(Some(&told)).map_err(Unanswered::lost)? {
+        Ok(scripted) => Ok(match read(Some(&scripted)).map_err(Unanswered::lost)? {
             ReconnectResult::Replay(replay)
                 if replay.missing.iter().any(|channel| channel == CHAT) =>
             {
                 "told what is gone".into()
             }
-            ReconnectResult::Replay(_) => Did::ToldWhatItHadMissed.into(),
+            ReconnectResult::Replay(_) => Did::CaughtUp.into(),
             ReconnectResult::Snapshot(_) => "told how things are".into(),
         }),
         Err(Unanswered::Refused(why)) => Ok(Answer::refused(Rejected(why))),

@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn what_is_said_counts() {
-        let said = |text: &str| plainly(json!({ "parts": [{ "content": text }] }));
-        assert_ne!(said("call-me"), said("call-you"));
+        let wording = |text: &str| plainly(json!({ "parts": [{ "content": text }] }));
+        assert_ne!(wording("call-me"), wording("call-you"));
         assert_ne!(plainly(json!({ "status": 1 })), plainly(json!({ "status": 2 })));
     }
 }

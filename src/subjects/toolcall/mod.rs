@@ -2,7 +2,7 @@
 //!
 //! - [`setup`]: what a scenario says of agents, tools and restores; [`operations`]: what the user of a window can ask for.
 //! - `agent`, `archive`, `settling`: the world behind the host. They record what is really so.
-//! - `user`: the user of a window; `eyes`: what it sees; `tools`: what its window runs; `second`: a connection more of the same
+//! - `user`: the user of a window; `observer`: what it sees; `tools`: what its window runs; `second`: a connection more of the same
 //!   client; `claim`: somebody who comes back with a lie. `raw`: how these speak.
 //! - `notes`: how all of them note what becomes of calls and channels; `digests`: what the state of a channel comes to.
 //! - `properties`: what must hold on top of the generic properties.
@@ -28,10 +28,10 @@ pub mod answers;
 mod archive;
 pub mod claim;
 mod digests;
-pub mod eyes;
 mod label;
 pub mod limits;
 pub mod notes;
+pub mod observer;
 pub mod operations;
 mod properties;
 mod raw;
@@ -133,12 +133,12 @@ impl Subject for Toolcall {
             limits: limits::host_limits(&host.limits),
         };
         let server = Host::new(&host.env, config);
-        let census = server.census();
-        host.record.gauges(tables::CENSUS, move || Some(census.counts()));
+        let resources = server.resources();
+        host.record.gauges(tables::RESOURCES, move || Some(resources.counts()));
         let channels =
             std::iter::once(setup::SESSION.to_owned()).chain(setup::chats(&host.plan)).collect();
         let observing =
-            settling::observe(server.census(), channels, host.record.clone(), host.disk.clone());
+            settling::observe(server.resources(), channels, host.record.clone(), host.disk.clone());
         tokio::select! {
             biased;
             () = server.serve(listener) => {}
@@ -185,8 +185,8 @@ impl Subject for Toolcall {
         properties::OWN
     }
 
-    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
-        properties::breaks(evidence)
+    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        properties::breaks(cx)
     }
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {

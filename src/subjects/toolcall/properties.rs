@@ -46,12 +46,12 @@ macro_rules! own {
                 name: $name,
                 doc: $doc,
                 kinds: $module::$kinds,
-                check: |evidence| $module::$check(&Story::of(evidence)),
+                check: |cx| $module::$check(&Story::of(cx)),
             }),*];
 
         /// All that breaks one of them. What a run tells is read once.
-        pub(super) fn breaks(evidence: &CheckContext<'_>) -> Vec<Violation> {
-            let story = Story::of(evidence);
+        pub(super) fn breaks(cx: &CheckContext<'_>) -> Vec<Violation> {
+            let story = Story::of(cx);
             let mut all = Vec::new();
             $(all.append(&mut $module::$check(&story));)*
             all

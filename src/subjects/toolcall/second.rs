@@ -12,8 +12,8 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Frame;
 
 use super::digests::digest;
-use super::eyes;
 use super::notes::{Became, By, OfCall, OfChannel, Status};
+use super::observer;
 use super::raw::{Raw, Unanswered, hello};
 use super::settling::SETTLES;
 use crate::net::{Endpoint, Stream};
@@ -164,7 +164,7 @@ impl Second {
 /// How the calls are that are under way in a channel.
 fn statuses(state: &SnapshotState) -> Vec<(String, String, Status)> {
     match state {
-        SnapshotState::Chat(chat) => eyes::statuses(chat),
+        SnapshotState::Chat(chat) => observer::statuses(chat),
         _ => Vec::new(),
     }
 }

@@ -15,12 +15,12 @@ pub const SETTLES: Duration = Duration::from_millis(200);
 
 /// Watches the channels of a host, until it is dropped.
 pub(super) async fn observe(
-    census: HostResources,
+    resources: HostResources,
     channels: Vec<String>,
     record: Recorder,
     disk: Disk,
 ) {
-    let Some(mut changes) = census.changes() else { return };
+    let Some(mut changes) = resources.changes() else { return };
     let mut settles: Option<Instant> = None;
     loop {
         tokio::select! {
@@ -38,7 +38,7 @@ pub(super) async fn observe(
                 settles = None;
                 for channel in &channels {
                     // What is not in memory is as it was kept.
-                    if let Some(state) = census.state(channel).or_else(|| archive::kept(&disk, channel)) {
+                    if let Some(state) = resources.state(channel).or_else(|| archive::kept(&disk, channel)) {
                         OfChannel::Settles { second: false, digest: digest(&state) }.note(&record, channel);
                     } else if archive::is_gone(&disk, channel) {
                         OfChannel::Gone.note(&record, channel);

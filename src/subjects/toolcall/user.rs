@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answers::{self, Did};
-use super::eyes::{Observer, Waits};
+use super::observer::{Observer, Waits};
 use super::operations::ToolcallOperation;
 use super::settling::SETTLES;
 use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
@@ -54,7 +54,7 @@ pub(super) struct WindowUser {
 /// One life of a window: a client, and who looks at it.
 struct Window {
     client: Arc<Client>,
-    eyes: Arc<Observer>,
+    observer: Arc<Observer>,
     _looking: JoinSet<()>,
     asked: Asked,
 }
@@ -82,7 +82,7 @@ impl Asked {
         self.busy.spawn(async move {
             let outcome = outcome.await;
             lock(&pending).remove(&call);
-            tell(&record, call, outcome);
+            report(&record, call, outcome);
         });
     }
 
@@ -101,25 +101,32 @@ fn lock(pending: &Mutex<BTreeSet<Call>>) -> MutexGuard<'_, BTreeSet<Call>> {
 
 impl Window {
     fn open(host: &HostContext, server: &Endpoint) -> Self {
-        let life = host.disk.read(LIVES).and_then(|lives| lives.parse().ok()).unwrap_or(0_u64) + 1;
-        host.disk.write(LIVES, life.to_string());
+        let incarnation = host
+            .disk
+            .read(LIVES)
+            .and_then(|incarnations| incarnations.parse().ok())
+            .unwrap_or(0_u64)
+            + 1;
+        host.disk.write(LIVES, incarnation.to_string());
         let config = ClientConfig {
-            id: Some(records::name_of(host.name.as_str(), life)),
+            id: Some(records::name_of(host.name.as_str(), incarnation)),
             tools: tools::toolbox(host),
             answers: Arc::new(tools::Patient),
             limits: limits::client_limits(&host.limits),
         };
         let client = Arc::new(Client::new(&host.env, server.clone(), config));
-        let eyes = Arc::new(Observer::new(host.record.clone(), client.id()));
+        let observer = Arc::new(Observer::new(host.record.clone(), client.id()));
         let watched = setup::watched(&host.plan);
-        watched.iter().for_each(|channel| eyes.watch(channel));
+        watched.iter().for_each(|channel| observer.watch(channel));
         let mut looking = JoinSet::new();
-        looking.spawn(look(host.clone(), client.clone(), eyes.clone()));
-        let begins = (life == 1 && is_first(host)).then(|| setup::first_turn(&host.plan)).flatten();
+        looking.spawn(look(host.clone(), client.clone(), observer.clone()));
         let begins =
-            begins.map(|(turn, setup)| (setup.chat, turn)).inspect(|(chat, _)| eyes.watch(chat));
+            (incarnation == 1 && is_first(host)).then(|| setup::first_turn(&host.plan)).flatten();
+        let begins = begins
+            .map(|(turn, setup)| (setup.chat, turn))
+            .inspect(|(chat, _)| observer.watch(chat));
         looking.spawn(move_in(client.clone(), watched, begins));
-        Self { client, eyes, _looking: looking, asked: Asked::new(host.record.clone()) }
+        Self { client, observer, _looking: looking, asked: Asked::new(host.record.clone()) }
     }
 }
 
@@ -159,11 +166,11 @@ async fn look_at(client: &Client, channel: &str) {
 }
 
 /// Looks at what a client knows whenever that changes, and says what the user of its tools says.
-async fn look(host: HostContext, client: Arc<Client>, eyes: Arc<Observer>) {
+async fn look(host: HostContext, client: Arc<Client>, observer: Arc<Observer>) {
     let (mut changes, mut settles, mut thinking) =
         (client.changes(), None::<Instant>, JoinSet::new());
     loop {
-        let (waits, is_stirred) = eyes.look(|channel| client.confirmed(channel));
+        let (waits, is_stirred) = observer.look(|channel| client.confirmed(channel));
         if is_stirred {
             settles = Some(Instant::now() + SETTLES);
         }
@@ -177,7 +184,7 @@ async fn look(host: HostContext, client: Arc<Client>, eyes: Arc<Observer>) {
             Some(_) = thinking.join_next() => {}
             () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                 settles = None;
-                eyes.weigh();
+                observer.weigh();
             }
         }
     }
@@ -207,9 +214,9 @@ impl WindowUser {
     /// Has the census of the window's client taken from now on.
     fn count(&self) {
         let client = Arc::downgrade(&self.window.client);
-        self.host
-            .record
-            .gauges(tables::CLIENT_CENSUS, move || client.upgrade().map(|client| client.census()));
+        self.host.record.gauges(tables::CLIENT_RESOURCES, move || {
+            client.upgrade().map(|client| client.resources())
+        });
     }
 
     /// Performs operations as they come, then closes the window.
@@ -226,8 +233,8 @@ impl WindowUser {
             }
         }
         let Self { window, connected, .. } = self;
-        let Window { client, _looking: looking, eyes, asked } = window;
-        drop((connected, looking, eyes, asked));
+        let Window { client, _looking: looking, observer, asked } = window;
+        drop((connected, looking, observer, asked));
         if let Some(client) = Arc::into_inner(client)
             && timeout(GOODBYE, client.close()).await.is_err()
         {
@@ -239,7 +246,7 @@ impl WindowUser {
         let client = self.window.client.clone();
         match operation {
             ToolcallOperation::StartTurn { turn } => self.start_turn(call, &turn),
-            ToolcallOperation::CancelTurn { chat } => match self.window.eyes.turn_in(&chat) {
+            ToolcallOperation::CancelTurn { chat } => match self.window.observer.turn_in(&chat) {
                 Some(turn) => self.wait(call, async move {
                     client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".into())
                 }),
@@ -256,7 +263,7 @@ impl WindowUser {
             }
             ToolcallOperation::Watch { chat } => self.watch(call, chat),
             ToolcallOperation::WatchTwice { chat } => {
-                self.window.eyes.let_go(&chat, call);
+                self.window.observer.let_go(&chat, call);
                 // It is asked for, and not waited for.
                 let _ = client.subscribe(&chat).now_or_never();
                 client.unsubscribe(&chat);
@@ -264,10 +271,13 @@ impl WindowUser {
             }
             ToolcallOperation::Unwatch { channel } => {
                 // Without the session, there is nothing to know of its chats.
-                let all =
-                    if channel == SESSION { self.window.eyes.channels() } else { vec![channel] };
+                let all = if channel == SESSION {
+                    self.window.observer.channels()
+                } else {
+                    vec![channel]
+                };
                 for channel in all {
-                    self.window.eyes.let_go(&channel, call);
+                    self.window.observer.let_go(&channel, call);
                     client.unsubscribe(&channel);
                 }
                 self.host.record.answered(call, "let go");
@@ -297,11 +307,11 @@ impl WindowUser {
                 });
             }
             ToolcallOperation::NewSession {} => {
-                let eyes = self.window.eyes.clone();
+                let observer = self.window.observer.clone();
                 self.wait(call, async move {
                     client.create_session(SESSION).await?;
-                    eyes.ask(SESSION);
-                    see(&client, &eyes, SESSION, call).await
+                    observer.ask(SESSION);
+                    see(&client, &observer, SESSION, call).await
                 });
             }
             ToolcallOperation::Reload {} => self.reload(call),
@@ -309,7 +319,7 @@ impl WindowUser {
                 let (close, closed) = oneshot::channel();
                 self.seconds.push(close);
                 let (host, server, channels) =
-                    (self.host.clone(), self.server.clone(), self.window.eyes.channels());
+                    (self.host.clone(), self.server.clone(), self.window.observer.channels());
                 self.host.record.queued(call, "opening");
                 self.connected.spawn(second::live(host, server, client.id(), channels, closed));
             }
@@ -348,10 +358,10 @@ impl WindowUser {
     /// The window is another client from now on, and nothing is left of the one before.
     fn reload(&mut self, call: Call) {
         self.window
-            .eyes
+            .observer
             .channels()
             .iter()
-            .for_each(|channel| self.window.eyes.let_go(channel, call));
+            .for_each(|channel| self.window.observer.let_go(channel, call));
         self.window.asked.give_up();
         self.seconds.clear();
         self.window = Window::open(&self.host, &self.server);
@@ -375,15 +385,15 @@ impl WindowUser {
     }
 
     fn watch(&mut self, call: Call, chat: String) {
-        let (client, eyes) = (self.window.client.clone(), self.window.eyes.clone());
-        eyes.ask(&chat);
-        self.wait(call, async move { see(&client, &eyes, &chat, call).await });
+        let (client, observer) = (self.window.client.clone(), self.window.observer.clone());
+        observer.ask(&chat);
+        self.wait(call, async move { see(&client, &observer, &chat, call).await });
     }
 
     /// What only the host says: that a call begins.
     fn forged(&self, call: Call, chat: &str) -> StateAction {
         StateAction::ChatToolCallStart(ChatToolCallStartAction {
-            turn_id: self.window.eyes.turn_in(chat).unwrap_or_default(),
+            turn_id: self.window.observer.turn_in(chat).unwrap_or_default(),
             tool_call_id: format!("forged-{}", call.0),
             meta: None,
             tool_name: "t1".to_owned(),
@@ -397,11 +407,16 @@ impl WindowUser {
 }
 
 /// What the eyes ask for is known, or not looked at. Who looks at the session takes part in it.
-async fn see(client: &Client, eyes: &Observer, channel: &str, call: Call) -> Result<Data, Failure> {
+async fn see(
+    client: &Client,
+    observer: &Observer,
+    channel: &str,
+    call: Call,
+) -> Result<Data, Failure> {
     let known = client.subscribe(channel).await;
-    eyes.answered(channel);
+    observer.answered(channel);
     if known.is_err() {
-        eyes.let_go(channel, call);
+        observer.let_go(channel, call);
     }
     known?;
     if channel == SESSION {
@@ -411,7 +426,7 @@ async fn see(client: &Client, eyes: &Observer, channel: &str, call: Call) -> Res
 }
 
 /// A refusal is an answer: the protocol owes it.
-fn tell(record: &Recorder, call: Call, outcome: Result<Data, Failure>) {
+fn report(record: &Recorder, call: Call, outcome: Result<Data, Failure>) {
     match outcome.map(Answer::Done).or_else(answers::refusal) {
         Ok(answer) => record.answered(call, answer),
         Err(reason) => record.failed(call, reason),

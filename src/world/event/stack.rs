@@ -147,10 +147,10 @@ impl Stack for EventStack {
     }
 
     fn strays(&self) -> Vec<String> {
-        let told = |entry: NetstatEntry| match entry.peer {
+        let reported = |entry: NetstatEntry| match entry.peer {
             Some(peer) => format!("a socket, {} to {peer}", entry.local),
             None => format!("a socket that listens at {}", entry.local),
         };
-        turmoil_net::netstat(self.nobody).entries.into_iter().map(told).collect()
+        turmoil_net::netstat(self.nobody).entries.into_iter().map(reported).collect()
     }
 }

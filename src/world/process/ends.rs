@@ -102,7 +102,7 @@ impl Reader<'_> {
                     self.record.effect(call, &*self.stream.0);
                 }
                 if let Some(out) = echo {
-                    out.say(bytes).await?;
+                    out.log(bytes).await?;
                 }
             }
             if end.is_some() || count == 0 && !self.terminal {
@@ -132,14 +132,14 @@ impl Pen<'_> {
             if !print.every.is_zero() {
                 sleep(print.every).await;
             }
-            self.say(print.line(&self.source, n)).await?;
+            self.log(print.line(&self.source, n)).await?;
         }
         Ok(())
     }
 
     /// Writes bytes as one item, or in pieces where the pipe is full. Each piece is written down in the same poll in which
     /// the pipe takes it: nobody can read what is not in the history yet, and whoever is killed midway wrote no more.
-    pub(super) async fn say(&self, mut bytes: Bytes) -> io::Result<()> {
+    pub(super) async fn log(&self, mut bytes: Bytes) -> io::Result<()> {
         let mut pipe = self.to.lock().await;
         while !bytes.is_empty() {
             let taken = pipe.write(&bytes).await?;

@@ -43,10 +43,10 @@ impl Peer {
     }
 
     /// Sends a text; one message, where there are messages.
-    pub(super) async fn say(&mut self, text: String) -> io::Result<()> {
+    pub(super) async fn log(&mut self, text: String) -> io::Result<()> {
         match self {
             Self::Bytes(stream) => stream.write_all(text.as_bytes()).await,
-            Self::WebSocket(messages) => messages.say(text).await,
+            Self::WebSocket(messages) => messages.log(text).await,
         }
     }
 

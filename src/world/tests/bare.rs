@@ -129,20 +129,20 @@ pub fn broken(
     property: &str,
 ) -> Vec<String> {
     let guarantees = subject.guarantees(&plan.limits);
-    let evidence = CheckContext {
+    let cx = CheckContext {
         plan,
         history,
         guarantees: &guarantees,
         milestones: &[],
         servers: &["server"],
-        twin: None,
+        control: None,
     };
     let property = GENERIC.iter().find(|known| known.name == property).unwrap();
-    (property.check)(&evidence).iter().map(crate::report::sentence).collect()
+    (property.check)(&cx).iter().map(crate::report::sentence).collect()
 }
 
 /// What the hosts said, as `client 12: text`, without times if `timed` is false.
-pub fn said(history: &History, timed: bool) -> Vec<String> {
+pub fn story(history: &History, timed: bool) -> Vec<String> {
     let line = |event: &Event| match &event.what {
         EventKind::Delivered { bytes, .. } => {
             let (host, text) = (
@@ -161,7 +161,7 @@ pub fn said(history: &History, timed: bool) -> Vec<String> {
 }
 
 /// Says something, for the test to hear.
-pub fn say(host: &HostContext, text: impl Into<String>) {
+pub fn log(host: &HostContext, text: impl Into<String>) {
     host.record.delivered(&Name::from("said"), text.into().into_bytes(), None);
 }
 
@@ -205,7 +205,7 @@ pub async fn echo(host: HostContext) {
                     Err(error) => break format!("{:?}", error.kind()),
                 }
             };
-            say(&host, format!("{} {end}", stream.id()));
+            log(&host, format!("{} {end}", stream.id()));
         });
     }
 }
@@ -216,10 +216,10 @@ pub async fn ask_every_second(host: HostContext) {
     let start = Instant::now();
     loop {
         if let Err(error) = stream.write_all(b"hello").await {
-            return say(&host, format!("write: {:?}", error.kind()));
+            return log(&host, format!("write: {:?}", error.kind()));
         }
         let heard = hear(&mut stream).await;
-        say(&host, heard.clone());
+        log(&host, heard.clone());
         if heard != "hello" || start.elapsed() > Duration::from_secs(50) {
             return;
         }

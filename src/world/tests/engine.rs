@@ -10,8 +10,8 @@ use crate::schedule::{Fault, Host, TieOrder};
 fn an_echo_a_second_for_most_of_a_minute() {
     let subject = bare(echo, ask_every_second);
     let history = history(&subject, &plan([]));
-    let said = said(&history, false);
-    assert_eq!(said.iter().filter(|line| *line == "client: hello").count(), 50);
+    let story = story(&history, false);
+    assert_eq!(story.iter().filter(|line| *line == "client: hello").count(), 50);
     assert!(history.packets > 150, "{}", history.packets);
 }
 
@@ -38,11 +38,11 @@ fn packets_and_timers_of_one_millisecond_come_in_either_order() {
             let mut tasks = tokio::task::JoinSet::new();
             tasks.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(1_005)).await;
-                say(&timer, "timer");
+                log(&timer, "timer");
             });
             let mut stream = listener.accept().await.unwrap();
             let heard = hear(&mut stream).await;
-            say(&host, heard);
+            log(&host, heard);
             tasks.join_next().await;
         },
         |host| async move {
@@ -59,7 +59,7 @@ fn packets_and_timers_of_one_millisecond_come_in_either_order() {
         let mut plan = plan([]);
         plan.latency = (Duration::from_millis(5), Duration::from_millis(5));
         plan.order = order;
-        said(&history(&subject, &plan), true)
+        story(&history(&subject, &plan), true)
     };
     assert_eq!(run(TieOrder::PacketsFirst), ["server 1005: packet", "server 1005: timer"]);
     assert_eq!(run(TieOrder::TimersFirst), ["server 1005: timer", "server 1005: packet"]);
@@ -71,8 +71,8 @@ fn a_partition_that_heals_loses_nothing() {
     let subject = bare(echo, ask_every_second);
     let hosts = (Host::from("client"), Host::from("server"));
     let fault = Fault::Partition { hosts, toward: None, lasts: Some(Duration::from_secs(7)) };
-    let said = said(&history(&subject, &plan([(3_500, fault)])), false);
-    let (last, before) = said.split_last().unwrap();
-    assert!(before.len() >= 37 && before.iter().all(|line| line == "client: hello"), "{said:?}");
+    let story = story(&history(&subject, &plan([(3_500, fault)])), false);
+    let (last, before) = story.split_last().unwrap();
+    assert!(before.len() >= 37 && before.iter().all(|line| line == "client: hello"), "{story:?}");
     assert_eq!(last, "server: 1 eof");
 }

@@ -27,9 +27,9 @@ fn on(engine: Engine, subject: &std::sync::Arc<dyn DynSubject>, plan: &Plan) -> 
 
 /// What every host said, each in its order.
 fn by_host(history: &History) -> Vec<String> {
-    let mut said = said(history, false);
-    said.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
-    said
+    let mut story = story(history, false);
+    story.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
+    story
 }
 
 /// What was said on the second engine, and its history: every host said the same on the first.
@@ -42,7 +42,7 @@ fn on_both(
     assert_eq!(by_host(&event), by_host(&ticks));
     assert_eq!(ends(&event), ends(&ticks), "how each end of each connection was over");
     assert_eq!(event.end, ticks.end);
-    (said(&ticks, true), ticks)
+    (story(&ticks, true), ticks)
 }
 
 /// How each end of each connection was over.
@@ -62,11 +62,11 @@ fn ends(history: &History) -> Vec<Vec<ConnEnd>> {
 }
 
 /// The moment of the first line that ends so, in milliseconds.
-fn when(said: &[String], ends: &str) -> u64 {
-    let line = said
+fn when(story: &[String], ends: &str) -> u64 {
+    let line = story
         .iter()
         .find(|line| line.ends_with(ends))
-        .unwrap_or_else(|| panic!("nobody said `{ends}`: {said:?}"));
+        .unwrap_or_else(|| panic!("nobody said `{ends}`: {story:?}"));
     line.split([' ', ':']).nth(1).unwrap().parse().unwrap()
 }
 
@@ -82,7 +82,7 @@ async fn ask(host: &HostContext, stream: &mut Stream, times: usize, pause: Durat
             Ok(()) => hear(stream).await,
             Err(error) => format!("write: {:?}", error.kind()),
         };
-        say(host, heard.clone());
+        log(host, heard.clone());
         if heard != "hello" {
             return;
         }
@@ -102,7 +102,7 @@ async fn ask_again(host: HostContext) {
         sleep(secs(1)).await;
         match host.env.net.connect(&server()).await {
             Ok(mut stream) => ask(&host, &mut stream, 5, ms(300)).await,
-            Err(error) => say(&host, format!("{:?}", error.kind())),
+            Err(error) => log(&host, format!("{:?}", error.kind())),
         }
     }
     std::future::pending().await
@@ -110,8 +110,8 @@ async fn ask_again(host: HostContext) {
 
 #[test]
 fn an_echo_without_a_fault() {
-    let (said, history) = on_both(&bare(echo, ask_ten_times), []);
-    assert_eq!(said.iter().filter(|line| line.ends_with(": hello")).count(), 10, "{said:?}");
+    let (story, history) = on_both(&bare(echo, ask_ten_times), []);
+    assert_eq!(story.iter().filter(|line| line.ends_with(": hello")).count(), 10, "{story:?}");
     assert_eq!(
         history
             .events
@@ -129,43 +129,43 @@ fn a_cut_that_each_end_learns_of_in_its_own_time() {
         ("server".into(), Learns::After(secs(3))),
     ]);
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns };
-    let (said, _) = on_both(&bare(echo, ask_ten_times), [(5_500, cut)]);
-    assert!((5_500..7_000).contains(&when(&said, "write: ConnectionReset")), "{said:?}");
-    assert_eq!(when(&said, "1 ConnectionReset"), 8_500);
+    let (story, _) = on_both(&bare(echo, ask_ten_times), [(5_500, cut)]);
+    assert!((5_500..7_000).contains(&when(&story, "write: ConnectionReset")), "{story:?}");
+    assert_eq!(when(&story, "1 ConnectionReset"), 8_500);
 }
 
 #[test]
 fn a_cut_wakes_a_reader_that_waits() {
     let subject = bare(echo, |host| async move {
         let heard = hear(&mut connect(&host).await).await;
-        say(&host, heard);
+        log(&host, heard);
         std::future::pending().await
     });
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns: BTreeMap::new() };
-    let (mut said, _) = on_both(&subject, [(1_000, cut)]);
-    said.sort();
-    assert_eq!(said, ["client 1000: ConnectionReset", "server 1000: 1 ConnectionReset"]);
+    let (mut story, _) = on_both(&subject, [(1_000, cut)]);
+    story.sort();
+    assert_eq!(story, ["client 1000: ConnectionReset", "server 1000: 1 ConnectionReset"]);
 }
 
 #[test]
 fn a_partition_that_heals_loses_nothing() {
     let hosts = (Host::from("client"), Host::from("server"));
     let partition = Fault::Partition { hosts, toward: None, lasts: Some(secs(7)) };
-    let (said, _) = on_both(&bare(echo, ask_ten_times), [(3_500, partition)]);
+    let (story, _) = on_both(&bare(echo, ask_ten_times), [(3_500, partition)]);
     let times: Vec<u64> =
-        said.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
+        story.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
     let pause = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     // Lost at about 4 s, tried again after 200, 600, 1,400, 3,000, 6,200 and 12,600 ms.
-    assert!((6_200..14_000).contains(&pause), "{said:?}");
-    assert_eq!(said.last().unwrap().split(": ").nth(1), Some("1 eof"));
+    assert!((6_200..14_000).contains(&pause), "{story:?}");
+    assert_eq!(story.last().unwrap().split(": ").nth(1), Some("1 eof"));
 }
 
 #[test]
 fn a_crash_and_a_restart() {
     let crash = crash("server", Some(ms(3_500)));
-    let (said, history) = on_both(&bare(echo, ask_again), [(4_500, crash)]);
-    assert_eq!(said.iter().filter(|line| line.ends_with(": eof")).count(), 1, "{said:?}");
-    assert!(said.iter().any(|line| line.ends_with("ConnectionRefused")), "{said:?}");
+    let (story, history) = on_both(&bare(echo, ask_again), [(4_500, crash)]);
+    assert_eq!(story.iter().filter(|line| line.ends_with(": eof")).count(), 1, "{story:?}");
+    assert!(story.iter().any(|line| line.ends_with("ConnectionRefused")), "{story:?}");
     assert_eq!(
         history.events.iter().filter(|event| matches!(event.what, EventKind::Started)).count(),
         3
@@ -175,24 +175,24 @@ fn a_crash_and_a_restart() {
 #[test]
 fn a_client_that_crashes_says_goodbye() {
     let crash = crash("client", Some(secs(2)));
-    let (said, _) = on_both(&bare(echo, ask_ten_times), [(5_500, crash)]);
-    assert!((5_500..5_600).contains(&when(&said, "1 eof")), "{said:?}");
+    let (story, _) = on_both(&bare(echo, ask_ten_times), [(5_500, crash)]);
+    assert!((5_500..5_600).contains(&when(&story, "1 eof")), "{story:?}");
 }
 
 #[test]
 fn a_power_loss_is_not_heard_of_until_the_restart() {
     let loss = Fault::PowerLoss { host: "server".into(), lasts: Some(secs(4)) };
-    let (said, _) = on_both(&bare(echo, ask_again), [(4_500, loss)]);
+    let (story, _) = on_both(&bare(echo, ask_again), [(4_500, loss)]);
     // Lost at about 4.6 s, and tried again at 10.8 s.
-    assert!((8_500..12_000).contains(&when(&said, "ConnectionReset")), "{said:?}");
+    assert!((8_500..12_000).contains(&when(&story, "ConnectionReset")), "{story:?}");
 }
 
 #[test]
 fn refuse_is_an_error_at_once_and_passes() {
     let refuse = Fault::Refuse { host: "server".into(), lasts: Some(ms(3_500)) };
-    let (said, _) = on_both(&bare(echo, ask_again), [(0, refuse)]);
-    let refused = said.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
-    assert_eq!(refused, 3, "{said:?}");
+    let (story, _) = on_both(&bare(echo, ask_again), [(0, refuse)]);
+    let refused = story.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
+    assert_eq!(refused, 3, "{story:?}");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_cut_within_a_segment_lets_its_first_part_arrive() {
             let mut stream = listener.accept().await.unwrap();
             let mut heard = Vec::new();
             let end = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut heard).await;
-            say(
+            log(
                 &host,
                 format!(
                     "{} {:?}",
@@ -227,8 +227,8 @@ fn a_cut_within_a_segment_lets_its_first_part_arrive() {
             std::future::pending().await
         },
     );
-    let (said, _) = on_both(&subject, [(0, cut)]);
-    assert!(said[0].ends_with("123456789\n123456789\n12345 Err(ConnectionReset)"), "{said:?}");
+    let (story, _) = on_both(&subject, [(0, cut)]);
+    assert!(story[0].ends_with("123456789\n123456789\n12345 Err(ConnectionReset)"), "{story:?}");
 }
 
 /// A reply that arrived, unread, is read before the reset that came after it.
@@ -240,7 +240,7 @@ fn a_reset_throws_nothing_away_that_had_arrived() {
         sleep(secs(3)).await;
         for _ in 0..3 {
             let heard = hear(&mut stream).await;
-            say(&host, heard);
+            log(&host, heard);
         }
         std::future::pending().await
     });
@@ -268,17 +268,17 @@ fn last_words_are_read_before_the_reset_that_came_with_them() {
             sleep(secs(5)).await;
             ask(&host, &mut stream, 1, ms(0)).await;
             let heard = hear(&mut stream).await;
-            say(&host, heard);
+            log(&host, heard);
             std::future::pending().await
         },
     );
     let place = LinkPlace::Link("client".into(), "server".into());
     let delay =
         Fault::Delay { place, toward: Some("client".into()), by: secs(2), lasts: Some(ms(800)) };
-    let (said, _) = on_both(&subject, [(4_500, delay)]);
+    let (story, _) = on_both(&subject, [(4_500, delay)]);
     assert!(
-        when(&said, "bye") > 7_000 && when(&said, "ConnectionReset") == when(&said, "bye"),
-        "{said:?}"
+        when(&story, "bye") > 7_000 && when(&story, "ConnectionReset") == when(&story, "bye"),
+        "{story:?}"
     );
 }
 
@@ -288,7 +288,7 @@ fn a_connection_that_is_given_up_while_it_opens_is_none() {
         for _ in 0..5 {
             match tokio::time::timeout(ms(500), connect(&host)).await {
                 Ok(mut stream) => ask(&host, &mut stream, 1, ms(0)).await,
-                Err(_) => say(&host, "given up"),
+                Err(_) => log(&host, "given up"),
             }
             sleep(secs(1)).await;
         }
@@ -298,9 +298,9 @@ fn a_connection_that_is_given_up_while_it_opens_is_none() {
     let wanted =
         ["client: given up", "client: given up", "client: hello", "client: hello", "client: hello"];
     for engine in [Engine::Event, Engine::TURMOIL] {
-        let said = by_host(&on(engine, &subject, &short_plan([(0, hang.clone())])));
-        assert_eq!(said[..5], wanted, "{engine:?}");
-        assert_eq!(said[5..].len(), 3, "the server has seen three connections: {said:?}");
+        let story = by_host(&on(engine, &subject, &short_plan([(0, hang.clone())])));
+        assert_eq!(story[..5], wanted, "{engine:?}");
+        assert_eq!(story[5..].len(), 3, "the server has seen three connections: {story:?}");
     }
 }
 

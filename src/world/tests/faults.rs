@@ -30,8 +30,8 @@ fn learns(client: Learns, server: Learns) -> BTreeMap<Host, Learns> {
 }
 
 /// The moment of the first line that ends so, in milliseconds.
-fn when(said: &[String], ends: &str) -> Option<u64> {
-    let line = said.iter().find(|line| line.ends_with(ends))?;
+fn when(story: &[String], ends: &str) -> Option<u64> {
+    let line = story.iter().find(|line| line.ends_with(ends))?;
     line.split([' ', ':']).nth(1)?.parse().ok()
 }
 
@@ -39,12 +39,12 @@ fn when(said: &[String], ends: &str) -> Option<u64> {
 async fn idle(host: HostContext) {
     let mut stream = connect(&host).await;
     let heard = hear(&mut stream).await;
-    say(&host, heard);
+    log(&host, heard);
     std::future::pending::<()>().await;
 }
 
 fn fault_on_idle(fault: Fault) -> Vec<String> {
-    said(&history(&bare(echo, idle), &plan([(1_000, fault)])), true)
+    story(&history(&bare(echo, idle), &plan([(1_000, fault)])), true)
 }
 
 /// The faults of a run that were over before the clients were closed.
@@ -103,13 +103,13 @@ fn cut_loses_what_is_in_flight() {
         sleep(secs(1)).await;
         stream.write_all(b"lost").await.unwrap();
         let heard = hear(&mut stream).await;
-        say(&host, heard);
+        log(&host, heard);
     });
     let trigger = Trigger::milestone("never");
     let mut plan = plan_after(trigger, fault.clone());
     plan.steps[0].when = When::At(ms(1_100));
     plan.latency = (ms(200), ms(200));
-    assert_eq!(said(&history(&subject, &plan), true), [] as [&str; 0]);
+    assert_eq!(story(&history(&subject, &plan), true), [] as [&str; 0]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ async fn send_tens(host: HostContext) {
     while stream.write_all(b"123456789\n").await.is_ok() {
         sleep(ms(100)).await;
     }
-    say(&host, "stopped");
+    log(&host, "stopped");
 }
 
 async fn count_bytes(host: HostContext) {
@@ -139,7 +139,7 @@ async fn count_bytes(host: HostContext) {
     loop {
         let heard = hear(&mut stream).await;
         if heard == "eof" || heard.starts_with("Conn") {
-            say(&host, format!("{total} bytes, {heard}"));
+            log(&host, format!("{total} bytes, {heard}"));
             return std::future::pending().await;
         }
         total += heard.len();
@@ -151,8 +151,8 @@ fn cut_after_bytes_lets_exactly_so_many_arrive() {
     let count = TrafficCount::Bytes(25);
     let fault =
         Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
-    let said = said(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
-    assert_eq!(said, ["server: 25 bytes, ConnectionReset", "client: stopped"]);
+    let story = story(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
+    assert_eq!(story, ["server: 25 bytes, ConnectionReset", "client: stopped"]);
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn cut_after_messages_lets_nothing_of_the_next_arrive() {
     let count = TrafficCount::Messages(3);
     let fault =
         Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
-    let said = said(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
-    assert_eq!(said, ["server: 30 bytes, ConnectionReset", "client: stopped"]);
+    let story = story(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
+    assert_eq!(story, ["server: 30 bytes, ConnectionReset", "client: stopped"]);
 }
 
 #[test]
@@ -192,18 +192,18 @@ fn a_reset_that_was_held_comes_before_what_was_written_after_it() {
         }
         std::future::pending::<()>().await;
     });
-    let said = said(&history(&subject, &plan([(1_000, partition), (3_000, reset)])), true);
-    assert!(said.iter().any(|line| line.ends_with("10 bytes, ConnectionReset")), "{said:?}");
+    let story = story(&history(&subject, &plan([(1_000, partition), (3_000, reset)])), true);
+    assert!(story.iter().any(|line| line.ends_with("10 bytes, ConnectionReset")), "{story:?}");
 }
 
 /// Says each second what it hears, over one connection.
 fn asked(fault: Fault) -> Vec<String> {
-    said(&history(&bare(echo, ask_every_second), &plan([(3_500, fault)])), true)
+    story(&history(&bare(echo, ask_every_second), &plan([(3_500, fault)])), true)
 }
 
 /// The longest pause between two lines of the client, in milliseconds.
-fn longest_pause(said: &[String]) -> u64 {
-    let times: Vec<u64> = said
+fn longest_pause(story: &[String]) -> u64 {
+    let times: Vec<u64> = story
         .iter()
         .filter(|line| line.ends_with("hello"))
         .map(|line| line.split([' ', ':']).nth(1).unwrap().parse().unwrap())
@@ -214,21 +214,21 @@ fn longest_pause(said: &[String]) -> u64 {
 #[test]
 fn stall_of_one_direction_holds_the_echo_and_loses_nothing() {
     for toward in ["client", "server"] {
-        let said =
+        let story =
             asked(Fault::Stall { conn: first(), toward: toward.into(), lasts: Some(secs(5)) });
-        let pause = longest_pause(&said);
+        let pause = longest_pause(&story);
         // The segment is lost at about 4 s, so it is tried again at 10.4 s at the latest.
         assert!((5_000..=7_600).contains(&pause), "{toward}: {pause}");
-        assert!(!said.iter().any(|line| line.contains("Conn")), "{said:?}");
+        assert!(!story.iter().any(|line| line.contains("Conn")), "{story:?}");
     }
 }
 
 #[test]
 fn partition_one_way_holds_one_way() {
     let hosts = (Host::from("client"), Host::from("server"));
-    let said =
+    let story =
         asked(Fault::Partition { hosts, toward: Some("server".into()), lasts: Some(secs(5)) });
-    assert!(longest_pause(&said) >= 5_000, "{said:?}");
+    assert!(longest_pause(&story) >= 5_000, "{story:?}");
 }
 
 #[test]
@@ -248,16 +248,16 @@ fn what_arrives_before_a_lost_segment_is_sent_again_is_kept_for_it() {
             }
             let mut heard = [0; 12];
             tokio::io::AsyncReadExt::read_exact(&mut stream, &mut heard).await.unwrap();
-            say(&host, String::from_utf8_lossy(&heard).into_owned());
+            log(&host, String::from_utf8_lossy(&heard).into_owned());
         });
         let mut plan = plan([(at, fault)]);
         plan.latency = (ms(1), ms(2));
         for seed in 1..=20 {
             plan.seed = seed;
-            let said = said(&history(&subject, &plan), false);
+            let story = story(&history(&subject, &plan), false);
             assert!(
-                said.iter().any(|line| line.contains("abc\nabc\nabc\n")),
-                "{at} ms, {lasts} ms, seed {seed}: {said:?}"
+                story.iter().any(|line| line.contains("abc\nabc\nabc\n")),
+                "{at} ms, {lasts} ms, seed {seed}: {story:?}"
             );
         }
     }
@@ -275,7 +275,7 @@ fn what_left_before_a_short_partition_is_kept_in_order_behind_what_it_held() {
         }
         let mut heard = [0; 20];
         stream.read_exact(&mut heard).await.unwrap();
-        say(&host, String::from_utf8_lossy(&heard).into_owned());
+        log(&host, String::from_utf8_lossy(&heard).into_owned());
     });
     let fault = Fault::Partition {
         hosts: ("client".into(), "server".into()),
@@ -286,10 +286,10 @@ fn what_left_before_a_short_partition_is_kept_in_order_behind_what_it_held() {
     plan.latency = (ms(100), ms(120));
     for seed in 1..=20 {
         plan.seed = seed;
-        let said = said(&history(&subject, &plan), false);
+        let story = story(&history(&subject, &plan), false);
         assert!(
-            said.iter().any(|line| line.contains("abcdefghijklmnopqrst")),
-            "seed {seed}: {said:?}"
+            story.iter().any(|line| line.contains("abcdefghijklmnopqrst")),
+            "seed {seed}: {story:?}"
         );
     }
 }
@@ -312,12 +312,12 @@ fn a_door_answers_only_whom_the_way_lets_through() {
                     hear_some(&mut stream).await
                 }
             };
-            say(&host, heard);
+            log(&host, heard);
         });
-        let said = said(&history(&subject, &plan([(500, partition()), (500, door)])), true);
+        let story = story(&history(&subject, &plan([(500, partition()), (500, door)])), true);
         // The SYN is lost at 1 s; the next try comes 3 s later at the latest.
-        let answered = when(&said, seen).unwrap_or_else(|| panic!("{said:?}"));
-        assert!((2_500..=4_200).contains(&answered), "{said:?}");
+        let answered = when(&story, seen).unwrap_or_else(|| panic!("{story:?}"));
+        assert!((2_500..=4_200).contains(&answered), "{story:?}");
     }
 }
 
@@ -334,25 +334,25 @@ async fn hear_some(stream: &mut crate::net::Stream) -> String {
 fn blackhole_without_end_tells_nobody_until_tcp_gives_up() {
     let mut plan = plan([(3_500, Fault::Blackhole { conn: first(), lasts: None })]);
     plan.horizon = secs(1_000);
-    let said = said(&history(&bare(echo, ask_every_second), &plan), true);
-    let timed_out = when(&said, "TimedOut").unwrap();
-    assert!((928_000..=930_000).contains(&timed_out), "{said:?}");
+    let story = story(&history(&bare(echo, ask_every_second), &plan), true);
+    let timed_out = when(&story, "TimedOut").unwrap();
+    assert!((928_000..=930_000).contains(&timed_out), "{story:?}");
     assert!(
-        !said.iter().any(|line| line.starts_with("server") && !line.contains(" 1001")),
-        "{said:?}"
+        !story.iter().any(|line| line.starts_with("server") && !line.contains(" 1001")),
+        "{story:?}"
     );
 }
 
 #[test]
 fn delay_makes_packets_late() {
     let place = LinkPlace::Link("client".into(), "server".into());
-    let said = asked(Fault::Delay {
+    let story = asked(Fault::Delay {
         place,
         toward: Some("client".into()),
         by: secs(2),
         lasts: Some(secs(10)),
     });
-    assert!((3_000..=3_100).contains(&longest_pause(&said)), "{said:?}");
+    assert!((3_000..=3_100).contains(&longest_pause(&story)), "{story:?}");
 }
 
 #[test]
@@ -365,9 +365,9 @@ fn delay_close_makes_only_the_end_late_and_does_not_stall_the_other_direction() 
             let other = host.clone();
             // 200 KiB flow the other way while the FIN is late: more than any window.
             let sent = stream.write_all(&[7; 200 << 10]).await.is_ok();
-            say(&other, format!("sent {sent}"));
+            log(&other, format!("sent {sent}"));
             let heard = hear(&mut stream).await;
-            say(&host, heard);
+            log(&host, heard);
         },
         |host| async move {
             let mut stream = connect(&host).await;
@@ -378,13 +378,13 @@ fn delay_close_makes_only_the_end_late_and_does_not_stall_the_other_direction() 
                 let mut buffer = [0; 8192];
                 total += tokio::io::AsyncReadExt::read(&mut stream, &mut buffer).await.unwrap();
             }
-            say(&host, "all");
+            log(&host, "all");
             std::future::pending::<()>().await;
         },
     );
-    let said = said(&history(&subject, &plan([(0, fault)])), true);
-    assert!(when(&said, "all").unwrap() < 2_000, "{said:?}");
-    assert!((10_000..10_100).contains(&when(&said, "eof").unwrap()), "{said:?}");
+    let story = story(&history(&subject, &plan([(0, fault)])), true);
+    assert!(when(&story, "all").unwrap() < 2_000, "{story:?}");
+    assert!((10_000..10_100).contains(&when(&story, "eof").unwrap()), "{story:?}");
 }
 
 #[test]
@@ -415,10 +415,10 @@ fn slow_limits_bandwidth_segments_and_window() {
         _ => None,
     });
     assert_eq!(longest.max(), Some(100));
-    let said = said(&history, true);
-    let done = when(&said, "100000 bytes, eof").unwrap();
+    let story = story(&history, true);
+    let done = when(&story, "100000 bytes, eof").unwrap();
     // A window of 1,000 bytes a round trip of 7 to 50 ms, and at most 10,000 bytes a second.
-    assert!((10_000..20_000).contains(&done), "{said:?}");
+    assert!((10_000..20_000).contains(&done), "{story:?}");
 }
 
 /// Segments of a byte are lost where they leave and where they arrive, and acknowledgements between them; all of it comes, in order.
@@ -429,34 +429,34 @@ fn small_segments_that_were_held_come_in_order() {
         SlowBy { bandwidth: Some(5_000), segment: Some(1), window: None, latency: Some(ms(200)) };
     let slow = Fault::Slow { place, toward: None, by, lasts: None };
     let stall = || Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(1_500)) };
-    let told: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
-    let expected = told.clone();
+    let reported: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
+    let expected = reported.clone();
     let server = move |host: HostContext| {
         let expected = expected.clone();
         async move {
             let mut stream = host.env.net.listen(&server()).await.unwrap().accept().await.unwrap();
             let mut heard = vec![0; expected.len()];
             stream.read_exact(&mut heard).await.unwrap();
-            say(&host, if heard == expected { "all of it" } else { "something else" });
+            log(&host, if heard == expected { "all of it" } else { "something else" });
             std::future::pending::<()>().await;
         }
     };
     let client = move |host: HostContext| {
-        let told = told.clone();
+        let reported = reported.clone();
         async move {
             let mut stream = connect(&host).await;
-            for piece in told.chunks(2_000) {
+            for piece in reported.chunks(2_000) {
                 stream.write_all(piece).await.unwrap();
                 sleep(ms(300)).await;
             }
             std::future::pending::<()>().await;
         }
     };
-    let said = said(
+    let story = story(
         &history(&bare(server, client), &plan([(10, slow), (600, stall()), (3_000, stall())])),
         true,
     );
-    assert!(when(&said, "all of it").is_some(), "{said:?}");
+    assert!(when(&story, "all of it").is_some(), "{story:?}");
 }
 
 #[test]
@@ -470,28 +470,28 @@ fn what_waits_in_front_of_a_slow_link_goes_on_when_the_link_is_fast_again() {
         drop(stream);
         std::future::pending::<()>().await;
     });
-    let said = said(&history(&subject, &plan([(0, fault)])), true);
-    let done = when(&said, "10000 bytes, eof").unwrap();
-    assert!((2_000..2_100).contains(&done), "{said:?}");
+    let story = story(&history(&subject, &plan([(0, fault)])), true);
+    let done = when(&story, "10000 bytes, eof").unwrap();
+    assert!((2_000..2_100).contains(&done), "{story:?}");
 }
 
 /// Connects once a second, and says what came of it.
 async fn knock(host: HostContext) {
     for _ in 0..12 {
-        let said = match host.env.net.connect(&server()).await {
+        let story = match host.env.net.connect(&server()).await {
             Ok(mut stream) => {
                 let greeted = tokio::time::timeout(ms(500), hear(&mut stream)).await;
                 greeted.map_or("up".to_owned(), |heard| format!("up, {heard}"))
             }
             Err(error) => format!("{:?}", error.kind()),
         };
-        say(&host, said);
+        log(&host, story);
         sleep(secs(1)).await;
     }
 }
 
 fn knocked(fault: Fault) -> Vec<String> {
-    said(&history(&bare(echo, knock), &plan([(3_000, fault)])), true)
+    story(&history(&bare(echo, knock), &plan([(3_000, fault)])), true)
         .into_iter()
         .filter(|line| line.starts_with("client"))
         .collect()
@@ -499,22 +499,22 @@ fn knocked(fault: Fault) -> Vec<String> {
 
 #[test]
 fn refuse_is_an_error_at_once_and_passes() {
-    let said = knocked(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
-    let refused = said.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
-    assert!((4..=5).contains(&refused), "{said:?}");
-    assert!(said.last().unwrap().ends_with("up"), "{said:?}");
+    let story = knocked(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
+    let refused = story.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
+    assert!((4..=5).contains(&refused), "{story:?}");
+    assert!(story.last().unwrap().ends_with("up"), "{story:?}");
 }
 
 #[test]
 fn hang_is_no_answer_until_the_next_syn_after_it() {
-    let said = knocked(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
-    let pause = said
+    let story = knocked(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
+    let pause = story
         .windows(2)
         .map(|pair| when(&pair[1..], "up").unwrap() - when(&pair[..1], "up").unwrap())
         .max()
         .unwrap();
     // Lost between 3 and 4.6 s, tried again after 1, 3 and 7 s.
-    assert!((7_000..9_100).contains(&pause), "{said:?}");
+    assert!((7_000..9_100).contains(&pause), "{story:?}");
 }
 
 #[test]
@@ -523,9 +523,9 @@ fn accept_then_close_is_an_end_of_stream_that_the_server_does_not_see() {
         &bare(echo, knock),
         &plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]),
     );
-    let said = said(&history, false);
-    assert_eq!(said.len(), 12);
-    assert!(said.iter().all(|line| line == "client: up, eof"), "{said:?}");
+    let story = story(&history, false);
+    assert_eq!(story.len(), 12);
+    assert!(story.iter().all(|line| line == "client: up, eof"), "{story:?}");
 }
 
 #[test]
@@ -534,7 +534,7 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
         |host| async move {
             sleep(secs(1)).await;
             crate::point!("bare.server.between").await;
-            say(&host, "past");
+            log(&host, "past");
             std::future::pending::<()>().await;
         },
         |_| async move {
@@ -544,7 +544,7 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
         },
     );
     let hold = |end| plan_after(Trigger::point("bare.server.between"), Fault::Hold { end });
-    let past = |end| said(&history(&subject, &hold(end)), true);
+    let past = |end| story(&history(&subject, &hold(end)), true);
     assert_eq!(past(HoldEnd::After(ms(700))), ["server 1700: past"]);
     let until = |at_most| HoldEnd::Until {
         trigger: Box::new(Trigger::milestone("bare.client.there").delay(ms(200))),
@@ -552,7 +552,7 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
     };
     assert_eq!(past(until(secs(10))), ["server 4200: past"]);
     assert_eq!(past(until(secs(2))), ["server 3000: past"]);
-    assert_eq!(said(&history(&subject, &Plan::new("bare")), true), ["server 1000: past"]);
+    assert_eq!(story(&history(&subject, &Plan::new("bare")), true), ["server 1000: past"]);
     assert_eq!(over(&history(&subject, &hold(until(secs(10))))), 1);
 }
 
@@ -563,7 +563,7 @@ async fn write_after_a_second(host: HostContext) {
     stream.write_all(b"hello").await.unwrap();
     crate::milestone!("bare.client.wrote", conn = stream.id().0);
     let heard = hear(&mut stream).await;
-    say(&host, heard);
+    log(&host, heard);
     std::future::pending::<()>().await;
 }
 
@@ -576,19 +576,24 @@ fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
     };
     let mut trigger = Trigger::milestone("bare.client.wrote");
     trigger.conn = Some(first());
-    let said = said(&history(&subject, &plan_after(trigger, fault)), true);
-    let start = when(&said, "client").unwrap_or_else(|| when(&said, "ConnectionReset").unwrap());
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(start > 2_000 && said.iter().all(|line| line.ends_with("ConnectionReset")), "{said:?}");
+    let story = story(&history(&subject, &plan_after(trigger, fault)), true);
+    let start = when(&story, "client").unwrap_or_else(|| when(&story, "ConnectionReset").unwrap());
+    assert_eq!(story.len(), 2, "{story:?}");
+    assert!(
+        start > 2_000 && story.iter().all(|line| line.ends_with("ConnectionReset")),
+        "{story:?}"
+    );
 }
 
 #[test]
 fn what_a_turn_sent_leaves_its_host_also_where_a_trigger_does_nothing() {
     let subject = bare(echo, write_after_a_second);
     let fault = Fault::Reset { conn: Conn::number("client", 7), toward: None };
-    let said =
-        said(&history(&subject, &plan_after(Trigger::milestone("bare.client.wrote"), fault)), true);
-    assert!((1_000..1_100).contains(&when(&said, "hello").unwrap()), "{said:?}");
+    let story = story(
+        &history(&subject, &plan_after(Trigger::milestone("bare.client.wrote"), fault)),
+        true,
+    );
+    assert!((1_000..1_100).contains(&when(&story, "hello").unwrap()), "{story:?}");
 }
 
 #[test]
@@ -620,7 +625,7 @@ fn a_stall_is_over_when_the_close_that_it_held_has_arrived() {
     };
     let stall = Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(2_500)) };
     let history = history(&bare(echo, client), &plan([(500, stall)]));
-    let closed = when(&said(&history, true), "eof").unwrap();
+    let closed = when(&story(&history, true), "eof").unwrap();
     let over = history
         .events
         .iter()
@@ -636,10 +641,10 @@ fn the_healed_tail_ends_what_is_in_force_and_lets_nothing_begin() {
     let crash = crash("server", None);
     let mut plan = plan([(3_500, partition()), (50_000, crash)]);
     plan.heal = secs(50);
-    let said = said(&history(&bare(echo, ask_every_second), &plan), true);
-    assert!((6_500..14_000).contains(&longest_pause(&said)), "{said:?}");
+    let story = story(&history(&bare(echo, ask_every_second), &plan), true);
+    assert!((6_500..14_000).contains(&longest_pause(&story)), "{story:?}");
     assert!(
-        when(&said, "eof").unwrap() > 50_000 && !said.iter().any(|line| line.contains("Conn")),
-        "{said:?}"
+        when(&story, "eof").unwrap() > 50_000 && !story.iter().any(|line| line.contains("Conn")),
+        "{story:?}"
     );
 }

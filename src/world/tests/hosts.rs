@@ -21,17 +21,17 @@ fn secs(n: u64) -> Duration {
 async fn come_again(host: HostContext) {
     loop {
         match host.env.net.connect(&server()).await {
-            Err(error) => say(&host, format!("{:?}", error.kind())),
+            Err(error) => log(&host, format!("{:?}", error.kind())),
             Ok(mut stream) => {
-                say(&host, "up");
+                log(&host, "up");
                 loop {
                     if stream.write_all(b"hello").await.is_err() {
-                        say(&host, "write failed");
+                        log(&host, "write failed");
                         break;
                     }
                     let heard = hear(&mut stream).await;
                     if heard != "hello" {
-                        say(&host, heard);
+                        log(&host, heard);
                         break;
                     }
                     sleep(secs(1)).await;
@@ -48,28 +48,28 @@ fn when(line: &str) -> u64 {
 }
 
 fn after(fault: Fault) -> Vec<String> {
-    said(&history(&bare(echo, come_again), &plan([(5_500, fault)])), false)
+    story(&history(&bare(echo, come_again), &plan([(5_500, fault)])), false)
 }
 
 #[test]
 fn crash_closes_sockets_refuses_and_comes_again() {
-    let said = after(crash("server", Some(secs(3))));
-    assert_eq!(said[0], "client: up");
-    assert_eq!(said[1], "client: eof", "an idle connection is closed with a FIN: {said:?}");
+    let story = after(crash("server", Some(secs(3))));
+    assert_eq!(story[0], "client: up");
+    assert_eq!(story[1], "client: eof", "an idle connection is closed with a FIN: {story:?}");
     assert!(
-        said[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2,
-        "{said:?}"
+        story[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2,
+        "{story:?}"
     );
-    assert_eq!(said.iter().filter(|line| *line == "client: up").count(), 2, "{said:?}");
+    assert_eq!(story.iter().filter(|line| *line == "client: up").count(), 2, "{story:?}");
 }
 
 #[test]
 fn what_a_host_recorded_behind_the_milestone_at_which_it_crashes_comes_before_its_death() {
     let subject = bare(echo, |host: HostContext| async move {
         crate::milestone!("bare.client.there");
-        say(&host, "behind it");
+        log(&host, "behind it");
         sleep(secs(1)).await;
-        say(&host, "never");
+        log(&host, "never");
     });
     let trigger = Trigger::milestone("bare.client.there");
     let history = history(&subject, &plan_after(trigger, crash("client", None)));
@@ -80,7 +80,7 @@ fn what_a_host_recorded_behind_the_milestone_at_which_it_crashes_comes_before_it
         place(|what| matches!(what, EventKind::Delivered { .. }))
             < place(|what| matches!(what, EventKind::Died { .. }))
     );
-    assert_eq!(said(&history, false), ["client: behind it"]);
+    assert_eq!(story(&history, false), ["client: behind it"]);
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn power_loss_tells_nobody_until_the_restart() {
         &bare(echo, come_again),
         &plan([(5_500, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(10)) })]),
     );
-    let said = said(&history, true);
-    assert!(said[1].ends_with("ConnectionReset"), "{said:?}");
-    let at = when(&said[1]);
+    let story = story(&history, true);
+    assert!(story[1].ends_with("ConnectionReset"), "{story:?}");
+    let at = when(&story[1]);
     // Restarted at 15.5 s; what was lost at about 6 s is tried again at 18.6 s.
-    assert!((15_500..19_500).contains(&at), "{said:?}");
-    assert!(said[2].ends_with("up"), "{said:?}");
+    assert!((15_500..19_500).contains(&at), "{story:?}");
+    assert!(story[2].ends_with("up"), "{story:?}");
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn a_server_listens_again_whoever_gave_up_before_it_died() {
     let client = |host: HostContext| async move {
         let given_up =
             tokio::time::timeout(Duration::from_millis(1), host.env.net.connect(&server())).await;
-        say(&host, format!("given up: {}", given_up.is_err()));
+        log(&host, format!("given up: {}", given_up.is_err()));
         tokio::time::sleep(secs(6)).await;
         connect(&host).await;
-        say(&host, "up");
+        log(&host, "up");
     };
     for death in [
         crash("server", Some(secs(1))),
@@ -114,7 +114,7 @@ fn a_server_listens_again_whoever_gave_up_before_it_died() {
         let mut plan = plan([(3_000, death)]);
         plan.latency = (Duration::from_millis(5), Duration::from_millis(9));
         assert_eq!(
-            said(&history(&bare(echo, client), &plan), false)[..2],
+            story(&history(&bare(echo, client), &plan), false)[..2],
             ["client: given up: true", "client: up"]
         );
     }
@@ -126,7 +126,7 @@ fn a_restart_step_ends_a_crash_without_an_end() {
     let down = crash("server", None);
     let up = Fault::Restart { host: "server".into() };
     let history = history(&subject, &plan([(5_500, down), (9_000, up)]));
-    assert_eq!(said(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
+    assert_eq!(story(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
     assert!(
         history
             .events
@@ -139,9 +139,9 @@ fn a_restart_step_ends_a_crash_without_an_end() {
 fn a_client_may_crash_too() {
     let history =
         history(&bare(echo, come_again), &plan([(5_500, crash("client", Some(secs(2))))]));
-    let said = said(&history, false);
-    assert_eq!(said.iter().filter(|line| *line == "client: up").count(), 2, "{said:?}");
-    assert!(said.contains(&"server: 1 eof".to_owned()), "{said:?}");
+    let story = story(&history, false);
+    assert_eq!(story.iter().filter(|line| *line == "client: up").count(), 2, "{story:?}");
+    assert!(story.contains(&"server: 1 eof".to_owned()), "{story:?}");
 }
 
 #[test]
@@ -169,12 +169,12 @@ fn a_clock_jump_moves_the_wall_clock_alone() {
             let before = (host.env.clock.now(), tokio::time::Instant::now());
             sleep(secs(10)).await;
             let passed = host.env.clock.now().duration_since(before.0).unwrap();
-            say(&host, format!("{} and {}", passed.as_secs(), before.1.elapsed().as_secs()));
+            log(&host, format!("{} and {}", passed.as_secs(), before.1.elapsed().as_secs()));
         },
     );
     let fault = Fault::ClockJump { host: "client".into(), by_ms: 3_600_000 };
     assert_eq!(
-        said(&history(&subject, &plan([(5_000, fault)])), true),
+        story(&history(&subject, &plan([(5_000, fault)])), true),
         ["client 10000: 3610 and 10"]
     );
 }
@@ -196,11 +196,11 @@ fn a_puppet_plays_a_server() {
         stream.write_all(b"hello").await.unwrap();
         for _ in 0..3 {
             let heard = hear(&mut stream).await;
-            say(&host, heard);
+            log(&host, heard);
         }
     });
     assert_eq!(
-        said(&history(&subject, &plan), false),
+        story(&history(&subject, &plan), false),
         ["client: lie 1 on 1", "client: lie 2 on 1", "client: ConnectionReset"]
     );
 }
@@ -216,7 +216,7 @@ fn a_puppet_plays_a_client() {
     plan.puppets
         .insert("client".into(), Puppet { connections: Some(2), script, ..Puppet::default() });
     assert_eq!(
-        said(&history(&bare(echo, come_again), &plan), false),
+        story(&history(&bare(echo, come_again), &plan), false),
         ["server: 1 eof", "server: 2 eof"]
     );
 }
@@ -235,11 +235,11 @@ fn a_puppet_speaks_in_messages_of_a_websocket_and_something_else_the_second_time
         for answer in ["eno", "owt"] {
             let (mut socket, _) = client_async("ws://server/", connect(&host).await).await.unwrap();
             let heard = socket.next().await.unwrap().unwrap();
-            say(&host, heard.into_text().unwrap().to_string());
+            log(&host, heard.into_text().unwrap().to_string());
             socket.send(Message::text(answer)).await.unwrap();
         }
     });
-    assert_eq!(said(&history(&subject, &plan), false), ["client: one", "client: two on 2"]);
+    assert_eq!(story(&history(&subject, &plan), false), ["client: one", "client: two on 2"]);
 }
 
 #[test]
@@ -270,8 +270,8 @@ fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
 fn a_host_may_come_back_at_once_and_binds_its_port_again() {
     let crash = crash("server", Some(Duration::ZERO));
     let history = history(&bare(echo, come_again), &plan([(5_500, crash)]));
-    let said = said(&history, false);
-    assert_eq!(said[..3], ["client: up", "client: eof", "client: up"], "{said:?}");
+    let story = story(&history, false);
+    assert_eq!(story[..3], ["client: up", "client: eof", "client: up"], "{story:?}");
     assert!(!history.events.iter().any(|event| matches!(
         event.what,
         EventKind::Outlived { .. } | EventKind::Panicked { .. }
@@ -294,7 +294,7 @@ fn what_left_a_host_before_its_power_loss_arrives_and_nothing_else_of_it_ever_do
             let mut heard = String::from("x");
             while heard == "x" {
                 heard = hear(&mut stream).await;
-                say(&host, heard.clone());
+                log(&host, heard.clone());
             }
             std::future::pending::<()>().await;
         },
@@ -302,8 +302,8 @@ fn what_left_a_host_before_its_power_loss_arrives_and_nothing_else_of_it_ever_do
     let mut plan =
         plan([(1_000, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(5)) })]);
     plan.latency = (Duration::from_millis(50), Duration::from_millis(50));
-    let said = said(&history(&subject, &plan), true);
-    let (last, heard) = said.split_last().unwrap();
-    assert!(last.ends_with("ConnectionReset") && when(last) > 6_000, "{said:?}");
-    assert!(heard.iter().all(|line| when(line) <= 1_050), "{said:?}");
+    let story = story(&history(&subject, &plan), true);
+    let (last, heard) = story.split_last().unwrap();
+    assert!(last.ends_with("ConnectionReset") && when(last) > 6_000, "{story:?}");
+    assert!(heard.iter().all(|line| when(line) <= 1_050), "{story:?}");
 }

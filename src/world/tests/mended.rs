@@ -29,7 +29,7 @@ fn a_late_slow_reader_gets_everything() {
                     sum += buffer[..n].iter().map(|byte| u64::from(*byte)).sum::<u64>();
                     read += n;
                 }
-                say(&host, format!("{read} {sum}"));
+                log(&host, format!("{read} {sum}"));
             },
             move |host| async move {
                 let mut stream = connect(&host).await;
@@ -43,7 +43,7 @@ fn a_late_slow_reader_gets_everything() {
         let mut plan = plan([]);
         plan.horizon = secs(600);
         assert_eq!(
-            said(&history(&subject, &plan), false),
+            story(&history(&subject, &plan), false),
             [format!("server: {total} {sum}")],
             "{at_a_time} at a time"
         );
@@ -59,18 +59,18 @@ fn a_reply_that_comes_with_a_reset_is_read_first() {
         sleep(secs(3)).await;
         for _ in 0..3 {
             let heard = hear(&mut stream).await;
-            say(&host, heard);
+            log(&host, heard);
         }
         let wrote = stream.write_all(b"x").await.unwrap_err().kind();
-        say(&host, format!("{wrote:?}"));
+        log(&host, format!("{wrote:?}"));
     });
     let reset = Fault::Reset {
         conn: crate::schedule::Conn::number("client", 1),
         toward: Some("client".into()),
     };
-    let said = said(&history(&subject, &plan([(2_000, reset)])), false);
+    let story = story(&history(&subject, &plan([(2_000, reset)])), false);
     assert_eq!(
-        said[..4],
+        story[..4],
         ["client: hello", "client: ConnectionReset", "client: eof", "client: BrokenPipe"]
     );
 }
@@ -90,12 +90,12 @@ fn a_write_to_a_peer_that_closed_is_answered_with_a_reset() {
         sleep(secs(1)).await;
         for _ in 0..2 {
             let wrote = stream.write_all(b"x").await.map_err(|error| error.kind());
-            say(&host, format!("{wrote:?}"));
+            log(&host, format!("{wrote:?}"));
             sleep(secs(1)).await;
         }
     });
     assert_eq!(
-        said(&history(&subject, &plan([])), false),
+        story(&history(&subject, &plan([])), false),
         ["client: Ok(())", "client: Err(BrokenPipe)"]
     );
 }
@@ -111,7 +111,7 @@ fn a_stream_that_nobody_holds_is_reset_once() {
             sleep(Duration::from_millis(1)).await;
         }
         sleep(secs(1)).await;
-        say(&host, format!("{:?}", stream.write_all(b"hello").await.unwrap_err().kind()));
+        log(&host, format!("{:?}", stream.write_all(b"hello").await.unwrap_err().kind()));
     });
     let mut plan = plan([]);
     plan.latency = (Duration::from_millis(20), Duration::from_millis(20));
@@ -124,5 +124,5 @@ fn a_stream_that_nobody_holds_is_reset_once() {
     };
     let sent: Vec<_> = history.events.iter().filter_map(|event| sent(&event.what)).collect();
     assert_eq!(sent, [[(Side::Client, "data"); 5].as_slice(), &[(Side::Server, "reset")]].concat());
-    assert_eq!(said(&history, false), ["client: BrokenPipe"]);
+    assert_eq!(story(&history, false), ["client: BrokenPipe"]);
 }

@@ -1,7 +1,6 @@
 //! What both sides of a connection see of each fault, and what the engine promises; with bare roots in the place of a protocol.
 
 mod bare;
-mod census;
 mod engine;
 mod engines;
 mod faults;
@@ -9,5 +8,6 @@ mod hosts;
 mod mended;
 mod processes;
 mod quiet;
+mod resources;
 
 pub(super) use bare::*;

@@ -43,14 +43,14 @@ async fn launch(host: &HostContext) -> std::io::Result<Box<dyn Child>> {
 }
 
 /// Launches the process, says what it prints and how it ends, and stays.
-async fn tells(host: HostContext) {
+async fn reports(host: HostContext) {
     let mut child = launch(&host).await.unwrap();
     let mut output = child.stdout().unwrap();
     let mut line = [0; 4096];
     while let Ok(count @ 1..) = output.read(&mut line).await {
-        say(&host, String::from_utf8_lossy(&line[..count]).trim());
+        log(&host, String::from_utf8_lossy(&line[..count]).trim());
     }
-    say(&host, format!("{:?}", child.wait().await.unwrap()));
+    log(&host, format!("{:?}", child.wait().await.unwrap()));
     std::future::pending().await
 }
 
@@ -102,10 +102,10 @@ fn a_file_says_what_processes_do() {
         at = "5s"
         crash = { host = "server", processes = "live" }
     "#;
-    let subjects = [bare(tells, absent)];
+    let subjects = [bare(reports, absent)];
     let plans = ScenarioFile::parse(file, "a.toml", &subjects).unwrap().plans();
-    let said = said(&history(&subjects[0], &plans[0]), false);
-    assert_eq!(said[0].len(), "server: ".len() + 79, "{said:?}");
+    let story = story(&history(&subjects[0], &plans[0]), false);
+    assert_eq!(story[0].len(), "server: ".len() + 79, "{story:?}");
     let mistake = |from: &str, to: &str| {
         ScenarioFile::parse(&file.replace(from, to), "a.toml", &subjects).unwrap_err().to_string()
     };
@@ -158,9 +158,9 @@ fn what_the_schema_gives_as_an_example_is_an_entry() {
 fn what_a_process_prints_arrives_and_is_the_truth() {
     let plan = with_process(json!({ "print": { "lines": 2, "every": "1s" }, "exit": 7 }), []);
     for engine in ENGINES {
-        let history = on(engine, &bare(tells, absent), &plan);
+        let history = on(engine, &bare(reports, absent), &plan);
         let lines = ["server: 1 p1/stdout", "server: 2 p1/stdout", "server: Code(7)"];
-        assert_eq!(said(&history, false), lines, "{engine:?}");
+        assert_eq!(story(&history, false), lines, "{engine:?}");
         let truth: Vec<_> =
             truth(&history).iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
         assert_eq!(truth, ["p1: exit 7", "p1/stdout: closed", "p1/stderr: closed"], "{engine:?}");
@@ -171,14 +171,14 @@ fn what_a_process_prints_arrives_and_is_the_truth() {
 #[test]
 fn a_plan_without_processes_launches_none_and_one_with_others_finds_none() {
     let asks = |host: HostContext| async move {
-        say(&host, format!("{:?}", launch(&host).await.err().unwrap().kind()))
+        log(&host, format!("{:?}", launch(&host).await.err().unwrap().kind()))
     };
     let subject = bare(asks, absent);
-    assert_eq!(said(&history(&subject, &plan([])), false), ["server: Unsupported"]);
+    assert_eq!(story(&history(&subject, &plan([])), false), ["server: Unsupported"]);
     let mut other = plan([]);
     other.setup.insert("process".into(), json!({ "p2": {} }));
     let history = history(&subject, &other);
-    assert_eq!(said(&history, false), ["server: NotFound"]);
+    assert_eq!(story(&history, false), ["server: NotFound"]);
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_run_with_processes_is_the_same_twice() {
                 entry.clone(),
                 [(3_500, crash("server", Some(secs(1)))), (9_500, survived(Some(secs(1))))],
             );
-            on(engine, &bare(tells, absent), &plan).digest
+            on(engine, &bare(reports, absent), &plan).digest
         };
         assert_eq!(digest(&entry), digest(&entry));
         assert_ne!(digest(&entry), digest(&json!({})), "what processes do is part of it");

@@ -42,12 +42,12 @@ fn room_is_there_from_the_acknowledgement_on_and_not_before() {
             stream.write_all(&[0; KIB]).await.unwrap();
             sleep_until(start + Duration::from_millis(after)).await;
             let written = stream.write(&[0; 80 * KIB]).await.unwrap();
-            say(&host, format!("{} KiB", written / KIB));
+            log(&host, format!("{} KiB", written / KIB));
             std::future::pending::<()>().await;
         });
         let plan = Plan { order, ..with_latency() };
-        let said = said(&history(&subject, &plan), false);
-        assert_eq!(said, [format!("client: {room} KiB")], "after {after} ms, {order:?}");
+        let story = story(&history(&subject, &plan), false);
+        assert_eq!(story, [format!("client: {room} KiB")], "after {after} ms, {order:?}");
     }
 }
 
@@ -58,8 +58,8 @@ fn a_writer_that_waits_is_woken_by_the_acknowledgement_itself() {
         let mut stream = connect(&host).await;
         let start = Instant::now();
         stream.write_all(&[0; 64 * KIB + 1]).await.unwrap();
-        say(&host, format!("after {:?}", start.elapsed()));
+        log(&host, format!("after {:?}", start.elapsed()));
         std::future::pending::<()>().await;
     });
-    assert_eq!(said(&history(&subject, &with_latency()), false), ["client: after 20ms"]);
+    assert_eq!(story(&history(&subject, &with_latency()), false), ["client: after 20ms"]);
 }

@@ -67,7 +67,7 @@ impl Links {
                 let seen = queues[n].len();
                 for sent in link.skip(seen) {
                     let way = sent.pair();
-                    let segment = tell(sent.protocol(), way, next);
+                    let segment = report(sent.protocol(), way, next);
                     let occupied = segment.payload.len() as u32
                         + u32::from(segment.flags.syn)
                         + u32::from(segment.flags.fin);
@@ -138,7 +138,7 @@ impl Links {
 }
 
 /// Tells of a segment of turmoil's as a packet of the event engine.
-fn tell(sent: &Protocol, (src, dst): Way, next: &mut BTreeMap<Way, u32>) -> TcpSegment {
+fn report(sent: &Protocol, (src, dst): Way, next: &mut BTreeMap<Way, u32>) -> TcpSegment {
     let none = TcpFlags { ack: true, ..TcpFlags::default() };
     let (flags, payload) = match sent {
         Protocol::Tcp(Segment::Syn(_)) => {

@@ -30,7 +30,7 @@ struct Stream {
     /// The index of the last number that the user was given.
     seen: u64,
     /// Whether a server may know of it.
-    told: bool,
+    reported: bool,
 }
 
 struct Call {
@@ -38,7 +38,7 @@ struct Call {
     answer: oneshot::Sender<Result<u64, Failure>>,
     deadline: Instant,
     /// Whether a server may know of it.
-    told: bool,
+    reported: bool,
 }
 
 impl Call {
@@ -47,7 +47,7 @@ impl Call {
     }
 
     fn request(&mut self, id: u64) -> Request {
-        self.told = true;
+        self.reported = true;
         match self.what.clone() {
             Asked::Add { counter, amount, memo } => Request::Add { id, counter, amount, memo },
             Asked::Peek { counter } => Request::Peek { id, counter },
@@ -65,7 +65,7 @@ impl Call {
 
 impl Stream {
     fn request(&mut self, name: &Name) -> Request {
-        self.told = true;
+        self.reported = true;
         let one_early = defect!(ResumesOneTooEarly) && self.seen > 0;
         if defect!(ResumesOneTooLate) && self.seen > 0 {
             self.seen += 1;
@@ -108,7 +108,7 @@ impl Book {
 
     /// A stream is to be watched; says what to tell the server now, if there is a connection.
     pub(super) fn watch(&mut self, name: Name, feed: Feed, connected: bool) -> Option<Request> {
-        let mut stream = Stream { feed, seen: 0, told: false };
+        let mut stream = Stream { feed, seen: 0, reported: false };
         if self.streams.contains_key(&name) {
             stream.fail(Failure::WatchedAlready);
             return None;
@@ -127,7 +127,7 @@ impl Book {
     /// A call was asked for; says what to tell the server now, if there is a connection.
     pub(super) fn call(&mut self, ask: Ask, deadline: Instant, connected: bool) -> Option<Request> {
         self.last_id += 1;
-        let mut call = Call { what: ask.what, answer: ask.answer, deadline, told: false };
+        let mut call = Call { what: ask.what, answer: ask.answer, deadline, reported: false };
         let request = connected.then(|| call.request(self.last_id));
         self.calls.insert(self.last_id, call);
         request
@@ -138,8 +138,8 @@ impl Book {
         if defect!(RetriesUnderNewId) {
             let calls = std::mem::take(&mut self.calls);
             let renamed = calls.into_iter().map(|(id, call)| {
-                self.last_id += u64::from(call.told);
-                (if call.told { self.last_id } else { id }, call)
+                self.last_id += u64::from(call.reported);
+                (if call.reported { self.last_id } else { id }, call)
             });
             self.calls = renamed.collect();
         }
@@ -240,9 +240,9 @@ impl Book {
 
     fn fail_stream(&mut self, name: &Name, failure: Failure) -> Option<Request> {
         let stream = self.streams.remove(name)?;
-        let told = stream.told;
+        let reported = stream.reported;
         stream.fail(failure);
-        told.then(|| {
+        reported.then(|| {
             self.unwanted.insert(name.clone());
             Request::Unwatch { stream: name.clone() }
         })
@@ -250,16 +250,16 @@ impl Book {
 
     /// The connection is gone: what was bound to it, or in flight on it, fails.
     pub(super) fn connection_lost(&mut self) {
-        let gone = take(&mut self.calls, |call| call.told && !call.is_durable());
+        let gone = take(&mut self.calls, |call| call.reported && !call.is_durable());
         gone.for_each(|call| call.end(Err(Failure::ConnectionLost)));
     }
 
     /// The session is gone: what a server may know of fails. What was asked for since goes into the next session.
     pub(super) fn session_lost(&mut self, failure: &Failure) {
         self.unwanted.clear();
-        take(&mut self.streams, |stream| stream.told)
+        take(&mut self.streams, |stream| stream.reported)
             .for_each(|stream| stream.fail(failure.clone()));
-        take(&mut self.calls, |call| call.told).for_each(|call| call.end(Err(failure.clone())));
+        take(&mut self.calls, |call| call.reported).for_each(|call| call.end(Err(failure.clone())));
     }
 
     /// Everything fails.

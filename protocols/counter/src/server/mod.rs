@@ -86,7 +86,7 @@ impl Server {
     }
 
     /// What it holds, to be asked at any time. Does not keep it alive.
-    pub fn census(&self) -> ServerResources {
+    pub fn resources(&self) -> ServerResources {
         ServerResources(Arc::downgrade(&self.shared))
     }
 

@@ -74,13 +74,13 @@ async fn calls_die_with_their_connection_by_class() {
     let (lease, add) = (client.clone(), client.clone());
     calls.spawn(async move { lease.lease(name("c1"), Duration::from_secs(9)).await.map(|()| 0) });
     secs(1).await;
-    assert_eq!(lab.census.leases(), 1);
+    assert_eq!(lab.resources.leases(), 1);
     let asked = Instant::now();
     lab.net.set(1, Fate::Reset);
     assert_eq!(calls.join_next().await.unwrap().unwrap(), Err(Failure::ConnectionLost));
     assert_eq!(asked.elapsed(), Duration::ZERO, "what is bound dies at once");
     assert_eq!(add.add(name("c1"), 1, name("m")).await, Ok(1));
-    assert_eq!(lab.census.leases(), 0);
+    assert_eq!(lab.resources.leases(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ async fn a_watch_can_be_closed_and_a_name_watched_once() {
     closer.close().await;
     assert_eq!(all(watch).await.1, Ending::Failed(Failure::Closed));
     secs(1).await;
-    assert_eq!(lab.census.streams(), 0);
+    assert_eq!(lab.resources.streams(), 0);
 }
 
 /// A user that does not read fails its own stream, and no other.

@@ -71,7 +71,7 @@ pub struct Lab {
     pub net: Memory,
     pub env: Env,
     pub world: World,
-    pub census: ServerResources,
+    pub resources: ServerResources,
     pub tasks: JoinSet<()>,
 }
 
@@ -89,10 +89,10 @@ impl Lab {
         let env = Env { net: Arc::new(net.clone()), ..Env::real() };
         let (source, ledger) = (Arc::new(world.clone()), Arc::new(world.clone()));
         let server = Server::bind(&env, &endpoint(), limits, source, ledger).await.unwrap();
-        let census = server.census();
+        let resources = server.resources();
         let mut tasks = JoinSet::new();
         tasks.spawn(server.run());
-        Self { net, env, world, census, tasks }
+        Self { net, env, world, resources, tasks }
     }
 
     pub async fn new() -> Self {
@@ -108,15 +108,15 @@ impl Lab {
         Raw(BufReader::new(self.env.net.connect(&endpoint()).await.unwrap()))
     }
 
-    pub fn census(&self) -> [u64; 6] {
-        let census = &self.census;
+    pub fn resources(&self) -> [u64; 6] {
+        let resources = &self.resources;
         [
-            census.sessions(),
-            census.streams(),
-            census.longest_log(),
-            census.longest_queue(),
-            census.connections(),
-            census.leases(),
+            resources.sessions(),
+            resources.streams(),
+            resources.longest_log(),
+            resources.longest_queue(),
+            resources.connections(),
+            resources.leases(),
         ]
     }
 }
@@ -124,7 +124,7 @@ impl Lab {
 pub struct Raw(pub BufReader<Stream>);
 
 impl Raw {
-    pub async fn say(&mut self, line: &str) {
+    pub async fn send(&mut self, line: &str) {
         self.0.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
@@ -137,7 +137,7 @@ impl Raw {
 
     /// Says hello; returns the session.
     pub async fn welcome(&mut self, session: &str, ticket: &str) -> String {
-        self.say(&format!("hello {session} {ticket}")).await;
+        self.send(&format!("hello {session} {ticket}")).await;
         let answer = self.hear().await;
         answer.strip_prefix("welcome ").expect(&answer).split(' ').next().unwrap().to_owned()
     }

@@ -13,11 +13,11 @@ async fn a_retried_add_is_told_the_first_outcome() {
     let lab = Lab::new().await;
     let mut first = lab.raw().await;
     let session = first.welcome("-", "1 1").await;
-    first.say("add 1 c1 4 memo").await;
+    first.send("add 1 c1 4 memo").await;
     assert_eq!(first.hear().await, "added 1 4");
     let mut second = lab.raw().await;
     second.welcome(&session, "2 2").await;
-    second.say("add 1 c1 4 memo").await;
+    second.send("add 1 c1 4 memo").await;
     assert_eq!(second.hear().await, "added 1 4");
     assert_eq!(lab.world.sum(&name("c1")), 4);
 }
@@ -32,12 +32,12 @@ async fn a_late_close_of_an_older_connection_is_inert() {
     second.welcome(&session, "2 2").await;
     secs(10).await;
     assert_eq!(second.hear().await, "ping 1");
-    second.say("pong 1").await;
+    second.send("pong 1").await;
     drop(first);
     lab.net.set(1, Fate::Flows);
     secs(1).await;
-    assert_eq!(lab.census.connections(), 1);
-    second.say("watch s1 1").await;
+    assert_eq!(lab.resources.connections(), 1);
+    second.send("watch s1 1").await;
     assert_eq!(second.hear().await, "n s1 1 10");
 }
 
@@ -47,7 +47,7 @@ async fn an_older_connection_is_refused_and_a_newer_one_takes_over() {
     let mut first = lab.raw().await;
     let session = first.welcome("-", "2 5").await;
     let mut older = lab.raw().await;
-    older.say(&format!("hello {session} 2 4")).await;
+    older.send(&format!("hello {session} 2 4")).await;
     assert_eq!(
         (older.hear().await, older.hear().await),
         ("refused stale-ticket".into(), String::new())
@@ -63,7 +63,7 @@ async fn what_is_no_line_of_the_protocol_ends_the_connection() {
     for rubbish in ["watch s1 x", "hello - 1 1", "n s1 1 1", "\u{0}", &"a".repeat(300)] {
         let mut raw = lab.raw().await;
         raw.welcome("-", "1 1").await;
-        raw.say(rubbish).await;
+        raw.send(rubbish).await;
         assert_eq!(raw.hear().await, "", "{rubbish:?}");
     }
     let mut endless = lab.raw().await;
@@ -72,7 +72,7 @@ async fn what_is_no_line_of_the_protocol_ends_the_connection() {
     let mut mute = lab.raw().await;
     assert_eq!(mute.hear().await, "", "who says no hello is not waited for");
     let mut foreign = lab.raw().await;
-    foreign.say(&format!("hello {:032x} 2 2", 7)).await;
+    foreign.send(&format!("hello {:032x} 2 2", 7)).await;
     assert_eq!(foreign.hear().await, "refused unknown-session");
 }
 
@@ -81,13 +81,13 @@ async fn streams_that_are_not_there_are_told_by_name() {
     let lab = Lab::new().await;
     let mut raw = lab.raw().await;
     raw.welcome("-", "1 1").await;
-    raw.say("watch nothing 1").await;
+    raw.send("watch nothing 1").await;
     assert_eq!(raw.hear().await, "lost nothing unknown");
-    raw.say("watch s1 7").await;
+    raw.send("watch s1 7").await;
     assert_eq!(raw.hear().await, "lost s1 unknown");
-    raw.say("watch s1 1").await;
+    raw.send("watch s1 1").await;
     assert_eq!(raw.hear().await, "n s1 1 10");
-    raw.say("unwatch s1\nwatch s1 2").await;
+    raw.send("unwatch s1\nwatch s1 2").await;
     assert_eq!(raw.hear().await, "lost s1 over");
 }
 
@@ -107,7 +107,7 @@ async fn a_stuck_client_is_closed_and_stops_nobody() {
     };
     assert!(flood.await.is_err());
     assert_eq!(watch.await.unwrap(), sixty());
-    assert_eq!(lab.census.connections(), 1);
+    assert_eq!(lab.resources.connections(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,14 +116,14 @@ async fn nothing_is_left_of_a_client_that_is_gone() {
     let client = lab.client();
     let mut watch = client.watch(name("s1")).await;
     assert!(watch.next().await.is_some());
-    assert_eq!(lab.census(), [1, 1, 1, 0, 1, 0]);
+    assert_eq!(lab.resources(), [1, 1, 1, 0, 1, 0]);
     drop(client);
     assert!(watch.next().await.is_none());
     assert_eq!(watch.ending(), Ending::Failed(Failure::Closed));
     secs(29).await;
-    assert_eq!(lab.census()[..2], [1, 1], "a session outlives its connection");
+    assert_eq!(lab.resources()[..2], [1, 1], "a session outlives its connection");
     secs(2).await;
-    assert_eq!(lab.census(), [0; 6]);
+    assert_eq!(lab.resources(), [0; 6]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,6 +134,6 @@ async fn a_client_that_says_goodbye_leaves_nothing_at_once() {
     secs(1).await;
     client.close().await;
     millis(1).await;
-    assert_eq!(lab.census(), [0; 6]);
+    assert_eq!(lab.resources(), [0; 6]);
     assert_eq!(all(watch).await.1, Ending::Failed(Failure::Closed));
 }

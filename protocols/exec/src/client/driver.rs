@@ -24,7 +24,7 @@ pub(super) struct Driver {
     limits: ClientLimits,
     core: Core,
     commands: mpsc::UnboundedReceiver<Command>,
-    census: Arc<Mutex<ClientResources>>,
+    resources: Arc<Mutex<ClientResources>>,
     /// What all connections report, and where they do.
     reports: mpsc::Receiver<Reported>,
     report: mpsc::Sender<Reported>,
@@ -46,7 +46,7 @@ impl Driver {
         limits: ClientLimits,
         commands: mpsc::UnboundedReceiver<Command>,
         state: watch::Sender<State>,
-        census: Arc<Mutex<ClientResources>>,
+        resources: Arc<Mutex<ClientResources>>,
     ) -> Self {
         let core = Core::new(limits, env.entropy.clone(), state, Instant::now());
         let (report, reports) = mpsc::channel(limits.event_queue.max(1));
@@ -57,7 +57,7 @@ impl Driver {
             limits,
             core,
             commands,
-            census,
+            resources,
             reports,
             report,
             wire: None,
@@ -68,7 +68,7 @@ impl Driver {
 
     pub(super) async fn run(mut self) {
         let Err(Closed(done)) = self.live().await;
-        self.say_farewell().await;
+        self.send_farewell().await;
         if let Some(done) = done {
             // Who asked for the end may have gone.
             let _ = done.send(());
@@ -79,7 +79,7 @@ impl Driver {
         loop {
             self.carry_out().await;
             let stepped = self.step().await;
-            *self.census.lock().expect("nothing panics under the lock") = self.core.census();
+            *self.resources.lock().expect("nothing panics under the lock") = self.core.resources();
             stepped?;
         }
     }
@@ -173,7 +173,7 @@ impl Driver {
     }
 
     /// Ends the connection in order, and waits a little for the server to notice.
-    async fn say_farewell(&mut self) {
+    async fn send_farewell(&mut self) {
         let Some(wire) = self.wire.take() else { return };
         wire.finish();
         let over = async {

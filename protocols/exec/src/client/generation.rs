@@ -187,7 +187,7 @@ impl Task {
                     Ok(Heard::Room) => {}
                     Ok(Heard::Frame(frame)) => match Message::parse(&frame) {
                         Ok(message) => {
-                            self.tell(&message, link.id());
+                            self.notify(&message, link.id());
                             self.count(&message);
                             self.report(Report::Message(message)).await;
                         }
@@ -205,7 +205,7 @@ impl Task {
     }
 
     /// An answer that was read counts, however soon the connection ends.
-    fn tell(&self, message: &Message, conn: u64) {
+    fn notify(&self, message: &Message, conn: u64) {
         if let Message::Response { id: RequestId::Number(id), .. }
         | Message::Error { id: RequestId::Number(id), .. } = message
         {

@@ -76,7 +76,7 @@ pub use stdio::Stdio;
 pub struct Client {
     line: CommandChannel,
     state: watch::Receiver<State>,
-    census: Arc<Mutex<ClientResources>>,
+    resources: Arc<Mutex<ClientResources>>,
     _driver: JoinSet<()>,
 }
 
@@ -85,14 +85,14 @@ impl Client {
     pub fn start(env: &Env, server: Endpoint, limits: ClientLimits) -> Self {
         let (commands, asked) = mpsc::unbounded_channel();
         let (state, observed) = watch::channel(State::Recovering);
-        let census = Arc::default();
+        let resources = Arc::default();
         let line = CommandChannel::new(commands, limits, &*env.entropy);
         let mut tasks = JoinSet::new();
         tasks.spawn(
-            driver::Driver::new(env.clone(), server, limits, asked, state, Arc::clone(&census))
+            driver::Driver::new(env.clone(), server, limits, asked, state, Arc::clone(&resources))
                 .run(),
         );
-        Self { line, state: observed, census, _driver: tasks }
+        Self { line, state: observed, resources, _driver: tasks }
     }
 
     /// Whether it has a connection.
@@ -106,8 +106,8 @@ impl Client {
     }
 
     /// What it holds at the moment.
-    pub fn census(&self) -> ClientResources {
-        *self.census.lock().expect("nothing panics under the lock")
+    pub fn resources(&self) -> ClientResources {
+        *self.resources.lock().expect("nothing panics under the lock")
     }
 
     /// Starts a process. Its id has to be free: on the server, and here. A future that is dropped leaves no process behind.

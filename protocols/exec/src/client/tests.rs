@@ -159,12 +159,12 @@ impl Peer {
         }
     }
 
-    async fn say_text(&mut self, text: impl Into<String>) {
+    async fn send_text(&mut self, text: impl Into<String>) {
         self.socket.send(Frame::text(text.into())).await.unwrap();
     }
 
-    async fn say(&mut self, message: Value) {
-        self.say_text(message.to_string()).await;
+    async fn emit(&mut self, message: Value) {
+        self.send_text(message.to_string()).await;
     }
 
     async fn asked(&mut self, method: &str) -> (Value, Value) {
@@ -174,7 +174,7 @@ impl Peer {
     }
 
     async fn reply(&mut self, id: Value, result: Value) {
-        self.say(json!({ "id": id, "result": result })).await;
+        self.emit(json!({ "id": id, "result": result })).await;
     }
 
     /// Answers the handshake; returns what the client asked for.
@@ -188,25 +188,25 @@ impl Peer {
     async fn output(&mut self, id: &str, seq: u64, text: &'static str) {
         let chunk = Base64(text.into());
         let params = json!({ "processId": id, "seq": seq, "stream": "stdout", "chunk": chunk });
-        self.say(json!({ "method": "process/output", "params": params })).await;
+        self.emit(json!({ "method": "process/output", "params": params })).await;
     }
 
     async fn ends(&mut self, id: &str, seq: u64) {
         let params = json!({ "processId": id, "seq": seq, "exitCode": 7 });
-        self.say(json!({ "method": "process/exited", "params": params })).await;
-        self.say(
+        self.emit(json!({ "method": "process/exited", "params": params })).await;
+        self.emit(
             json!({ "method": "process/closed", "params": { "processId": id, "seq": seq + 1 } }),
         )
         .await;
     }
 
     /// Answers the read of a process that has told so much, of which nothing was missed.
-    async fn catch_up(&mut self, told: u64) {
+    async fn catch_up(&mut self, reported: u64) {
         let (id, params) = self.asked("process/read").await;
-        assert_eq!(params["afterSeq"], told);
+        assert_eq!(params["afterSeq"], reported);
         self.reply(
             id,
-            json!({ "chunks": [], "nextSeq": told + 1, "exited": false, "closed": false }),
+            json!({ "chunks": [], "nextSeq": reported + 1, "exited": false, "closed": false }),
         )
         .await;
     }
@@ -357,7 +357,7 @@ async fn what_is_no_message_ends_the_connection_and_is_recovered_from() {
         ["{", "[]", r#"{"id":1}"#, r#"{"method":"process/closed","params":{"processId":"p1"}}"#]
     {
         sleep(secs(2)).await;
-        peer.say_text(rubbish).await;
+        peer.send_text(rubbish).await;
         assert_eq!(peer.hear().await, None, "{rubbish}");
         peer = lab.resumed().await;
         until(&lab.client, State::Connected).await;
@@ -430,10 +430,10 @@ async fn a_process_is_followed_as_long_as_somebody_listens() {
     drop(process);
     peer.output("p1", 1, "a").await;
     sleep(secs(1)).await;
-    assert_eq!(lab.client.census().processes, 1);
+    assert_eq!(lab.client.resources().processes, 1);
     drop(events);
     sleep(secs(1)).await;
-    assert_eq!(lab.client.census(), ClientResources::default());
+    assert_eq!(lab.client.resources(), ClientResources::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -449,7 +449,7 @@ async fn a_client_that_is_closed_says_so_to_everybody() {
     assert_eq!(peer.hear().await, None, "the connection is closed in order");
     closing.await.unwrap();
     assert_eq!((lab.client.state(), waiting.await.unwrap()), (State::Failed, Err(Failure::Closed)));
-    assert_eq!(lab.client.census(), ClientResources::default(), "and holds nothing for them");
+    assert_eq!(lab.client.resources(), ClientResources::default(), "and holds nothing for them");
     assert_eq!(heard(process.events()).await, "failed: the client is closed");
     assert_eq!(lab.client.launch(spec("p2")).await.err(), Some(Failure::Closed));
     lab.client.close().await;

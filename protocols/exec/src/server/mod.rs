@@ -2,7 +2,7 @@
 //!
 //! - `log`, `stdin`: the two directions of one process. `process`: both, and what its task is to do. `session`: who is attached,
 //!   and everything that changes in one step with that. All of them without clock, socket or task.
-//! - `life`: the task of one process. `registry`: the sessions, and when each is over.
+//! - `lifecycle`: the task of one process. `registry`: the sessions, and when each is over.
 //! - `connection`: one connection, one task. `requests`: what clients ask for. `fetch`: the HTTP requests that they have sent
 //!   from here.
 //!
@@ -31,22 +31,22 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::limits::ServerLimits;
 
-mod census;
 mod connection;
 mod fetch;
-mod life;
+mod lifecycle;
 mod log;
 mod process;
 mod refusal;
 mod registry;
 mod requests;
+mod resources;
 mod session;
 mod stdin;
 #[cfg(test)]
 mod tests;
 
-pub use census::{Counts, ServerResources};
 pub use log::CHUNK;
+pub use resources::{Counts, ServerResources};
 pub use session::exit_code;
 
 use registry::Shared;
@@ -67,7 +67,7 @@ impl Server {
     }
 
     /// What it holds, to be asked at any time. Does not keep it alive.
-    pub fn census(&self) -> ServerResources {
+    pub fn resources(&self) -> ServerResources {
         ServerResources::of(&self.shared)
     }
 

@@ -39,7 +39,7 @@ pub(super) struct RetainedSession {
     pub(super) id: String,
     core: Mutex<Session>,
     /// Dropping them kills the processes.
-    lives: Mutex<JoinSet<()>>,
+    tasks: Mutex<JoinSet<()>>,
     changed: Arc<Notify>,
 }
 
@@ -48,8 +48,8 @@ impl RetainedSession {
         self.core.lock().expect("nothing panics under the lock")
     }
 
-    fn lives(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.lives.lock().expect("nothing panics under the lock")
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().expect("nothing panics under the lock")
     }
 
     /// Something may be due earlier than was thought.
@@ -59,22 +59,22 @@ impl RetainedSession {
 
     /// How many processes live, or are being launched, those included whose start was cancelled.
     pub(super) fn alive(&self) -> usize {
-        let mut lives = self.lives();
-        while lives.try_join_next().is_some() {} // those who ended leave nothing behind
-        lives.len()
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {} // those who ended leave nothing behind
+        tasks.len()
     }
 
     /// Gives a process a task to live in.
-    pub(super) fn bear(&self, life: impl Future<Output = ()> + Send + 'static) {
-        self.lives().spawn(life);
+    pub(super) fn bear(&self, lifecycle: impl Future<Output = ()> + Send + 'static) {
+        self.tasks().spawn(lifecycle);
     }
 
     /// Kills all processes, and lets go of everything.
     fn shut_down(&self) {
         self.core().shut_down();
-        let mut lives = std::mem::take(&mut *self.lives());
+        let mut tasks = std::mem::take(&mut *self.tasks());
         if defect!(LateChildKept) {
-            lives.detach_all();
+            tasks.detach_all();
         }
     }
 }
@@ -121,7 +121,7 @@ impl Shared {
         let kept = Arc::new(RetainedSession {
             id: id.clone(),
             core,
-            lives: Mutex::default(),
+            tasks: Mutex::default(),
             changed: self.changed.clone(),
         });
         sessions.insert(id, kept.clone());

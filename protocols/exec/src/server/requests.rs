@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::connection::{ConnectionError, Conversation};
-use super::life::Birth;
+use super::lifecycle::Birth;
 use super::process::{ProcessId, Run};
 use super::refusal::Refusal;
 use super::registry::RetainedSession;

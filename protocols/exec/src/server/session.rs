@@ -4,7 +4,7 @@
 //! connection attaches and finds its cursors. Each entry of a connection brings its [`ConnId`], and is refused unless it is
 //! the one that is attached: what an older connection still says, or how late it ends, changes nothing.
 //!
-//! - here: who is attached. `asks`: what clients ask for, and what is sent. `lives`: what the tasks of processes say. `time`: what
+//! - here: who is attached. `asks`: what clients ask for, and what is sent. `tasks`: what the tasks of processes say. `time`: what
 //!   goes by time alone.
 //!
 //! # What is sent, and what waits
@@ -42,14 +42,14 @@ use super::refusal::Refusal;
 use crate::limits::ServerLimits;
 
 mod asks;
-mod lives;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod time;
 
 pub(super) use asks::Reading;
-pub(super) use lives::Room;
-pub use lives::exit_code;
+pub(super) use tasks::Room;
+pub use tasks::exit_code;
 
 /// All that outlives a connection.
 pub(super) struct Session {
@@ -228,7 +228,7 @@ impl Session {
     }
 
     /// A process has told something: it is to be sent.
-    fn tells(&mut self, id: &ProcessId) {
+    fn notifies(&mut self, id: &ProcessId) {
         if let Some(owed) = self.attachment.owed_mut() {
             owed.news.insert(id.clone());
             owed.line.wake.notify_one();

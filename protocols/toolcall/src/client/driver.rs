@@ -107,11 +107,11 @@ impl Driver {
         let changed = shared.core().changed();
         let (wire, tasks, running) = (Wire::None, JoinSet::new(), BTreeMap::new());
         let mut work = Work { env, host, shared, tools, answers, wire, tasks, running };
-        let said = loop {
+        let sent = loop {
             work.carry_out();
             tokio::select! {
                 biased;
-                said = &mut farewell => break said,
+                sent = &mut farewell => break sent,
                 () = work.step(&changed) => {}
             }
         };
@@ -119,9 +119,9 @@ impl Driver {
         if let Wire::Open(_, link) = work.wire {
             link.finish(FAREWELL).await;
         }
-        if let Ok(said) = said {
+        if let Ok(sent) = sent {
             // Who waited for the farewell may have gone.
-            let _ = said.send(());
+            let _ = sent.send(());
         }
     }
 }

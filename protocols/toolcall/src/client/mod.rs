@@ -97,14 +97,14 @@ impl Client {
         let identity = ClientIdentity { client, tools: tools.definitions() };
         let shared =
             Arc::new(ClientShared::new(ClientCore::new(limits, identity, Instant::now()), limits));
-        let (farewell, said) = oneshot::channel();
+        let (farewell, sent) = oneshot::channel();
         let driver = Driver {
             env: env.clone(),
             host,
             shared: shared.clone(),
             tools,
             answers,
-            farewell: said,
+            farewell: sent,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(driver.run());
@@ -127,8 +127,8 @@ impl Client {
     }
 
     /// How much of everything it holds.
-    pub fn census(&self) -> ClientResources {
-        self.shared.core().census()
+    pub fn resources(&self) -> ClientResources {
+        self.shared.core().resources()
     }
 
     /// Hears of every change: of the connection, and of what is known of channels.
@@ -347,9 +347,9 @@ impl Client {
 
     /// Ends the connection in order. Everything that waits ends with [`Failure::Closed`].
     pub async fn close(mut self) {
-        let (said, heard) = oneshot::channel();
+        let (sent, heard) = oneshot::channel();
         if let Some(farewell) = self.farewell.take()
-            && farewell.send(said).is_ok()
+            && farewell.send(sent).is_ok()
         {
             // Where the driver is gone, so is the connection.
             let _ = heard.await;

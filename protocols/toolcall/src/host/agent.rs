@@ -80,7 +80,7 @@ impl Turn {
     ///
     /// # Errors
     /// [`Refused`]
-    pub fn say(&self, text: &str) -> Result<String, Refused> {
+    pub fn send(&self, text: &str) -> Result<String, Refused> {
         let id = self.core(|core, _| core.part_name());
         let part = ResponsePart::Markdown(MarkdownResponsePart {
             id: id.clone(),

@@ -27,10 +27,10 @@ use super::limits::HostLimits;
 
 mod agent;
 mod archive;
-mod census;
 mod connection;
 pub mod core;
 mod counts;
+mod resources;
 mod shared;
 
 pub use self::core::{
@@ -38,8 +38,8 @@ pub use self::core::{
 };
 pub use agent::{Agent, Ended, Permission, Refused, Turn};
 pub use archive::{Archive, MemoryArchive};
-pub use census::HostResources;
 pub use counts::Counts;
+pub use resources::HostResources;
 
 pub(crate) use self::core::stamp;
 use shared::HostShared;
@@ -95,7 +95,7 @@ impl Host {
     }
 
     /// What it holds, to be asked at any time. Does not keep it alive.
-    pub fn census(&self) -> HostResources {
+    pub fn resources(&self) -> HostResources {
         HostResources::of(&self.shared)
     }
 

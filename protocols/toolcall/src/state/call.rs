@@ -358,32 +358,32 @@ fn make_ready(state: &mut ToolCallState, ready: &ChatToolCallReadyAction) -> Act
     ActionOutcome::Applied
 }
 
-fn confirm(state: &mut ToolCallState, said: &ChatToolCallConfirmedAction) -> ActionOutcome {
+fn confirm(state: &mut ToolCallState, sent: &ChatToolCallConfirmedAction) -> ActionOutcome {
     let ToolCallState::PendingConfirmation(pending) = state else {
         return ActionOutcome::Ignored("that call waits for no confirmation");
     };
     let options = pending.options.iter().flatten();
-    let selected = said
+    let selected = sent
         .selected_option_id
         .as_ref()
         .and_then(|id| options.into_iter().find(|option| option.id == *id).cloned());
     let mut common = Common::of(state);
-    common.meta = said.meta.clone().or(common.meta);
-    *state = if said.approved {
+    common.meta = sent.meta.clone().or(common.meta);
+    *state = if sent.approved {
         if let (Some(edited), Some(ToolInput::Inline(input))) =
-            (&said.edited_tool_input, &mut common.input)
+            (&sent.edited_tool_input, &mut common.input)
         {
             input.clone_from(edited);
         }
         common.running(
-            said.confirmed.clone().unwrap_or(ToolCallConfirmationReason::NotNeeded),
+            sent.confirmed.clone().unwrap_or(ToolCallConfirmationReason::NotNeeded),
             selected,
         )
     } else {
         let mut cancelled =
-            common.cancelled(said.reason.unwrap_or(ToolCallCancellationReason::Denied));
-        cancelled.reason_message = said.reason_message.clone();
-        cancelled.user_suggestion = said.user_suggestion.clone();
+            common.cancelled(sent.reason.unwrap_or(ToolCallCancellationReason::Denied));
+        cancelled.reason_message = sent.reason_message.clone();
+        cancelled.user_suggestion = sent.user_suggestion.clone();
         cancelled.selected_option = selected;
         ToolCallState::Cancelled(cancelled)
     };

@@ -41,7 +41,7 @@ impl Notes {
     }
 }
 
-/// Does what the user says: `say TEXT`, `call TOOL`, `confirm TOOL`, `sleep SECONDS`, `ask CLIENT`, `panic`; separated by `;`.
+/// Does what the user says: `send TEXT`, `call TOOL`, `confirm TOOL`, `sleep SECONDS`, `ask CLIENT`, `panic`; separated by `;`.
 pub struct Obedient(pub Notes);
 
 impl Agent for Obedient {
@@ -58,7 +58,7 @@ impl Agent for Obedient {
 async fn obey(turn: &Turn, order: &str, notes: &Notes) {
     let (verb, what) = order.split_once(' ').unwrap_or((order, ""));
     match verb {
-        "say" => drop(turn.say(what).unwrap()),
+        "say" => drop(turn.send(what).unwrap()),
         "call" => notes.add(match turn.call(what, &json!({}), false).await.unwrap() {
             Ended::Completed(result) if result.success => format!("{what} ran"),
             Ended::Completed(result) => {
@@ -115,7 +115,7 @@ pub struct Lab {
     pub net: Memory,
     pub notes: Notes,
     pub archive: MemoryArchive,
-    pub census: HostResources,
+    pub resources: HostResources,
     limits: HostLimits,
     tasks: JoinSet<()>,
     host: AbortHandle,
@@ -129,8 +129,8 @@ impl Lab {
     pub async fn with(limits: HostLimits) -> Self {
         let (net, notes, archive) = (Memory::default(), Notes::default(), MemoryArchive::default());
         let mut tasks = JoinSet::new();
-        let (census, host) = serve(&net, &notes, &archive, limits, &mut tasks).await;
-        Self { net, notes, archive, census, limits, tasks, host }
+        let (resources, host) = serve(&net, &notes, &archive, limits, &mut tasks).await;
+        Self { net, notes, archive, resources, limits, tasks, host }
     }
 
     /// The host dies, and another life of it begins.
@@ -138,7 +138,7 @@ impl Lab {
         self.net.stop_listening();
         self.host.abort();
         let _ = self.tasks.join_next().await;
-        (self.census, self.host) =
+        (self.resources, self.host) =
             serve(&self.net, &self.notes, &self.archive, self.limits, &mut self.tasks).await;
     }
 
@@ -210,8 +210,8 @@ async fn serve(
         limits,
     };
     let host = Host::new(&env(net), config);
-    let census = host.census();
-    (census, tasks.spawn(host.serve(listener)))
+    let resources = host.resources();
+    (resources, tasks.spawn(host.serve(listener)))
 }
 
 /// The calls of the turn that is under way, or of the last one, as a client sees them.

@@ -29,7 +29,7 @@ async fn a_turn_calls_a_tool_and_its_client_runs_it_once() {
     turn_over(&watcher).await;
     assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool ran"]);
     assert_eq!(window.confirmed("c"), watcher.confirmed("c"));
-    assert_eq!(window.census().unconfirmed, 0);
+    assert_eq!(window.resources().unconfirmed, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +91,7 @@ async fn a_turn_that_is_cancelled_stops_the_agent_and_the_tool() {
     window.cancel_turn("c", "t1").await.unwrap();
     sleep(10 * S).await;
     assert_eq!(lab.notes.all(), ["tool begins"]);
-    assert_eq!((window.census().running, lab.census.counts().turns), (0, 0));
+    assert_eq!((window.resources().running, lab.resources.counts().turns), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,7 @@ async fn a_call_whose_owner_is_away_for_too_long_is_failed_and_its_late_result_i
     lab.net.refuse(false);
     connected(&window).await;
     sleep(S).await;
-    assert_eq!(window.census().unconfirmed, 0);
+    assert_eq!(window.resources().unconfirmed, 0);
     assert_eq!(window.confirmed("c"), watcher.confirmed("c"));
     assert_eq!(calls(&window)[0].1, "failed");
 }
@@ -163,7 +163,7 @@ async fn a_client_that_is_there_before_its_old_connection_is_known_to_be_dead_ke
     lab.net.set_end(1, Side::Far, Fate::Frozen);
     lab.net.set_end(1, Side::Near, Fate::Reset);
     back(&window, 1).await;
-    assert_eq!(lab.census.counts().connections, 2);
+    assert_eq!(lab.resources.counts().connections, 2);
     sleep(20 * S).await;
     lab.net.set_end(1, Side::Far, Fate::Reset);
     sleep(120 * S).await;
@@ -171,7 +171,7 @@ async fn a_client_that_is_there_before_its_old_connection_is_known_to_be_dead_ke
         (calls(&window)[0].1, lab.notes.all().as_slice()),
         ("running", &["long begins".to_owned()][..])
     );
-    assert_eq!(lab.census.counts().connections, 1);
+    assert_eq!(lab.resources.counts().connections, 1);
 }
 
 /// Nobody ever learns of the cut by the network: the host pings after 5 s, and closes after 25 s; then the grace begins.
@@ -187,7 +187,7 @@ async fn the_call_of_an_owner_whose_connection_is_half_open_is_over_within_silen
     let frozen = Instant::now();
     call_is(&watcher, "failed").await;
     assert!(frozen.elapsed() <= 55 * S && frozen.elapsed() >= 50 * S, "{:?}", frozen.elapsed());
-    assert_eq!(lab.census.counts().connections, 1);
+    assert_eq!(lab.resources.counts().connections, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -371,7 +371,7 @@ async fn a_request_waits_no_longer_than_its_deadline() {
     let began = Instant::now();
     assert_eq!(window.create_session("s").await, Err(Failure::Late));
     assert_eq!(began.elapsed(), 60 * S);
-    assert_eq!((window.state(), window.census().held), (State::Connecting, 0));
+    assert_eq!((window.state(), window.resources().held), (State::Connecting, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,7 +400,7 @@ async fn a_second_loss_in_the_middle_of_the_handshake_leads_to_another_attempt()
     }
     lab.net.born(Fate::Flows);
     back(&window, 4).await;
-    assert_eq!(window.census().in_flight, 0);
+    assert_eq!(window.resources().in_flight, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -425,7 +425,7 @@ async fn nothing_is_left_when_all_is_over() {
     turn_over(&window).await;
     window.close().await;
     sleep(400 * S).await;
-    let counts = lab.census.counts();
+    let counts = lab.resources.counts();
     assert_eq!((counts.connections, counts.clients, counts.holds, counts.causes), (0, 0, 0, 0));
     assert_eq!((counts.turns, counts.questions, counts.chats), (0, 0, 0));
 }

@@ -217,8 +217,8 @@ impl Walk {
     /// Hears everything that happens: no action takes effect twice.
     fn listen(&mut self) {
         while let Some(message) = self.host.pull(self.tap) {
-            let said: Value = serde_json::from_str(&message.to_versioned_text()).unwrap();
-            let origin = &said["params"]["origin"];
+            let sent: Value = serde_json::from_str(&message.to_versioned_text()).unwrap();
+            let origin = &sent["params"]["origin"];
             if let (Some(client), Some(seq)) =
                 (origin["clientId"].as_str(), origin["clientSeq"].as_i64())
             {
@@ -282,8 +282,8 @@ impl Walk {
             if let Some(message) = self.host.pull(conn) {
                 way.down.push_back(message.to_versioned_text());
             }
-            if let Some(said) = way.up.pop_front() {
-                self.host.hear(conn, said.as_bytes(), now);
+            if let Some(sent) = way.up.pop_front() {
+                self.host.hear(conn, sent.as_bytes(), now);
                 way.named = true;
             }
             if self.host.over(conn).is_some() {
@@ -291,9 +291,9 @@ impl Walk {
                 self.host.close(conn, now);
             }
         }
-        if let Some(said) = way.down.pop_front().filter(|_| way.at_client) {
+        if let Some(sent) = way.down.pop_front().filter(|_| way.at_client) {
             let (n, generation) = (way.client, way.generation);
-            self.windows[n].core.hear(generation, said.as_bytes(), now, 0);
+            self.windows[n].core.hear(generation, sent.as_bytes(), now, 0);
         } else if way.at_client && !way.at_host && way.down.is_empty() {
             let (n, generation) = (way.client, way.generation);
             self.windows[n].core.lost(generation, now, 0);
@@ -449,9 +449,9 @@ impl Walk {
             self.wait(Duration::from_secs(1));
             let quiet = self.ways.values().all(|way| way.up.is_empty() && way.down.is_empty());
             let settled = |window: &Window| {
-                let census = window.core.census();
+                let resources = window.core.resources();
                 window.core.state() == State::Connected
-                    && census.in_flight + census.held + census.unconfirmed == 0
+                    && resources.in_flight + resources.held + resources.unconfirmed == 0
             };
             if quiet && self.windows.iter().all(settled) {
                 return;
@@ -460,7 +460,7 @@ impl Walk {
         let states = self
             .windows
             .iter()
-            .map(|window| (window.core.state(), window.core.census()))
+            .map(|window| (window.core.state(), window.core.resources()))
             .collect::<Vec<_>>();
         panic!("it does not settle: {states:?}");
     }

@@ -113,6 +113,6 @@ pub fn params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, Strin
 }
 
 /// How many bytes something takes on the wire, about.
-pub fn weight(said: &impl Serialize) -> usize {
-    serde_json::to_string(said).map_or(0, |text| text.len())
+pub fn weight(sent: &impl Serialize) -> usize {
+    serde_json::to_string(sent).map_or(0, |text| text.len())
 }

@@ -234,7 +234,7 @@ impl House {
             }
             Step::Tells(tale, manner, times) => {
                 for n in 0..times.count() {
-                    self.place.say(manner, tale.message(n)).await;
+                    self.place.send(manner, tale.message(n)).await;
                 }
             }
             Step::Pauses(pause) => sleep(pause.duration()).await,
@@ -247,11 +247,11 @@ impl House {
     }
 
     fn is_within_limits(&self) {
-        let (census, limits) = (self.user.client().census(), &self.limits);
+        let (resources, limits) = (self.user.client().resources(), &self.limits);
         let at_most =
             |what: &str, is: usize, most: usize| assert!(is <= most, "{what}: {is} of {most}");
-        at_most("events held back", census.held_back_events, limits.reorder_events);
-        at_most("bytes held back", census.held_back_bytes, limits.reorder_bytes);
+        at_most("events held back", resources.held_back_events, limits.reorder_events);
+        at_most("bytes held back", resources.held_back_bytes, limits.reorder_bytes);
     }
 
     /// Nobody is there any more.
@@ -263,6 +263,6 @@ impl House {
             .expect("or it was closed");
         must("the end of all that was waited for", Duration::from_secs(1), self.user.is_done())
             .await;
-        assert_eq!(self.user.client().census(), ClientResources::default());
+        assert_eq!(self.user.client().resources(), ClientResources::default());
     }
 }

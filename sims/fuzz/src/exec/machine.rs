@@ -46,11 +46,11 @@ impl Scripted {
         let [(stdin, reads), (stdout, prints), (stderr, complains)] =
             std::array::from_fn(|_| duplex(PIPE));
         let exit = watch::Sender::new(None);
-        let (told, mut heard) = (exit.clone(), exit.subscribe());
+        let (reported, mut heard) = (exit.clone(), exit.subscribe());
         let program = command.argv[0].clone();
         let mut task = JoinSet::new();
         task.spawn(async move {
-            let end = |exit| end(&told, exit);
+            let end = |exit| end(&reported, exit);
             tokio::select! {
                 biased;
                 _ = heard.wait_for(Option::is_some) => {}

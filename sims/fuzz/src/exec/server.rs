@@ -238,7 +238,7 @@ fn limits(tight: bool) -> ServerLimits {
 /// The server, the innocent client, and what the hostile one knows.
 struct House {
     limits: ServerLimits,
-    census: ServerResources,
+    resources: ServerResources,
     door: Memory,
     innocent: Innocent,
     asked: u64,
@@ -252,12 +252,12 @@ impl House {
         let (door, web) = (Memory::new(), Memory::new());
         let limits = limits(script.tight);
         let server = Server::new(&env(web.clone(), Arc::new(Machine)), limits);
-        let census = server.census();
+        let resources = server.resources();
         let mut tasks = JoinSet::new();
         tasks.spawn(server.serve(door.listener()));
         tasks.spawn(answer(web.arrivals(), script.web.iter().map(Bytes::bytes).collect()));
         let innocent = Innocent::enter(door.clone()).await;
-        Self { limits, census, door, innocent, asked: 0, longest_write: 0, _tasks: tasks }
+        Self { limits, resources, door, innocent, asked: 0, longest_write: 0, _tasks: tasks }
     }
 
     async fn step(&mut self, mut peer: HostileClient, step: &Step) -> HostileClient {
@@ -265,7 +265,7 @@ impl House {
             Step::Asks(ask, manner, times) => {
                 self.longest_write = self.longest_write.max(ask.writes());
                 for _ in 0..times.count() {
-                    peer.say(manner, ask.message(self.next_id())).await;
+                    peer.send(manner, ask.message(self.next_id())).await;
                 }
             }
             Step::Disturbs(Rarely(Some(disturbance))) => self.disturb(&mut peer, disturbance).await,
@@ -273,7 +273,7 @@ impl House {
             Step::Pauses(pause) => sleep(pause.duration()).await,
             Step::Reads(reads) => peer.read(*reads),
             Step::ComesAgain(resumes, odd) => {
-                let session = peer.told();
+                let session = peer.reported();
                 drop(peer);
                 let usual = if *resumes { Entrance::Resumes } else { Entrance::Anew };
                 peer = self.enter(session, odd.0.unwrap_or(usual)).await;
@@ -285,12 +285,12 @@ impl House {
     async fn disturb(&mut self, peer: &mut HostileClient, disturbance: &Disturbance) {
         match disturbance {
             Disturbance::Answers(id, manner) => {
-                peer.say(manner, json!({"id": id.value(), "result": {}})).await
+                peer.send(manner, json!({"id": id.value(), "result": {}})).await
             }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Asks(ask, manner) => {
-                let message = ask.message(self.next_id(), peer.told());
-                peer.say(manner, message).await;
+                let message = ask.message(self.next_id(), peer.reported());
+                peer.send(manner, message).await;
             }
         }
     }
@@ -312,7 +312,7 @@ impl House {
                     OddAsk::Initialized,
                 ] {
                     let message = ask.message(self.next_id(), session.clone());
-                    peer.say_rightly(&message).await;
+                    peer.send_valid(&message).await;
                 }
             }
             Entrance::Bare => peer.asks_for_websocket().await,
@@ -323,7 +323,7 @@ impl House {
     }
 
     fn is_within_limits(&self) {
-        let (counts, limits) = (self.census.counts(), &self.limits);
+        let (counts, limits) = (self.resources.counts(), &self.limits);
         let at_most =
             |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
         at_most("connections", counts.connections, limits.connections);
@@ -345,7 +345,7 @@ impl House {
 
     /// Only the innocent is left.
     fn has_forgotten(&self) {
-        let counts = self.census.counts();
+        let counts = self.resources.counts();
         let left =
             [counts.connections, counts.sessions, counts.open_processes, counts.http_requests];
         assert_eq!(left, [1, 1, 1, 0], "connections, sessions, open processes, HTTP requests");

@@ -48,10 +48,10 @@ const SOON: Duration = Duration::from_secs(1);
 impl HostileServer {
     pub fn new(stream: Stream) -> Self {
         let (reader, writer) = split(stream);
-        let (told, key) = oneshot::channel();
+        let (reported, key) = oneshot::channel();
         let (asked, questions) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
-        tasks.spawn(listen(reader, told, asked));
+        tasks.spawn(listen(reader, reported, asked));
         Self { writer, key: Some(key), questions, open: Vec::new(), _reader: tasks }
     }
 
@@ -86,7 +86,7 @@ impl HostileServer {
     }
 
     /// Says something, in whatever manner.
-    pub async fn say(&mut self, manner: &Manner, message: Value) {
+    pub async fn send(&mut self, manner: &Manner, message: Value) {
         for (bytes, pause) in manner.write(message, false) {
             self.write(&bytes).await;
             sleep(pause).await;
@@ -97,17 +97,17 @@ impl HostileServer {
     pub async fn disturb(&mut self, disturbance: &Disturbance) {
         match disturbance {
             Disturbance::Asks(method, manner) => {
-                self.say(manner, json!({"id": 1, "method": method.text(), "params": {}})).await;
+                self.send(manner, json!({"id": 1, "method": method.text(), "params": {}})).await;
             }
             Disturbance::Tells(method, manner) => {
-                self.say(manner, json!({"method": method.text(), "params": {}})).await
+                self.send(manner, json!({"method": method.text(), "params": {}})).await
             }
             Disturbance::Noise(noise) => self.write(&noise.write(false)).await,
         }
     }
 
     /// Says something as it should be said.
-    pub async fn say_rightly(&mut self, message: Value) {
+    pub async fn send_valid(&mut self, message: Value) {
         self.write(&frames::whole(frames::TEXT, false, message.to_string().as_bytes())).await;
     }
 

@@ -20,7 +20,7 @@ pub const LAST: &str = "the last question";
 #[derive(Default)]
 struct Heard {
     /// What it said last where this client looks.
-    told: Option<String>,
+    reported: Option<String>,
     /// Whether the last question was answered.
     answered: bool,
     /// Whether the connection is over.
@@ -37,18 +37,18 @@ pub struct HostileClient {
 
 impl HostileClient {
     /// Somebody who remembers what the server says in this place of a message, a JSON pointer; and what it said before.
-    pub fn new(stream: DuplexStream, place: &'static str, told: Option<String>) -> Self {
+    pub fn new(stream: DuplexStream, place: &'static str, reported: Option<String>) -> Self {
         let (reader, writer) = split(stream);
-        let (told, heard) = watch::channel(Heard { told, ..Heard::default() });
+        let (reported, heard) = watch::channel(Heard { reported, ..Heard::default() });
         let (reads, may_read) = watch::channel(true);
         let mut tasks = JoinSet::new();
-        tasks.spawn(listen(reader, place, told, may_read));
+        tasks.spawn(listen(reader, place, reported, may_read));
         Self { writer, heard, reads, _reader: tasks }
     }
 
     /// What the server said last in that place.
-    pub fn told(&self) -> Option<String> {
-        self.heard.borrow().told.clone()
+    pub fn reported(&self) -> Option<String> {
+        self.heard.borrow().reported.clone()
     }
 
     /// It reads nothing any more, or reads on.
@@ -63,7 +63,7 @@ impl HostileClient {
     }
 
     /// Says something, in whatever manner.
-    pub async fn say(&mut self, manner: &Manner, message: Value) {
+    pub async fn send(&mut self, manner: &Manner, message: Value) {
         for (bytes, pause) in manner.write(message, true) {
             self.write(&bytes).await;
             sleep(pause).await;
@@ -71,7 +71,7 @@ impl HostileClient {
     }
 
     /// Says something as it should be said.
-    pub async fn say_rightly(&mut self, message: &Value) {
+    pub async fn send_valid(&mut self, message: &Value) {
         self.write(&frames::whole(frames::TEXT, true, message.to_string().as_bytes())).await;
     }
 
@@ -89,7 +89,7 @@ impl HostileClient {
         self.read(true);
         let done = |heard: &Heard| heard.answered || heard.over;
         for _ in 0..40 {
-            self.say_rightly(&question).await;
+            self.send_valid(&question).await;
             if timeout(within / 40, self.heard.wait_for(done)).await.is_ok() {
                 return;
             }
@@ -105,7 +105,7 @@ impl HostileClient {
 async fn listen(
     mut stream: ReadHalf<DuplexStream>,
     place: &'static str,
-    told: watch::Sender<Heard>,
+    reported: watch::Sender<Heard>,
     mut may_read: watch::Receiver<bool>,
 ) {
     let mut reader = Reader::default();
@@ -121,20 +121,20 @@ async fn listen(
             is_websocket = head.starts_with("HTTP/1.1 101 ");
         }
         while is_websocket && let Some(message) = reader.message() {
-            hear(&message, place, &told);
+            hear(&message, place, &reported);
         }
     }
-    told.send_modify(|heard| heard.over = true);
+    reported.send_modify(|heard| heard.over = true);
 }
 
-fn hear(message: &[u8], place: &str, told: &watch::Sender<Heard>) {
+fn hear(message: &[u8], place: &str, reported: &watch::Sender<Heard>) {
     Message::parse(message).expect("the server says messages");
     let message: Value = serde_json::from_slice(message).expect("a message is JSON");
     let news = message.pointer(place).and_then(Value::as_str);
     let answered = message["id"] == LAST;
     if news.is_some() || answered {
-        told.send_modify(|heard| {
-            heard.told = news.map(str::to_owned).or(heard.told.take());
+        reported.send_modify(|heard| {
+            heard.reported = news.map(str::to_owned).or(heard.reported.take());
             heard.answered |= answered;
         });
     }

@@ -56,7 +56,7 @@ impl Place {
                 None => {
                     peer.opens_websocket().await;
                     if let Some(question) = peer.question_soon().await {
-                        peer.say_rightly(
+                        peer.send_valid(
                             json!({"id": question.id, "result": (self.right)(&question)}),
                         )
                         .await;
@@ -84,14 +84,14 @@ impl Place {
             let answer = answer(&question);
             let answer =
                 answer.unwrap_or_else(|| json!({"id": question.id, "result": right(&question)}));
-            peer.say(manner, answer).await;
+            peer.send(manner, answer).await;
         }
     }
 
     /// Says something.
-    pub async fn say(&mut self, manner: &Manner, message: Value) {
+    pub async fn send(&mut self, manner: &Manner, message: Value) {
         if let Some(peer) = self.peer().await {
-            peer.say(manner, message).await;
+            peer.send(manner, message).await;
         }
     }
 

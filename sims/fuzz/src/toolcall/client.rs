@@ -219,13 +219,13 @@ impl House {
             Step::Tells(tale, manner, times) => {
                 for n in 0..times.count() {
                     self.place
-                        .say(manner, json!({"method": "action", "params": tale.envelope(n)}))
+                        .send(manner, json!({"method": "action", "params": tale.envelope(n)}))
                         .await;
                 }
             }
             Step::Asks(method, manner, times) => {
                 for n in 0..times.count() {
-                    self.place.say(manner, json!({"id": n, "method": text(method), "params": {"uri": "file:///x"}})).await;
+                    self.place.send(manner, json!({"id": n, "method": text(method), "params": {"uri": "file:///x"}})).await;
                 }
             }
             Step::Pauses(pause) => sleep(pause.duration()).await,
@@ -238,16 +238,16 @@ impl House {
     }
 
     fn is_within_limits(&self) {
-        let (census, limits) = (self.user.client().census(), &self.limits);
+        let (resources, limits) = (self.user.client().resources(), &self.limits);
         let at_most =
             |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
-        at_most("channels", census.channels, limits.subscriptions);
+        at_most("channels", resources.channels, limits.subscriptions);
         at_most(
             "unconfirmed actions",
-            census.unconfirmed,
+            resources.unconfirmed,
             limits.unconfirmed + 16 * limits.running_tools,
         );
-        at_most("held requests", census.held, limits.held);
+        at_most("held requests", resources.held, limits.held);
     }
 
     /// Nobody is there any more.
@@ -256,7 +256,7 @@ impl House {
         self.place.turn_away();
         must("the end of all that was asked for", PATIENCE, self.user.is_answered()).await;
         sleep(SOON).await;
-        assert_eq!(self.user.client().census().in_flight, 0);
+        assert_eq!(self.user.client().resources().in_flight, 0);
         self.user.closes().await;
     }
 }

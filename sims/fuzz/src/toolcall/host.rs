@@ -215,7 +215,7 @@ fn limits(tight: bool) -> HostLimits {
 /// The host, the innocent client, and what the hostile one knows.
 struct House {
     limits: HostLimits,
-    census: HostResources,
+    resources: HostResources,
     door: Memory,
     innocent: Innocent,
     asked: u64,
@@ -234,11 +234,11 @@ impl House {
             limits,
         };
         let host = Host::new(&env(Memory::new(), Arc::new(Unsupported)), config);
-        let census = host.census();
+        let resources = host.resources();
         let mut tasks = JoinSet::new();
         tasks.spawn(host.serve(door.listener()));
         let innocent = Innocent::enter(door.clone()).await;
-        Self { limits, census, door, innocent, asked: 0, _tasks: tasks }
+        Self { limits, resources, door, innocent, asked: 0, _tasks: tasks }
     }
 
     /// The newest of its connections is the one that it uses; there is always one.
@@ -249,18 +249,18 @@ impl House {
                 for n in 0..times.count() {
                     let seq = seq.value().saturating_add(if *rises { n } else { 0 });
                     let params = json!({"channel": text(channel), "clientSeq": seq, "action": action.value(HOSTILE)});
-                    peer.say(manner, json!({"method": "dispatchAction", "params": params})).await;
+                    peer.send(manner, json!({"method": "dispatchAction", "params": params})).await;
                 }
             }
             Step::Asks(ask, manner, times) => {
                 for _ in 0..times.count() {
-                    peer.say(manner, ask.message(self.next_id())).await;
+                    peer.send(manner, ask.message(self.next_id())).await;
                 }
             }
             Step::Pauses(pause) => sleep(pause.duration()).await,
             Step::Reads(reads) => peer.read(*reads),
             Step::ComesAgain { keeps, entrance } => {
-                let epoch = peer.told();
+                let epoch = peer.reported();
                 if !keeps || peers.len() > 2 {
                     peers.clear();
                 }
@@ -274,16 +274,16 @@ impl House {
     async fn disturb(&mut self, peer: &mut HostileClient, disturbance: &Disturbance) {
         match disturbance {
             Disturbance::Answers(id, manner) => {
-                peer.say(manner, json!({"id": id.value(), "result": {}})).await
+                peer.send(manner, json!({"id": id.value(), "result": {}})).await
             }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Enters(entrance, manner) => {
-                if let Some(message) = entrance.message(self.next_id(), peer.told()) {
-                    peer.say(manner, message).await;
+                if let Some(message) = entrance.message(self.next_id(), peer.reported()) {
+                    peer.send(manner, message).await;
                 }
             }
             Disturbance::Other(method, manner) => {
-                peer.say(
+                peer.send(
                     manner,
                     json!({"id": self.next_id(), "method": text(method), "params": {}}),
                 )
@@ -305,13 +305,13 @@ impl House {
             peer.asks_for_websocket().await;
         }
         if let Some(message) = entrance.message(self.next_id(), epoch) {
-            peer.say_rightly(&message).await;
+            peer.send_valid(&message).await;
         }
         peer
     }
 
     fn is_within_limits(&self) {
-        let (counts, limits) = (self.census.counts(), &self.limits);
+        let (counts, limits) = (self.resources.counts(), &self.limits);
         let at_most =
             |what: &str, is: u64, most: usize| assert!(is <= most as u64, "{what}: {is} of {most}");
         at_most("connections", counts.connections, limits.connections);
@@ -326,7 +326,7 @@ impl House {
 
     /// Only the innocent is left, with its session and its chat.
     fn has_forgotten(&self) {
-        let counts = self.census.counts();
+        let counts = self.resources.counts();
         let left = [
             counts.connections,
             counts.clients,
@@ -352,14 +352,14 @@ impl Agent for Busy {
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             // What does not work does not: the turn may be over.
-            let Ok(part) = turn.say("well, ") else { return };
+            let Ok(part) = turn.send("well, ") else { return };
             let _ = turn.continue_saying(&part, "let us see");
             if let Some(client) = turn.client.clone().filter(|client| client != INNOCENT) {
                 let _ = turn.ask(&client, "resourceRead", &json!({"uri": "file:///x"})).await;
             }
             let tool = if turn.chat.starts_with(INNOCENT) { INNOCENT } else { "p0" };
             let _ = turn.call(tool, &json!({}), false).await;
-            let _ = turn.say("done");
+            let _ = turn.send("done");
         })
     }
 }

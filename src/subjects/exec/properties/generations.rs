@@ -10,7 +10,7 @@ use crate::history::{Connection, Event, EventKind, Nature, Side, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::schedule::{Fault, MilestoneValue};
-use crate::subjects::exec::trouble::NetworkFault;
+use crate::subjects::exec::network_fault::NetworkFault;
 use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
@@ -76,30 +76,31 @@ impl<'a> Told<'a> {
 }
 
 /// The connection that an event tells of.
-fn conn_of(told: &Told<'_>) -> About {
-    About::Named(format!("connection {}", told.conn))
+fn conn_of(scripted: &Told<'_>) -> About {
+    About::Named(format!("connection {}", scripted.conn))
 }
 
 /// The connection that product code knows by this number, from 1; 0 is none.
-fn connection<'a>(evidence: &CheckContext<'a>, number: u64) -> Option<&'a Connection> {
-    evidence.history.conns.get(usize::try_from(number).ok()?.checked_sub(1)?)
+fn connection<'a>(cx: &CheckContext<'a>, number: u64) -> Option<&'a Connection> {
+    cx.history.conns.get(usize::try_from(number).ok()?.checked_sub(1)?)
 }
 
 /// An installed connection is given up when it is over, or when the server says so; never for what became of another one.
-pub(super) fn lost_by_its_own_end(evidence: &CheckContext<'_>) -> Vec<Violation> {
+pub(super) fn lost_by_its_own_end(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut over = BTreeSet::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         if let EventKind::ConnOver { conn, side: Side::Client, .. } = event.what {
             over.insert(conn.0 as u64 + 1); // product code counts from 1
         }
-        let Some(told) = Told::of(event).filter(|told| told.name == "exec.client.lost") else {
+        let Some(scripted) = Told::of(event).filter(|scripted| scripted.name == "exec.client.lost")
+        else {
             continue;
         };
-        if !told.gives_up_the_living() && !over.contains(&told.conn) {
+        if !scripted.gives_up_the_living() && !over.contains(&scripted.conn) {
             found.push(Violation::new(
                 "lost_by_its_own_end",
-                conn_of(&told),
+                conn_of(&scripted),
                 event.at,
                 &NOT_OVER,
                 ViolationFields::default(),
@@ -110,19 +111,19 @@ pub(super) fn lost_by_its_own_end(evidence: &CheckContext<'_>) -> Vec<Violation>
 }
 
 /// What the server says to be closed, on any request, is the end of that connection: the next request waits for another one.
-pub(super) fn renounced_is_over(evidence: &CheckContext<'_>) -> Vec<Violation> {
+pub(super) fn renounced_is_over(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut renounced: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
-        let Some(told) = Told::of(event) else { continue };
-        match (told.name, renounced.get(&told.conn)) {
-            ("exec.client.renounced", None) => drop(renounced.insert(told.conn, event.at)),
+    for event in judged(cx) {
+        let Some(scripted) = Told::of(event) else { continue };
+        match (scripted.name, renounced.get(&scripted.conn)) {
+            ("exec.client.renounced", None) => drop(renounced.insert(scripted.conn, event.at)),
             ("exec.client.sent", Some(since)) => {
-                let method = MilestoneValue::text(told.fields, "method").unwrap_or_default();
+                let method = MilestoneValue::text(scripted.fields, "method").unwrap_or_default();
                 let data = fields! { method, since };
                 found.push(Violation::new(
                     "renounced_is_over",
-                    conn_of(&told),
+                    conn_of(&scripted),
                     event.at,
                     &SENT,
                     data,
@@ -146,23 +147,25 @@ struct Sessions<'a> {
 }
 
 /// A session is taken from nobody. Which one a resume names is known: the one that its client was last told of.
-pub(super) fn no_stealing(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if !evidence.plan.puppets.is_empty() {
+pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
     let mut sessions = Sessions::default();
     let mut found = Vec::new();
-    for event in judged(evidence) {
-        let Some(told) = Told::of(event) else { continue };
-        let Some(client) = connection(evidence, told.conn).map(|conn| conn.client.as_str()) else {
+    for event in judged(cx) {
+        let Some(scripted) = Told::of(event) else { continue };
+        let Some(client) = connection(cx, scripted.conn).map(|conn| conn.client.as_str()) else {
             continue;
         };
-        match told.name {
-            "exec.server.attached" if MilestoneValue::number(told.fields, "resumed") == Some(0) => {
-                sessions.fresh.insert(told.conn);
+        match scripted.name {
+            "exec.server.attached"
+                if MilestoneValue::number(scripted.fields, "resumed") == Some(0) =>
+            {
+                sessions.fresh.insert(scripted.conn);
             }
-            "exec.client.initialized" if sessions.fresh.contains(&told.conn) => {
-                sessions.of.insert(client, BTreeSet::from([told.conn]));
+            "exec.client.initialized" if sessions.fresh.contains(&scripted.conn) => {
+                sessions.of.insert(client, BTreeSet::from([scripted.conn]));
             }
             "exec.server.attached" => {
                 let own = sessions.of.entry(client).or_default();
@@ -170,16 +173,16 @@ pub(super) fn no_stealing(evidence: &CheckContext<'_>) -> Vec<Violation> {
                     let data = fields! { robbed: *robbed };
                     found.push(Violation::new(
                         "no_stealing",
-                        conn_of(&told),
+                        conn_of(&scripted),
                         event.at,
                         &STOLEN,
                         data,
                     ));
                 }
-                own.insert(told.conn);
+                own.insert(scripted.conn);
             }
             "exec.server.detached" => {
-                sessions.detached.insert(told.conn);
+                sessions.detached.insert(scripted.conn);
             }
             _ => {}
         }
@@ -190,28 +193,29 @@ pub(super) fn no_stealing(evidence: &CheckContext<'_>) -> Vec<Violation> {
 
 /// A catch-up of several processes takes no longer than that of one. Judged are connections since whose opening nothing was wrong, and
 /// little was printed: then each process has one read, and its answer comes at once.
-pub(super) fn catches_up_at_once(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if !evidence.plan.puppets.is_empty() {
+pub(super) fn catches_up_at_once(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let enough = evidence.plan.latency.1 * 2 + Duration::from_millis(20);
-    let mut trouble = NetworkFault::default();
+    let enough = cx.plan.latency.1 * 2 + Duration::from_millis(20);
+    let mut network_fault = NetworkFault::default();
     let mut begun: BTreeMap<u64, (u64, Time)> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
-        trouble.pass(event);
-        let Some(told) = Told::of(event) else { continue };
-        match told.name {
+    for event in judged(cx) {
+        network_fault.pass(event);
+        let Some(scripted) = Told::of(event) else { continue };
+        match scripted.name {
             "exec.client.initialized" => {
                 let processes =
-                    MilestoneValue::number(told.fields, "processes").unwrap_or_default();
-                begun.insert(told.conn, (processes, event.at));
+                    MilestoneValue::number(scripted.fields, "processes").unwrap_or_default();
+                begun.insert(scripted.conn, (processes, event.at));
             }
             "exec.client.caught-up" => {
-                let opened = connection(evidence, told.conn).map(|conn| conn.opened);
-                let calm =
-                    trouble.in_force == 0 && trouble.last <= opened && trouble.printed <= LITTLE;
-                if let Some((processes, since)) = begun.get(&told.conn)
+                let opened = connection(cx, scripted.conn).map(|conn| conn.opened);
+                let calm = network_fault.in_force == 0
+                    && network_fault.last <= opened
+                    && network_fault.printed <= LITTLE;
+                if let Some((processes, since)) = begun.get(&scripted.conn)
                     && *processes > 1
                     && calm
                     && event.at > *since + enough
@@ -234,15 +238,15 @@ pub(super) fn catches_up_at_once(evidence: &CheckContext<'_>) -> Vec<Violation> 
 }
 
 /// A peer counts as silent only where something kept it from being heard: a fault, the death of a host, a puppet.
-pub(super) fn kept_while_healthy(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if !evidence.plan.puppets.is_empty() {
+pub(super) fn kept_while_healthy(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let grace = evidence.guarantees.detection + Duration::from_secs(1);
-    let mut trouble = NetworkFault::default();
+    let grace = cx.guarantees.detection + Duration::from_secs(1);
+    let mut network_fault = NetworkFault::default();
     let mut found = Vec::new();
-    for event in judged(evidence) {
-        trouble.pass(event);
+    for event in judged(cx) {
+        network_fault.pass(event);
         let EventKind::Milestone {
             name: name @ ("exec.client.lost" | "exec.server.silent"),
             fields,
@@ -252,7 +256,10 @@ pub(super) fn kept_while_healthy(evidence: &CheckContext<'_>) -> Vec<Violation> 
         };
         let silent =
             *name == "exec.server.silent" || MilestoneValue::text(fields, "why") == Some("silent");
-        if silent && trouble.in_force == 0 && trouble.last.is_none_or(|at| at + grace < event.at) {
+        if silent
+            && network_fault.in_force == 0
+            && network_fault.last.is_none_or(|at| at + grace < event.at)
+        {
             let data = fields! { milestone: *name };
             found.push(Violation::new(
                 "kept_while_healthy",
@@ -273,18 +280,18 @@ pub(super) const LITTLE: usize = 32 << 10;
 /// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
 /// enough for whatever it was waiting for. Judged are attempts during which nothing was wrong but that tasks were held: what died leaves
 /// nobody to answer, and what was late goes on being late when its fault is over.
-pub(super) fn attempts_are_answered(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if !evidence.plan.puppets.is_empty() {
+pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let enough = evidence.plan.latency.1 * 4 + Duration::from_millis(500);
-    let mut trouble = NetworkFault::default();
+    let enough = cx.plan.latency.1 * 4 + Duration::from_millis(500);
+    let mut network_fault = NetworkFault::default();
     // The faults in force besides holds, and the hosts whose attempt has seen none of them.
     let mut in_force: BTreeSet<usize> = BTreeSet::new();
     let mut unharmed: BTreeSet<&str> = BTreeSet::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
-        trouble.pass(event);
+    for event in judged(cx) {
+        network_fault.pass(event);
         match &event.what {
             EventKind::Died { .. } => unharmed.clear(),
             EventKind::FaultBegan { fault, what, nature, .. }
@@ -302,9 +309,9 @@ pub(super) fn attempts_are_answered(evidence: &CheckContext<'_>) -> Vec<Violatio
                 // What follows is the next attempt.
                 unharmed.extend(in_force.is_empty().then_some(host(event)));
                 let unanswered = MilestoneValue::text(fields, "why") == Some("given up");
-                let calm =
-                    trouble.in_force == 0 && trouble.last.is_some_and(|at| at + enough < event.at);
-                if was_unharmed && unanswered && calm && trouble.printed <= LITTLE {
+                let calm = network_fault.in_force == 0
+                    && network_fault.last.is_some_and(|at| at + enough < event.at);
+                if was_unharmed && unanswered && calm && network_fault.printed <= LITTLE {
                     let (host, data) = (event.host.as_ref(), ViolationFields::default());
                     found.push(Violation::new(
                         "attempts_are_answered",
@@ -324,21 +331,21 @@ pub(super) fn attempts_are_answered(evidence: &CheckContext<'_>) -> Vec<Violatio
 
 /// The answer of a server that has attached a connection is heard there, whatever else came before it and whatever happens later. Judged
 /// are connections on which nothing was wrong for as long as the answer takes, and on which little can stand before it.
-pub(super) fn attached_are_heard(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if !evidence.plan.puppets.is_empty() {
+pub(super) fn attached_are_heard(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let enough = evidence.plan.latency.1 * 2 + Duration::from_millis(100);
-    let mut trouble = NetworkFault::default();
+    let enough = cx.plan.latency.1 * 2 + Duration::from_millis(100);
+    let mut network_fault = NetworkFault::default();
     let is_over = |of: u64, by: Time| {
-        connection(evidence, of).is_none_or(|conn| conn.over.0.is_some_and(|over| over <= by))
+        connection(cx, of).is_none_or(|conn| conn.over.0.is_some_and(|over| over <= by))
     };
     let mut unheard: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         unheard.retain(|conn, attached| {
             let late = *attached + enough < event.at;
-            if late && trouble.printed <= LITTLE && !is_over(*conn, *attached + enough) {
+            if late && network_fault.printed <= LITTLE && !is_over(*conn, *attached + enough) {
                 let (subject, at) =
                     (About::Named(format!("connection {conn}")), *attached + enough);
                 found.push(Violation::new(
@@ -351,17 +358,17 @@ pub(super) fn attached_are_heard(evidence: &CheckContext<'_>) -> Vec<Violation> 
             }
             !late
         });
-        trouble.pass(event);
-        if trouble.in_force > 0 || trouble.last == Some(event.at) {
+        network_fault.pass(event);
+        if network_fault.in_force > 0 || network_fault.last == Some(event.at) {
             unheard.clear();
         }
-        let Some(told) = Told::of(event) else { continue };
-        match told.name {
-            "exec.server.attached" if trouble.in_force == 0 => {
-                drop(unheard.insert(told.conn, event.at))
+        let Some(scripted) = Told::of(event) else { continue };
+        match scripted.name {
+            "exec.server.attached" if network_fault.in_force == 0 => {
+                drop(unheard.insert(scripted.conn, event.at))
             }
             "exec.client.initialized" | "exec.client.attempt-failed" | "exec.server.detached" => {
-                drop(unheard.remove(&told.conn))
+                drop(unheard.remove(&scripted.conn))
             }
             _ => {}
         }
@@ -372,27 +379,29 @@ pub(super) fn attached_are_heard(evidence: &CheckContext<'_>) -> Vec<Violation> 
 
 /// What was read of a connection before its end has happened: no call counts as cut off whose answer was there. A puppet may answer
 /// what was not asked yet.
-pub(super) fn answers_count(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if has_puppet(evidence) {
+pub(super) fn answers_count(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
         return Vec::new();
     }
     let mut heard: BTreeMap<u64, BTreeSet<&MilestoneValue>> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
-        let Some(told) = Told::of(event) else { continue };
-        match (told.name, MilestoneValue::of(told.fields, "id")) {
+    for event in judged(cx) {
+        let Some(scripted) = Told::of(event) else { continue };
+        match (scripted.name, MilestoneValue::of(scripted.fields, "id")) {
             ("exec.client.heard", Some(id)) => {
-                heard.entry(told.conn).or_default().insert(id);
+                heard.entry(scripted.conn).or_default().insert(id);
             }
             // What stands behind the word that ended it does not count any more.
-            ("exec.client.lost", _) if told.gives_up_the_living() => drop(heard.remove(&told.conn)),
+            ("exec.client.lost", _) if scripted.gives_up_the_living() => {
+                drop(heard.remove(&scripted.conn))
+            }
             ("exec.client.cut-off", Some(id))
-                if heard.get(&told.conn).is_some_and(|heard| heard.contains(id)) =>
+                if heard.get(&scripted.conn).is_some_and(|heard| heard.contains(id)) =>
             {
                 let data = fields! { request: id.to_string() };
                 found.push(Violation::new(
                     "answers_count",
-                    conn_of(&told),
+                    conn_of(&scripted),
                     event.at,
                     &CUT_OFF,
                     data,
@@ -411,20 +420,20 @@ mod tests {
     use crate::property::Guarantees;
     use crate::schedule::Plan;
 
-    fn told(name: &'static str, conn: u64, more: (&'static str, MilestoneValue)) -> EventKind {
+    fn scripted(name: &'static str, conn: u64, more: (&'static str, MilestoneValue)) -> EventKind {
         EventKind::Milestone { name, fields: [("conn", MilestoneValue::Number(conn)), more].into() }
     }
 
     fn lost(conn: u64, why: &str) -> EventKind {
-        told("exec.client.lost", conn, ("why", MilestoneValue::Text(why.into())))
+        scripted("exec.client.lost", conn, ("why", MilestoneValue::Text(why.into())))
     }
 
     fn heard(conn: u64, id: u64) -> EventKind {
-        told("exec.client.heard", conn, ("id", MilestoneValue::Number(id)))
+        scripted("exec.client.heard", conn, ("id", MilestoneValue::Number(id)))
     }
 
     fn cut_off(conn: u64, id: u64) -> EventKind {
-        told("exec.client.cut-off", conn, ("id", MilestoneValue::Number(id)))
+        scripted("exec.client.cut-off", conn, ("id", MilestoneValue::Number(id)))
     }
 
     /// The client's end of the connection that product code knows by this number is over.
@@ -434,15 +443,15 @@ mod tests {
 
     /// What the server says of a connection that a client has, of which there are four.
     fn attached(conn: u64, resumed: u64) -> EventKind {
-        told("exec.server.attached", conn, ("resumed", MilestoneValue::Number(resumed)))
+        scripted("exec.server.attached", conn, ("resumed", MilestoneValue::Number(resumed)))
     }
 
     fn detached(conn: u64) -> EventKind {
-        told("exec.server.detached", conn, ("resumed", MilestoneValue::Number(0)))
+        scripted("exec.server.detached", conn, ("resumed", MilestoneValue::Number(0)))
     }
 
     fn initialized(conn: u64) -> EventKind {
-        told("exec.client.initialized", conn, ("generation", MilestoneValue::Number(1)))
+        scripted("exec.client.initialized", conn, ("generation", MilestoneValue::Number(1)))
     }
 
     fn judge(
@@ -471,15 +480,15 @@ mod tests {
         let history = History { events, conns: (1..5).map(conn).collect(), ..History::default() };
         let (plan, guarantees) = (Plan::new("exec"), Guarantees::default());
         let servers = &["server"];
-        let evidence = CheckContext {
+        let cx = CheckContext {
             plan: &plan,
             history: &history,
             guarantees: &guarantees,
             milestones: &[],
             servers,
-            twin: None,
+            control: None,
         };
-        check(&evidence).iter().map(crate::report::sentence).collect()
+        check(&cx).iter().map(crate::report::sentence).collect()
     }
 
     #[test]
@@ -529,13 +538,13 @@ mod tests {
 
     #[test]
     fn processes_catch_up_side_by_side() {
-        let of = |processes: u64, ms: u64, trouble: u64| {
+        let of = |processes: u64, ms: u64, network_fault: u64| {
             let entry = |at, what| Event { at: Time(at), host: None, what };
             let events = vec![
-                entry(trouble, EventKind::Died { kernel: false }),
+                entry(network_fault, EventKind::Died { kernel: false }),
                 entry(
                     1_000,
-                    told(
+                    scripted(
                         "exec.client.initialized",
                         1,
                         ("processes", MilestoneValue::Number(processes)),
@@ -543,7 +552,7 @@ mod tests {
                 ),
                 entry(
                     1_000 + ms,
-                    told("exec.client.caught-up", 1, ("generation", MilestoneValue::Number(2))),
+                    scripted("exec.client.caught-up", 1, ("generation", MilestoneValue::Number(2))),
                 ),
             ];
             judge_events(catches_up_at_once, events)
@@ -560,11 +569,11 @@ mod tests {
     #[test]
     fn what_the_server_answers_is_heard() {
         let entry = |at, what| Event { at: Time(at), host: None, what };
-        let of = |what, at, trouble| {
+        let of = |what, at, network_fault| {
             let mut events = vec![
                 entry(1_000, attached(1, 1)),
                 entry(at, what),
-                entry(trouble, EventKind::Died { kernel: false }),
+                entry(network_fault, EventKind::Died { kernel: false }),
                 entry(1_200, detached(2)),
             ];
             events.sort_by_key(|event| event.at);
@@ -581,8 +590,9 @@ mod tests {
 
     #[test]
     fn what_the_server_calls_closed_is_used_no_more() {
-        let of =
-            |name, conn| told(name, conn, ("method", MilestoneValue::Text("process/read".into())));
+        let of = |name, conn| {
+            scripted(name, conn, ("method", MilestoneValue::Text("process/read".into())))
+        };
         let entries = |conn| {
             [
                 of("exec.client.sent", 1),

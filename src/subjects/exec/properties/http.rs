@@ -36,28 +36,27 @@ struct Asked<'a> {
 /// A request or a body fails as lost only where a generation of its client was over between its asking and its failing, or where
 /// the client noticed an end in that time that came earlier: a task that is held sends over a connection that is over already. A
 /// request that was not sent has lost nothing. And an honest server leaves no piece out.
-pub(super) fn fail_truly(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if has_puppet(evidence) {
+pub(super) fn fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
         return Vec::new();
     }
     let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
     let mut opened: BTreeMap<&Stream, Call> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         match &event.what {
             EventKind::Asked { call, operation, .. } if operation.verb.starts_with("http") => {
                 asked.insert(*call, Asked { at: event.at, host: host(event) });
             }
             EventKind::Opened { stream, call } => drop(opened.insert(stream, *call)),
             EventKind::Failed { call, reason } => {
-                let wrong =
-                    asked.get(call).and_then(|asked| untrue(evidence, asked, event.at, reason));
-                found.extend(wrong.map(|kind| told(*call, event.at, kind)));
+                let wrong = asked.get(call).and_then(|asked| untrue(cx, asked, event.at, reason));
+                found.extend(wrong.map(|kind| scripted(*call, event.at, kind)));
             }
             EventKind::StreamEnded { stream, ending: Ending::Failed { reason } } => {
                 let asked = opened.get(stream).and_then(|call| asked.get(call));
-                let wrong = asked.and_then(|asked| untrue(evidence, asked, event.at, reason));
-                found.extend(wrong.map(|kind| told(stream, event.at, kind)));
+                let wrong = asked.and_then(|asked| untrue(cx, asked, event.at, reason));
+                found.extend(wrong.map(|kind| scripted(stream, event.at, kind)));
             }
             _ => {}
         }
@@ -65,26 +64,25 @@ pub(super) fn fail_truly(evidence: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-fn told(subject: impl Into<About>, at: Time, kind: &'static ViolationKind) -> Violation {
+fn scripted(subject: impl Into<About>, at: Time, kind: &'static ViolationKind) -> Violation {
     Violation::new("http_fails_truly", subject, at, kind, ViolationFields::default())
 }
 
 /// What is not true of a reason.
 fn untrue(
-    evidence: &CheckContext<'_>,
+    cx: &CheckContext<'_>,
     asked: &Asked<'_>,
     at: Time,
     reason: &Data,
 ) -> Option<&'static ViolationKind> {
     let is = |failure: Failure| ExecFailure::is(reason, &failure);
-    let own = evidence
+    let own = cx
         .history
         .conns
         .iter()
         .filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
-    let noticed = judged(evidence)
-        .filter(|event| host(event) == asked.host)
-        .filter_map(|event| lost(evidence, event));
+    let noticed =
+        judged(cx).filter(|event| host(event) == asked.host).filter_map(|event| lost(cx, event));
     let mut overs = own.filter_map(|conn| conn.over.0).chain(noticed);
     if is(Failure::BodyGap) {
         Some(&NOTHING_MISSING)
@@ -96,12 +94,12 @@ fn untrue(
 }
 
 /// When a client noticed that its connection is over, if it was.
-fn lost(evidence: &CheckContext<'_>, event: &Event) -> Option<Time> {
+fn lost(cx: &CheckContext<'_>, event: &Event) -> Option<Time> {
     let EventKind::Milestone { name: "exec.client.lost", fields } = &event.what else {
         return None;
     };
-    let ConnIndex(conn) = ConnIndex::told(fields)?;
-    let over = evidence.history.conns.get(conn)?.over.0?;
+    let ConnIndex(conn) = ConnIndex::from_fields(fields)?;
+    let over = cx.history.conns.get(conn)?.over.0?;
     (over <= event.at).then_some(event.at)
 }
 
@@ -110,15 +108,15 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What a server opens to the outside world is for a request of one of its connections, and ends with that. Which one, is not said;
 /// but when all are over that were there when it was opened, its own is.
-pub(super) fn end_with_their_connection(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    let (conns, until) = (&evidence.history.conns, Time::from(evidence.plan.horizon));
+pub(super) fn end_with_their_connection(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let (conns, until) = (&cx.history.conns, Time::from(cx.plan.horizon));
     // A task that is held lets nothing go; a host that died has nothing.
     let stands_still = |event: &&Event| match &event.what {
         EventKind::FaultBegan { what, .. } => matches!(**what, Fault::Hold { .. }),
         other => matches!(other, EventKind::Died { .. }),
     };
-    let still = judged(evidence).filter(stands_still).map(|event| event.at).next().unwrap_or(until);
-    let is_server = |host: &Host| evidence.servers.contains(&host.as_str());
+    let still = judged(cx).filter(stands_still).map(|event| event.at).next().unwrap_or(until);
+    let is_server = |host: &Host| cx.servers.contains(&host.as_str());
     let late = conns.iter().filter(|conn| is_server(&conn.client)).filter_map(|upstream| {
         let before = conns
             .iter()
@@ -144,11 +142,11 @@ pub(super) fn end_with_their_connection(evidence: &CheckContext<'_>) -> Vec<Viol
 }
 
 /// The client tells of a piece that came before the answer: an honest server sends none.
-pub(super) fn response_before_body(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    let early = judged(evidence).filter(|event| {
+pub(super) fn response_before_body(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let early = judged(cx).filter(|event| {
         matches!(event.what, EventKind::Milestone { name: "exec.client.body-early", .. })
     });
-    let early = early.filter(|_| !has_puppet(evidence)).map(|event| {
+    let early = early.filter(|_| !has_puppet(cx)).map(|event| {
         Violation::new(
             "response_before_body",
             event.host.as_ref(),

@@ -51,11 +51,11 @@ const REPAIRS: [&str; 3] =
     ["exec.client.live-gap", "exec.client.reorder-overflow", "exec.client.process-failed"];
 
 /// A refused read ends its process only where it was refused for good, or more often than it is repeated.
-pub(super) fn refusals_pass(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    let retries = u64::from(limits(evidence).read_retries);
+pub(super) fn refusals_pass(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let retries = u64::from(limits(cx).read_retries);
     let mut refused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         let EventKind::Milestone { name, fields } = &event.what else { continue };
         let Some(process) = MilestoneValue::text(fields, "process") else { continue };
         let key = (host(event), process);
@@ -85,14 +85,14 @@ pub(super) fn refusals_pass(evidence: &CheckContext<'_>) -> Vec<Violation> {
 
 /// A process fails for a reason that is true: an honest server does not contradict itself, nothing is missing where there was room for
 /// all that was printed, and a subscriber is too slow only for more than is kept for it.
-pub(super) fn processes_fail_truly(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if !evidence.plan.puppets.is_empty() {
+pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let (kept, retention) = (limits(evidence), evidence.guarantees.retention);
+    let (kept, retention) = (limits(cx), cx.guarantees.retention);
     let (mut items, mut bytes) = (0, 0);
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         match &event.what {
             EventKind::Produced { bytes: more, .. } => {
                 (items, bytes) = (items + 1, bytes + more.len())
@@ -138,15 +138,15 @@ pub(super) fn processes_fail_truly(evidence: &CheckContext<'_>) -> Vec<Violation
 /// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
 /// asks by itself; nor what its user may have given up, then or at the end of the last call on it. Of a process whose start is in flight a
 /// client holds nothing back. Where there was no room for all of it, it is asked for in that moment.
-pub(super) fn holes_are_asked_for(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    let wait = limits(evidence).gap_wait;
+pub(super) fn holes_are_asked_for(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let wait = limits(cx).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
     let mut open: BTreeMap<&str, Time> = BTreeMap::new();
     let mut dropped = Dropped::default();
     let mut found = Vec::new();
     let late = |since: Time, at: Time| at > since + wait + MOMENT;
-    let mut tell = |host: &str, since: Time| {
+    let mut report = |host: &str, since: Time| {
         let subject = About::Host(host.into());
         found.push(Violation::new(
             "holes_are_asked_for",
@@ -156,11 +156,11 @@ pub(super) fn holes_are_asked_for(evidence: &CheckContext<'_>) -> Vec<Violation>
             fields! { since },
         ));
     };
-    for event in judged(evidence) {
+    for event in judged(cx) {
         let host = host(event);
         if let Some(since) = open.get(host).copied().filter(|since| late(*since, event.at)) {
             open.remove(host);
-            tell(host, since);
+            report(host, since);
         }
         if dropped.is_last_end(event) {
             open.remove(host);
@@ -187,8 +187,8 @@ pub(super) fn holes_are_asked_for(evidence: &CheckContext<'_>) -> Vec<Violation>
         }
     }
     open.into_iter()
-        .filter(|(_, since)| late(*since, evidence.plan.horizon.into()))
-        .for_each(|(host, since)| tell(host, since));
+        .filter(|(_, since)| late(*since, cx.plan.horizon.into()))
+        .for_each(|(host, since)| report(host, since));
     found
 }
 
@@ -238,11 +238,11 @@ impl<'a> Dropped<'a> {
 }
 
 /// The id of a write is that of one client, in one of its lives: servers take a second write of an id for a repetition.
-pub(super) fn write_ids_are_own(evidence: &CheckContext<'_>) -> Vec<Violation> {
+pub(super) fn write_ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut lives: BTreeMap<&str, u32> = BTreeMap::new();
     let mut owners: BTreeMap<&str, (&str, u32)> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         let host = host(event);
         match &event.what {
             EventKind::Died { .. } => *lives.entry(host).or_default() += 1,
@@ -263,6 +263,6 @@ pub(super) fn write_ids_are_own(evidence: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-fn limits(evidence: &CheckContext<'_>) -> ClientLimits {
-    client_limits(&evidence.plan.limits.over(LIMITS))
+fn limits(cx: &CheckContext<'_>) -> ClientLimits {
+    client_limits(&cx.plan.limits.over(LIMITS))
 }

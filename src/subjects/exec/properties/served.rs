@@ -20,14 +20,14 @@ use crate::schedule::units::read_size;
 use crate::schedule::{MilestoneValue, Operation};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
-use crate::subjects::exec::trouble::{NetworkFault, weight};
+use crate::subjects::exec::network_fault::{NetworkFault, weight};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::TABLE;
 
 kinds! {
     pub(super) READS_WAIT;
     TOO_EARLY = "too-early": "{subject:}it was answered before its wait was over, with nothing new ({answer}; at {at})";
-    AFTER_ITS_EVENT = "after-its-event": "{subject:}it was answered at {at} only, though its user was told at {told}";
+    AFTER_ITS_EVENT = "after-its-event": "{subject:}it was answered at {at} only, though its user was told at {scripted}";
     TOO_LATE = "too-late": "{subject:}it was answered at {at} only, though there had been something new since {due}";
 }
 
@@ -107,8 +107,8 @@ struct Known<'a> {
     /// When each really ended, its output included.
     last: BTreeMap<&'a str, Time>,
     /// When its user was told each of its events, from the first on.
-    told: BTreeMap<&'a str, Vec<Time>>,
-    trouble: NetworkFault,
+    scripted: BTreeMap<&'a str, Vec<Time>>,
+    network_fault: NetworkFault,
     /// When a host was last started.
     started: Time,
     /// When each client last installed a connection.
@@ -119,7 +119,7 @@ struct Known<'a> {
 
 impl<'a> Known<'a> {
     fn learn(&mut self, event: &'a Event, guarantees: &Guarantees) {
-        self.trouble.pass(event);
+        self.network_fault.pass(event);
         match &event.what {
             EventKind::Asked { operation, .. } => {
                 self.asked.extend(Asked::of(event));
@@ -142,12 +142,12 @@ impl<'a> Known<'a> {
                 self.first.entry(guarantees.whole(stream)).or_insert(event.at);
             }
             EventKind::Delivered { stream, .. } => {
-                self.told.entry(guarantees.whole(stream)).or_default().push(event.at)
+                self.scripted.entry(guarantees.whole(stream)).or_default().push(event.at)
             }
             EventKind::Saw { stream, saw }
                 if matches!(saw.downcast_ref(), Some(ExecObservation::ExitAt(_))) =>
             {
-                self.told.entry(guarantees.whole(stream)).or_default().push(event.at);
+                self.scripted.entry(guarantees.whole(stream)).or_default().push(event.at);
             }
             EventKind::Milestone { name: "exec.client.connected", .. } => {
                 drop(self.connected.insert(host(event), event.at))
@@ -183,28 +183,28 @@ impl<'a> Known<'a> {
     }
 
     /// Since when the user of a read has been told what it waits for.
-    fn told(&self, read: &Asked<'_>, after: u64) -> Option<Time> {
+    fn scripted(&self, read: &Asked<'_>, after: u64) -> Option<Time> {
         let record = self.newest.get(&(read.host, read.process()?))?;
         let event = usize::try_from(after).ok()?;
-        self.told.get(record)?.get(event).map(|at| read.at.max(*at))
+        self.scripted.get(record)?.get(event).map(|at| read.at.max(*at))
     }
 }
 
-pub(super) fn reads_wait(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    if has_puppet(evidence) {
+pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
         return Vec::new();
     }
-    let guarantees = evidence.guarantees;
+    let guarantees = cx.guarantees;
     let recovers = guarantees.detection * 2
         + guarantees.recovery
         + guarantees.attempt
         + Duration::from_secs(1);
-    let crosses = evidence.plan.latency.1 * 4 + Duration::from_secs(1);
+    let crosses = cx.plan.latency.1 * 4 + Duration::from_secs(1);
     // What one connection brings to a user comes together: an event, and the answer to whoever waits for it.
-    let together = evidence.plan.latency.1 * 4 + Duration::from_millis(50);
+    let together = cx.plan.latency.1 * 4 + Duration::from_millis(50);
     let mut known = Known::default();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         known.learn(event, guarantees);
         let EventKind::Answered { call, answer } = &event.what else { continue };
         let Some(read) =
@@ -212,28 +212,28 @@ pub(super) fn reads_wait(evidence: &CheckContext<'_>) -> Vec<Violation> {
         else {
             continue;
         };
-        let told = answer.done::<Read>();
-        let after = told.and_then(|told| told.after).unwrap_or_else(|| read.after());
-        if let Some(told) =
-            told.filter(|told| event.at < read.at + read.wait() && told.says_nothing_new(after))
+        let scripted = answer.done::<Read>();
+        let after = scripted.and_then(|scripted| scripted.after).unwrap_or_else(|| read.after());
+        if let Some(scripted) = scripted
+            .filter(|scripted| event.at < read.at + read.wait() && scripted.says_nothing_new(after))
         {
-            let data = fields! { answer: told.alone().to_string() };
+            let data = fields! { answer: scripted.alone().to_string() };
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_EARLY, data));
         }
-        if known.trouble.in_force > 0 {
+        if known.network_fault.in_force > 0 {
             continue;
         }
-        let calm = known.trouble.settled.max(Some(known.started)).unwrap_or_default();
+        let calm = known.network_fault.settled.max(Some(known.started)).unwrap_or_default();
         let connected = known.connected.get(read.host).copied();
-        if let Some((told, connected)) = known.told(read, after).zip(connected) {
-            let since = told.max(calm).max(connected);
+        if let Some((scripted, connected)) = known.scripted(read, after).zip(connected) {
+            let since = scripted.max(calm).max(connected);
             if event.at > since + together && known.is_little(read.host, since) {
                 found.push(Violation::new(
                     "reads_wait",
                     *call,
                     event.at,
                     &AFTER_ITS_EVENT,
-                    fields! { told },
+                    fields! { scripted },
                 ));
                 continue;
             }
@@ -252,11 +252,11 @@ pub(super) fn reads_wait(evidence: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-pub(super) fn closed_are_kept(evidence: &CheckContext<'_>) -> Vec<Violation> {
-    let kept = server_limits(&evidence.plan.limits.over(LIMITS)).closed_retention;
+pub(super) fn closed_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let kept = server_limits(&cx.plan.limits.over(LIMITS)).closed_retention;
     let mut attached: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence) {
+    for event in judged(cx) {
         let (EventKind::Milestone { name, fields } | EventKind::Point { name, fields, .. }) =
             &event.what
         else {
@@ -286,10 +286,10 @@ pub(super) fn closed_are_kept(evidence: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-pub(super) fn ids_are_own(evidence: &CheckContext<'_>) -> Vec<Violation> {
+pub(super) fn ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(evidence).filter(|_| !has_puppet(evidence)) {
+    for event in judged(cx).filter(|_| !has_puppet(cx)) {
         asked.extend(Asked::of(event));
         let EventKind::Answered { call, answer } = &event.what else { continue };
         let Some(start) = asked
@@ -314,22 +314,22 @@ pub(super) fn ids_are_own(evidence: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-pub(super) fn ends_as_it_wants(evidence: &CheckContext<'_>) -> Vec<Violation> {
+pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
     let mut refused: Vec<Call> = Vec::new();
     let mut ended: Vec<(&str, &str)> = Vec::new();
     // A failure may be told later: some look at their process after a while.
-    let failed: Vec<&str> = (evidence.history.events.iter())
+    let failed: Vec<&str> = (cx.history.events.iter())
         .filter_map(|event| match &event.what {
             EventKind::StreamEnded { stream, ending: Ending::Failed { .. } } => {
-                Some(evidence.guarantees.whole(stream))
+                Some(cx.guarantees.whole(stream))
             }
             _ => None,
         })
         .collect();
-    for event in judged(evidence).filter(|_| evidence.plan.puppets.is_empty()) {
+    for event in judged(cx).filter(|_| cx.plan.puppets.is_empty()) {
         asked.extend(Asked::of(event));
         match &event.what {
             EventKind::Effect { call, target } => drop(starts.insert(target, *call)),
@@ -359,8 +359,7 @@ pub(super) fn ends_as_it_wants(evidence: &CheckContext<'_>) -> Vec<Violation> {
                 if matches!(outcome.downcast_ref(), Some(ProcessOutcome::Signal(_))) =>
             {
                 let Some(call) = starts.get(&*stream.0) else { continue };
-                let Some(start) = asked.get(call).filter(|start| !wants_a_signal(evidence, start))
-                else {
+                let Some(start) = asked.get(call).filter(|start| !wants_a_signal(cx, start)) else {
                     continue;
                 };
                 let mut ends = asked
@@ -368,7 +367,7 @@ pub(super) fn ends_as_it_wants(evidence: &CheckContext<'_>) -> Vec<Violation> {
                     .filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
                 let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
                 // One whose handle was dropped is followed while calls on it wait: its gap is told to them.
-                let is_told = refused
+                let is_reported = refused
                     .iter()
                     .filter_map(|call| asked.get(call))
                     .any(|call| call.is_about_the_process_of(start));
@@ -382,7 +381,7 @@ pub(super) fn ends_as_it_wants(evidence: &CheckContext<'_>) -> Vec<Violation> {
                     || start
                         .process()
                         .is_some_and(|process| ended.contains(&(start.host, process)));
-                if !is_asked_for && !is_told && !is_unwanted && !failed.contains(&&*stream.0) {
+                if !is_asked_for && !is_reported && !is_unwanted && !failed.contains(&&*stream.0) {
                     return vec![Violation::new(
                         "ends_as_it_wants",
                         stream,
@@ -399,7 +398,7 @@ pub(super) fn ends_as_it_wants(evidence: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 /// Whether a process ends by a signal of its own.
-fn wants_a_signal(evidence: &CheckContext<'_>, start: &Asked<'_>) -> bool {
-    let entry = start.process().and_then(|process| evidence.plan.setup.get(TABLE)?.get(process));
+fn wants_a_signal(cx: &CheckContext<'_>, start: &Asked<'_>) -> bool {
+    let entry = start.process().and_then(|process| cx.plan.setup.get(TABLE)?.get(process));
     entry.and_then(|entry| entry.get("exit")).is_some_and(|exit| exit == "signal")
 }

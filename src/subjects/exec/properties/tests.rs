@@ -7,7 +7,7 @@ use super::http::{end_with_their_connection, fail_truly};
 use super::repair::{holes_are_asked_for, processes_fail_truly, refusals_pass, write_ids_are_own};
 use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Answer, Call, Class, Data, EventKind, ProcessOutcome};
-use crate::property::told::{ScriptedRun, history};
+use crate::property::scripted::{ScriptedRun, history};
 use crate::property::{CheckContext, Violation};
 use crate::report::sentence;
 use crate::schedule::MilestoneValue;
@@ -27,8 +27,8 @@ fn start(call: u64, ms: u64) -> ScriptedRun {
     history().asked_as(call, ms, Class::InFlight, "start", r#"{"process":"p1"}"#)
 }
 
-fn read(told: ScriptedRun, ms: u64, after: u64) -> ScriptedRun {
-    told.asked_as(
+fn read(scripted: ScriptedRun, ms: u64, after: u64) -> ScriptedRun {
+    scripted.asked_as(
         2,
         ms,
         Class::Durable,
@@ -69,12 +69,21 @@ fn a_read_after_what_its_user_was_told_says_after_which_event_it_asked() {
 
 /// A read of `p1` after what its user was told, over a connection that lives.
 fn history_of_a_poll() -> ScriptedRun {
-    let told = milestone(started(), 300, "exec.client.connected", &[]);
-    told.asked_as(2, 500, Class::Durable, "read", r#"{"process":"p1","after":"told","wait":"2m"}"#)
+    let scripted = milestone(started(), 300, "exec.client.connected", &[]);
+    scripted.asked_as(
+        2,
+        500,
+        Class::Durable,
+        "read",
+        r#"{"process":"p1","after":"told","wait":"2m"}"#,
+    )
 }
 
-fn breaks(told: &ScriptedRun, property: fn(&CheckContext<'_>) -> Vec<Violation>) -> Vec<String> {
-    let found = told.with(property);
+fn breaks(
+    scripted: &ScriptedRun,
+    property: fn(&CheckContext<'_>) -> Vec<Violation>,
+) -> Vec<String> {
+    let found = scripted.with(property);
     let is_listed = |it: &Violation| {
         super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind))
     };
@@ -84,13 +93,14 @@ fn breaks(told: &ScriptedRun, property: fn(&CheckContext<'_>) -> Vec<Violation>)
 
 #[test]
 fn a_read_is_answered_when_there_is_something_new() {
-    let told = read(started(), 500, 0);
-    assert!(breaks(&told.clone().answered(2, 1_040, chunks(1, 1)), reads_wait).is_empty());
+    let scripted = read(started(), 500, 0);
+    assert!(breaks(&scripted.clone().answered(2, 1_040, chunks(1, 1)), reads_wait).is_empty());
     assert!(
-        breaks(&told.clone().answered(2, 1_000 + ALLOWANCE, chunks(1, 1)), reads_wait).is_empty()
+        breaks(&scripted.clone().answered(2, 1_000 + ALLOWANCE, chunks(1, 1)), reads_wait)
+            .is_empty()
     );
     assert_eq!(
-        breaks(&told.answered(2, 1_001 + ALLOWANCE, chunks(1, 1)), reads_wait),
+        breaks(&scripted.answered(2, 1_001 + ALLOWANCE, chunks(1, 1)), reads_wait),
         [
             "call 2: it was answered at 64.001 s only, though there had been something new since 1.000 s"
         ]
@@ -99,19 +109,19 @@ fn a_read_is_answered_when_there_is_something_new() {
 
 #[test]
 fn a_read_behind_an_event_is_judged_by_the_close() {
-    let told = read(started(), 2_000, 1);
+    let scripted = read(started(), 2_000, 1);
     assert!(
-        breaks(&told.clone().answered(2, 110_000, chunks(2, 2)), reads_wait).is_empty(),
+        breaks(&scripted.clone().answered(2, 110_000, chunks(2, 2)), reads_wait).is_empty(),
         "who knows since when"
     );
-    let told = told.ended("p1", 3_000, ProcessOutcome::Exit(0)).ended(
+    let scripted = scripted.ended("p1", 3_000, ProcessOutcome::Exit(0)).ended(
         "p1/stdout",
         4_000,
         ProcessOutcome::Closed,
     );
     assert_eq!(
         breaks(
-            &told.answered(2, 110_000, Read { exit: Some(0), closed: true, ..nothing(4) }),
+            &scripted.answered(2, 110_000, Read { exit: Some(0), closed: true, ..nothing(4) }),
             reads_wait
         )
         .len(),
@@ -121,11 +131,15 @@ fn a_read_behind_an_event_is_judged_by_the_close() {
 
 #[test]
 fn what_happens_to_the_network_excuses_a_late_answer() {
-    let told = read(started(), 500, 0).kills(30_000, 31_000);
+    let scripted = read(started(), 500, 0).kills(30_000, 31_000);
     assert!(
-        breaks(&told.clone().answered(2, 31_000 + ALLOWANCE, chunks(1, 1)), reads_wait).is_empty()
+        breaks(&scripted.clone().answered(2, 31_000 + ALLOWANCE, chunks(1, 1)), reads_wait)
+            .is_empty()
     );
-    assert_eq!(breaks(&told.answered(2, 31_001 + ALLOWANCE, chunks(1, 1)), reads_wait).len(), 1);
+    assert_eq!(
+        breaks(&scripted.answered(2, 31_001 + ALLOWANCE, chunks(1, 1)), reads_wait).len(),
+        1
+    );
 }
 
 #[test]
@@ -142,25 +156,27 @@ fn a_read_over_a_connection_that_lives_is_answered_soon() {
 
 #[test]
 fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
-    let told = milestone(read(started(), 500, 1), 600, "exec.client.connected", &[]);
-    let told = told.delivered("p1/stdout", 1_020, "a").produced("p1/stdout", 2_000, "b").delivered(
-        "p1/stdout",
-        2_020,
-        "b",
-    );
+    let scripted = milestone(read(started(), 500, 1), 600, "exec.client.connected", &[]);
+    let scripted = scripted
+        .delivered("p1/stdout", 1_020, "a")
+        .produced("p1/stdout", 2_000, "b")
+        .delivered("p1/stdout", 2_020, "b");
     let soon = 2_020 + 4 * 20 + 50;
-    assert!(breaks(&told.clone().answered(2, soon, chunks(2, 2)), reads_wait).is_empty());
+    assert!(breaks(&scripted.clone().answered(2, soon, chunks(2, 2)), reads_wait).is_empty());
     assert_eq!(
-        breaks(&told.clone().answered(2, soon + 1, chunks(2, 2)), reads_wait),
+        breaks(&scripted.clone().answered(2, soon + 1, chunks(2, 2)), reads_wait),
         ["call 2: it was answered at 2.151 s only, though its user was told at 2.020 s"]
     );
     assert!(
-        breaks(&told.clone().slows(1_900, 2_100).answered(2, soon + 80, chunks(2, 2)), reads_wait)
-            .is_empty()
+        breaks(
+            &scripted.clone().slows(1_900, 2_100).answered(2, soon + 80, chunks(2, 2)),
+            reads_wait
+        )
+        .is_empty()
     );
     let late = |ms| {
         breaks(
-            &told.clone().delayed(1_900, Some(2_100), 700).answered(2, ms, chunks(2, 2)),
+            &scripted.clone().delayed(1_900, Some(2_100), 700).answered(2, ms, chunks(2, 2)),
             reads_wait,
         )
         .len()
@@ -171,37 +187,38 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
 #[test]
 fn a_read_may_wait_for_the_answers_to_others_where_these_are_long() {
     let output = "x".repeat(15 << 10);
-    let told = || {
-        let told =
+    let scripted = || {
+        let scripted =
             start(1, 100).user(120, EventKind::Opened { stream: "p1".into(), call: Call(1) });
-        let told = milestone(told, 600, "exec.client.connected", &[]);
-        let told =
-            told.produced("p1/stdout", 1_000, &output).delivered("p1/stdout", 1_020, &output);
-        told.asked_as(3, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#)
+        let scripted = milestone(scripted, 600, "exec.client.connected", &[]);
+        let scripted =
+            scripted.produced("p1/stdout", 1_000, &output).delivered("p1/stdout", 1_020, &output);
+        scripted.asked_as(3, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#)
     };
     let chunks = chunks(1, 1);
-    let late = |told: ScriptedRun| read(told, 1_200, 0).answered(2, 1_400, chunks);
+    let late = |scripted: ScriptedRun| read(scripted, 1_200, 0).answered(2, 1_400, chunks);
     let wrong = ["call 2: it was answered at 1.400 s only, though its user was told at 1.200 s"];
-    assert_eq!(breaks(&late(told()), reads_wait), wrong, "both together are little");
-    let third = |told: ScriptedRun| {
-        told.asked_as(4, 1_100, Class::Durable, "read-all", r#"{"process":"p1"}"#)
+    assert_eq!(breaks(&late(scripted()), reads_wait), wrong, "both together are little");
+    let third = |scripted: ScriptedRun| {
+        scripted.asked_as(4, 1_100, Class::Durable, "read-all", r#"{"process":"p1"}"#)
     };
-    assert!(breaks(&late(third(told())), reads_wait).is_empty(), "all three are not");
+    assert!(breaks(&late(third(scripted())), reads_wait).is_empty(), "all three are not");
     assert_eq!(
-        breaks(&late(third(told()).answered(4, 1_199, chunks)), reads_wait),
+        breaks(&late(third(scripted()).answered(4, 1_199, chunks)), reads_wait),
         wrong,
         "one was over before"
     );
     assert!(
-        breaks(&late(third(told()).answered(4, 1_300, chunks)), reads_wait).is_empty(),
+        breaks(&late(third(scripted()).answered(4, 1_300, chunks)), reads_wait).is_empty(),
         "one was over since"
     );
-    let pieces = (0..150).fold(told(), |told, _| told.produced("p1/stderr", 1_010, "x"));
+    let pieces =
+        (0..150).fold(scripted(), |scripted, _| scripted.produced("p1/stderr", 1_010, "x"));
     assert!(
         breaks(&late(pieces), reads_wait).is_empty(),
         "what stands around small pieces is on its way, too"
     );
-    let another = told()
+    let another = scripted()
         .by("client2")
         .asked_as(4, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#)
         .by("client");
@@ -214,21 +231,21 @@ fn a_read_may_wait_for_the_answers_to_others_where_these_are_long() {
 
 #[test]
 fn a_closed_process_is_forgotten_only_when_its_user_was_there_for_long_enough() {
-    let attached = |told: ScriptedRun, ms, conn| {
+    let attached = |scripted: ScriptedRun, ms, conn| {
         let fields = [("conn", MilestoneValue::Number(conn))].into();
-        told.entry(
+        scripted.entry(
             ms,
             None,
             EventKind::Point { name: "exec.server.attach.unlocked", fields, held: false },
         )
     };
-    let forgotten = |told: ScriptedRun, ms, conn| {
+    let forgotten = |scripted: ScriptedRun, ms, conn| {
         let fields = [
             ("process", MilestoneValue::Text("p1".into())),
             ("conn", MilestoneValue::Number(conn)),
         ]
         .into();
-        told.entry(ms, None, EventKind::Milestone { name: "exec.process.forgotten", fields })
+        scripted.entry(ms, None, EventKind::Milestone { name: "exec.process.forgotten", fields })
     };
     assert!(
         breaks(&forgotten(attached(history(), 1_000, 1), 31_000, 1), closed_are_kept).is_empty()
@@ -247,15 +264,18 @@ fn a_closed_process_is_forgotten_only_when_its_user_was_there_for_long_enough() 
 
 #[test]
 fn a_read_is_not_answered_with_nothing_before_its_wait_is_over() {
-    let told = read(started(), 2_000, 1);
-    assert!(breaks(&told.clone().answered(2, 122_000, nothing(2)), reads_wait).is_empty());
+    let scripted = read(started(), 2_000, 1);
+    assert!(breaks(&scripted.clone().answered(2, 122_000, nothing(2)), reads_wait).is_empty());
     assert!(
-        breaks(&told.clone().answered(2, 2_020, Read { exit: Some(0), ..nothing(3) }), reads_wait)
-            .is_empty(),
+        breaks(
+            &scripted.clone().answered(2, 2_020, Read { exit: Some(0), ..nothing(3) }),
+            reads_wait
+        )
+        .is_empty(),
         "the exit is news"
     );
     assert_eq!(
-        breaks(&told.answered(2, 2_020, nothing(2)), reads_wait),
+        breaks(&scripted.answered(2, 2_020, nothing(2)), reads_wait),
         [
             "call 2: it was answered before its wait was over, with nothing new (nothing, next 2; at 2.020 s)"
         ]
@@ -271,8 +291,8 @@ fn an_id_is_taken_only_for_whoever_has_it() {
         breaks(&start(1, 0).answered(1, 20, refused()), ids_are_own),
         [format!("call 1: its user had no process of this id ({why}; at 0.020 s)")]
     );
-    let again = |told: ScriptedRun| {
-        told.asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#).answered(
+    let again = |scripted: ScriptedRun| {
+        scripted.asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#).answered(
             2,
             2_020,
             refused(),
@@ -287,7 +307,7 @@ fn a_process_is_killed_by_its_user_only() {
     assert!(
         breaks(&started().ended("p1", 3_000, ProcessOutcome::Exit(0)), ends_as_it_wants).is_empty()
     );
-    let killed = |told: ScriptedRun| told.ended("p1", 3_000, ProcessOutcome::Signal(9));
+    let killed = |scripted: ScriptedRun| scripted.ended("p1", 3_000, ProcessOutcome::Signal(9));
     assert_eq!(
         breaks(&killed(started()), ends_as_it_wants),
         ["p1: it ended with signal 9, and nobody had it ended (at 3.000 s)"]
@@ -302,8 +322,8 @@ fn a_process_is_killed_by_its_user_only() {
         |why: Data| killed(read(started(), 1_500, 0).answered(2, 2_000, Answer::Refused(why)));
     assert!(breaks(&refused(gap().into()), ends_as_it_wants).is_empty());
     assert_eq!(breaks(&refused("p1 is unknown".into()), ends_as_it_wants).len(), 1);
-    let told_later = killed(started()).broke("p1", 5_000, gap());
-    assert!(breaks(&told_later, ends_as_it_wants).is_empty());
+    let reported_later = killed(started()).broke("p1", 5_000, gap());
+    assert!(breaks(&reported_later, ends_as_it_wants).is_empty());
     let started_again =
         started().asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#);
     assert!(
@@ -323,14 +343,14 @@ fn a_process_is_killed_by_its_user_only() {
 
 #[test]
 fn a_process_may_kill_itself() {
-    let mut told = started().ended("p1", 3_000, ProcessOutcome::Signal(9));
-    told.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
-    assert!(breaks(&told, ends_as_it_wants).is_empty());
+    let mut scripted = started().ended("p1", 3_000, ProcessOutcome::Signal(9));
+    scripted.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
+    assert!(breaks(&scripted, ends_as_it_wants).is_empty());
 }
 
 /// The client's product code passed a milestone.
 fn milestone(
-    told: ScriptedRun,
+    scripted: ScriptedRun,
     ms: u64,
     name: &'static str,
     fields: &[(&'static str, &str)],
@@ -340,15 +360,15 @@ fn milestone(
         _ => MilestoneValue::Text(text.to_owned()),
     };
     let fields = fields.iter().map(|(name, text)| (*name, value(name, text))).collect();
-    told.user(ms, EventKind::Milestone { name, fields })
+    scripted.user(ms, EventKind::Milestone { name, fields })
 }
 
-fn refused(told: ScriptedRun, ms: u64) -> ScriptedRun {
-    milestone(told, ms, "exec.client.read-refused", &[("process", "p1")])
+fn refused(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
+    milestone(scripted, ms, "exec.client.read-refused", &[("process", "p1")])
 }
 
-fn process_failed(told: ScriptedRun, ms: u64, why: &str) -> ScriptedRun {
-    milestone(told, ms, "exec.client.process-failed", &[("process", "p1"), ("why", why)])
+fn process_failed(scripted: ScriptedRun, ms: u64, why: &str) -> ScriptedRun {
+    milestone(scripted, ms, "exec.client.process-failed", &[("process", "p1"), ("why", why)])
 }
 
 #[test]
@@ -362,7 +382,7 @@ fn a_process_fails_for_a_refused_read_only_where_that_is_for_good() {
     let unknown = "the server refused: unknown process p1 (-32600)";
     assert!(breaks(&process_failed(once.clone(), 1_000, unknown), refusals_pass).is_empty());
     assert!(breaks(&process_failed(once, 1_000, "gap: 3 to 7"), refusals_pass).is_empty());
-    let often = (0..6).fold(history(), |told, n| refused(told, 1_000 + n));
+    let often = (0..6).fold(history(), |scripted, n| refused(scripted, 1_000 + n));
     assert!(
         breaks(&process_failed(often, 2_000, busy), refusals_pass).is_empty(),
         "more often than it is repeated"
@@ -390,8 +410,8 @@ fn a_connected_client_asks_for_what_is_missing() {
     assert!(breaks(&lost, holes_are_asked_for).is_empty());
     let dropped = held().gave_up(1, Some("p1"), 2_000);
     assert!(breaks(&dropped, holes_are_asked_for).is_empty(), "nobody wants it any more");
-    let on_p1 = |told: ScriptedRun, call, verb| {
-        told.asked_as(call, 900, Class::Durable, verb, r#"{"process":"p1"}"#)
+    let on_p1 = |scripted: ScriptedRun, call, verb| {
+        scripted.asked_as(call, 900, Class::Durable, verb, r#"{"process":"p1"}"#)
     };
     let reading = on_p1(on_p1(on_p1(connected(), 2, "read"), 3, "read"), 4, "drop-handle").gave_up(
         4,
@@ -423,8 +443,8 @@ fn a_connected_client_asks_for_what_is_missing() {
 
 #[test]
 fn no_two_clients_use_the_same_id_for_a_write() {
-    let writes = |told: ScriptedRun, ms, id| {
-        milestone(told, ms, "exec.client.writes", &[("process", "p1"), ("write", id)])
+    let writes = |scripted: ScriptedRun, ms, id| {
+        milestone(scripted, ms, "exec.client.writes", &[("process", "p1"), ("write", id)])
     };
     let twice = writes(writes(history(), 1_000, "1"), 2_000, "1");
     assert!(breaks(&twice, write_ids_are_own).is_empty(), "its own");
@@ -439,8 +459,9 @@ fn no_two_clients_use_the_same_id_for_a_write() {
 
 #[test]
 fn a_peer_counts_as_silent_only_where_something_kept_it_from_being_heard() {
-    let silent =
-        |told: ScriptedRun, ms| milestone(told, ms, "exec.client.lost", &[("why", "silent")]);
+    let silent = |scripted: ScriptedRun, ms| {
+        milestone(scripted, ms, "exec.client.lost", &[("why", "silent")])
+    };
     assert_eq!(
         breaks(&silent(history(), 16_000), kept_while_healthy),
         [
@@ -460,14 +481,14 @@ fn a_peer_counts_as_silent_only_where_something_kept_it_from_being_heard() {
 
 #[test]
 fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
-    let begun = |told: ScriptedRun, ms| milestone(told, ms, "exec.client.recovering", &[]);
-    let given_up = |told: ScriptedRun, ms| {
-        milestone(told, ms, "exec.client.attempt-failed", &[("why", "given up")])
+    let begun = |scripted: ScriptedRun, ms| milestone(scripted, ms, "exec.client.recovering", &[]);
+    let given_up = |scripted: ScriptedRun, ms| {
+        milestone(scripted, ms, "exec.client.attempt-failed", &[("why", "given up")])
     };
     let wrong = ["an attempt was given up that nothing kept from being answered (at 9.000 s)"];
     // The answer is held for a while, at the server.
-    let held = |told: ScriptedRun, ends| {
-        given_up(begun(told, 2_500).by("server").slows(3_000, ends).by("client"), 9_000)
+    let held = |scripted: ScriptedRun, ends| {
+        given_up(begun(scripted, 2_500).by("server").slows(3_000, ends).by("client"), 9_000)
     };
     assert_eq!(breaks(&held(history().kills(1_000, 2_000), 4_000), attempts_are_answered), wrong);
     let second = given_up(begun(history(), 1_000).kills(2_000, 3_000), 4_000);
@@ -501,51 +522,52 @@ fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
 
 #[test]
 fn what_a_server_does_for_a_connection_ends_with_it() {
-    let told =
+    let scripted =
         |over, end| history().conn(1, 0, over).by("server").upstream(1_000, end).by("client");
-    assert!(breaks(&told(Some(5_000), Some(5_500)), end_with_their_connection).is_empty());
+    assert!(breaks(&scripted(Some(5_000), Some(5_500)), end_with_their_connection).is_empty());
     assert!(
-        breaks(&told(None, None), end_with_their_connection).is_empty(),
+        breaks(&scripted(None, None), end_with_their_connection).is_empty(),
         "its connection lives"
     );
     let wrong =
         ["server#1 is still there, though every connection that it can be for was over at 5.000 s"];
-    assert_eq!(breaks(&told(Some(5_000), Some(6_001)), end_with_their_connection), wrong);
-    assert_eq!(breaks(&told(Some(5_000), None), end_with_their_connection), wrong);
-    let another = told(Some(5_000), None).conn(2, 500, None);
+    assert_eq!(breaks(&scripted(Some(5_000), Some(6_001)), end_with_their_connection), wrong);
+    assert_eq!(breaks(&scripted(Some(5_000), None), end_with_their_connection), wrong);
+    let another = scripted(Some(5_000), None).conn(2, 500, None);
     assert!(breaks(&another, end_with_their_connection).is_empty(), "it may be for that one");
     assert!(
-        breaks(&told(Some(5_000), None).died("server", 5_100), end_with_their_connection)
+        breaks(&scripted(Some(5_000), None).died("server", 5_100), end_with_their_connection)
             .is_empty()
     );
 }
 
 #[test]
 fn a_request_is_lost_with_a_connection_whose_end_its_client_notices_late() {
-    let noticed = |told, ms, conn| milestone(told, ms, "exec.client.lost", &[("conn", conn)]);
-    let told = |over, lost: Option<u64>| {
-        let told = history().conn(1, 0, Some(over)).asked_as(
+    let noticed =
+        |scripted, ms, conn| milestone(scripted, ms, "exec.client.lost", &[("conn", conn)]);
+    let scripted = |over, lost: Option<u64>| {
+        let scripted = history().conn(1, 0, Some(over)).asked_as(
             2,
             1_100,
             Class::InFlight,
             "http-stream",
             r#"{"body":"w1"}"#,
         );
-        let told = lost.into_iter().fold(told, |told, ms| noticed(told, ms, "1"));
-        told.failed(2, 1_266, ExecFailure(Failure::ConnectionLost))
+        let scripted = lost.into_iter().fold(scripted, |scripted, ms| noticed(scripted, ms, "1"));
+        scripted.failed(2, 1_266, ExecFailure(Failure::ConnectionLost))
     };
-    assert!(breaks(&told(1_200, None), fail_truly).is_empty(), "it was over since the request");
+    assert!(breaks(&scripted(1_200, None), fail_truly).is_empty(), "it was over since the request");
     assert!(
-        breaks(&told(1_000, Some(1_266)), fail_truly).is_empty(),
+        breaks(&scripted(1_000, Some(1_266)), fail_truly).is_empty(),
         "the client noticed the end since the request"
     );
-    assert_eq!(breaks(&told(1_000, None), fail_truly).len(), 1);
+    assert_eq!(breaks(&scripted(1_000, None), fail_truly).len(), 1);
     assert_eq!(
-        breaks(&told(1_000, Some(1_099)), fail_truly).len(),
+        breaks(&scripted(1_000, Some(1_099)), fail_truly).len(),
         1,
         "the client noticed the end before the request"
     );
-    assert_eq!(breaks(&told(5_000, Some(1_266)), fail_truly).len(), 1, "it was not over");
+    assert_eq!(breaks(&scripted(5_000, Some(1_266)), fail_truly).len(), 1, "it was not over");
 }
 
 #[test]
@@ -555,8 +577,8 @@ fn a_process_fails_for_a_reason_that_is_true() {
         breaks(&process_failed(started(), 2_000, gap), processes_fail_truly),
         [format!("p1: it failed ({gap}), and that is not true (at 2.000 s)")]
     );
-    let tight = |told: ScriptedRun| {
-        told.guarantees(|guarantees| guarantees.retention.items = Some(1)).produced(
+    let tight = |scripted: ScriptedRun| {
+        scripted.guarantees(|guarantees| guarantees.retention.items = Some(1)).produced(
             "p1/stdout",
             1_500,
             "b",

@@ -13,7 +13,7 @@ pub use marks::{MILESTONES, POINTS};
 pub use rules::RULES;
 
 /// What a server is asked to count.
-pub const CENSUS: &[Gauge<Counts>] = &[
+pub const RESOURCES: &[Gauge<Counts>] = &[
     ("sessions", |counts| counts.sessions),
     ("connections", |counts| counts.connections),
     ("known-processes", |counts| counts.processes),
@@ -25,10 +25,10 @@ pub const CENSUS: &[Gauge<Counts>] = &[
 ];
 
 /// What a client is asked to count.
-pub const CLIENT_CENSUS: &[Gauge<client::ClientResources>] = &[
-    ("calls", |census| census.calls as u64),
-    ("followed-processes", |census| census.processes as u64),
-    ("endings", |census| census.endings as u64),
-    ("held-back-events", |census| census.held_back_events as u64),
-    ("held-back-bytes", |census| census.held_back_bytes as u64),
+pub const CLIENT_RESOURCES: &[Gauge<client::ClientResources>] = &[
+    ("calls", |resources| resources.calls as u64),
+    ("followed-processes", |resources| resources.processes as u64),
+    ("endings", |resources| resources.endings as u64),
+    ("held-back-events", |resources| resources.held_back_events as u64),
+    ("held-back-bytes", |resources| resources.held_back_bytes as u64),
 ];

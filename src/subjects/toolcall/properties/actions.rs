@@ -39,22 +39,23 @@ kinds! {
 }
 
 /// The call that a title or the name of a chat tells of: `client 7`, `n7`.
-fn call_of(told: &str) -> Option<Call> {
-    let number =
-        told.strip_prefix('n').or_else(|| told.rsplit_once(' ').map(|(_, number)| number))?;
+fn call_of(scripted: &str) -> Option<Call> {
+    let number = scripted
+        .strip_prefix('n')
+        .or_else(|| scripted.rsplit_once(' ').map(|(_, number)| number))?;
     number.parse().ok().map(Call)
 }
 
 /// G6: what was refused did not happen, and what happened happened once.
 pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.evidence) {
+    if has_puppet(story.cx) {
         return Vec::new();
     }
     let (mut happened, mut refused): (BTreeMap<Call, Time>, BTreeMap<Call, &Answer>) =
         (BTreeMap::new(), BTreeMap::new());
     let mut titles: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         let did = match &event.what {
             EventKind::Effect { call, .. } => {
                 happened.entry(*call).or_insert(event.at);
@@ -131,7 +132,7 @@ fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
 /// What one window asks for happens in that order, be it said as an action or as a request. A window that is loaded again is
 /// another one.
 pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.evidence) {
+    if has_puppet(story.cx) {
         return Vec::new();
     }
     // What is seen in one look has no order.
@@ -141,7 +142,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
     let mut lost: BTreeSet<Call> = BTreeSet::new();
     let mut done: BTreeMap<Window<'_>, Call> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         if let EventKind::Failed { call, .. } = &event.what {
             lost.insert(*call);
         }
@@ -162,8 +163,8 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
             *newest = *call.max(newest);
         }
         let EventKind::Saw { saw, .. } = &event.what else { continue };
-        let told = match saw.downcast_ref() {
-            Some(OfChannel::Title(told) | OfChannel::Lists(told)) => told,
+        let scripted = match saw.downcast_ref() {
+            Some(OfChannel::Title(scripted) | OfChannel::Lists(scripted)) => scripted,
             // Whoever looks anew sees everything at once.
             Some(OfChannel::LetGo | OfChannel::Gone) => {
                 newest.retain(|(user, _), _| *user != host(event));
@@ -171,7 +172,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
             }
             _ => continue,
         };
-        let Some(call) = call_of(told) else { continue };
+        let Some(call) = call_of(scripted) else { continue };
         let Some(window) = story.window_of(call) else { continue };
         let user = host(event);
         let died = story.deaths.iter().any(|death| *death <= event.at);
@@ -198,7 +199,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
 
 /// G11.
 pub(super) fn authority(story: &Story<'_>) -> Vec<Violation> {
-    let forged = judged(story.evidence).filter_map(|event| match &event.what {
+    let forged = judged(story.cx).filter_map(|event| match &event.what {
         EventKind::Answered { call, answer } if answer.done() == Some(&Did::Forged) => Some(
             Violation::new("authority", *call, event.at, &WINDOW_BEGAN, ViolationFields::default()),
         ),
@@ -209,10 +210,8 @@ pub(super) fn authority(story: &Story<'_>) -> Vec<Violation> {
 
 /// G5: what was missed is told upon what is really there.
 pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Violation> {
-    let believed = judged(story.evidence).filter_map(|event| match &event.what {
-        EventKind::Answered { call, answer }
-            if answer.done() == Some(&Did::ToldWhatItHadMissed) =>
-        {
+    let believed = judged(story.cx).filter_map(|event| match &event.what {
+        EventKind::Answered { call, answer } if answer.done() == Some(&Did::CaughtUp) => {
             let claimed =
                 story.asked.get(call).and_then(|asked| asked.field("what")).unwrap_or_default();
             Some(Violation::new(
@@ -237,8 +236,7 @@ struct Refused<'a> {
 /// G6: what the host refuses, its client takes back. A host that forgets its client, or dies, decides anew on what that says again.
 pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
     // Who remembers little refuses a repetition of what it has done, over a connection that nobody listens to any more.
-    if has_puppet(story.evidence) || story.host_limits.outcomes < super::story::defaults().outcomes
-    {
+    if has_puppet(story.cx) || story.host_limits.outcomes < super::story::defaults().outcomes {
         return Vec::new();
     }
     let mut unheard: BTreeMap<(&str, u64), Refused<'_>> = BTreeMap::new();
@@ -246,7 +244,7 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
     let mut gone: BTreeSet<(&str, &str)> = BTreeSet::new();
     // What a host said last before it died may stand behind its death.
     let mut is_dead = false;
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         match &event.what {
             EventKind::Milestone { name, fields } => {
                 let (client, channel) = (text(fields, "client"), text(fields, "channel"));
@@ -261,11 +259,11 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
                     _ => {}
                 }
             }
-            EventKind::Died { .. } if story.evidence.servers.contains(&host(event)) => {
+            EventKind::Died { .. } if story.cx.servers.contains(&host(event)) => {
                 is_dead = true;
                 unheard.clear();
             }
-            EventKind::Started if story.evidence.servers.contains(&host(event)) => is_dead = false,
+            EventKind::Started if story.cx.servers.contains(&host(event)) => is_dead = false,
             _ => {}
         }
     }
@@ -286,27 +284,27 @@ impl Story<'_> {
     /// Whether a client is that of a window which is neither loaded again nor dies, and is no puppet's: nobody knows what a puppet was
     /// told.
     fn is_one_window(&self, client: &str) -> bool {
-        let plan = self.evidence.plan;
+        let plan = self.cx.plan;
         let is_played = plan
             .client_hosts()
             .any(|host| host.as_str() == client && !plan.puppets.contains_key(&host));
         let is_loaded_again =
             || self.asked.values().any(|asked| asked.host == client && asked.verb() == "reload");
         let dies = || {
-            judged(self.evidence)
+            judged(self.cx)
                 .any(|event| matches!(event.what, EventKind::Died { .. }) && host(event) == client)
         };
         is_played && !is_loaded_again() && !dies()
     }
 
     /// When a client must have heard what the host said to it: soon if nothing disturbs, or when it is back and has asked again.
-    fn hears_by(&self, client: &str, said: Time) -> Time {
-        let soon = said + self.moment();
-        if self.lives_and_speaks(client, said)
-            && self.is_calm(client, said.before(self.moment()), soon)
+    fn hears_by(&self, client: &str, wording: Time) -> Time {
+        let soon = wording + self.moment();
+        if self.lives_and_speaks(client, wording)
+            && self.is_calm(client, wording.before(self.moment()), soon)
         {
             return soon;
         }
-        self.calm_since(client, self.until).max(said) + self.comes_back()
+        self.calm_since(client, self.until).max(wording) + self.comes_back()
     }
 }

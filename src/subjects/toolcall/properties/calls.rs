@@ -212,7 +212,8 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
 /// Whether the host must know that nobody is there to run a call: it was told, or had time to hear.
 fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     let [heard, quiet] = [1, 2].map(|moments| call.began.before(story.moment() * moments));
-    let lived = || story.of_client(call.owner, call.began).any(|attached| attached.lives(heard));
+    let lived =
+        || story.of_client(call.owner, call.began).any(|attached| attached.incarnations(heard));
     !story.is_here(call.owner, call.began.before(MS))
         || !lived() && story.is_calm(window(call.owner), quiet, call.began)
 }
@@ -221,7 +222,8 @@ fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
 /// long that it takes part in the session, for only then the host knows its tools. A user sees nothing over a second connection.
 fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Option<&'s str> {
     let before = at.before(story.moment() * 2);
-    let there = story.attached.iter().filter(|attached| attached.at < before && attached.lives(at));
+    let there =
+        story.attached.iter().filter(|attached| attached.at < before && attached.incarnations(at));
     let mut there = there.filter(|attached| !attached.is_second());
     let found = there.find(|attached| {
         let host = window(attached.client);
@@ -242,7 +244,7 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
 }
 
 fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
-    let tools = setup::tools_of(story.evidence.plan, host);
+    let tools = setup::tools_of(story.cx.plan, host);
     // Who offers more than the host takes is not let in.
     tools.len() <= story.host_limits.tools
         && tools.iter().any(|(name, _)| Some(name.as_str()) == call.tool)

@@ -31,14 +31,14 @@ kinds! {
 
 /// A client is connected again when all has been well for long enough, and may do what it might before.
 pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.evidence) {
+    if has_puppet(story.cx) {
         return Vec::new();
     }
     let mut away: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         match &event.what {
-            EventKind::Started if !story.evidence.servers.contains(&host(event)) => {
+            EventKind::Started if !story.cx.servers.contains(&host(event)) => {
                 drop(away.insert(host(event), event.at))
             }
             EventKind::Died { .. } => drop(away.remove(host(event))),
@@ -88,14 +88,14 @@ fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
 
 /// A connection over which both could be heard all the time is not given up.
 pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.evidence) {
+    if has_puppet(story.cx) {
         return Vec::new();
     }
-    let detection = story.evidence.guarantees.detection * 2 + story.moment();
+    let detection = story.cx.guarantees.detection * 2 + story.moment();
     let mut connected: BTreeMap<&str, Time> = BTreeMap::new();
     let mut behind = false;
     let mut found = Vec::new();
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         match &event.what {
             EventKind::Milestone { name: "toolcall.client.connected", .. } => {
                 drop(connected.insert(host(event), event.at))
@@ -128,7 +128,7 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
 
 /// G10: a question to a client is over with the connections of that client, and in time; so is a restore.
 pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.evidence) {
+    if has_puppet(story.cx) {
         return Vec::new();
     }
     let mut questions: BTreeMap<(&str, &str), (Time, &str)> = BTreeMap::new();
@@ -136,7 +136,7 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
     // How often each channel was restored in this life of the host.
     let mut before: BTreeMap<&str, u64> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         match &event.what {
             EventKind::Saw { stream, saw } => match saw.downcast_ref() {
                 Some(OfCall { by: By::Agent, call, what: Became::Asks(client) }) => {
@@ -154,14 +154,14 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
             EventKind::Died { .. } => {
                 questions.clear();
                 restores.clear();
-                if story.evidence.servers.contains(&host(event)) {
+                if story.cx.servers.contains(&host(event)) {
                     before.clear();
                 }
             }
             EventKind::Milestone { name: "toolcall.host.restoring", fields } => {
                 let channel = text(fields, "channel");
                 let setup =
-                    story.evidence.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
+                    story.cx.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
                 let before = before.entry(channel).or_default();
                 restores.insert(channel, (event.at, setup.restore(*before)));
                 *before += 1;

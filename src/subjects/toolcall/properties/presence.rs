@@ -50,8 +50,8 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
         let looks = |channel| story.looks_at(window(owner), channel, at, at);
         let (kind, data) = if owner == STRANGER {
             (&UNKNOWN, ViolationFields::default())
-        } else if lives(story, failed, at.before(MS))
-            && lives(story, failed, at)
+        } else if incarnations(story, failed, at.before(MS))
+            && incarnations(story, failed, at)
             && looks(failed.chat)
             && looks(SESSION)
         {
@@ -66,10 +66,10 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
 
 /// Whether the owner of a call that was failed had a connection then that counts: a second one may not have been given the chat,
 /// and says nothing against a release.
-fn lives(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
+fn incarnations(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
     story
         .of_client(failed.owner, at)
-        .any(|attached| attached.lives(at) && (failed.away || !attached.is_second()))
+        .any(|attached| attached.incarnations(at) && (failed.away || !attached.is_second()))
 }
 
 /// What a host may take to do what is due.
@@ -105,8 +105,8 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     let over = story
         .no_handshake(call.owner, story.later(noticed, story.host_limits.grace).max(call.began));
     // A host that was told of the end counts from that very moment; one that has to notice it may be late.
-    let was_told = own().map(|attached| attached.over).max() == Some(noticed);
-    let bound = story.later(over, if was_told { AT_ONCE } else { story.moment() });
+    let was_reported = own().map(|attached| attached.over).max() == Some(noticed);
+    let bound = story.later(over, if was_reported { AT_ONCE } else { story.moment() });
     // A host that died has forgotten the call.
     let dies = story.deaths.iter().any(|death| (call.began..=bound).contains(death));
     (!dies && story.is_known(call.owner, call.began)).then_some((gone, bound))
@@ -127,7 +127,7 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
             ));
         }
     }
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         let EventKind::Milestone { name: "toolcall.host.deactivated", fields } = &event.what else {
             continue;
         };
@@ -201,7 +201,7 @@ fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     if own().any(|attached| attached.is_second() && attached.over > at) {
         return None;
     }
-    if own().any(|attached| attached.at < at && attached.lives(at)) {
+    if own().any(|attached| attached.at < at && attached.incarnations(at)) {
         return Some(at);
     }
     own().map(|attached| attached.at).filter(|back| *back > at).min()
@@ -210,14 +210,15 @@ fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
 /// G9: nothing leaves memory that somebody holds.
 pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
-    for event in judged(story.evidence).filter(|_| !has_puppet(story.evidence)) {
+    for event in judged(story.cx).filter(|_| !has_puppet(story.cx)) {
         let EventKind::Milestone { name: "toolcall.host.evicted", fields } = &event.what else {
             continue;
         };
         let channel = text(fields, "channel");
         // A second connection may not have been given the channel.
         let mut holders = story.attached.iter().filter(|attached| {
-            let live = !attached.is_second() && attached.at < event.at && attached.lives(event.at);
+            let live =
+                !attached.is_second() && attached.at < event.at && attached.incarnations(event.at);
             live && story.looks_at(
                 window(attached.client),
                 channel,

@@ -29,12 +29,12 @@ const GONE: &str = "";
 
 /// Where both have been at rest for a while, they are the same.
 pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.evidence) {
+    if has_puppet(story.cx) {
         return Vec::new();
     }
     let mut at_rest =
         AtRest { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         match &event.what {
             EventKind::Saw { stream, saw } => {
                 let note = saw.downcast_ref();
@@ -61,7 +61,7 @@ struct AtRest<'s, 'a> {
 
 impl<'a> AtRest<'_, 'a> {
     fn pass(&mut self, at: Time, host: &'a str, channel: &'a str, note: &'a OfChannel) {
-        let is_server = self.story.evidence.servers.contains(&host);
+        let is_server = self.story.cx.servers.contains(&host);
         match note {
             OfChannel::Stirs | OfChannel::Known if is_server => {
                 self.compare_all(at);
@@ -86,7 +86,7 @@ impl<'a> AtRest<'_, 'a> {
     /// Whoever died knows nothing any more; what a host kept is weighed again when it is there again.
     fn died(&mut self, at: Time, host: &str) {
         self.compare_all(at);
-        if self.story.evidence.servers.contains(&host) {
+        if self.story.cx.servers.contains(&host) {
             self.truth.clear();
         } else {
             self.known.retain(|(of, ..), _| *of != host);
@@ -166,13 +166,13 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let is_small = story.host_limits.log_actions < defaults.log_actions
         || story.host_limits.log_bytes < defaults.log_bytes;
     // Where more was said than is kept, there is no other way.
-    if is_small || has_puppet(story.evidence) || said_much(story.evidence) {
+    if is_small || has_puppet(story.cx) || said_enough(story.cx) {
         return Vec::new();
     }
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut conns: BTreeMap<u64, &str> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(story.evidence) {
+    for event in judged(story.cx) {
         match &event.what {
             EventKind::Milestone { name, fields } => {
                 let conn = MilestoneValue::number(fields, "conn").unwrap_or(0);
@@ -225,8 +225,8 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// Whether so much was said that some of it may not be kept.
-fn said_much(evidence: &CheckContext<'_>) -> bool {
-    let items = evidence
+fn said_enough(cx: &CheckContext<'_>) -> bool {
+    let items = cx
         .history
         .events
         .iter()

@@ -19,7 +19,7 @@ use reknit_toolcall::limits::HostLimits;
 
 /// A run.
 pub(super) struct Story<'a> {
-    pub(super) evidence: &'a CheckContext<'a>,
+    pub(super) cx: &'a CheckContext<'a>,
     pub(super) host_limits: HostLimits,
     /// Until when it is judged.
     pub(super) until: Time,
@@ -60,7 +60,7 @@ pub(super) struct Attached<'a> {
 
 impl Attached<'_> {
     /// Whether it is over at neither end, once it was taken in.
-    pub(super) fn lives(&self, at: Time) -> bool {
+    pub(super) fn incarnations(&self, at: Time) -> bool {
         self.gone > at && self.over > at
     }
 
@@ -170,12 +170,12 @@ pub(super) fn text<'a>(fields: &'a [(&'static str, MilestoneValue)], name: &str)
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn of(evidence: &'a CheckContext<'a>) -> Self {
-        let limits = evidence.plan.limits.over(LIMITS);
+    pub(super) fn of(cx: &'a CheckContext<'a>) -> Self {
+        let limits = cx.plan.limits.over(LIMITS);
         let mut story = Self {
-            evidence,
+            cx,
             host_limits: host_limits(&limits),
-            until: Time::from(evidence.plan.horizon),
+            until: Time::from(cx.plan.horizon),
             attached: Vec::new(),
             arriving: Vec::new(),
             calls: Vec::new(),
@@ -189,7 +189,7 @@ impl<'a> Story<'a> {
             forgotten: Vec::new(),
         };
         let mut owners = BTreeMap::new();
-        for event in judged(evidence) {
+        for event in judged(cx) {
             story.read(event, &mut owners);
         }
         story
@@ -233,8 +233,8 @@ impl<'a> Story<'a> {
                 *self.windows.entry(host).or_default() += 1;
                 self.troubles
                     .iter_mut()
-                    .filter(|trouble| trouble.is_down(host))
-                    .for_each(|trouble| trouble.to = at);
+                    .filter(|fault_near| fault_near.is_down(host))
+                    .for_each(|fault_near| fault_near.to = at);
             }
             EventKind::FaultBegan { fault, nature, what, scope, .. }
                 if *nature != Nature::Harmless =>
@@ -246,8 +246,8 @@ impl<'a> Story<'a> {
                 self.troubles.push(Trouble { number: *fault, from: at, to, holds, only });
             }
             EventKind::FaultEnded { fault } => {
-                let ended = self.troubles.iter_mut().find(|trouble| trouble.number == *fault);
-                ended.into_iter().for_each(|trouble| trouble.to = trouble.to.min(at));
+                let ended = self.troubles.iter_mut().find(|fault_near| fault_near.number == *fault);
+                ended.into_iter().for_each(|fault_near| fault_near.to = fault_near.to.min(at));
             }
             _ => {}
         }
@@ -264,7 +264,7 @@ impl<'a> Story<'a> {
         if !scope.hosts.is_empty() || !scope.links.is_empty() {
             return NEVER;
         }
-        let conns = conns_of(fault, scope, self.evidence.history);
+        let conns = conns_of(fault, scope, self.cx.history);
         let over =
             conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max();
         over.filter(|over| *over > at).unwrap_or(NEVER)
@@ -272,15 +272,13 @@ impl<'a> Story<'a> {
 
     /// The one window that a fault concerns, if it concerns one only.
     fn only(&self, scope: &'a Scope) -> Option<&'a str> {
-        let servers = self.evidence.servers;
+        let servers = self.cx.servers;
         let of_links = scope.links.iter().flat_map(|(one, other)| {
             let end = if servers.contains(&one.as_str()) { other } else { one };
             [end.as_str()]
         });
-        let conns = scope
-            .conns
-            .iter()
-            .filter_map(|ConnIndex(index)| self.evidence.history.conns.get(*index));
+        let conns =
+            scope.conns.iter().filter_map(|ConnIndex(index)| self.cx.history.conns.get(*index));
         let of_conns = conns.map(|conn| conn.client.as_str());
         let mut all = scope.hosts.iter().map(|host| host.as_str()).chain(of_links).chain(of_conns);
         let first = all.next().filter(|first| !servers.contains(first))?;
@@ -296,8 +294,8 @@ impl<'a> Story<'a> {
     ) {
         match name {
             "toolcall.host.initialized" | "toolcall.host.replayed" | "toolcall.host.reseated" => {
-                let Some(ConnIndex(index)) = ConnIndex::told(fields) else { return };
-                let Some(conn) = self.evidence.history.conns.get(index) else { return };
+                let Some(ConnIndex(index)) = ConnIndex::from_fields(fields) else { return };
+                let Some(conn) = self.cx.history.conns.get(index) else { return };
                 let gone = conn.over.0.unwrap_or(NEVER);
                 // It may be taken in after it is over there, before the host has heard of that.
                 let handshake = self.arriving.iter_mut().rfind(|arriving| arriving.conn == index);
@@ -317,7 +315,7 @@ impl<'a> Story<'a> {
                 });
             }
             "toolcall.host.arriving" => {
-                let Some(ConnIndex(conn)) = ConnIndex::told(fields) else { return };
+                let Some(ConnIndex(conn)) = ConnIndex::from_fields(fields) else { return };
                 let over = self.host_end(conn, at);
                 self.arriving.push(Arriving {
                     conn,
@@ -329,7 +327,7 @@ impl<'a> Story<'a> {
             }
             // Where the host closes it, it has last words yet.
             "toolcall.host.cut" | "toolcall.host.lost" | "toolcall.host.no-handshake" => {
-                let cut = ConnIndex::told(fields).map(|ConnIndex(index)| index);
+                let cut = ConnIndex::from_fields(fields).map(|ConnIndex(index)| index);
                 let own = self.attached.iter_mut().filter(|attached| Some(attached.conn) == cut);
                 own.for_each(|attached| attached.over = attached.over.min(at));
                 let own = self.arriving.iter_mut().filter(|arriving| Some(arriving.conn) == cut);
@@ -359,7 +357,7 @@ impl<'a> Story<'a> {
     /// When the host's end of a connection that lives at a moment is over. A connection attempt may outlive the host that it was first
     /// made to; then the host says when it is over.
     fn host_end(&self, conn: usize, at: Time) -> Time {
-        let over = self.evidence.history.conns.get(conn).and_then(|conn| conn.over.1);
+        let over = self.cx.history.conns.get(conn).and_then(|conn| conn.over.1);
         over.filter(|over| *over >= at).unwrap_or(NEVER)
     }
 
@@ -414,7 +412,7 @@ impl<'a> Story<'a> {
     }
 
     fn is_down(&self, host: &str) -> bool {
-        self.troubles.iter().any(|trouble| trouble.is_down(host))
+        self.troubles.iter().any(|fault_near| fault_near.is_down(host))
     }
 
     fn look_ends(&mut self, host: &str, channel: &str, at: Time) {
@@ -423,7 +421,7 @@ impl<'a> Story<'a> {
     }
 
     fn died(&mut self, host: &'a str, at: Time) {
-        let is_server = self.evidence.servers.contains(&host);
+        let is_server = self.cx.servers.contains(&host);
         let only = (!is_server).then_some(host);
         self.troubles.push(Trouble { number: DOWN, from: at, to: NEVER, holds: Some(host), only });
         if is_server {
@@ -470,7 +468,8 @@ impl<'a> Story<'a> {
 
     /// Whether a client has a connection at a moment that is over at neither end, and over which it says what it does: not a second one.
     pub(super) fn lives_and_speaks(&self, client: &str, at: Time) -> bool {
-        self.of_client(client, at).any(|attached| attached.lives(at) && !attached.is_second())
+        self.of_client(client, at)
+            .any(|attached| attached.incarnations(at) && !attached.is_second())
     }
 
     /// Whether a client has a connection at a moment that is over at neither end, and holds a channel at which its user looks. A
@@ -480,7 +479,7 @@ impl<'a> Story<'a> {
         let holds = |attached: &Attached<'_>| {
             attached.second.map_or(looks(at), |asked| looks(asked.before(MS)))
         };
-        self.of_client(client, at).any(|attached| attached.lives(at) && holds(attached))
+        self.of_client(client, at).any(|attached| attached.incarnations(at) && holds(attached))
     }
 
     /// When the user of a window asked for a second connection.
@@ -555,27 +554,29 @@ impl<'a> Story<'a> {
 
     /// What was wrong with a window, the host, or the network between them.
     fn troubles_of(&self, window: &str) -> impl Iterator<Item = &Trouble<'a>> {
-        self.troubles.iter().filter(move |trouble| trouble.only.is_none_or(|only| only == window))
+        self.troubles
+            .iter()
+            .filter(move |fault_near| fault_near.only.is_none_or(|only| only == window))
     }
 
     /// Whether nothing was wrong with a window, the host, and the network between them, from one moment to another.
     pub(super) fn is_calm(&self, window: &str, from: Time, to: Time) -> bool {
-        !self.troubles_of(window).any(|trouble| trouble.from <= to && trouble.to >= from)
+        !self.troubles_of(window).any(|fault_near| fault_near.from <= to && fault_near.to >= from)
     }
 
     /// When the last such trouble before a moment was over; the moment itself where there is one.
     pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {
-        let before = self.troubles_of(window).filter(|trouble| trouble.from <= at);
-        before.map(|trouble| trouble.to.min(at)).max().unwrap_or(Time::ZERO)
+        let before = self.troubles_of(window).filter(|fault_near| fault_near.from <= at);
+        before.map(|fault_near| fault_near.to.min(at)).max().unwrap_or(Time::ZERO)
     }
 
     /// A moment so much later, and later by as long as tasks of the host were held in between.
     pub(super) fn later(&self, from: Time, by: Duration) -> Time {
-        let servers = self.evidence.servers;
+        let servers = self.cx.servers;
         let holds = self
             .troubles
             .iter()
-            .filter(|trouble| trouble.holds.is_some_and(|host| servers.contains(&host)));
+            .filter(|fault_near| fault_near.holds.is_some_and(|host| servers.contains(&host)));
         holds.fold(from + by, |until, hold| {
             if hold.from <= until && hold.to > from { until.max(hold.to + by) } else { until }
         })
@@ -583,7 +584,7 @@ impl<'a> Story<'a> {
 
     /// The time in which something crosses the network a few times, and is taken up.
     pub(super) fn moment(&self) -> Duration {
-        self.evidence.plan.latency.1 * 6 + Duration::from_millis(500)
+        self.cx.plan.latency.1 * 6 + Duration::from_millis(500)
     }
 
     /// After how much inbound silence the host gives a connection up.
@@ -593,7 +594,7 @@ impl<'a> Story<'a> {
 
     /// How long a client may take to be back when all is well again.
     pub(super) fn comes_back(&self) -> Duration {
-        let guarantees = self.evidence.guarantees;
+        let guarantees = self.cx.guarantees;
         guarantees.detection + guarantees.recovery + guarantees.attempt + self.moment()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::history::{Answer, Class, ConnIndex, Data, EventKind, Nature, Scope};
 use crate::property::Violation;
-use crate::property::told::{ScriptedRun, history};
+use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount, Which};
 use crate::subjects::toolcall::answers::{Did, Rejected};
@@ -35,7 +35,7 @@ const BACK: u64 = 16_000 + 25_000 + 5_000 + MOMENT;
 type Fields<'f> = &'f [(&'static str, &'f str)];
 
 fn milestone(
-    told: ScriptedRun,
+    scripted: ScriptedRun,
     ms: u64,
     host: &str,
     name: &'static str,
@@ -45,11 +45,11 @@ fn milestone(
         text.parse().map_or_else(|_| MilestoneValue::Text(text.to_owned()), MilestoneValue::Number)
     };
     let fields = fields.iter().map(|(name, text)| (*name, value(text))).collect();
-    told.entry(ms, Some(host), EventKind::Milestone { name, fields })
+    scripted.entry(ms, Some(host), EventKind::Milestone { name, fields })
 }
 
-fn saw(told: ScriptedRun, ms: u64, host: &str, about: &str, what: &str) -> ScriptedRun {
-    told.entry(ms, Some(host), EventKind::Saw { stream: about.into(), saw: noted(what) })
+fn saw(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: &str) -> ScriptedRun {
+    scripted.entry(ms, Some(host), EventKind::Saw { stream: about.into(), saw: noted(what) })
 }
 
 /// A note, told by what it is shown as.
@@ -95,9 +95,9 @@ fn became() -> Vec<Became> {
 }
 
 /// The client is taken in over its n-th connection, which was told before.
-fn taken_in(told: ScriptedRun, ms: u64, conn: &str) -> ScriptedRun {
+fn taken_in(scripted: ScriptedRun, ms: u64, conn: &str) -> ScriptedRun {
     milestone(
-        told,
+        scripted,
         ms,
         "server",
         "toolcall.host.initialized",
@@ -105,9 +105,9 @@ fn taken_in(told: ScriptedRun, ms: u64, conn: &str) -> ScriptedRun {
     )
 }
 
-fn looks(told: ScriptedRun, ms: u64, host: &str) -> ScriptedRun {
+fn looks(scripted: ScriptedRun, ms: u64, host: &str) -> ScriptedRun {
     saw(
-        saw(saw(told, ms, host, "s1", "known"), ms, host, "c1", "known"),
+        saw(saw(scripted, ms, host, "s1", "known"), ms, host, "c1", "known"),
         ms,
         host,
         "s1",
@@ -120,29 +120,29 @@ fn here_until(over: Option<u64>) -> ScriptedRun {
     looks(taken_in(history().conn(1, 10, over), 20, "1"), 30, "client")
 }
 
-fn calls(told: ScriptedRun, ms: u64, call: &str, owner: &str) -> ScriptedRun {
-    let told = milestone(
-        told,
+fn calls(scripted: ScriptedRun, ms: u64, call: &str, owner: &str) -> ScriptedRun {
+    let scripted = milestone(
+        scripted,
         ms,
         "server",
         "toolcall.host.call",
         &[("chat", "c1"), ("call", call), ("owner", owner)],
     );
-    saw(told, ms, "server", "t1", &format!("agent: {call} calls t1"))
+    saw(scripted, ms, "server", "t1", &format!("agent: {call} calls t1"))
 }
 
-fn failed(told: ScriptedRun, ms: u64, owner: &str) -> ScriptedRun {
+fn failed(scripted: ScriptedRun, ms: u64, owner: &str) -> ScriptedRun {
     let fields = [("chat", "c1"), ("call", "call-1"), ("owner", owner), ("away", "1")];
-    let told = milestone(told, ms, "server", "toolcall.host.call-failed", &fields);
-    saw(told, ms, "server", "t1", "agent: call-1 is over: failed (gone)")
+    let scripted = milestone(scripted, ms, "server", "toolcall.host.call-failed", &fields);
+    saw(scripted, ms, "server", "t1", "agent: call-1 is over: failed (gone)")
 }
 
-fn over(told: ScriptedRun, ms: u64, how: &str) -> ScriptedRun {
-    saw(told, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
+fn over(scripted: ScriptedRun, ms: u64, how: &str) -> ScriptedRun {
+    saw(scripted, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
 }
 
-fn breaks(told: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
-    let found = told.with(|evidence| property(&Story::of(evidence)));
+fn breaks(scripted: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
+    let found = scripted.with(|cx| property(&Story::of(cx)));
     let is_listed = |it: &Violation| {
         super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind))
     };
@@ -151,30 +151,31 @@ fn breaks(told: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec
 }
 
 #[track_caller]
-fn holds(told: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) {
-    assert_eq!(breaks(told, property), Vec::<String>::new());
+fn holds(scripted: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) {
+    assert_eq!(breaks(scripted, property), Vec::<String>::new());
 }
 
 #[test]
 fn a_client_with_a_live_connection_is_not_failed() {
-    let told = |over| failed(calls(here_until(over), 1_000, "call-1", "client"), 40_000, "client");
+    let scripted =
+        |over| failed(calls(here_until(over), 1_000, "call-1", "client"), 40_000, "client");
     assert_eq!(
-        breaks(&told(None), no_live_client_failed),
+        breaks(&scripted(None), no_live_client_failed),
         [
             "call-1: it was failed, though its owner client was connected, and looked at c1 (at 40.000 s)"
         ]
     );
-    holds(&told(Some(10_000)), no_live_client_failed);
-    holds(&told(Some(40_000)), no_live_client_failed);
+    holds(&scripted(Some(10_000)), no_live_client_failed);
+    holds(&scripted(Some(40_000)), no_live_client_failed);
 }
 
 #[test]
 fn an_older_connection_is_a_live_one() {
     let second = history().conn(1, 10, None).conn(2, 20, Some(5_000));
-    let told = looks(taken_in(taken_in(second, 20, "1"), 30, "2"), 40, "client");
+    let scripted = looks(taken_in(taken_in(second, 20, "1"), 30, "2"), 40, "client");
     assert_eq!(
         breaks(
-            &failed(calls(told, 1_000, "call-1", "client"), 40_000, "client"),
+            &failed(calls(scripted, 1_000, "call-1", "client"), 40_000, "client"),
             no_live_client_failed
         )
         .len(),
@@ -184,58 +185,58 @@ fn an_older_connection_is_a_live_one() {
 
 #[test]
 fn who_let_go_of_the_chat_may_be_failed_while_connected() {
-    let told =
+    let scripted =
         saw(calls(here_until(None), 1_000, "call-1", "client"), 5_000, "client", "c1", "let go");
-    holds(&failed(told, 5_010, "client"), no_live_client_failed);
+    holds(&failed(scripted, 5_010, "client"), no_live_client_failed);
 }
 
 #[test]
 fn of_a_stranger_nothing_is_known() {
-    let told = failed(calls(here_until(None), 1_000, "call-1", "stranger"), 40_000, "stranger");
-    assert_eq!(breaks(&told, no_live_client_failed).len(), 1);
+    let scripted = failed(calls(here_until(None), 1_000, "call-1", "stranger"), 40_000, "stranger");
+    assert_eq!(breaks(&scripted, no_live_client_failed).len(), 1);
 }
 
 #[test]
 fn who_is_gone_is_failed_after_the_grace() {
-    let told = || calls(here_until(Some(10_000)), 1_000, "call-1", "client");
+    let scripted = || calls(here_until(Some(10_000)), 1_000, "call-1", "client");
     let bound = 10_000 + GRACE + AT_ONCE;
-    holds(&over(told(), bound, "failed (gone)"), gone_is_failed);
+    holds(&over(scripted(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(
-        breaks(&over(told(), bound + 1, "failed (gone)"), gone_is_failed),
+        breaks(&over(scripted(), bound + 1, "failed (gone)"), gone_is_failed),
         ["t1: call-1 was not over at 40.100 s, though its owner client was gone since 10.000 s"]
     );
-    holds(&told().ended("t1", 20_000, "over"), gone_is_failed);
-    holds(&told().died("server", 20_000), gone_is_failed);
+    holds(&scripted().ended("t1", 20_000, "over"), gone_is_failed);
+    holds(&scripted().died("server", 20_000), gone_is_failed);
 }
 
 #[test]
 fn of_a_client_that_the_host_forgot_nothing_is_known() {
-    let told = |forgotten| {
-        let told = here_until(Some(10_000));
-        let told = milestone(
-            told,
+    let scripted = |forgotten| {
+        let scripted = here_until(Some(10_000));
+        let scripted = milestone(
+            scripted,
             forgotten,
             "server",
             "toolcall.host.forgotten",
             &[("client", "client")],
         );
-        calls(told, 60_000, "call-1", "client").horizon(90_000)
+        calls(scripted, 60_000, "call-1", "client").horizon(90_000)
     };
-    holds(&told(59_000), gone_is_failed);
-    assert_eq!(breaks(&told(61_000), gone_is_failed).len(), 1);
+    holds(&scripted(59_000), gone_is_failed);
+    assert_eq!(breaks(&scripted(61_000), gone_is_failed).len(), 1);
 }
 
 #[test]
 fn a_half_open_connection_is_noticed_first() {
     let half = looks(taken_in(history().conn_half_over(1, 10, 10_000), 20, "1"), 30, "client");
-    let told = calls(half, 1_000, "call-1", "client");
+    let scripted = calls(half, 1_000, "call-1", "client");
     let bound = 10_000 + DETECTION + GRACE + MOMENT;
-    holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
-    assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
     // That it was in a handshake once makes no difference.
-    let arriving = |told| {
+    let arriving = |scripted| {
         milestone(
-            told,
+            scripted,
             15,
             "server",
             "toolcall.host.arriving",
@@ -244,84 +245,88 @@ fn a_half_open_connection_is_noticed_first() {
     };
     let half =
         looks(taken_in(arriving(history().conn_half_over(1, 10, 10_000)), 20, "1"), 30, "client");
-    let told = calls(half, 1_000, "call-1", "client");
-    holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
-    assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    let scripted = calls(half, 1_000, "call-1", "client");
+    holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
 /// The host gives a handshake up at its deadline, so a longer one excuses nothing.
 #[test]
 fn a_handshake_that_never_ends_keeps_no_owner_here() {
     let due = 10_000 + GRACE;
-    let told = here_until(Some(10_000)).conn(2, 11_000, None);
-    let told = calls(told, 1_000, "call-1", "client");
-    let told = milestone(
-        told,
+    let scripted = here_until(Some(10_000)).conn(2, 11_000, None);
+    let scripted = calls(scripted, 1_000, "call-1", "client");
+    let scripted = milestone(
+        scripted,
         due,
         "server",
         "toolcall.host.arriving",
         &[("conn", "2"), ("client", "client")],
     );
     let bound = due + 15_000 + AT_ONCE;
-    holds(&over(told.clone(), bound, "failed (gone)"), gone_is_failed);
-    assert_eq!(breaks(&over(told, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
 /// The host waits for the handshake, and for the next one that begins meanwhile; one that begins too late changes nothing.
 #[test]
 fn an_owner_that_is_in_its_handshake_is_not_gone() {
     let due = 10_000 + GRACE;
-    let arrives = |told, at, conn| {
+    let arrives = |scripted, at, conn| {
         milestone(
-            told,
+            scripted,
             at,
             "server",
             "toolcall.host.arriving",
             &[("conn", conn), ("client", "client")],
         )
     };
-    let told = |at| {
-        let told = here_until(Some(10_000)).conn(2, 11_000, Some(due + 3_000)).conn(
+    let scripted = |at| {
+        let scripted = here_until(Some(10_000)).conn(2, 11_000, Some(due + 3_000)).conn(
             3,
             12_000,
             Some(due + 9_000),
         );
-        arrives(arrives(calls(told, 1_000, "call-1", "client"), at, "2"), due + 2_000, "3")
+        arrives(arrives(calls(scripted, 1_000, "call-1", "client"), at, "2"), due + 2_000, "3")
     };
     let bound = due + 9_000 + AT_ONCE;
-    holds(&over(told(due), bound, "failed (gone)"), gone_is_failed);
-    assert_eq!(breaks(&over(told(due), bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
-    assert_eq!(breaks(&over(told(due + 1), bound, "failed (gone)"), gone_is_failed).len(), 1);
-    let given_up = |told| {
-        milestone(told, due + 1_000, "server", "toolcall.host.no-handshake", &[("conn", "2")])
+    holds(&over(scripted(due), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(breaks(&over(scripted(due), bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(breaks(&over(scripted(due + 1), bound, "failed (gone)"), gone_is_failed).len(), 1);
+    let given_up = |scripted| {
+        milestone(scripted, due + 1_000, "server", "toolcall.host.no-handshake", &[("conn", "2")])
     };
-    assert_eq!(breaks(&over(given_up(told(due)), bound, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(
+        breaks(&over(given_up(scripted(due)), bound, "failed (gone)"), gone_is_failed).len(),
+        1
+    );
 }
 
 #[test]
 fn a_call_that_begins_later_waits_no_longer() {
-    let told = calls(here_until(Some(10_000)), 35_000, "call-1", "client");
+    let scripted = calls(here_until(Some(10_000)), 35_000, "call-1", "client");
     assert_eq!(
-        breaks(&over(told, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed).len(),
+        breaks(&over(scripted, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed).len(),
         1
     );
 }
 
 #[test]
 fn a_held_host_is_as_late_as_it_is_held() {
-    let told = calls(here_until(Some(10_000)), 1_000, "call-1", "client").holds_for_ever(20_000);
-    holds(&told, gone_is_failed);
+    let scripted =
+        calls(here_until(Some(10_000)), 1_000, "call-1", "client").holds_for_ever(20_000);
+    holds(&scripted, gone_is_failed);
 }
 
 #[test]
 fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
-    let told =
+    let scripted =
         |ms| failed(calls(here_until(Some(10_000)), 1_000, "call-1", "client"), ms, "client");
     assert_eq!(
-        breaks(&told(9_999 + GRACE), returning_keeps),
+        breaks(&scripted(9_999 + GRACE), returning_keeps),
         ["call-1: it was failed at 39.999 s, though its owner client was away since 10.000 s only"]
     );
-    holds(&told(10_000 + GRACE), returning_keeps);
+    holds(&scripted(10_000 + GRACE), returning_keeps);
     let placed = |over, ms| {
         milestone(
             here_until(over),
@@ -353,74 +358,78 @@ fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
 /// A host takes a connection in that its window has lost long since; the grace counts from then, and ends with that connection.
 #[test]
 fn a_connection_over_which_nothing_was_subscribed_to_keeps_no_place() {
-    let told = |gone, over| {
-        let told = history().conn_closed(1, 10, over, Some(gone)).conn(2, 15, Some(10_000));
-        let told = taken_in(looks(taken_in(told, 20, "2"), 30, "client"), 10_100, "1");
+    let scripted = |gone, over| {
+        let scripted = history().conn_closed(1, 10, over, Some(gone)).conn(2, 15, Some(10_000));
+        let scripted = taken_in(looks(taken_in(scripted, 20, "2"), 30, "client"), 10_100, "1");
         milestone(
-            told,
+            scripted,
             10_100 + GRACE,
             "server",
             "toolcall.host.deactivated",
             &[("session", "s1"), ("client", "client")],
         )
     };
-    holds(&told(29, 10_100 + GRACE), returning_keeps);
+    holds(&scripted(29, 10_100 + GRACE), returning_keeps);
     assert_eq!(
-        breaks(&told(30, 10_100 + GRACE), returning_keeps).len(),
+        breaks(&scripted(30, 10_100 + GRACE), returning_keeps).len(),
         1,
         "its user knew the session then"
     );
-    assert_eq!(breaks(&told(29, 10_099 + GRACE), returning_keeps).len(), 1, "it was away again");
+    assert_eq!(
+        breaks(&scripted(29, 10_099 + GRACE), returning_keeps).len(),
+        1,
+        "it was away again"
+    );
 }
 
 #[test]
 fn a_second_connection_keeps_a_place_if_its_window_looked_when_it_was_opened() {
-    let told = |looked: u64| {
-        let told = taken_in(history().conn(1, 10, Some(10_000)), 20, "1");
-        let told = saw(told, looked, "client", "s1", "known").asked_as(
+    let scripted = |looked: u64| {
+        let scripted = taken_in(history().conn(1, 10, Some(10_000)), 20, "1");
+        let scripted = saw(scripted, looked, "client", "s1", "known").asked_as(
             1,
             9_400,
             Class::InFlight,
             "open-second",
             "{}",
         );
-        let told = taken_in(told.conn_labelled("second", 1, 9_400, None), 9_500, "2");
+        let scripted = taken_in(scripted.conn_labelled("second", 1, 9_400, None), 9_500, "2");
         let fields = [("session", "s1"), ("client", "client")];
-        milestone(told, 40_001, "server", "toolcall.host.deactivated", &fields).horizon(60_000)
+        milestone(scripted, 40_001, "server", "toolcall.host.deactivated", &fields).horizon(60_000)
     };
     assert_eq!(
-        breaks(&told(30), returning_keeps),
+        breaks(&scripted(30), returning_keeps),
         [
             "client: it lost its place in the session at 40.001 s, though it was here, and looked at it"
         ]
     );
-    holds(&told(9_400), returning_keeps); // the second connection may have been opened before, and was not given the session
-    holds(&told(9_450), returning_keeps);
+    holds(&scripted(9_400), returning_keeps); // the second connection may have been opened before, and was not given the session
+    holds(&scripted(9_450), returning_keeps);
 }
 
 #[test]
 fn what_a_user_lets_go_of_is_given_up_at_once() {
     let asked = calls(here_until(None), 1_000, "call-1", "client");
-    let told = asked.asked_as(1, 5_000, Class::Durable, "unwatch", r#"{"channel":"c1"}"#);
-    let told = saw(told, 5_000, "client", "c1", "let go");
-    holds(&over(told.clone(), 5_000 + MOMENT, "failed (released)"), released_at_once);
+    let scripted = asked.asked_as(1, 5_000, Class::Durable, "unwatch", r#"{"channel":"c1"}"#);
+    let scripted = saw(scripted, 5_000, "client", "c1", "let go");
+    holds(&over(scripted.clone(), 5_000 + MOMENT, "failed (released)"), released_at_once);
     assert_eq!(
-        breaks(&over(told.clone(), 5_001 + MOMENT, "failed (released)"), released_at_once),
+        breaks(&over(scripted.clone(), 5_001 + MOMENT, "failed (released)"), released_at_once),
         [
             "t1: call-1 was not over at 5.620 s, though the user of its owner client had let go of c1 at 5.000 s"
         ]
     );
-    holds(&over(told.kills(5_100, 5_200), 30_000, "failed (released)"), released_at_once);
+    holds(&over(scripted.kills(5_100, 5_200), 30_000, "failed (released)"), released_at_once);
     // An agent notes a call in the moment in which its host dies: the call dies with it.
     let released = |begun| {
-        let told = calls(begun, 1_000, "call-1", "client").asked_as(
+        let scripted = calls(begun, 1_000, "call-1", "client").asked_as(
             1,
             5_000,
             Class::Durable,
             "unwatch",
             r#"{"channel":"c1"}"#,
         );
-        saw(told, 5_000, "client", "c1", "let go")
+        saw(scripted, 5_000, "client", "c1", "let go")
     };
     holds(&released(here_until(None).died("server", 1_000)), released_at_once);
     assert_eq!(breaks(&released(here_until(None)), released_at_once).len(), 1);
@@ -438,17 +447,17 @@ fn a_chat_that_somebody_looks_at_stays_in_memory() {
     holds(&evicted(Some(4_000)), holds_are_exact);
     // It was over before it was taken in.
     let taken_in_late = |over| {
-        let told = looks(taken_in(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client")
+        let scripted = looks(taken_in(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client")
             .conn_closed(2, 1_050, over, None);
-        let told = milestone(
-            told,
+        let scripted = milestone(
+            scripted,
             1_100,
             "server",
             "toolcall.host.arriving",
             &[("conn", "2"), ("client", "client")],
         );
         milestone(
-            taken_in(told, 2_000, "2"),
+            taken_in(scripted, 2_000, "2"),
             5_000,
             "server",
             "toolcall.host.evicted",
@@ -461,8 +470,9 @@ fn a_chat_that_somebody_looks_at_stays_in_memory() {
 
 #[test]
 fn a_call_ends_once_and_in_one_way() {
-    let told = || over(calls(here_until(None), 1_000, "call-1", "client"), 3_000, "completed");
-    let user = |ms, what: &str| saw(told(), ms, "client", "t1", &format!("user: call-1 is {what}"));
+    let scripted = || over(calls(here_until(None), 1_000, "call-1", "client"), 3_000, "completed");
+    let user =
+        |ms, what: &str| saw(scripted(), ms, "client", "t1", &format!("user: call-1 is {what}"));
     holds(&user(3_010, "completed"), one_outcome);
     assert_eq!(
         breaks(&user(3_010, "failed"), one_outcome),
@@ -476,8 +486,8 @@ fn a_call_ends_once_and_in_one_way() {
 #[test]
 fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
     let call = |owner| calls(here_until(None), 1_000, "call-1", owner);
-    let ready = |told| saw(told, 1_500, "server", "t1", "agent: call-1 is ready");
-    let begins = |told, ms| saw(told, ms, "client", "t1", "tool: call-1 begins");
+    let ready = |scripted| saw(scripted, 1_500, "server", "t1", "agent: call-1 is ready");
+    let begins = |scripted, ms| saw(scripted, ms, "client", "t1", "tool: call-1 begins");
     holds(&begins(ready(call("client")), 1_510), no_work_for_what_is_over);
     assert_eq!(
         breaks(&begins(ready(call("client2")), 1_510), no_work_for_what_is_over),
@@ -516,7 +526,7 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
 
 #[test]
 fn a_result_counts_as_soon_as_it_can_be_told() {
-    let told = || {
+    let scripted = || {
         saw(
             calls(here_until(None), 1_000, "call-1", "client"),
             5_000,
@@ -525,23 +535,23 @@ fn a_result_counts_as_soon_as_it_can_be_told() {
             "tool: call-1 ends",
         )
     };
-    holds(&over(told(), 5_000 + 2 * MOMENT, "completed"), results_count);
+    holds(&over(scripted(), 5_000 + 2 * MOMENT, "completed"), results_count);
     assert_eq!(
-        breaks(&over(told(), 5_001 + 2 * MOMENT, "completed"), results_count),
+        breaks(&over(scripted(), 5_001 + 2 * MOMENT, "completed"), results_count),
         ["t1: call-1 was not over at 6.240 s, though its tool ended on client at 5.000 s"]
     );
-    let cut = told().kills(5_100, 9_000);
+    let cut = scripted().kills(5_100, 9_000);
     holds(&over(cut.clone(), 9_000 + BACK, "completed"), results_count);
     assert_eq!(breaks(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
     // Over a second connection nobody says anything.
     let seconds = |main| {
-        let told = calls(
+        let scripted = calls(
             here_until(main).conn_labelled("second", 1, 100, None),
             1_000,
             "call-1",
             "client",
         );
-        saw(taken_in(told, 200, "2"), 5_000, "client", "t1", "tool: call-1 ends")
+        saw(taken_in(scripted, 200, "2"), 5_000, "client", "t1", "tool: call-1 ends")
     };
     let late = |main| breaks(&over(seconds(main), 5_000 + BACK, "completed"), results_count).len();
     assert_eq!((late(Some(3_000)), late(None)), (0, 1));
@@ -568,8 +578,9 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
     );
     holds(&calls(two.clone(), 9_000, "call-1", "client2"), owner_can_run);
     holds(&calls(two.clone(), 1_100, "call-1", "client"), owner_can_run);
-    let given =
-        |told: ScriptedRun| breaks(&calls(told, 9_000, "call-1", "client"), owner_can_run).len();
+    let given = |scripted: ScriptedRun| {
+        breaks(&calls(scripted, 9_000, "call-1", "client"), owner_can_run).len()
+    };
     assert_eq!(
         given(two.clone().by("client").kills(8_000, 9_500)),
         1,
@@ -598,12 +609,12 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
     );
     assert_eq!(breaks(&hint, owner_can_run).len(), 1);
     // A host of which a task is held may not have taken the end of the other one's connection in.
-    let other_gone = |told: ScriptedRun| {
-        let told = told.by("client2").conn(1, 10, Some(1_500)).by("client");
+    let other_gone = |scripted: ScriptedRun| {
+        let scripted = scripted.by("client2").conn(1, 10, Some(1_500)).by("client");
         let fields = [("conn", "2"), ("client", "client2")];
-        let told = milestone(told, 20, "server", "toolcall.host.initialized", &fields);
-        let told = calls(told, 1_000, "call-1", "client");
-        over(told, 2_000, "failed (another one offers it: try again)")
+        let scripted = milestone(scripted, 20, "server", "toolcall.host.initialized", &fields);
+        let scripted = calls(scripted, 1_000, "call-1", "client");
+        over(scripted, 2_000, "failed (another one offers it: try again)")
     };
     assert_eq!(breaks(&other_gone(here_until(None)), owner_can_run).len(), 1);
     holds(&other_gone(here_until(None).holds_for_ever(1_400)), owner_can_run);
@@ -612,7 +623,7 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
 /// Its tools are not known to the host before it has joined the session, which takes as long as a restore of a chat.
 #[test]
 fn a_window_that_does_not_take_part_offers_no_tools() {
-    let told = |part: Option<u64>| {
+    let scripted = |part: Option<u64>| {
         let two = here_until(Some(2_000)).by("client2").conn(1, 10, None);
         let two = milestone(
             two,
@@ -625,12 +636,12 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
         let two = part.into_iter().fold(two, |two, ms| saw(two, ms, "client2", "s1", "takes part"));
         calls(two, 9_000, "call-1", "client")
     };
-    holds(&told(None), owner_can_run);
-    holds(&told(Some(9_000 - 2 * MOMENT + 1)), owner_can_run);
-    assert_eq!(breaks(&told(Some(9_000 - 2 * MOMENT)), owner_can_run).len(), 1);
+    holds(&scripted(None), owner_can_run);
+    holds(&scripted(Some(9_000 - 2 * MOMENT + 1)), owner_can_run);
+    assert_eq!(breaks(&scripted(Some(9_000 - 2 * MOMENT)), owner_can_run).len(), 1);
     let parted = |part| {
         saw(
-            saw(told(Some(100)), 7_000, "client2", "s1", part),
+            saw(scripted(Some(100)), 7_000, "client2", "s1", part),
             8_990,
             "client2",
             "s1",
@@ -643,59 +654,63 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
 
 #[test]
 fn where_all_is_at_rest_all_know_the_same() {
-    let told = |known: &str| {
-        let told = saw(
+    let scripted = |known: &str| {
+        let scripted = saw(
             saw(here_until(None), 1_000, "server", "c1", "stirs"),
             1_200,
             "server",
             "c1",
             "settles aa",
         );
-        saw(told, 1_210, "client", "c1", &format!("settles {known}")).horizon(20_000)
+        saw(scripted, 1_210, "client", "c1", &format!("settles {known}")).horizon(20_000)
     };
-    holds(&told("aa"), replicas_converge);
+    holds(&scripted("aa"), replicas_converge);
     assert_eq!(
-        breaks(&told("bb"), replicas_converge),
+        breaks(&scripted("bb"), replicas_converge),
         [
             "c1: what the window of client has known since 1.210 s is not what the host has had since 1.200 s (at 20.000 s)"
         ]
     );
-    holds(&told("bb").kills(1_300, 19_500), replicas_converge);
-    let gone = saw(saw(told("aa"), 5_000, "server", "c1", "stirs"), 5_200, "server", "c1", "gone");
+    holds(&scripted("bb").kills(1_300, 19_500), replicas_converge);
+    let gone =
+        saw(saw(scripted("aa"), 5_000, "server", "c1", "stirs"), 5_200, "server", "c1", "gone");
     assert_eq!(breaks(&gone, replicas_converge).len(), 1);
     holds(&saw(gone, 5_100, "client", "c1", "gone"), replicas_converge);
     assert_eq!(
-        breaks(&saw(told("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge).len(),
+        breaks(&saw(scripted("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge).len(),
         1
     );
 }
 
 #[test]
 fn whoever_dies_knows_nothing_any_more() {
-    let told = || {
-        let told = saw(
+    let scripted = || {
+        let scripted = saw(
             saw(here_until(None), 1_000, "server", "c1", "stirs"),
             1_200,
             "server",
             "c1",
             "settles aa",
         );
-        saw(told, 1_210, "client", "c1", "settles aa").horizon(20_000)
+        saw(scripted, 1_210, "client", "c1", "settles aa").horizon(20_000)
     };
-    let truth = |told, digest: &str| {
+    let truth = |scripted, digest: &str| {
         saw(
-            saw(told, 3_000, "server", "c1", "stirs"),
+            saw(scripted, 3_000, "server", "c1", "stirs"),
             3_200,
             "server",
             "c1",
             &format!("settles {digest}"),
         )
     };
-    assert_eq!(breaks(&truth(told(), "bb"), replicas_converge).len(), 1);
-    holds(&truth(told().died("client", 2_000).started("client", 2_500), "bb"), replicas_converge);
-    let known = |told| saw(told, 4_000, "client", "c1", "settles bb");
-    assert_eq!(breaks(&known(told()), replicas_converge).len(), 1);
-    holds(&known(told().died("server", 2_000).started("server", 2_500)), replicas_converge);
+    assert_eq!(breaks(&truth(scripted(), "bb"), replicas_converge).len(), 1);
+    holds(
+        &truth(scripted().died("client", 2_000).started("client", 2_500), "bb"),
+        replicas_converge,
+    );
+    let known = |scripted| saw(scripted, 4_000, "client", "c1", "settles bb");
+    assert_eq!(breaks(&known(scripted()), replicas_converge).len(), 1);
+    holds(&known(scripted().died("server", 2_000).started("server", 2_500)), replicas_converge);
 }
 
 #[test]
@@ -707,7 +722,7 @@ fn who_missed_little_is_not_told_everything() {
         "toolcall.client.connected",
         &[("generation", "1")],
     );
-    let told = milestone(
+    let scripted = milestone(
         connected.conn(2, 6_000, None),
         6_010,
         "server",
@@ -715,7 +730,7 @@ fn who_missed_little_is_not_told_everything() {
         &[("conn", "2"), ("client", "client")],
     );
     assert_eq!(
-        breaks(&told, replay_is_used),
+        breaks(&scripted, replay_is_used),
         [
             "client: it was told everything again, though all that it had missed is kept (at 6.010 s)"
         ]
@@ -732,11 +747,12 @@ fn who_missed_little_is_not_told_everything() {
 
 #[test]
 fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
-    let told = history().asked_as(7, 100, Class::Durable, "start-turn", "{}").effect(7, 200, "c1");
-    holds(&told.clone().answered(7, 300, "began t1"), actions_once);
+    let scripted =
+        history().asked_as(7, 100, Class::Durable, "start-turn", "{}").effect(7, 200, "c1");
+    holds(&scripted.clone().answered(7, 300, "began t1"), actions_once);
     assert_eq!(
         breaks(
-            &told.clone().answered(7, 300, rejected("there was a turn of that id")),
+            &scripted.clone().answered(7, 300, rejected("there was a turn of that id")),
             actions_once
         ),
         [
@@ -744,15 +760,15 @@ fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
         ]
     );
     let titles = |third: &str| {
-        let asked = told.clone().by("client2").asked_as(8, 100, Class::Durable, "rename", "{}");
-        let told = saw(
+        let asked = scripted.clone().by("client2").asked_as(8, 100, Class::Durable, "rename", "{}");
+        let scripted = saw(
             saw(asked, 1_000, "client", "s1", "title client 7"),
             2_000,
             "client",
             "s1",
             "title client2 8",
         );
-        saw(told, 3_000, "client", "s1", &format!("title {third}"))
+        saw(scripted, 3_000, "client", "s1", &format!("title {third}"))
     };
     assert_eq!(
         breaks(&titles("client 7"), actions_once),
@@ -761,11 +777,22 @@ fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
     holds(&titles("client 9"), actions_once);
     // Of what a host has forgotten it can only say that it cannot be done twice.
     let forgotten = || {
-        milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client")])
+        milestone(
+            scripted.clone(),
+            250,
+            "server",
+            "toolcall.host.forgotten",
+            &[("client", "client")],
+        )
     };
     holds(&forgotten().answered(7, 300, rejected("there was a turn of that id")), actions_once);
-    let another =
-        milestone(told.clone(), 250, "server", "toolcall.host.forgotten", &[("client", "client2")]);
+    let another = milestone(
+        scripted.clone(),
+        250,
+        "server",
+        "toolcall.host.forgotten",
+        &[("client", "client2")],
+    );
     assert_eq!(
         breaks(&another.answered(7, 300, rejected("there was a turn of that id")), actions_once)
             .len(),
@@ -841,17 +868,23 @@ fn what_one_window_asks_for_happens_in_that_order() {
         in_order,
     );
     let restarted = |host| {
-        let told = history()
+        let scripted = history()
             .asked_as(1, 100, Class::Durable, "rename", "{}")
             .died(host, 120)
             .started(host, 130);
-        let told = told.asked_as(2, 200, Class::InFlight, "new-chat", "{}");
-        saw(saw(told, 1_000, "client2", "s1", "lists n2"), 1_010, "client2", "s1", "title client 1")
+        let scripted = scripted.asked_as(2, 200, Class::InFlight, "new-chat", "{}");
+        saw(
+            saw(scripted, 1_000, "client2", "s1", "lists n2"),
+            1_010,
+            "client2",
+            "s1",
+            "title client 1",
+        )
     };
     holds(&restarted("client"), in_order);
     assert_eq!(breaks(&restarted("client3"), in_order).len(), 1);
     // A host that forgets what came of a call may do it again.
-    let told = |asked: ScriptedRun| {
+    let scripted = |asked: ScriptedRun| {
         saw(
             saw(asked, 1_000, "client2", "s1", "lists n2"),
             1_010,
@@ -861,7 +894,7 @@ fn what_one_window_asks_for_happens_in_that_order() {
         )
     };
     let forgets = |client| {
-        told(milestone(
+        scripted(milestone(
             asked.clone(),
             500,
             "server",
@@ -875,33 +908,33 @@ fn what_one_window_asks_for_happens_in_that_order() {
 
 #[test]
 fn a_forgery_that_counts_is_told() {
-    let told = history().asked_as(1, 100, Class::Durable, "forge", "{}");
-    holds(&told.clone().answered(1, 200, rejected("only the host does that")), authority);
-    assert_eq!(breaks(&told.answered(1, 200, Did::Forged), authority).len(), 1);
+    let scripted = history().asked_as(1, 100, Class::Durable, "forge", "{}");
+    holds(&scripted.clone().answered(1, 200, rejected("only the host does that")), authority);
+    assert_eq!(breaks(&scripted.answered(1, 200, Did::Forged), authority).len(), 1);
 }
 
 #[test]
 fn a_claim_that_is_believed_is_told() {
-    let told = history().asked_as(1, 100, Class::InFlight, "claim", r#"{"what":"the-future"}"#);
-    holds(&told.clone().answered(1, 200, "told how things are"), claims_are_checked);
+    let scripted = history().asked_as(1, 100, Class::InFlight, "claim", r#"{"what":"the-future"}"#);
+    holds(&scripted.clone().answered(1, 200, "told how things are"), claims_are_checked);
     assert_eq!(
-        breaks(&told.answered(1, 200, Did::ToldWhatItHadMissed), claims_are_checked),
+        breaks(&scripted.answered(1, 200, Did::CaughtUp), claims_are_checked),
         ["call 1: somebody claimed the-future, and was told what it had missed (at 0.200 s)"]
     );
 }
 
 /// The host refuses the third action of the client.
-fn refused(told: ScriptedRun, ms: u64) -> ScriptedRun {
+fn refused(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
     let fields = [("client", "client"), ("channel", "c1"), ("seq", "3")];
-    milestone(told, ms, "server", "toolcall.host.rejected", &fields)
+    milestone(scripted, ms, "server", "toolcall.host.rejected", &fields)
 }
 
 #[test]
 fn a_client_hears_of_what_was_refused() {
-    let told = || refused(here_until(None), 1_000).end(90_000);
+    let scripted = || refused(here_until(None), 1_000).end(90_000);
     let heard = |seq| {
         milestone(
-            told(),
+            scripted(),
             1_010,
             "client",
             "toolcall.client.rejected",
@@ -910,25 +943,25 @@ fn a_client_hears_of_what_was_refused() {
     };
     holds(&heard("3"), rejections_are_heard);
     assert_eq!(
-        breaks(&told(), rejections_are_heard),
+        breaks(&scripted(), rejections_are_heard),
         [
             "client: its action 3 in c1 was refused at 1.000 s, and it did not hear of that (by 1.620 s)"
         ]
     );
     assert_eq!(breaks(&heard("2"), rejections_are_heard).len(), 1);
     let gone = |client, channel| {
-        milestone(told(), 990, client, "toolcall.client.gone", &[("channel", channel)])
+        milestone(scripted(), 990, client, "toolcall.client.gone", &[("channel", channel)])
     };
     holds(&gone("client", "c1"), rejections_are_heard);
     assert_eq!(breaks(&gone("client", "s1"), rejections_are_heard).len(), 1);
     assert_eq!(breaks(&gone("client2", "c1"), rejections_are_heard).len(), 1);
-    let let_go = saw(told(), 1_005, "client", "c1", "let go");
+    let let_go = saw(scripted(), 1_005, "client", "c1", "let go");
     assert_eq!(
         breaks(&let_go, rejections_are_heard).len(),
         1,
         "its client hears of it whatever it looks at"
     );
-    holds(&told().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_heard);
+    holds(&scripted().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_heard);
 }
 
 /// Before its client heard of that, the host forgot what it had decided.
@@ -956,8 +989,8 @@ fn what_was_refused_may_be_decided_anew() {
 
 #[test]
 fn a_client_comes_back() {
-    let connected = |told, ms| {
-        milestone(told, ms, "client", "toolcall.client.connected", &[("generation", "2")])
+    let connected = |scripted, ms| {
+        milestone(scripted, ms, "client", "toolcall.client.connected", &[("generation", "2")])
     };
     let lost = |ms| {
         milestone(
@@ -974,23 +1007,24 @@ fn a_client_comes_back() {
         ["client: it was not connected again by 55.620 s, and had not been since 1.000 s"]
     );
     holds(&lost(1_000).horizon(9_000 + BACK), client_comes_back);
-    let told = |told: ScriptedRun| {
-        told.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(
+    let scripted = |scripted: ScriptedRun| {
+        scripted.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(
             1,
             200,
             rejected("a token is wanted"),
         )
     };
-    assert_eq!(breaks(&told(looks(history(), 50, "client")), client_comes_back).len(), 1);
-    holds(&told(history()), client_comes_back); // it was asked before it had moved in
+    assert_eq!(breaks(&scripted(looks(history(), 50, "client")), client_comes_back).len(), 1);
+    holds(&scripted(history()), client_comes_back); // it was asked before it had moved in
 }
 
 #[test]
 fn a_healthy_connection_is_kept() {
     let connected =
         milestone(history(), 100, "client", "toolcall.client.connected", &[("generation", "1")]);
-    let lost =
-        |told| milestone(told, 50_000, "client", "toolcall.client.lost", &[("generation", "1")]);
+    let lost = |scripted| {
+        milestone(scripted, 50_000, "client", "toolcall.client.lost", &[("generation", "1")])
+    };
     assert_eq!(
         breaks(&lost(connected.clone()), healthy_is_kept),
         ["client: it lost its connection, though nothing was wrong with that (at 50.000 s)"]
@@ -1008,17 +1042,22 @@ fn a_fault_of_a_generation_may_strike_a_later_connection_that_counts_the_same() 
             learns: BTreeMap::new(),
         };
         let scope = Scope { conns: vec![ConnIndex(0)], ..Scope::default() };
-        let told = history().conn(1, 10, Some(5_000)).fault_in(
+        let scripted = history().conn(1, 10, Some(5_000)).fault_in(
             1_000,
             Some(90_000),
             Nature::Kills,
             what,
             scope,
         );
-        let told = told.conn(1, 6_000, Some(90_000));
-        let told =
-            milestone(told, 6_100, "client", "toolcall.client.connected", &[("generation", "1")]);
-        milestone(told, 90_000, "client", "toolcall.client.lost", &[("generation", "1")])
+        let scripted = scripted.conn(1, 6_000, Some(90_000));
+        let scripted = milestone(
+            scripted,
+            6_100,
+            "client",
+            "toolcall.client.connected",
+            &[("generation", "1")],
+        );
+        milestone(scripted, 90_000, "client", "toolcall.client.lost", &[("generation", "1")])
             .horizon(99_000)
     };
     let named = |which| Conn { host: "client".into(), label: None, which };
@@ -1030,7 +1069,8 @@ fn a_fault_of_a_generation_may_strike_a_later_connection_that_counts_the_same() 
 fn a_question_is_over_with_its_connection() {
     let asked =
         |over| saw(here_until(over), 1_000, "server", "t1", "agent: question-1 asks client");
-    let heard = |told, ms| saw(told, ms, "server", "t1", "agent: question-1 hears of none: lost");
+    let heard =
+        |scripted, ms| saw(scripted, ms, "server", "t1", "agent: question-1 hears of none: lost");
     holds(&heard(asked(Some(5_000)), 5_000 + MOMENT), requests_settle);
     assert_eq!(
         breaks(&heard(asked(Some(5_000)), 5_001 + MOMENT), requests_settle),
@@ -1042,19 +1082,20 @@ fn a_question_is_over_with_its_connection() {
 
 #[test]
 fn a_restore_is_over_in_time_unless_its_channel_goes() {
-    let said = |told, ms, name| milestone(told, ms, "server", name, &[("channel", "c2")]);
-    let mut told = history();
-    told.plan.setup.insert(
+    let wording =
+        |scripted, ms, name| milestone(scripted, ms, "server", name, &[("channel", "c2")]);
+    let mut scripted = history();
+    scripted.plan.setup.insert(
         "channel".to_owned(),
         serde_json::json!({ "c2": { "restores": "20s", "restores-again": "0ms" } }),
     );
-    let begun = said(told, 1_000, "toolcall.host.restoring");
+    let begun = wording(scripted, 1_000, "toolcall.host.restoring");
     assert_eq!(
         breaks(&begun, requests_settle),
         ["c2: its restore began at 1.000 s, and was not over at 11.620 s"]
     );
-    let gone = said(begun.clone(), 2_000, "toolcall.host.removed");
+    let gone = wording(begun.clone(), 2_000, "toolcall.host.removed");
     holds(&gone, requests_settle);
-    holds(&said(gone, 3_000, "toolcall.host.restoring"), requests_settle); // it finds nothing at once, and says nothing
-    holds(&said(begun, 11_000, "toolcall.host.restore-late"), requests_settle);
+    holds(&wording(gone, 3_000, "toolcall.host.restoring"), requests_settle); // it finds nothing at once, and says nothing
+    holds(&wording(begun, 11_000, "toolcall.host.restore-late"), requests_settle);
 }

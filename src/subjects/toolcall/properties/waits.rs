@@ -34,11 +34,11 @@ struct Wait<'a> {
 
 /// G8.
 pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Violation> {
-    let told = Told::of(story.evidence);
-    let found = told.waits.iter().filter_map(|wait| {
+    let scripted = Told::of(story.cx);
+    let found = scripted.waits.iter().filter_map(|wait| {
         let Wait { client, channel, .. } = wait;
         let (at, why) =
-            story.is_here_all_along(wait).or_else(|| story.nothing_depends(wait, &told))?;
+            story.is_here_all_along(wait).or_else(|| story.nothing_depends(wait, &scripted))?;
         let data = fields! { channel: *channel, from: wait.from, why };
         (at < story.until)
             .then(|| Violation::new("waits_have_causes", *client, at, &WAITED_FOR, data))
@@ -60,62 +60,62 @@ struct Told<'a> {
 
 impl<'a> Told<'a> {
     /// What a host said last before it died may stand behind its death.
-    fn of(evidence: &CheckContext<'a>) -> Self {
-        let mut told =
+    fn of(cx: &CheckContext<'a>) -> Self {
+        let mut scripted =
             Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new(), gone: Vec::new() };
         let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let (mut is_dead, mut asked) = (false, BTreeMap::new());
-        for event in judged(evidence) {
+        for event in judged(cx) {
             match &event.what {
                 EventKind::Milestone { name: "toolcall.host.waits", fields } if !is_dead => {
                     let (client, channel) = (text(fields, "client"), text(fields, "channel"));
-                    open.insert((client, channel), told.waits.len());
-                    told.waits.push(Wait { client, channel, from: event.at, to: NEVER });
+                    open.insert((client, channel), scripted.waits.len());
+                    scripted.waits.push(Wait { client, channel, from: event.at, to: NEVER });
                 }
                 EventKind::Milestone { name: "toolcall.host.waits-no-more", fields } => {
                     let ended = open.remove(&(text(fields, "client"), text(fields, "channel")));
-                    ended.into_iter().for_each(|n| told.waits[n].to = event.at);
+                    ended.into_iter().for_each(|n| scripted.waits[n].to = event.at);
                 }
                 EventKind::Milestone { name: "toolcall.client.joins-again", .. } => {
-                    told.joined.push((host(event), event.at, event.at));
+                    scripted.joined.push((host(event), event.at, event.at));
                 }
                 EventKind::Saw { stream, saw }
                     if &*stream.0 == SESSION && saw.downcast_ref() == Some(&OfChannel::Known) =>
                 {
-                    told.joined.push((host(event), event.at, event.at));
+                    scripted.joined.push((host(event), event.at, event.at));
                 }
                 EventKind::Asked { call, operation, .. } if joins(operation) => {
-                    asked.insert(*call, told.joined.len());
-                    told.joined.push((host(event), event.at, NEVER));
+                    asked.insert(*call, scripted.joined.len());
+                    scripted.joined.push((host(event), event.at, NEVER));
                 }
                 EventKind::Answered { call, answer: Answer::Refused(_) } => {
                     asked
                         .remove(call)
                         .into_iter()
-                        .for_each(|n| told.joined[n].2 = told.joined[n].1);
+                        .for_each(|n| scripted.joined[n].2 = scripted.joined[n].1);
                 }
                 EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
-                    asked.remove(call).into_iter().for_each(|n| told.joined[n].2 = event.at);
+                    asked.remove(call).into_iter().for_each(|n| scripted.joined[n].2 = event.at);
                 }
                 EventKind::Milestone { name: "toolcall.host.deactivated", fields } => {
-                    told.lost.push((text(fields, "client"), event.at));
+                    scripted.lost.push((text(fields, "client"), event.at));
                 }
                 EventKind::Milestone { name: "toolcall.host.removed", fields }
                     if text(fields, "channel") == SESSION =>
                 {
-                    told.gone.push(event.at);
+                    scripted.gone.push(event.at);
                 }
-                EventKind::Died { .. } if evidence.servers.contains(&host(event)) => {
+                EventKind::Died { .. } if cx.servers.contains(&host(event)) => {
                     is_dead = true;
                     std::mem::take(&mut open)
                         .into_values()
-                        .for_each(|n| told.waits[n].to = event.at);
+                        .for_each(|n| scripted.waits[n].to = event.at);
                 }
-                EventKind::Started if evidence.servers.contains(&host(event)) => is_dead = false,
+                EventKind::Started if cx.servers.contains(&host(event)) => is_dead = false,
                 _ => {}
             }
         }
-        told
+        scripted
     }
 }
 
@@ -151,9 +151,9 @@ impl Story<'_> {
     }
 
     /// When a wait began, or went on for a moment, with nothing that depended on the client.
-    fn nothing_depends(&self, wait: &Wait<'_>, told: &Told<'_>) -> Option<(Time, Phrase)> {
+    fn nothing_depends(&self, wait: &Wait<'_>, scripted: &Told<'_>) -> Option<(Time, Phrase)> {
         let causes: Vec<(Time, Time)> = match wait.channel == SESSION {
-            true => self.places(wait.client, told),
+            true => self.places(wait.client, scripted),
             false => {
                 let own = self
                     .calls
@@ -177,11 +177,11 @@ impl Story<'_> {
 
     /// From when to when a client may have been active in the session: since it was taken in, or joined, until it lost its place.
     /// One that loses it while it is about to join may have joined after that.
-    fn places(&self, client: &str, told: &Told<'_>) -> Vec<(Time, Time)> {
-        let own = told.lost.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
-        let ends: Vec<Time> = own.chain(told.gone.iter().copied()).collect();
+    fn places(&self, client: &str, scripted: &Told<'_>) -> Vec<(Time, Time)> {
+        let own = scripted.lost.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
+        let ends: Vec<Time> = own.chain(scripted.gone.iter().copied()).collect();
         let lost = |from: Time| ends.iter().copied().filter(|at| *at > from).min();
-        let own = told.joined.iter().filter(|(host, ..)| *host == window(client));
+        let own = scripted.joined.iter().filter(|(host, ..)| *host == window(client));
         let joined = own.flat_map(|(_, from, to)| {
             [*from].into_iter().chain(ends.iter().copied().filter(move |at| at > from && at <= to))
         });

@@ -15,7 +15,7 @@ pub use marks::{MILESTONES, POINTS};
 pub use rules::RULES;
 
 /// What a host is asked to count. Sessions stay, and so do the newest actions.
-pub const CENSUS: &[Gauge<Counts>] = &[
+pub const RESOURCES: &[Gauge<Counts>] = &[
     ("connections", |counts| counts.connections),
     ("clients", |counts| counts.clients),
     ("holds", |counts| counts.holds),
@@ -27,10 +27,10 @@ pub const CENSUS: &[Gauge<Counts>] = &[
 ];
 
 /// What a client is asked to count.
-pub const CLIENT_CENSUS: &[Gauge<client::ClientResources>] = &[
-    ("channels", |census| census.channels),
-    ("unconfirmed", |census| census.unconfirmed),
-    ("in-flight", |census| census.in_flight),
-    ("held", |census| census.held),
-    ("running", |census| census.running),
+pub const CLIENT_RESOURCES: &[Gauge<client::ClientResources>] = &[
+    ("channels", |resources| resources.channels),
+    ("unconfirmed", |resources| resources.unconfirmed),
+    ("in-flight", |resources| resources.in_flight),
+    ("held", |resources| resources.held),
+    ("running", |resources| resources.running),
 ];

@@ -32,7 +32,7 @@ impl Messages {
     }
 
     /// Sends a message.
-    pub async fn say(&mut self, text: String) -> io::Result<()> {
+    pub async fn log(&mut self, text: String) -> io::Result<()> {
         self.0.send(Message::text(text)).await.map_err(broken)
     }
 

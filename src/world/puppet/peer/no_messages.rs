@@ -20,7 +20,7 @@ impl Messages {
         match *self {}
     }
 
-    pub async fn say(&mut self, _: String) -> io::Result<()> {
+    pub async fn log(&mut self, _: String) -> io::Result<()> {
         match *self {}
     }
 

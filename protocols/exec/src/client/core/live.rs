@@ -275,30 +275,30 @@ impl Core {
         match name {
             method::OUTPUT => {
                 let Output { process_id, seq, stream, chunk } = read(params)?;
-                self.process_told(&process_id, seq, ProcessEvent::Output(stream, chunk.0), now);
+                self.process_reported(&process_id, seq, ProcessEvent::Output(stream, chunk.0), now);
             }
             method::EXITED => {
                 let Exited { process_id, seq, exit_code } = read(params)?;
-                self.process_told(&process_id, seq, ProcessEvent::Exited(exit_code), now);
+                self.process_reported(&process_id, seq, ProcessEvent::Exited(exit_code), now);
             }
             method::CLOSED => {
                 let Closed { process_id, seq } = read(params)?;
-                self.process_told(&process_id, seq, ProcessEvent::Closed, now);
+                self.process_reported(&process_id, seq, ProcessEvent::Closed, now);
             }
-            method::HTTP_BODY => self.body_told(read(params)?, now),
+            method::HTTP_BODY => self.body_reported(read(params)?, now),
             // Later servers tell more.
             _ => {}
         }
         Ok(())
     }
 
-    fn body_told(&mut self, delta: BodyDelta, now: Instant) {
+    fn body_reported(&mut self, delta: BodyDelta, now: Instant) {
         if self.bodies.hear(delta).is_err() {
             self.lost(CloseReason::GivenUp, now);
         }
     }
 
-    fn process_told(&mut self, id: &str, seq: u64, what: ProcessEvent, now: Instant) {
+    fn process_reported(&mut self, id: &str, seq: u64, what: ProcessEvent, now: Instant) {
         let Some(generation) = self.current().map(|generation| generation.number) else { return };
         let Some(process) = self.processes.get_mut(id) else { return };
         if process.stage == StartStage::Starting {

@@ -319,7 +319,7 @@ impl Core {
     }
 
     /// What is counted, for who looks from outside.
-    pub(super) fn census(&self) -> ClientResources {
+    pub(super) fn resources(&self) -> ClientResources {
         let in_flight = match &self.phase {
             Phase::Connected { connection, .. } => connection.calls(),
             _ => 0,

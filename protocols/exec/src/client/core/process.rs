@@ -151,7 +151,7 @@ impl ProcessState {
     ) -> Result<Taken, Failure> {
         self.received = self.received.max(seq);
         if defect!(ArrivalOrder) || defect!(CloseOnArrival) && what == ProcessEvent::Closed {
-            self.tell(seq, what, via);
+            self.notify(seq, what, via);
             return Ok(Taken::Kept);
         }
         if defect!(DuplicatesDelivered) && seq <= self.published() && !self.closed {
@@ -190,7 +190,7 @@ impl ProcessState {
             if what == ProcessEvent::Closed && !self.exited {
                 return Err(Failure::Contradiction);
             }
-            self.tell(seq, what, via);
+            self.notify(seq, what, via);
         }
         let behind = !self.closed && self.sequence.is_behind();
         if !behind && self.behind_since.is_some() {
@@ -200,7 +200,7 @@ impl ProcessState {
         Ok(())
     }
 
-    fn tell(&mut self, seq: u64, what: ProcessEvent, via: Via) {
+    fn notify(&mut self, seq: u64, what: ProcessEvent, via: Via) {
         self.exited |= matches!(what, ProcessEvent::Exited(_));
         self.closed |= what == ProcessEvent::Closed;
         self.log.push(what.event(seq, via));

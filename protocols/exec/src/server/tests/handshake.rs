@@ -42,7 +42,7 @@ async fn who_does_not_say_who_it_is_is_let_go_at_the_deadline() {
     assert!(shy.is_closed().await);
     assert_eq!(began.elapsed(), ServerLimits::default().handshake_deadline);
     sleep(ms(2000)).await;
-    assert_eq!(house.census.counts().connections, 0);
+    assert_eq!(house.resources.counts().connections, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +56,7 @@ async fn nothing_is_answered_before_the_handshake_is_over() {
     let twice = peer.call("initialize", json!({"clientName": "test"})).await.unwrap_err();
     assert_eq!((early.0, late.0, twice.0), (-32600, -32600, -32600));
     assert!(early.1 != late.1 && late.1 != twice.1);
-    peer.say("initialized", json!({}));
+    peer.emit("initialized", json!({}));
     assert_eq!(peer.call("process/read", read).await.unwrap_err().1, "unknown process id p1");
     assert_eq!(peer.call("initialize", json!({"clientName": "test"})).await.unwrap_err(), twice);
 }
@@ -109,17 +109,17 @@ async fn malformed_messages_are_answered_and_forgotten() {
 async fn what_no_client_says_ends_the_connection_and_not_the_session() {
     let mut house = House::new();
     let mut early = house.peer().await;
-    early.say("initialized", json!({}));
+    early.emit("initialized", json!({}));
     assert!(early.is_closed().await);
 
     let (mut peer, session) = house.client().await;
-    peer.say("process/unknown", json!({}));
+    peer.emit("process/unknown", json!({}));
     assert!(peer.is_closed().await);
     let mut peer = house.resume(&session).await.unwrap();
     peer.link.send(&Message::response(RequestId::Number(1), &json!({})));
     assert!(peer.is_closed().await);
     let mut peer = house.resume(&session).await.unwrap();
-    peer.say("initialized", json!({}));
+    peer.emit("initialized", json!({}));
     assert!(peer.is_closed().await, "once is enough");
     house.resume(&session).await.unwrap();
 }

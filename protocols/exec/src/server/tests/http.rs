@@ -24,10 +24,10 @@ async fn head(stream: &mut DuplexStream) -> String {
 
 /// The next piece of a body: its number, its bytes, whether it is the last.
 async fn piece(peer: &mut Peer) -> (u64, String, bool) {
-    let (method, said) = peer.event().await;
-    assert_eq!((method.as_str(), &said["requestId"]), ("http/request/bodyDelta", &json!("http-1")));
-    assert_eq!(said.get("error"), None);
-    (said["seq"].as_u64().unwrap(), text(&said["deltaBase64"]), said["done"].as_bool().unwrap())
+    let (method, sent) = peer.event().await;
+    assert_eq!((method.as_str(), &sent["requestId"]), ("http/request/bodyDelta", &json!("http-1")));
+    assert_eq!(sent.get("error"), None);
+    (sent["seq"].as_u64().unwrap(), text(&sent["deltaBase64"]), sent["done"].as_bool().unwrap())
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +52,7 @@ async fn an_answer_that_is_not_streamed_comes_whole() {
     let headers = json!([{"name": "x-b", "value": "c"}, {"name": "content-length", "value": "4"}]);
     assert_eq!(answer, json!({"status": 404, "headers": headers, "bodyBase64": "bm9uZQ=="}));
     sleep(ms(1)).await;
-    assert_eq!(house.census.counts().http_requests, 0);
+    assert_eq!(house.resources.counts().http_requests, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn a_streamed_body_comes_in_pieces_after_the_answer() {
     assert_eq!(head(&mut site).await, "GET / HTTP/1.1\r\nx-a: b\r\nhost: a\r\n\r\n");
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\none").await.unwrap();
     assert!(peer.hear().await);
-    assert!(peer.told.is_empty(), "the answer comes first");
+    assert!(peer.reported.is_empty(), "the answer comes first");
     assert_eq!(peer.answer(id).await.unwrap()["bodyBase64"], "");
     assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), false));
     site.write_all(b"two").await.unwrap();
@@ -167,7 +167,7 @@ async fn requests_die_with_their_connection_and_not_with_others() {
     drop(one);
     sleep(ms(1)).await;
     assert_eq!(of_one.read(&mut [0; 9]).await.unwrap(), 0, "its connection is closed");
-    assert_eq!(house.census.counts().http_requests, 1);
+    assert_eq!(house.resources.counts().http_requests, 1);
     head(&mut of_two).await;
     of_two.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
     assert_eq!(two.answer(answer).await.unwrap()["status"], 200);

@@ -270,7 +270,7 @@ impl Network for Web {
 struct House {
     machine: Machine,
     web: Web,
-    census: ServerResources,
+    resources: ServerResources,
     door: mpsc::UnboundedSender<Stream>,
     connections: u64,
     serving: JoinHandle<()>,
@@ -300,10 +300,10 @@ impl House {
         let env =
             Env { launch: Arc::new(machine.clone()), net: Arc::new(web.clone()), ..Env::real() };
         let server = Server::new(&env, limits);
-        let census = server.census();
+        let resources = server.resources();
         let (door, accepted) = mpsc::unbounded_channel();
         let serving = tokio::spawn(server.serve(Box::new(Listening(accepted)) as Listener));
-        Self { machine, web, census, door, connections: 0, serving }
+        Self { machine, web, resources, door, connections: 0, serving }
     }
 
     fn new() -> Self {
@@ -321,7 +321,7 @@ impl House {
     /// A connection that is a WebSocket.
     async fn peer(&mut self) -> Peer {
         let link = Link::connect(self.knock(), "server", WireLimits::default()).await.unwrap();
-        Peer { link, asked: 0, answers: BTreeMap::new(), told: VecDeque::new() }
+        Peer { link, asked: 0, answers: BTreeMap::new(), reported: VecDeque::new() }
     }
 
     /// A client with a new session.
@@ -348,7 +348,7 @@ struct Peer {
     link: Link,
     asked: i64,
     answers: BTreeMap<RequestId, Result<Value, (i64, String)>>,
-    told: VecDeque<(String, Value)>,
+    reported: VecDeque<(String, Value)>,
 }
 
 impl Peer {
@@ -358,13 +358,13 @@ impl Peer {
         self.asked
     }
 
-    fn say(&mut self, method: &str, params: Value) {
+    fn emit(&mut self, method: &str, params: Value) {
         self.link.send(&Message::notification(method, &params));
     }
 
     /// The handshake is over, and the server knows.
     async fn is_ready(&mut self) {
-        self.say("initialized", json!({}));
+        self.emit("initialized", json!({}));
         self.is_heard().await;
     }
 
@@ -389,7 +389,7 @@ impl Peer {
                 drop(self.answers.insert(id, Err((error.code, error.message))))
             }
             Message::Notification { method, params } => {
-                self.told.push_back((method, value(&params.unwrap())))
+                self.reported.push_back((method, value(&params.unwrap())))
             }
             Message::Request { .. } => panic!("a server asks for nothing"),
         }
@@ -412,22 +412,22 @@ impl Peer {
 
     /// The next notification.
     async fn event(&mut self) -> (String, Value) {
-        while self.told.is_empty() {
+        while self.reported.is_empty() {
             assert!(self.hear().await, "the connection is over");
         }
-        self.told.pop_front().unwrap()
+        self.reported.pop_front().unwrap()
     }
 
     /// The next notification, as `output p1:3 text`.
     async fn line(&mut self) -> String {
-        let (method, said) = self.event().await;
+        let (method, sent) = self.event().await;
         let name = method.strip_prefix("process/").unwrap();
         let rest = match name {
-            "output" => text(&said["chunk"]),
-            "exited" => said["exitCode"].to_string(),
+            "output" => text(&sent["chunk"]),
+            "exited" => sent["exitCode"].to_string(),
             _ => String::new(),
         };
-        format!("{name} {}:{} {rest}", said["processId"].as_str().unwrap(), said["seq"])
+        format!("{name} {}:{} {rest}", sent["processId"].as_str().unwrap(), sent["seq"])
             .trim_end()
             .to_owned()
     }

@@ -235,10 +235,10 @@ async fn a_flood_holds_up_neither_answers_nor_other_processes() {
         peer.read("p2").await;
         let (mut before, mut seen) = (0, false);
         while !seen {
-            let (_, said) = peer.event().await;
-            seen = said["processId"] == "p2";
+            let (_, sent) = peer.event().await;
+            seen = sent["processId"] == "p2";
             if !seen {
-                assert_eq!(said["seq"], expected, "nothing is lost");
+                assert_eq!(sent["seq"], expected, "nothing is lost");
                 (expected, before) = (expected + 1, before + 1);
             }
         }
@@ -254,9 +254,9 @@ async fn what_is_kept_of_a_flood_is_bounded_and_a_client_that_reads_nothing_stop
     peer.start("p1", "yes").await;
     house.machine.actor("yes").floods();
     sleep(ms(1000)).await; // and the client reads nothing
-    assert!(house.census.counts().most_retained_bytes <= 64 * 1024);
+    assert!(house.resources.counts().most_retained_bytes <= 64 * 1024);
     assert!(
-        house.census.counts().most_retained_chunks <= limits.outbound_queue as u64 + 200,
+        house.resources.counts().most_retained_chunks <= limits.outbound_queue as u64 + 200,
         "what was sent, and a queue"
     );
     for seq in 1..500 {

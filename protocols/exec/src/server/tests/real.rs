@@ -8,14 +8,14 @@ async fn serve() -> (Env, Endpoint, ServerResources, JoinHandle<()>) {
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
     let at = listener.endpoint();
     let server = Server::new(&env, ServerLimits::default());
-    let census = server.census();
-    (env, at, census, tokio::spawn(server.serve(listener)))
+    let resources = server.resources();
+    (env, at, resources, tokio::spawn(server.serve(listener)))
 }
 
 async fn connect(env: &Env, at: &Endpoint, session: Option<&str>) -> (Peer, String) {
     let stream = env.net.connect(at).await.unwrap();
     let link = Link::connect(stream, "server", WireLimits::default()).await.unwrap();
-    let mut peer = Peer { link, asked: 0, answers: BTreeMap::new(), told: VecDeque::new() };
+    let mut peer = Peer { link, asked: 0, answers: BTreeMap::new(), reported: VecDeque::new() };
     let session = loop {
         let asked = json!({"clientName": "test", "resumeSessionId": session});
         match peer.call("initialize", asked).await {
@@ -52,7 +52,7 @@ async fn all(peer: &mut Peer, process: &str) -> Value {
 
 #[tokio::test]
 async fn a_shell_outlives_its_connection() {
-    let (env, at, census, _serving) = serve().await;
+    let (env, at, resources, _serving) = serve().await;
     let (mut peer, session) = connect(&env, &at, None).await;
     peer.call(
         "process/start",
@@ -72,7 +72,7 @@ async fn a_shell_outlives_its_connection() {
         printed(&read)
     );
     assert_eq!(read["exitCode"], 7);
-    assert_eq!(census.counts().open_processes, 0);
+    assert_eq!(resources.counts().open_processes, 0);
 }
 
 #[tokio::test]

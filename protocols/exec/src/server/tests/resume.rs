@@ -92,11 +92,15 @@ async fn a_session_is_over_after_its_lifetime_alone_and_its_processes_are_killed
     drop(peer);
     sleep(ms(1)).await;
     assert_eq!(
-        (house.census.counts().sessions, house.census.counts().detached, house.machine.alive()),
+        (
+            house.resources.counts().sessions,
+            house.resources.counts().detached,
+            house.machine.alive()
+        ),
         (1, 1, 1)
     );
     sleep(ServerLimits::default().detached_lifetime).await;
-    assert_eq!((house.census.counts().sessions, house.machine.alive()), (0, 0));
+    assert_eq!((house.resources.counts().sessions, house.machine.alive()), (0, 0));
     assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32600));
 }
 
@@ -142,7 +146,7 @@ async fn a_session_that_ends_in_the_middle_of_a_launch_leaves_no_child() {
     sleep(ms(31_000)).await;
     house.machine.gate.notify_one();
     sleep(ms(10)).await;
-    assert_eq!((house.machine.alive(), house.census.counts().processes), (0, 0));
+    assert_eq!((house.machine.alive(), house.resources.counts().processes), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,12 +156,12 @@ async fn a_process_that_was_held_back_goes_on_when_its_reader_is_lost() {
     peer.start("p1", "yes").await;
     house.machine.actor("yes").floods();
     sleep(ms(1000)).await;
-    let held = house.census.counts().most_retained_bytes;
+    let held = house.resources.counts().most_retained_bytes;
     sleep(ms(1000)).await;
-    assert_eq!(house.census.counts().most_retained_bytes, held, "the client reads nothing");
+    assert_eq!(house.resources.counts().most_retained_bytes, held, "the client reads nothing");
     drop(peer);
     sleep(ms(1000)).await;
-    assert!(house.census.counts().most_retained_bytes > held);
+    assert!(house.resources.counts().most_retained_bytes > held);
     sleep(ms(10)).await;
     let mut peer = house.resume(&session).await.unwrap();
     let read = peer.read("p1").await;
@@ -223,9 +227,12 @@ async fn closed_processes_are_forgotten_and_nothing_stays() {
     peer.line().await;
     let still_there = async { while peer.hear().await {} };
     assert!(timeout(ms(29_990), still_there).await.is_err());
-    assert_eq!((house.census.counts().processes, house.census.counts().open_processes), (1, 0));
+    assert_eq!(
+        (house.resources.counts().processes, house.resources.counts().open_processes),
+        (1, 0)
+    );
     assert!(timeout(ms(20), async { while peer.hear().await {} }).await.is_err());
-    assert_eq!(house.census.counts().processes, 0);
+    assert_eq!(house.resources.counts().processes, 0);
     peer.start("p1", "sh").await;
 }
 
@@ -239,7 +246,11 @@ async fn who_drops_the_server_kills_everything() {
     house.serving.abort();
     assert!(peer.is_closed().await);
     assert_eq!(
-        (house.machine.alive(), house.census.counts().sessions, house.census.counts().connections),
+        (
+            house.machine.alive(),
+            house.resources.counts().sessions,
+            house.resources.counts().connections
+        ),
         (0, 0, 0)
     );
 }

@@ -69,7 +69,7 @@ impl ClientCore {
             let envelope: ActionEnvelope = read(params).map_err(drop)?;
             self.happened(envelope);
             self.look_for_calls();
-            self.tell();
+            self.notify();
         }
         if name == method::SESSION_REMOVED {
             let removed: SessionRemovedParams = read(params).map_err(drop)?;
@@ -158,7 +158,7 @@ impl ClientCore {
                 self.subscribed(&channel, parsed(&result)?);
                 answer(to, Ok(()));
                 self.look_for_calls();
-                self.tell();
+                self.notify();
             }
             (Purpose::Subscribe { channel, answer: to }, Err(error)) => {
                 self.gone(&channel);
@@ -199,7 +199,7 @@ impl ClientCore {
                 answer(unconfirmed.answer, Err(Failure::Gone));
             }
         }
-        self.tell();
+        self.notify();
     }
 }
 

@@ -64,12 +64,12 @@ impl ClientCore {
         );
         self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
         match self.epoch.clone() {
-            Some(epoch) => self.say_reconnect(&epoch, now),
-            None => self.say_initialize(now),
+            Some(epoch) => self.send_reconnect(&epoch, now),
+            None => self.send_initialize(now),
         }
     }
 
-    fn say_reconnect(&mut self, epoch: &str, now: Instant) {
+    fn send_reconnect(&mut self, epoch: &str, now: Instant) {
         let params = ReconnectParams {
             channel: ROOT.to_owned(),
             meta: Some(meta_with(epoch)),
@@ -81,7 +81,7 @@ impl ClientCore {
         self.request_now(method::RECONNECT, &params, Purpose::Reconnect { asked }, now);
     }
 
-    fn say_initialize(&mut self, now: Instant) {
+    fn send_initialize(&mut self, now: Instant) {
         let params = InitializeParams {
             channel: ROOT.to_owned(),
             meta: None,
@@ -218,11 +218,11 @@ impl ClientCore {
         milestone!("toolcall.client.connected", generation = self.generation);
         self.line = Line::Connected { since: now };
         self.was_connected = true;
-        self.say_again();
+        self.send_again();
         self.join_again();
-        self.say_held(now);
+        self.send_held(now);
         self.look_for_calls();
-        self.tell();
+        self.notify();
     }
 
     /// The handshake was refused.
@@ -232,7 +232,7 @@ impl ClientCore {
             Purpose::Reconnect { .. } if error_code == code::NOT_FOUND => {
                 self.epoch = None;
                 self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
-                self.say_initialize(now);
+                self.send_initialize(now);
             }
             _ if error_code == code::UNSUPPORTED_VERSION => self.close(&Failure::Incompatible),
             _ => self.lost(self.generation, now, random),
@@ -265,7 +265,7 @@ impl ClientCore {
         }
         self.outside(ClientEffect::Close(generation));
         self.unanswered();
-        self.tell();
+        self.notify();
     }
 
     /// It is over, for good: everything that waits ends with this reason.
@@ -284,7 +284,7 @@ impl ClientCore {
             answer(unconfirmed.answer, Err(why.clone()));
         }
         self.stop_calls(|_| true);
-        self.tell();
+        self.notify();
     }
 
     /// What was asked over the connection that is lost: subscriptions are asked for again, everything else is for whoever asked

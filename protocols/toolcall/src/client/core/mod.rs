@@ -225,7 +225,7 @@ impl ClientCore {
     }
 
     /// How much of everything it holds.
-    pub fn census(&self) -> ClientResources {
+    pub fn resources(&self) -> ClientResources {
         let count = |n: usize| n as u64;
         ClientResources {
             channels: count(self.replicas.len()),
@@ -245,7 +245,7 @@ impl ClientCore {
         self.outside(ClientEffect::Send(self.generation, message));
     }
 
-    fn tell(&mut self) {
+    fn notify(&mut self) {
         self.changes.send_modify(|version| *version += 1);
     }
 }

@@ -82,14 +82,14 @@ impl ClientCore {
         }
         self.changed.notify_one(); // it has a deadline
         if self.is_connected() && self.held.is_empty() {
-            self.say(asked);
+            self.emit(asked);
         } else {
             self.held.push_back(Held::Request(asked));
         }
         true
     }
 
-    fn say(&mut self, asked: Asked) {
+    fn emit(&mut self, asked: Asked) {
         self.requests += 1;
         let id = self.requests;
         let (name, params) = (asked.method.clone(), asked.params.clone());
@@ -134,7 +134,7 @@ impl ClientCore {
                 &UnsubscribeParams { channel: channel.to_owned() },
             ));
         }
-        self.tell();
+        self.notify();
     }
 
     /// Does something to a channel: here at once, and at the host as soon as it hears of it. Whoever asked is told when it did.
@@ -160,11 +160,11 @@ impl ClientCore {
             Unconfirmed { channel: channel.to_owned(), action, sent: false, answer: to },
         );
         if self.is_connected() && self.held.is_empty() {
-            self.say_action(seq);
+            self.send_action(seq);
         } else {
             self.held.push_back(Held::Action(seq));
         }
-        self.tell();
+        self.notify();
     }
 
     /// Why an action is not even tried: it does not fit what is known here.
@@ -173,7 +173,7 @@ impl ClientCore {
         apply(&mut state, action).ignored().map(|why| Failure::Rejected(why.to_owned()))
     }
 
-    fn say_action(&mut self, seq: i64) {
+    fn send_action(&mut self, seq: i64) {
         let Some(unconfirmed) = self.unconfirmed.get_mut(&seq) else { return };
         unconfirmed.sent = true;
         let params = DispatchActionParams {
@@ -185,7 +185,7 @@ impl ClientCore {
     }
 
     /// Actions that the host may not have heard of are said again, in order, before anything else.
-    pub(super) fn say_again(&mut self) {
+    pub(super) fn send_again(&mut self) {
         let sent = self
             .unconfirmed
             .iter()
@@ -197,12 +197,12 @@ impl ClientCore {
         }
         for seq in sent {
             milestone!("toolcall.client.repeated", seq);
-            self.say_action(seq);
+            self.send_action(seq);
         }
     }
 
     /// What waited for a connection is said, in the order in which it was asked for.
-    pub(super) fn say_held(&mut self, now: Instant) {
+    pub(super) fn send_held(&mut self, now: Instant) {
         self.give_up_requests(now);
         let mut held = std::mem::take(&mut self.held);
         if defect!(TwoQueues) {
@@ -212,8 +212,8 @@ impl ClientCore {
         }
         for held in held {
             match held {
-                Held::Request(asked) => self.say(asked),
-                Held::Action(seq) => self.say_action(seq),
+                Held::Request(asked) => self.emit(asked),
+                Held::Action(seq) => self.send_action(seq),
             }
         }
     }

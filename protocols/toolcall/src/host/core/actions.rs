@@ -45,19 +45,19 @@ impl HostCore {
         now: Instant,
     ) {
         let origin = ActionOrigin { client_id: client.to_owned(), client_seq: params.client_seq };
-        let said = digest(&params);
+        let sent = digest(&params);
         let known = self
             .clients
             .get(client)
             .and_then(|client| client.outcomes.get(&params.client_seq))
             .cloned();
         let counts_after = self.transports.get(&conn).map_or(0, |transport| transport.counts_after);
-        let repeated = known.filter(|known| known.digest == said && known.after >= counts_after);
+        let repeated = known.filter(|known| known.digest == sent && known.after >= counts_after);
         if let Some(AnsweredAction { done, .. }) =
             repeated.filter(|_| !defect!(RepetitionTakesEffect))
         {
             milestone!("toolcall.host.repeated", client, seq = params.client_seq);
-            return self.tell_again(conn, params, origin, done);
+            return self.notify_again(conn, params, origin, done);
         }
         let (seq, copy) = (params.client_seq, params.clone());
         let done = match self.let_happen(conn, client, params, origin.clone(), now) {
@@ -73,9 +73,9 @@ impl HostCore {
                 if !defect!(LateCompletionEchoed)
                     || !matches!(copy.action, StateAction::ChatToolCallComplete(_))
                 {
-                    self.tell_rejected(conn, copy, origin, &why);
+                    self.notify_rejected(conn, copy, origin, &why);
                 } else {
-                    self.tell(conn, copy, origin, self.seq, None);
+                    self.notify(conn, copy, origin, self.seq, None);
                 }
                 Done::Rejected(why)
             }
@@ -84,13 +84,13 @@ impl HostCore {
             client.outcomes.forget(&seq);
             client
                 .outcomes
-                .keep(seq, AnsweredAction { digest: said, after: client.heard_of, done });
+                .keep(seq, AnsweredAction { digest: sent, after: client.heard_of, done });
             client.heard_of += 1;
         }
     }
 
     /// An action was dispatched before: its client is told what became of it, unless it is about to be told anyway.
-    fn tell_again(
+    fn notify_again(
         &mut self,
         conn: ConnId,
         params: DispatchActionParams,
@@ -98,29 +98,29 @@ impl HostCore {
         done: Done,
     ) {
         match done {
-            Done::Rejected(why) => self.tell_rejected(conn, params, origin, &why),
+            Done::Rejected(why) => self.notify_rejected(conn, params, origin, &why),
             Done::Applied(number) => {
-                let told =
+                let reported =
                     self.transports.get(&conn).is_none_or(|transport| transport.cursor >= number);
-                if told {
-                    self.tell(conn, params, origin, number, None);
+                if reported {
+                    self.notify(conn, params, origin, number, None);
                 }
             }
         }
     }
 
-    fn tell_rejected(
+    fn notify_rejected(
         &mut self,
         conn: ConnId,
         params: DispatchActionParams,
         origin: ActionOrigin,
         why: &str,
     ) {
-        self.tell(conn, params, origin, self.seq, Some(why.to_owned()));
+        self.notify(conn, params, origin, self.seq, Some(why.to_owned()));
     }
 
     /// Tells one connection of an action of its client's.
-    fn tell(
+    fn notify(
         &mut self,
         conn: ConnId,
         params: DispatchActionParams,
@@ -135,7 +135,7 @@ impl HostCore {
             origin: Some(origin),
             rejection_reason: why,
         };
-        self.say(conn, Message::notification(method::ACTION, &envelope));
+        self.send(conn, Message::notification(method::ACTION, &envelope));
     }
 
     fn let_happen(

@@ -195,30 +195,30 @@ impl HostCore {
         if armed {
             self.changed.notify_one();
         }
-        self.tell_waits();
+        self.notify_waits();
     }
 
     /// Says for whom it begins to wait, and for whom it does so no more.
-    fn tell_waits(&mut self) {
+    fn notify_waits(&mut self) {
         let mut waits = BTreeSet::new();
         for (name, client) in &self.clients {
             waits.extend(
                 client.waited_for().into_iter().map(|channel| (name.as_str(), channel.as_str())),
             );
         }
-        let said: BTreeSet<_> = self
+        let sent: BTreeSet<_> = self
             .waits
             .iter()
             .map(|(client, channel)| (client.as_str(), channel.as_str()))
             .collect();
         // It is asked with every action, and mostly there is nothing new.
-        if waits == said {
+        if waits == sent {
             return;
         }
-        for (client, channel) in said.difference(&waits) {
+        for (client, channel) in sent.difference(&waits) {
             milestone!("toolcall.host.waits-no-more", client = *client, channel = *channel);
         }
-        for (client, channel) in waits.difference(&said) {
+        for (client, channel) in waits.difference(&sent) {
             milestone!("toolcall.host.waits", client = *client, channel = *channel);
         }
         self.waits = waits

@@ -56,7 +56,7 @@ impl HostCore {
                     .map(|version| (*version).to_owned())
                     .collect();
                 let data = UnsupportedProtocolVersionErrorData { supported_versions };
-                return self.say(
+                return self.send(
                     conn,
                     Message::error_with(
                         id,
@@ -66,7 +66,7 @@ impl HostCore {
                     ),
                 );
             }
-            Err(why) => return self.say(conn, Message::error(id, code::INVALID_PARAMS, why)),
+            Err(why) => return self.send(conn, Message::error(id, code::INVALID_PARAMS, why)),
         };
         let channels = params.initial_subscriptions.unwrap_or_default();
         self.arrive(conn, id, params.client_id, HandshakeKind::Initialize(version), channels, now);
@@ -89,13 +89,13 @@ impl HostCore {
                 conn = conn.0,
                 client = params.client_id.as_str()
             );
-            return self.say(
+            return self.send(
                 conn,
                 Message::error(id, code::NOT_FOUND, "there is no such client: initialize"),
             );
         }
         let Ok(seen) = u64::try_from(params.last_seen_server_seq) else {
-            return self.say(
+            return self.send(
                 conn,
                 Message::error(id, code::INVALID_PARAMS, "a number of an action is not negative"),
             );
@@ -127,7 +127,7 @@ impl HostCore {
         channels.sort();
         channels.dedup();
         if let Err(Refusal(code, why)) = self.may_arrive(&client, &channels) {
-            return self.say(conn, Message::error(id, code, why));
+            return self.send(conn, Message::error(id, code, why));
         }
         if let Some(known) = self.clients.get_mut(&client) {
             known.arriving.insert(conn);
@@ -277,7 +277,7 @@ impl HostCore {
             telemetry: None,
             automations: None,
         };
-        self.say(conn, Message::response(handshake.id, &result));
+        self.send(conn, Message::response(handshake.id, &result));
     }
 
     fn welcome_back(&mut self, conn: ConnId, handshake: Handshake, seen: u64, now: Instant) {
@@ -292,7 +292,7 @@ impl HostCore {
             ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots: self.give(&handshake) })
         };
         let client = handshake.client.clone();
-        self.say(conn, Message::response(handshake.id, &result));
+        self.send(conn, Message::response(handshake.id, &result));
         self.release_unnamed(&client, now);
     }
 

@@ -118,7 +118,7 @@ impl HostCore {
     }
 
     /// Says something on a connection, behind everything that has happened.
-    pub(super) fn say(&mut self, conn: ConnId, message: Message) {
+    pub(super) fn send(&mut self, conn: ConnId, message: Message) {
         let (seq, limits) = (self.seq, self.limits);
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let many = transport.replies.len() >= limits.replies && !transport.takes_all();
@@ -132,13 +132,13 @@ impl HostCore {
     }
 
     /// Says something to everybody.
-    pub(super) fn say_to_all(&mut self, method: &str, params: &impl Serialize) {
+    pub(super) fn broadcast(&mut self, method: &str, params: &impl Serialize) {
         let live = self
             .transports
             .iter()
             .filter(|(_, transport)| matches!(transport.stage, Stage::Live(_)));
         for conn in live.map(|(conn, _)| *conn).collect::<Vec<_>>() {
-            self.say(conn, Message::notification(method, params));
+            self.send(conn, Message::notification(method, params));
         }
     }
 }

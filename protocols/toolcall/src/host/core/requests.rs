@@ -72,7 +72,7 @@ impl HostCore {
 
     fn malformed(&mut self, conn: ConnId, code: i64, why: &str) {
         milestone!("toolcall.host.malformed", conn = conn.0);
-        self.say(conn, Message::error(RequestId::Number(-1), code, why));
+        self.send(conn, Message::error(RequestId::Number(-1), code, why));
     }
 
     /// The client of a connection, once its handshake is over.
@@ -123,7 +123,7 @@ impl HostCore {
     }
 
     pub(super) fn answer(&mut self, conn: ConnId, id: RequestId, answer: Answered) {
-        self.say(
+        self.send(
             conn,
             match answer {
                 Ok(result) => Message::Response { id, result },
@@ -172,7 +172,7 @@ impl HostCore {
         let full =
             transport.subscriptions.len() >= most && !transport.subscriptions.contains_key(channel);
         if full || !is_name(channel) {
-            return self.say(
+            return self.send(
                 conn,
                 Message::error(id, code::INVALID_PARAMS, "too many subscriptions, or no name"),
             );
@@ -192,7 +192,8 @@ impl HostCore {
             },
         };
         if ids.len() >= most {
-            return self.say(conn, Message::error(id, code::INVALID_REQUEST, "asked often enough"));
+            return self
+                .send(conn, Message::error(id, code::INVALID_REQUEST, "asked often enough"));
         }
         ids.push(id);
         let ready = self.load(channel, now);
@@ -226,7 +227,8 @@ impl HostCore {
         if !there {
             transport.subscriptions.remove(channel);
             self.review_all(now);
-            return self.say(conn, Message::error(id, code::NOT_FOUND, "there is no such channel"));
+            return self
+                .send(conn, Message::error(id, code::NOT_FOUND, "there is no such channel"));
         }
         // Who asks again is told everything from the first time on, whether the second answer comes or not.
         let is_new = !transport.is_active(channel);
@@ -241,20 +243,20 @@ impl HostCore {
         }
         milestone!("toolcall.host.subscribed", conn = conn.0, channel);
         let result = SubscribeResult { snapshot: self.snapshot(channel) };
-        self.say(conn, Message::response(id, &result));
+        self.send(conn, Message::response(id, &result));
     }
 
     /// A client wants no more of a channel: what depends on it there is given up at once, unless another of its connections
     /// holds the channel.
     fn unsubscribe(&mut self, conn: ConnId, client: &str, channel: &str, now: Instant) {
-        self.tell_removals(conn, channel);
+        self.notify_removals(conn, channel);
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         if let Some(Subscription::Pending(ids)) = transport.subscriptions.remove(channel) {
             if defect!(CancelledCleansNewer) {
                 transport.cancelled.insert(channel.to_owned());
             }
             for id in ids {
-                self.say(conn, Message::error(id, code::NOT_FOUND, "unsubscribed"));
+                self.send(conn, Message::error(id, code::NOT_FOUND, "unsubscribed"));
             }
         }
         if !self.holds(client, channel) {
@@ -357,18 +359,18 @@ impl HostCore {
             rejection_reason: None,
         };
         for conn in lookers {
-            self.tell_removal(conn, chat, &envelope);
+            self.notify_removal(conn, chat, &envelope);
         }
     }
 
-    fn tell_removal(&mut self, conn: ConnId, chat: &str, envelope: &ActionEnvelope) {
+    fn notify_removal(&mut self, conn: ConnId, chat: &str, envelope: &ActionEnvelope) {
         milestone!("toolcall.host.told-of-removal", conn = conn.0, chat);
-        self.say(conn, Message::notification(method::ACTION, envelope));
+        self.send(conn, Message::notification(method::ACTION, envelope));
     }
 
     /// A connection is about to hear no more of a session: which chats of that have gone it is told now. It may look at them; where it
     /// looks at one of the same name that was made since, it knows that the older one has gone.
-    pub(super) fn tell_removals(&mut self, conn: ConnId, session: &str) {
+    pub(super) fn notify_removals(&mut self, conn: ConnId, session: &str) {
         let Some(transport) = self.transports.get(&conn).filter(|_| !defect!(ChatsGoUntold)) else {
             return;
         };
@@ -384,7 +386,7 @@ impl HostCore {
         let removals = removals
             .filter(|(chat, envelope)| !transport.is_active_since(chat, envelope.server_seq));
         for (chat, envelope) in removals.collect::<Vec<_>>() {
-            self.tell_removal(conn, &chat, &envelope);
+            self.notify_removal(conn, &chat, &envelope);
         }
     }
 

@@ -35,7 +35,7 @@ impl HostCore {
         let id = i64::try_from(self.serial).unwrap_or(i64::MAX);
         self.reverse
             .insert(id, Reverse { conn, until: now + self.limits.reverse_deadline, answer });
-        self.say(
+        self.send(
             conn,
             Message::Request {
                 id: RequestId::Number(id),

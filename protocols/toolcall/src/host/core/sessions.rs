@@ -102,7 +102,7 @@ impl HostCore {
         let CreateSessionParams { channel: name, active_client: active, .. } = params;
         let provider = self.identity.provider.clone();
         self.add_session(&name, &provider);
-        self.tell_sessions(now);
+        self.notify_sessions(now);
         self.announce(&name);
         if let Some(active_client) = active {
             let set =
@@ -116,7 +116,7 @@ impl HostCore {
     fn announce(&mut self, name: &str) {
         let Some(SnapshotState::Session(state)) = self.state(name) else { return };
         let summary = self.summary_of(name, state);
-        self.say_to_all(
+        self.broadcast(
             method::SESSION_ADDED,
             &SessionAddedParams { channel: ROOT.to_owned(), summary },
         );
@@ -144,7 +144,7 @@ impl HostCore {
     }
 
     /// The root says how many sessions there are.
-    fn tell_sessions(&mut self, now: Instant) {
+    fn notify_sessions(&mut self, now: Instant) {
         let active_sessions = i64::try_from(self.sessions()).unwrap_or(i64::MAX);
         let changed = StateAction::RootActiveSessionsChanged(RootActiveSessionsChangedAction {
             active_sessions,
@@ -169,11 +169,11 @@ impl HostCore {
             self.remove_chat(&chat, &name, now);
         }
         for conn in self.who(|transport| transport.is_active(&name)) {
-            self.tell_removals(conn, &name);
+            self.notify_removals(conn, &name);
         }
         self.remove_channel(&name, now);
-        self.tell_sessions(now);
-        self.say_to_all(
+        self.notify_sessions(now);
+        self.broadcast(
             method::SESSION_REMOVED,
             &SessionRemovedParams { channel: ROOT.to_owned(), session: name },
         );

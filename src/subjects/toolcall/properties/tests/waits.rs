@@ -4,10 +4,10 @@ use super::super::waits::waits_have_causes;
 use super::*;
 
 /// The host waits for the client in a channel.
-fn waits(told: ScriptedRun, channel: &str, from: u64, to: u64) -> ScriptedRun {
+fn waits(scripted: ScriptedRun, channel: &str, from: u64, to: u64) -> ScriptedRun {
     let fields = [("client", "client"), ("channel", channel)];
     milestone(
-        milestone(told, from, "server", "toolcall.host.waits", &fields),
+        milestone(scripted, from, "server", "toolcall.host.waits", &fields),
         to,
         "server",
         "toolcall.host.waits-no-more",
@@ -18,10 +18,10 @@ fn waits(told: ScriptedRun, channel: &str, from: u64, to: u64) -> ScriptedRun {
 #[test]
 fn nobody_is_waited_for_who_is_connected_and_looks() {
     let back = || calls(here_until(Some(5_000)).conn(2, 9_000, None), 1_000, "call-1", "client");
-    let told = |to| waits(taken_in(back(), 10_000, "2"), "c1", 5_000, to).horizon(60_000);
-    holds(&told(10_000 + MOMENT), waits_have_causes);
+    let scripted = |to| waits(taken_in(back(), 10_000, "2"), "c1", 5_000, to).horizon(60_000);
+    holds(&scripted(10_000 + MOMENT), waits_have_causes);
     assert_eq!(
-        breaks(&told(10_001 + MOMENT), waits_have_causes),
+        breaks(&scripted(10_001 + MOMENT), waits_have_causes),
         [
             "client: it was waited for in c1 from 5.000 s on, though it was connected, and looked at that (at 10.620 s)"
         ]
@@ -45,14 +45,14 @@ fn nobody_is_waited_for_who_is_connected_and_looks() {
 
 #[test]
 fn nobody_is_waited_for_on_whom_nothing_depends() {
-    let told = |to| {
-        let told =
+    let scripted = |to| {
+        let scripted =
             over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 9_000, "cancelled");
-        waits(told, "c1", 5_000, to).horizon(60_000)
+        waits(scripted, "c1", 5_000, to).horizon(60_000)
     };
-    holds(&told(9_000 + MOMENT), waits_have_causes);
+    holds(&scripted(9_000 + MOMENT), waits_have_causes);
     assert_eq!(
-        breaks(&told(9_001 + MOMENT), waits_have_causes),
+        breaks(&scripted(9_001 + MOMENT), waits_have_causes),
         [
             "client: it was waited for in c1 from 5.000 s on, though no call of its was open there since 9.000 s (at 9.620 s)"
         ]
@@ -121,13 +121,13 @@ fn nobody_has_a_place_in_a_session_that_is_gone() {
 fn who_died_waits_for_nobody() {
     let over =
         || over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 5_000, "cancelled");
-    let told = |lives: fn(ScriptedRun) -> ScriptedRun| {
-        waits(lives(over()), "c1", 5_000, 50_000).horizon(60_000)
+    let scripted = |incarnations: fn(ScriptedRun) -> ScriptedRun| {
+        waits(incarnations(over()), "c1", 5_000, 50_000).horizon(60_000)
     };
-    holds(&told(|told| told.died("server", 5_000)), waits_have_causes);
+    holds(&scripted(|scripted| scripted.died("server", 5_000)), waits_have_causes);
     assert_eq!(
         breaks(
-            &told(|told| told.died("server", 4_000).started("server", 4_500)),
+            &scripted(|scripted| scripted.died("server", 4_000).started("server", 4_500)),
             waits_have_causes
         )
         .len(),
@@ -138,27 +138,27 @@ fn who_died_waits_for_nobody() {
 /// Its user asked for the session, looked away, and did not see it again; its client joined all the same.
 #[test]
 fn who_was_asked_to_take_part_may_have_a_place() {
-    let lost = |told| {
+    let lost = |scripted| {
         milestone(
-            told,
+            scripted,
             4_000,
             "server",
             "toolcall.host.deactivated",
             &[("session", "s1"), ("client", "client")],
         )
     };
-    let told = |verb, answered| {
-        let told =
+    let scripted = |verb, answered| {
+        let scripted =
             here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, verb, r#"{"chat": "s1"}"#);
-        waits(lost(told).answered(7, answered, "sees s1"), "s1", 5_000, 20_000).horizon(60_000)
+        waits(lost(scripted).answered(7, answered, "sees s1"), "s1", 5_000, 20_000).horizon(60_000)
     };
-    holds(&told("watch", 4_020), waits_have_causes);
+    holds(&scripted("watch", 4_020), waits_have_causes);
     assert_eq!(
-        breaks(&told("watch", 3_999), waits_have_causes).len(),
+        breaks(&scripted("watch", 3_999), waits_have_causes).len(),
         1,
         "it joined before it lost its place"
     );
-    assert_eq!(breaks(&told("rename", 4_020), waits_have_causes).len(), 1);
+    assert_eq!(breaks(&scripted("rename", 4_020), waits_have_causes).len(), 1);
     let asked =
         here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, "watch", r#"{"chat": "s1"}"#);
     let refused = waits(
@@ -174,22 +174,22 @@ fn who_was_asked_to_take_part_may_have_a_place() {
 /// A host of which a task is held takes a connection in that is over there already.
 #[test]
 fn who_was_taken_in_too_late_is_not_here() {
-    let told = |over| {
-        let told = calls(
+    let scripted = |over| {
+        let scripted = calls(
             here_until(Some(1_000)).conn_closed(2, 1_050, over, None),
             900,
             "call-1",
             "client",
         );
-        let told = milestone(
-            told,
+        let scripted = milestone(
+            scripted,
             1_100,
             "server",
             "toolcall.host.arriving",
             &[("conn", "2"), ("client", "client")],
         );
-        waits(taken_in(told, 2_000, "2"), "c1", 2_200, 20_000).horizon(60_000)
+        waits(taken_in(scripted, 2_000, "2"), "c1", 2_200, 20_000).horizon(60_000)
     };
-    holds(&told(1_200), waits_have_causes);
-    assert_eq!(breaks(&told(30_000), waits_have_causes).len(), 1);
+    holds(&scripted(1_200), waits_have_causes);
+    assert_eq!(breaks(&scripted(30_000), waits_have_causes).len(), 1);
 }

@@ -132,7 +132,7 @@ async fn a_loss_fails_what_flows_and_what_is_in_flight_at_once() {
     assert_eq!(flowing.next().await, Some(Err(Failure::ConnectionLost)));
     assert_eq!(flowing.next().await, None);
     assert_eq!(waiting.try_recv().unwrap().unwrap_err(), Failure::ConnectionLost);
-    assert_eq!(hand.core.census().bodies, 0);
+    assert_eq!(hand.core.resources().bodies, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,9 +179,9 @@ async fn a_body_that_is_dropped_is_forgotten_and_its_pieces_are_ignored() {
     let (_answered, _body) = hand.ask(1);
     hand.answer(first);
     hand.core.ask(Command::Forget(1), Instant::now());
-    assert_eq!(hand.core.census().bodies, 0);
+    assert_eq!(hand.core.resources().bodies, 0);
     hand.delta(first, 1, 1, true);
-    assert_eq!(hand.core.census().bodies, 0);
+    assert_eq!(hand.core.resources().bodies, 0);
 }
 
 #[tokio::test(start_paused = true)]

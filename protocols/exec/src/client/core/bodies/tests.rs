@@ -33,7 +33,7 @@ fn last(number: u64, seq: u64, text: &'static str) -> BodyDelta {
 }
 
 /// What a reader has been told so far, at once: bytes, and how it ended.
-async fn told(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
+async fn reported(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
     let (mut text, mut ending) = (String::new(), None);
     while ending.is_none() {
         let next = tokio::select! {
@@ -54,9 +54,9 @@ async fn told(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
 async fn a_body_ends_with_the_bytes_of_its_last_piece() {
     let (mut bodies, mut readers) = bodies(1);
     bodies.hear(delta(1, 1, "a")).unwrap();
-    assert_eq!(told(&mut readers[0]).await, ("a".to_owned(), None));
+    assert_eq!(reported(&mut readers[0]).await, ("a".to_owned(), None));
     bodies.hear(last(1, 2, "b")).unwrap();
-    assert_eq!(told(&mut readers[0]).await, ("b".to_owned(), Some(Ok(()))));
+    assert_eq!(reported(&mut readers[0]).await, ("b".to_owned(), Some(Ok(()))));
     assert_eq!(bodies.len(), 0);
 }
 
@@ -66,8 +66,8 @@ async fn a_piece_that_is_missing_or_repeated_is_a_gap_behind_those_before_it() {
         let (mut bodies, mut readers) = bodies(2);
         bodies.hear(delta(1, 1, "a")).unwrap();
         bodies.hear(delta(1, seq, "b")).unwrap();
-        assert_eq!(told(&mut readers[0]).await, ("a".to_owned(), Some(Err(Failure::BodyGap))));
-        assert_eq!(told(&mut readers[1]).await, (String::new(), None), "the other one goes on");
+        assert_eq!(reported(&mut readers[0]).await, ("a".to_owned(), Some(Err(Failure::BodyGap))));
+        assert_eq!(reported(&mut readers[1]).await, (String::new(), None), "the other one goes on");
     }
 }
 
@@ -77,7 +77,7 @@ async fn a_body_that_the_server_says_is_broken_keeps_what_came() {
     bodies.hear(delta(1, 1, "a")).unwrap();
     bodies.hear(BodyDelta { error: Some("gone".into()), ..last(1, 2, "b") }).unwrap();
     assert_eq!(
-        told(&mut readers[0]).await,
+        reported(&mut readers[0]).await,
         ("ab".to_owned(), Some(Err(Failure::BodyBroken("gone".into()))))
     );
 }
@@ -89,8 +89,8 @@ async fn a_slow_reader_fails_alone_and_at_once() {
         bodies.hear(delta(1, seq, text)).unwrap();
     }
     bodies.hear(delta(2, 1, "a")).unwrap();
-    assert_eq!(told(&mut readers[0]).await, (String::new(), Some(Err(Failure::BodyOverrun))));
-    assert_eq!(told(&mut readers[1]).await, ("a".to_owned(), None));
+    assert_eq!(reported(&mut readers[0]).await, (String::new(), Some(Err(Failure::BodyOverrun))));
+    assert_eq!(reported(&mut readers[1]).await, ("a".to_owned(), None));
     assert_eq!(bodies.len(), 1);
 }
 
@@ -100,14 +100,14 @@ async fn a_lost_connection_fails_all_of_its_bodies_and_none_that_comes_later() {
     bodies.hear(delta(1, 1, "a")).unwrap();
     bodies.connection_lost();
     for reader in &mut readers {
-        assert_eq!(told(reader).await, (String::new(), Some(Err(Failure::ConnectionLost))));
+        assert_eq!(reported(reader).await, (String::new(), Some(Err(Failure::ConnectionLost))));
     }
     let (commands, _) = mpsc::unbounded_channel();
     let (feed, mut newer) = body::body(3, BodyWindow { pieces: 2, bytes: 99 }, commands);
     bodies.put(feed);
     bodies.hear(delta(1, 2, "late")).unwrap();
     bodies.hear(delta(3, 1, "new")).unwrap();
-    assert_eq!(told(&mut newer).await, ("new".to_owned(), None));
+    assert_eq!(reported(&mut newer).await, ("new".to_owned(), None));
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn what_comes_for_a_body_that_nobody_reads_is_for_nobody() {
     ] {
         bodies.hear(delta).unwrap();
     }
-    assert_eq!(told(&mut readers[1]).await, (String::new(), None));
+    assert_eq!(reported(&mut readers[1]).await, (String::new(), None));
     assert_eq!(bodies.len(), 1);
 }
 
@@ -133,7 +133,7 @@ async fn pieces_that_come_before_the_answer_are_kept() {
     bodies.put(feed.clone());
     bodies.hear(delta(1, 1, "a")).unwrap();
     bodies.answered(&feed, true);
-    assert_eq!(told(&mut reader).await, ("a".to_owned(), None));
+    assert_eq!(reported(&mut reader).await, ("a".to_owned(), None));
 }
 
 #[tokio::test]

@@ -142,7 +142,7 @@ async fn a_session_that_another_connection_has_is_one_recovery_and_no_end_of_pro
     assert_eq!((lab.wire, lab.state()), (None, State::Recovering));
     lab.pass(millis(25_000));
     for process in [p1, p2] {
-        assert_eq!(process.told(), "failed: no connection within the recovery deadline");
+        assert_eq!(process.reported(), "failed: no connection within the recovery deadline");
     }
 }
 
@@ -167,13 +167,13 @@ async fn calls_that_nobody_waits_for_do_not_fill_the_tables() {
     for _ in 0..100 {
         drop(lab.ask(RetryPolicy::Read, "process/read", None));
     }
-    assert!(lab.core.census().calls <= 4, "waiting ones: {}", lab.core.census().calls);
+    assert!(lab.core.resources().calls <= 4, "waiting ones: {}", lab.core.resources().calls);
     lab.shake_hands();
     assert!(lab.asked_nothing(), "they are not even sent");
     for _ in 0..100 {
         drop(lab.ask(RetryPolicy::Read, "process/read", None));
     }
-    assert!(lab.core.census().calls <= 4, "in flight: {}", lab.core.census().calls);
+    assert!(lab.core.resources().calls <= 4, "in flight: {}", lab.core.resources().calls);
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +193,7 @@ async fn a_handle_of_a_process_that_failed_fails_the_same_way_and_asks_nothing()
 #[tokio::test(start_paused = true)]
 async fn requests_of_the_server_are_refused_and_unknown_notifications_skipped() {
     let mut lab = Lab::connected();
-    lab.hear(Lab::told("network/policyDecision", &json!({ "any": 1 })));
+    lab.hear(Lab::reported("network/policyDecision", &json!({ "any": 1 })));
     lab.hear(Report::Message(Message::request(9, "network/policy", &json!({}))));
     let sent = lab.sent.pop_front();
     assert!(
@@ -213,6 +213,6 @@ async fn requests_of_the_server_are_refused_and_unknown_notifications_skipped() 
 async fn a_notification_that_makes_no_sense_ends_the_connection_and_is_recovered_from() {
     let mut lab = Lab::connected();
     lab.pass(millis(1000));
-    lab.hear(Lab::told("process/output", &json!({ "processId": "p1", "seq": -1 })));
+    lab.hear(Lab::reported("process/output", &json!({ "processId": "p1", "seq": -1 })));
     assert_eq!((lab.state(), lab.opened), (State::Recovering, 2));
 }

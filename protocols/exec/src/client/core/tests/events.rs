@@ -16,9 +16,9 @@ async fn events_are_told_in_order_whatever_the_order_of_arrival() {
     lab.hear(Lab::closed("p1", 4));
     lab.hear(Lab::output("p1", 1, "a"));
     lab.hear(Lab::exited("p1", 3, 0));
-    assert_eq!(p1.told(), "1=a");
+    assert_eq!(p1.reported(), "1=a");
     lab.hear(Lab::output("p1", 2, "b"));
-    assert_eq!(p1.told(), "1=a 2=b 3=exit(0) 4=closed");
+    assert_eq!(p1.reported(), "1=a 2=b 3=exit(0) 4=closed");
     lab.cut();
     lab.shake_hands();
     assert_eq!(lab.state(), State::Connected, "what is closed needs no catching up");
@@ -32,7 +32,7 @@ async fn what_was_missed_is_read_and_told_once() {
     let id = back_to_the_read(&mut lab, 1);
     lab.hear(Lab::output("p1", 5, "e"));
     lab.reply(id, &answer(&[(2, "b"), (3, "c"), (4, "d")], 5, None, false));
-    assert_eq!((p1.told().as_str(), lab.state()), ("1=a 2=b 3=c 4=d 5=e", State::Connected));
+    assert_eq!((p1.reported().as_str(), lab.state()), ("1=a 2=b 3=c 4=d 5=e", State::Connected));
     let vias = (0..5).map(|place| match p1.log.at(place) {
         Some(Event::Output { via, .. }) => (via.generation, via.live),
         other => panic!("{other:?}"),
@@ -47,10 +47,10 @@ async fn exit_and_close_during_the_outage_are_told_at_their_places() {
     let id = back_to_the_read(&mut lab, 1);
     lab.reply(id, &answer(&[(2, "b"), (4, "late")], 6, Some(7), true));
     assert_eq!(
-        (p1.told().as_str(), lab.state()),
+        (p1.reported().as_str(), lab.state()),
         ("1=a 2=b 3=exit(7) 4=late 5=closed", State::Connected)
     );
-    assert_eq!(lab.core.census().processes, 0);
+    assert_eq!(lab.core.resources().processes, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +61,7 @@ async fn several_outages_lose_nothing() {
         lab.reply(id, &answer(&[(2 * outage - 1, "r")], 2 * outage, None, false));
         lab.hear(Lab::output("p1", 2 * outage, "l"));
     }
-    assert_eq!(p1.told(), "1=r 2=l 3=r 4=l 5=r 6=l 7=r 8=l 9=r 10=l");
+    assert_eq!(p1.reported(), "1=r 2=l 3=r 4=l 5=r 6=l 7=r 8=l 9=r 10=l");
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,11 +70,11 @@ async fn a_gap_ends_its_process_alone_here_and_there() {
     let id = back_to_the_read(&mut lab, 0);
     lab.reply(id, &answer(&[(3, "c")], 4, None, false));
     let other = lab.asked_to_read("p2", 0);
-    assert_eq!(p1.told(), "failed: gap: event 1 is no longer there, though 3 is");
+    assert_eq!(p1.reported(), "failed: gap: event 1 is no longer there, though 3 is");
     let (terminate, params) = lab.asked("process/terminate");
     assert_eq!(params, json!({ "processId": "p1" }));
     lab.reply(other, &answer(&[(1, "x")], 2, None, false));
-    assert_eq!((p2.told().as_str(), lab.state()), ("1=x", State::Connected));
+    assert_eq!((p2.reported().as_str(), lab.state()), ("1=x", State::Connected));
     let (_, mut again) = lab.start("p1");
     assert_eq!(ended(&mut again), Some(Err(Failure::IdTaken)), "until what is left of it is ended");
     lab.reply(terminate, &json!({ "running": true }));
@@ -95,7 +95,7 @@ async fn a_read_that_is_refused_for_now_is_repeated_and_harms_nobody() {
             id = lab.asked_to_read("p1", 0);
         }
         lab.reply(id, &answer(&[(1, "a")], 2, None, false));
-        assert_eq!((p1.told().as_str(), lab.state()), ("1=a", State::Connected));
+        assert_eq!((p1.reported().as_str(), lab.state()), ("1=a", State::Connected));
     }
 }
 
@@ -110,7 +110,7 @@ async fn a_read_that_is_refused_again_and_again_fails_its_process() {
     }
     lab.refuse(id, code::INTERNAL, "no");
     assert_eq!(
-        (p1.told().as_str(), lab.state()),
+        (p1.reported().as_str(), lab.state()),
         ("failed: the server refused: no (-32603)", State::Connected)
     );
 }
@@ -120,7 +120,7 @@ async fn a_process_that_the_server_no_longer_knows_fails_at_once() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let id = back_to_the_read(&mut lab, 0);
     lab.refuse(id, code::INVALID_REQUEST, "unknown process id p1");
-    assert_eq!(p1.told(), "failed: the server refused: unknown process id p1 (-32600)");
+    assert_eq!(p1.reported(), "failed: the server refused: unknown process id p1 (-32600)");
     assert_eq!(lab.state(), State::Connected);
 }
 
@@ -139,7 +139,7 @@ async fn what_the_server_could_not_watch_is_told_as_far_as_it_went() {
     let mut watched = answer(&[(1, "a")], 2, None, false);
     watched["failure"] = json!("the pipe broke");
     lab.reply(id, &watched);
-    assert_eq!(p1.told(), "1=a failed: the server lost the process: the pipe broke");
+    assert_eq!(p1.reported(), "1=a failed: the server lost the process: the pipe broke");
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn a_hole_that_lasts_though_the_connection_lives_is_read() {
     lab.pass(millis(5000));
     assert!(lab.asked_nothing(), "one read at a time");
     lab.reply(id, &answer(&[(1, "a"), (2, "b")], 3, None, false));
-    assert_eq!(p1.told(), "1=a 2=b");
+    assert_eq!(p1.reported(), "1=a 2=b");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ async fn a_hole_that_closes_by_itself_is_not_read() {
     lab.pass(millis(999));
     lab.hear(Lab::output("p1", 1, "a"));
     lab.pass(millis(5000));
-    assert_eq!((lab.asked_nothing(), p1.told().as_str()), (true, "1=a 2=b"));
+    assert_eq!((lab.asked_nothing(), p1.reported().as_str()), (true, "1=a 2=b"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,7 +202,7 @@ async fn more_early_events_than_there_is_room_for_are_read_again() {
     for seq in 2..=400 {
         lab.hear(Lab::output("p1", seq, "x"));
     }
-    assert_eq!(lab.core.census().held_back_events, 256);
+    assert_eq!(lab.core.resources().held_back_events, 256);
     lab.reply(id, &answer(&[(1, "x")], 2, None, false));
     assert_eq!((lab.core.processes["p1"].published(), lab.state()), (257, State::Connected));
     let id = lab.asked_to_read("p1", 257);
@@ -223,7 +223,7 @@ async fn an_overflow_while_connected_is_read_at_once() {
     }
     let id = lab.asked_to_read("p1", 0);
     lab.reply(id, &answer(&[(1, "x"), (2, "x"), (3, "x"), (4, "x")], 5, None, false));
-    assert_eq!(p1.told(), "1=x 2=x 3=x 4=x");
+    assert_eq!(p1.reported(), "1=x 2=x 3=x 4=x");
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +231,7 @@ async fn events_of_processes_that_are_not_ours_are_skipped() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::output("p2", 1, "foreign"));
     lab.hear(Lab::closed("p2", 2));
-    assert_eq!((p1.told().as_str(), lab.state()), ("", State::Connected));
+    assert_eq!((p1.reported().as_str(), lab.state()), ("", State::Connected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,14 +239,18 @@ async fn a_process_that_nobody_holds_is_no_longer_followed() {
     let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
     lab.command(Command::Release(p1.key.clone()));
     lab.hear(Lab::output("p1", 1, "a"));
-    assert_eq!((p1.told().as_str(), lab.core.census().processes), ("", 1));
+    assert_eq!((p1.reported().as_str(), lab.core.resources().processes), ("", 1));
     lab.cut();
     lab.shake_hands();
     lab.asked_to_read("p2", 0);
     assert!(lab.asked_nothing());
     let newer = lab.start("p1").0;
     lab.command(Command::Release(p1.key.clone()));
-    assert_eq!(lab.core.census().processes, 2, "a late release of the older one does not touch it");
+    assert_eq!(
+        lab.core.resources().processes,
+        2,
+        "a late release of the older one does not touch it"
+    );
     let mut late = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
     let (id, p2) = (lab.core.processes["p2"].serial, p2.key.serial);
     assert_eq!((id, newer.key.serial > p2), (p2, true));

@@ -51,8 +51,8 @@ impl Bench {
         self.process.merge(answer, 2, self.now)
     }
 
-    fn told(&self) -> String {
-        self.seen.told()
+    fn reported(&self) -> String {
+        self.seen.reported()
     }
 }
 
@@ -62,14 +62,14 @@ fn gap(next: u64, last: u64) -> Result<(), Failure> {
 
 #[tokio::test(start_paused = true)]
 async fn exit_and_close_take_the_numbers_that_are_left() {
-    for (chunks, told) in [
+    for (chunks, reported) in [
         ([(1, "a"), (2, "b")], "1=a 2=b 3=exit(7) 4=closed"),
         ([(1, "a"), (3, "b")], "1=a 2=exit(7) 3=b 4=closed"),
         ([(2, "a"), (3, "b")], "1=exit(7) 2=a 3=b 4=closed"),
     ] {
         let mut bench = Bench::new();
         assert_eq!(bench.merge(&chunks, 5, Some(7), true), Ok(()));
-        assert_eq!((bench.told().as_str(), bench.process.is_closed()), (told, true));
+        assert_eq!((bench.reported().as_str(), bench.process.is_closed()), (reported, true));
     }
 }
 
@@ -77,9 +77,9 @@ async fn exit_and_close_take_the_numbers_that_are_left() {
 async fn an_exit_without_a_close_takes_the_last_number_or_one_between() {
     let mut bench = Bench::new();
     assert_eq!(bench.merge(&[(1, "a")], 3, Some(0), false), Ok(()));
-    assert_eq!(bench.told(), "1=a 2=exit(0)");
+    assert_eq!(bench.reported(), "1=a 2=exit(0)");
     assert_eq!(bench.merge(&[(3, "late")], 5, Some(0), true), Ok(()));
-    assert_eq!(bench.told(), "1=a 2=exit(0) 3=late 4=closed");
+    assert_eq!(bench.reported(), "1=a 2=exit(0) 3=late 4=closed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn a_missing_chunk_is_a_gap_and_nothing_of_what_follows_is_told() {
     let mut bench = Bench::new();
     bench.output(1, "a").unwrap();
     assert_eq!(bench.merge(&[(3, "c")], 4, None, false), gap(2, 3));
-    assert_eq!(bench.told(), "1=a");
+    assert_eq!(bench.reported(), "1=a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn two_missing_numbers_are_never_taken_for_an_exit() {
     let mut bench = Bench::new();
     // 1 and 3 are missing: one of them was output, and is gone.
     assert_eq!(bench.merge(&[(2, "b")], 5, Some(0), true), gap(1, 4));
-    assert_eq!(bench.told(), "", "no exit before the output that precedes it");
+    assert_eq!(bench.reported(), "", "no exit before the output that precedes it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,14 +106,14 @@ async fn an_exit_that_was_heard_fills_no_other_hole() {
     let mut bench = Bench::new();
     bench.hear(2, ProcessEvent::Exited(0)).unwrap();
     assert_eq!(bench.merge(&[(1, "a")], 4, Some(0), true), Ok(()));
-    assert_eq!(bench.told(), "1=a 2=exit(0) 3=closed");
+    assert_eq!(bench.reported(), "1=a 2=exit(0) 3=closed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_exit_without_a_number_left_contradicts() {
     let mut bench = Bench::new();
     assert_eq!(bench.merge(&[(1, "a"), (2, "b")], 3, Some(0), false), Err(Failure::Contradiction));
-    assert_eq!(bench.told(), "");
+    assert_eq!(bench.reported(), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn what_was_heard_live_and_read_is_told_once() {
     bench.output(3, "c").unwrap();
     assert_eq!(bench.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false), Ok(()));
     assert_eq!(bench.output(2, "b"), Ok(Taken::Known));
-    assert_eq!(bench.told(), "1=a 2=b 3=c");
+    assert_eq!(bench.reported(), "1=a 2=b 3=c");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,10 +131,16 @@ async fn what_is_newer_than_the_answer_waits_for_what_is_between() {
     let mut bench = Bench::new();
     bench.output(5, "e").unwrap();
     assert_eq!(bench.merge(&[(1, "a"), (2, "b")], 3, None, false), Ok(()));
-    assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b", Some(bench.now)));
+    assert_eq!(
+        (bench.reported().as_str(), bench.process.behind_since),
+        ("1=a 2=b", Some(bench.now))
+    );
     bench.output(4, "d").unwrap();
     bench.output(3, "c").unwrap();
-    assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b 3=c 4=d 5=e", None));
+    assert_eq!(
+        (bench.reported().as_str(), bench.process.behind_since),
+        ("1=a 2=b 3=c 4=d 5=e", None)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +150,7 @@ async fn an_answer_that_is_older_than_what_was_told_changes_nothing() {
     bench.output(2, "b").unwrap();
     assert_eq!(bench.merge(&[], 3, None, false), Ok(()));
     assert_eq!(bench.merge(&[(9, "x")], 2, None, false), Ok(()), "it is not even looked at");
-    assert_eq!(bench.told(), "1=a 2=b");
+    assert_eq!(bench.reported(), "1=a 2=b");
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,10 +159,10 @@ async fn a_close_that_came_early_waits_for_everything_before_it() {
     bench.hear(4, ProcessEvent::Closed).unwrap();
     bench.output(1, "a").unwrap();
     bench.hear(3, ProcessEvent::Exited(0)).unwrap();
-    assert_eq!((bench.told().as_str(), bench.process.is_closed()), ("1=a", false));
+    assert_eq!((bench.reported().as_str(), bench.process.is_closed()), ("1=a", false));
     bench.output(2, "b").unwrap();
     assert_eq!(
-        (bench.told().as_str(), bench.process.is_closed()),
+        (bench.reported().as_str(), bench.process.is_closed()),
         ("1=a 2=b 3=exit(0) 4=closed", true)
     );
 }
@@ -170,7 +176,7 @@ async fn a_whole_mebibyte_of_tiny_chunks_is_merged_though_the_buffer_is_small() 
     let chunks: Vec<(u64, &str)> = (2..=50_000).map(|seq| (seq, "x")).collect();
     assert_eq!(bench.merge(&chunks, 50_001, Some(3), false), Ok(()));
     assert_eq!(bench.process.published(), 50_001);
-    assert!(bench.told().starts_with("1=exit(3) 2=x 3=x"));
+    assert!(bench.reported().starts_with("1=exit(3) 2=x 3=x"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +216,7 @@ async fn what_cannot_be_is_a_contradiction() {
         Err(Failure::Contradiction),
         "output behind the end of the answer"
     );
-    assert_eq!(bench.told(), "1=a");
+    assert_eq!(bench.reported(), "1=a");
     assert_eq!(
         bench.hear(2, ProcessEvent::Closed),
         Err(Failure::Contradiction),
@@ -222,7 +228,7 @@ async fn what_cannot_be_is_a_contradiction() {
         Err(Failure::Contradiction),
         "the same, from a read"
     );
-    assert_eq!(bench.told(), "");
+    assert_eq!(bench.reported(), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,10 +253,10 @@ async fn early_events_beyond_the_bounds_are_let_go_from_the_far_end() {
     assert_eq!(bench.process.held_back(), (2, 2));
     bench.output(1, "a").unwrap();
     assert_eq!(
-        (bench.told().as_str(), bench.process.behind_since),
+        (bench.reported().as_str(), bench.process.behind_since),
         ("1=a 2=b 3=c", Some(bench.now)),
         "4 is not forgotten"
     );
     assert_eq!(bench.merge(&[(4, "d")], 5, None, false), Ok(()));
-    assert_eq!((bench.told().as_str(), bench.process.behind_since), ("1=a 2=b 3=c 4=d", None));
+    assert_eq!((bench.reported().as_str(), bench.process.behind_since), ("1=a 2=b 3=c 4=d", None));
 }

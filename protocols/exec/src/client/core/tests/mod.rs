@@ -42,7 +42,7 @@ pub(super) struct ObservedProcess {
 
 impl ObservedProcess {
     /// What it told, in short: `1=a 2=exit(7) 3=closed`.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn reported(&self) -> String {
         let events = (0..).map_while(|place| self.log.at(place)).map(|event| match event {
             Event::Output { seq, bytes, .. } => {
                 format!("{seq}={}", String::from_utf8_lossy(&bytes))
@@ -181,30 +181,30 @@ impl Lab {
         self.open();
         let (id, _) = self.asked("initialize");
         self.reply(id, &json!({ "sessionId": "s" }));
-        let said = self.sent.pop_front();
+        let outgoing = self.sent.pop_front();
         assert!(
-            matches!(said, Some(Message::Notification { method, .. }) if method == "initialized")
+            matches!(outgoing, Some(Message::Notification { method, .. }) if method == "initialized")
         );
     }
 
-    pub(super) fn told(note: &str, params: &Value) -> Report {
+    pub(super) fn reported(note: &str, params: &Value) -> Report {
         Report::Message(Message::notification(note, params))
     }
 
     pub(super) fn output(id: &str, seq: u64, text: &str) -> Report {
         let chunk = crate::wire::Base64(bytes::Bytes::copy_from_slice(text.as_bytes()));
-        Self::told(
+        Self::reported(
             "process/output",
             &json!({ "processId": id, "seq": seq, "stream": "stdout", "chunk": chunk }),
         )
     }
 
     pub(super) fn exited(id: &str, seq: u64, code: i32) -> Report {
-        Self::told("process/exited", &json!({ "processId": id, "seq": seq, "exitCode": code }))
+        Self::reported("process/exited", &json!({ "processId": id, "seq": seq, "exitCode": code }))
     }
 
     pub(super) fn closed(id: &str, seq: u64) -> Report {
-        Self::told("process/closed", &json!({ "processId": id, "seq": seq }))
+        Self::reported("process/closed", &json!({ "processId": id, "seq": seq }))
     }
 
     /// The next message asks what this process told after this event.

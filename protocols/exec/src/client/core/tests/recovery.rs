@@ -81,7 +81,7 @@ async fn the_deadline_holds_for_every_stage_of_an_attempt() {
         assert_eq!(lab.state(), State::Recovering, "stage {stage}");
         lab.pass(millis(1));
         assert_eq!((lab.state(), lab.wire), (State::Failed, None), "stage {stage}");
-        assert_eq!(seen.told(), "failed: no connection within the recovery deadline");
+        assert_eq!(seen.reported(), "failed: no connection within the recovery deadline");
     }
 }
 
@@ -190,7 +190,7 @@ async fn what_would_not_change_is_not_tried_again() {
         assert_eq!((lab.state(), lab.wire, lab.core.due()), (State::Failed, None, None));
         let Some(Err(failure)) = ended(&mut waits) else { panic!("it waits on") };
         assert!(failure.to_string().starts_with(why), "{failure}");
-        assert_eq!(p1.told(), format!("failed: {failure}"));
+        assert_eq!(p1.reported(), format!("failed: {failure}"));
     }
 }
 
@@ -207,8 +207,8 @@ async fn after_the_end_every_reason_is_the_first_one() {
     for answer in [&mut in_flight, &mut waits, &mut late] {
         assert_eq!(ended(answer), Some(Err(Failure::RecoveryDeadline)));
     }
-    assert_eq!(p1.told(), "failed: no connection within the recovery deadline", "once");
-    assert_eq!(lab.core.census(), crate::client::ClientResources::default());
+    assert_eq!(p1.reported(), "failed: no connection within the recovery deadline", "once");
+    assert_eq!(lab.core.resources(), crate::client::ClientResources::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +225,7 @@ async fn what_older_connections_say_changes_nothing() {
         lab.hear_from(old, Report::Message(Message::response(id.clone(), &json!("old"))));
         lab.hear_from(old, Report::Opened { conn: 1 });
         lab.hear_from(old, Report::Over(CloseReason::GivenUp));
-        assert_eq!((p1.told().as_str(), ended(&mut read)), ("", None));
+        assert_eq!((p1.reported().as_str(), ended(&mut read)), ("", None));
         if lab.state() == State::Recovering {
             lab.reply(catch_up.clone(), &answer(&[], 1, None, false));
         }
@@ -260,7 +260,7 @@ async fn a_connection_that_died_before_it_was_installed_is_not() {
     let dead = lab.wire.unwrap();
     lab.reply(id, &answer(&[(1, "a")], 2, None, false));
     assert_eq!(
-        (lab.state(), p1.told().as_str()),
+        (lab.state(), p1.reported().as_str()),
         (State::Recovering, "1=a"),
         "what it read is true"
     );
@@ -311,7 +311,7 @@ async fn every_process_catches_up_before_the_connection_is_installed_and_all_at_
     let (first, second) = (lab.asked_to_read("p1", 0), lab.asked_to_read("p2", 0));
     lab.reply(second, &answer(&[(1, "b")], 2, None, false));
     assert_eq!(
-        (p2.told().as_str(), lab.state()),
+        (p2.reported().as_str(), lab.state()),
         ("1=b", State::Recovering),
         "the held read of p1 does not hold p2"
     );
@@ -334,7 +334,11 @@ async fn one_read_that_is_never_answered_does_not_prevent_the_recovery_of_others
     assert_eq!(lab.state(), State::Connected);
     lab.hear(Lab::output("p1", 2, "b"));
     lab.reply(held, &answer(&[(1, "a")], 2, None, false));
-    assert_eq!((p1.told().as_str(), p2.told().as_str()), ("1=a 2=b", ""), "it catches up behind");
+    assert_eq!(
+        (p1.reported().as_str(), p2.reported().as_str()),
+        ("1=a 2=b", ""),
+        "it catches up behind"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -346,7 +350,7 @@ async fn a_read_that_is_not_answered_at_all_fails_its_process_alone() {
     lab.reply(second, &answer(&[], 1, None, false));
     lab.pass(millis(60_000));
     assert_eq!(
-        (p1.told().as_str(), p2.told().as_str(), lab.state()),
+        (p1.reported().as_str(), p2.reported().as_str(), lab.state()),
         ("failed: no answer in time", "", State::Connected)
     );
     assert_eq!(lab.asked("process/terminate").1, json!({ "processId": "p1" }));
@@ -361,7 +365,7 @@ async fn notifications_before_the_end_of_the_handshake_are_told_after_it() {
     for seq in 1..=300 {
         lab.hear(Lab::output("p1", seq, "x"));
     }
-    assert_eq!(p1.told(), "", "whose they are is not known yet");
+    assert_eq!(p1.reported(), "", "whose they are is not known yet");
     lab.reply(id, &json!({ "sessionId": "s" }));
     assert_eq!(
         lab.core.processes["p1"].published(),
@@ -381,15 +385,15 @@ async fn an_early_notification_that_makes_no_sense_costs_one_attempt() {
     lab.cut();
     lab.open();
     let (id, _) = lab.asked("initialize");
-    lab.hear(Lab::told("process/output", &json!({ "processId": "p1" })));
+    lab.hear(Lab::reported("process/output", &json!({ "processId": "p1" })));
     lab.hear(Lab::output("p1", 1, "a"));
     lab.reply(id, &json!({ "sessionId": "s" }));
-    assert_eq!((p1.told().as_str(), lab.state()), ("", State::Recovering));
+    assert_eq!((p1.reported().as_str(), lab.state()), ("", State::Recovering));
     lab.pass(millis(100));
     lab.shake_hands();
     let id = lab.asked_to_read("p1", 0);
     lab.reply(id, &answer(&[(1, "a")], 2, None, false));
-    assert_eq!((p1.told().as_str(), lab.state()), ("1=a", State::Connected));
+    assert_eq!((p1.reported().as_str(), lab.state()), ("1=a", State::Connected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -401,5 +405,5 @@ async fn the_catch_up_ends_with_a_process_that_is_let_go_or_ends() {
     assert_eq!(lab.state(), State::Recovering);
     lab.hear(Lab::exited("p2", 1, 0));
     lab.hear(Lab::closed("p2", 2));
-    assert_eq!((lab.state(), p2.told().as_str()), (State::Connected, "1=exit(0) 2=closed"));
+    assert_eq!((lab.state(), p2.reported().as_str()), (State::Connected, "1=exit(0) 2=closed"));
 }

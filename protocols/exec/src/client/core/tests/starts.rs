@@ -12,10 +12,13 @@ async fn events_that_come_before_the_answer_are_read_behind_it() {
     lab.hear(Lab::closed("p1", 3));
     lab.reply(id, &json!({ "processId": "p1" }));
     assert!(matches!(ended(&mut started), Some(Ok(_))));
-    assert_eq!((p1.told().as_str(), lab.core.census().held_back_events), ("", 0));
+    assert_eq!((p1.reported().as_str(), lab.core.resources().held_back_events), ("", 0));
     let id = lab.asked_to_read("p1", 0);
     lab.reply(id, &answer(&[(1, "a")], 4, Some(0), true));
-    assert_eq!((p1.told().as_str(), lab.core.census().processes), ("1=a 2=exit(0) 3=closed", 0));
+    assert_eq!(
+        (p1.reported().as_str(), lab.core.resources().processes),
+        ("1=a 2=exit(0) 3=closed", 0)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,10 +32,10 @@ async fn events_of_an_older_process_are_not_those_of_the_next_one_of_its_id() {
     lab.hear(Lab::closed("p1", 3));
     lab.reply(id, &json!({ "processId": "p1" }));
     lab.hear(Lab::output("p1", 1, "newer"));
-    assert_eq!(newer.told(), "1=newer");
+    assert_eq!(newer.reported(), "1=newer");
     let id = lab.asked_to_read("p1", 0);
     lab.reply(id, &answer(&[(1, "newer")], 2, None, false));
-    assert_eq!((newer.told().as_str(), lab.core.census().processes), ("1=newer", 1));
+    assert_eq!((newer.reported().as_str(), lab.core.resources().processes), ("1=newer", 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,11 +63,11 @@ async fn a_start_in_flight_at_the_cut_fails_and_what_was_started_is_ended() {
     assert_eq!(params, json!({ "processId": "p1" }));
     lab.hear(Lab::output("p1", 1, "orphan"));
     let (_, mut again) = lab.start("p1");
-    assert_eq!((ended(&mut again), p1.told().as_str()), (Some(Err(Failure::IdTaken)), ""));
+    assert_eq!((ended(&mut again), p1.reported().as_str()), (Some(Err(Failure::IdTaken)), ""));
     lab.reply(id, &json!({ "running": true }));
     let newer = lab.started("p1");
     lab.hear(Lab::output("p1", 1, "newer"));
-    assert_eq!(newer.told(), "1=newer");
+    assert_eq!(newer.reported(), "1=newer");
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +79,7 @@ async fn an_end_is_asked_for_until_it_is_answered() {
         lab.pass(millis(1000));
         lab.shake_hands();
         lab.asked("process/terminate");
-        assert_eq!(lab.core.census().endings, 1);
+        assert_eq!(lab.core.resources().endings, 1);
     }
     lab.cut();
     lab.pass(millis(1000));
@@ -86,7 +89,7 @@ async fn an_end_is_asked_for_until_it_is_answered() {
     lab.pass(millis(1000));
     let (id, _) = lab.asked("process/terminate");
     lab.reply(id, &json!({ "running": false }));
-    assert_eq!(lab.core.census().endings, 0);
+    assert_eq!(lab.core.resources().endings, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +110,7 @@ async fn whoever_goes_away_before_the_start_was_sent_leaves_nothing() {
     let (p1, started) = lab.start("p1");
     drop(started);
     lab.command(Command::Abandon(p1.key));
-    assert_eq!(lab.core.census(), crate::client::ClientResources::default());
+    assert_eq!(lab.core.resources(), crate::client::ClientResources::default());
     lab.shake_hands();
     assert!(lab.asked_nothing());
 }
@@ -123,7 +126,7 @@ async fn whoever_goes_away_while_the_start_is_in_flight_leaves_no_process() {
     lab.reply(id, &json!({ "processId": "p1" }));
     let (id, _) = lab.asked("process/terminate");
     lab.reply(id, &json!({ "running": true }));
-    assert_eq!(lab.core.census(), crate::client::ClientResources::default());
+    assert_eq!(lab.core.resources(), crate::client::ClientResources::default());
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,7 @@ fn who_knows_the_host_says_how_far_it_has_come_and_what_it_has() {
     window.happens(11, "s", &title("x"));
     window.comes_back();
     assert_eq!(window.methods(), ["reconnect"]);
-    let params = &window.said[0]["params"];
+    let params = &window.sent[0]["params"];
     assert_eq!(
         (&params["lastSeenServerSeq"], &params["subscriptions"]),
         (&json!(11), &json!(["c", "s"]))
@@ -66,7 +66,7 @@ fn who_is_not_known_starts_over_with_channels_then_tokens_then_what_was_done() {
     window.open();
     window.refuse("reconnect", -32008);
     assert_eq!(window.methods(), ["reconnect", "initialize"]);
-    assert_eq!(window.said[1]["params"]["initialSubscriptions"], json!(["c", "s"]));
+    assert_eq!(window.sent[1]["params"]["initialSubscriptions"], json!(["c", "s"]));
     window.welcome(3, json!([session(3, "new life"), chat(3, Value::Null)]));
     assert_eq!(window.methods()[2..], ["authenticate"], "and nothing before it is answered");
     window.answer("authenticate", json!({}));
@@ -125,7 +125,7 @@ fn a_loss_in_the_middle_of_the_handshake_leads_to_the_next_attempt() {
         window.comes_back();
     }
     window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
-    assert_eq!((window.core.state(), window.core.census().in_flight), (State::Connected, 0));
+    assert_eq!((window.core.state(), window.core.resources().in_flight), (State::Connected, 0));
 }
 
 #[test]
@@ -189,12 +189,12 @@ fn a_host_that_talks_nonsense_is_left() {
 fn a_ping_and_questions_of_the_host_are_answered_over_the_connection_that_asked() {
     let mut window = Window::connected();
     window.hear(&json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" }));
-    assert_eq!(window.said.last().unwrap(), &json!({ "jsonrpc": "2.0", "id": 7, "result": null }));
+    assert_eq!(window.sent.last().unwrap(), &json!({ "jsonrpc": "2.0", "id": 7, "result": null }));
     window.hear(&json!({ "jsonrpc": "2.0", "id": 8, "method": "resourceRead", "params": {} }));
     assert_eq!(window.calls, ["asked resourceRead"]);
     window.comes_back();
-    let before = window.said.len();
+    let before = window.sent.len();
     window.core.reply(1, RequestId::Number(8), Err((-32008, "no".into())));
     window.carry_out();
-    assert_eq!(window.said.len(), before, "nobody waits for it any more");
+    assert_eq!(window.sent.len(), before, "nobody waits for it any more");
 }

@@ -23,7 +23,7 @@ struct Window {
     /// The connections that it wanted to have opened.
     opened: Vec<u64>,
     /// What it said over the newest one.
-    said: Vec<Value>,
+    sent: Vec<Value>,
     /// The calls that it wanted to have run or stopped.
     calls: Vec<String>,
 }
@@ -38,7 +38,7 @@ impl Window {
         let identity = ClientIdentity { client: "window".into(), tools: vec![named("tool")] };
         let core = ClientCore::new(limits, identity, now);
         let mut window =
-            Self { core, now, opened: Vec::new(), said: Vec::new(), calls: Vec::new() };
+            Self { core, now, opened: Vec::new(), sent: Vec::new(), calls: Vec::new() };
         window.wait(Duration::ZERO);
         window
     }
@@ -62,10 +62,10 @@ impl Window {
             match effect {
                 ClientEffect::Open(generation) => {
                     self.opened.push(generation);
-                    self.said.clear();
+                    self.sent.clear();
                 }
                 ClientEffect::Send(_, message) => {
-                    self.said.push(serde_json::from_str(&message.to_versioned_text()).unwrap())
+                    self.sent.push(serde_json::from_str(&message.to_versioned_text()).unwrap())
                 }
                 ClientEffect::Close(_) => {}
                 ClientEffect::Run(run) => {
@@ -99,7 +99,7 @@ impl Window {
     /// The newest request of a method that was not looked at; its id.
     fn asked(&self, method: &str) -> i64 {
         let asked =
-            self.said.iter().rev().find(|said| said["method"] == method && said["id"].is_i64());
+            self.sent.iter().rev().find(|sent| sent["method"] == method && sent["id"].is_i64());
         asked.unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.methods()))["id"]
             .as_i64()
             .unwrap()
@@ -107,7 +107,7 @@ impl Window {
 
     /// What was said over this connection, by method.
     fn methods(&self) -> Vec<&str> {
-        self.said.iter().map(|said| said["method"].as_str().unwrap_or("answer")).collect()
+        self.sent.iter().map(|sent| sent["method"].as_str().unwrap_or("answer")).collect()
     }
 
     fn answer(&mut self, method: &str, result: Value) {

@@ -29,11 +29,11 @@ fn an_action_that_was_said_is_said_again_before_what_came_after_it() {
     window.wait(40 * S);
     window.open();
     window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
-    let said = window.said[1..]
+    let sent = window.sent[1..]
         .iter()
-        .map(|said| said["params"]["clientSeq"].as_i64().unwrap())
+        .map(|sent| sent["params"]["clientSeq"].as_i64().unwrap())
         .collect::<Vec<_>>();
-    assert_eq!(said, [1, 2, 3]);
+    assert_eq!(sent, [1, 2, 3]);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_request_in_flight_at_a_loss_fails_and_a_subscription_is_asked_for_again() {
     window.wait(40 * S);
     window.open();
     assert_eq!(
-        window.said[0]["params"]["subscriptions"],
+        window.sent[0]["params"]["subscriptions"],
         json!(["c", "s"]),
         "of the other there is no state"
     );
@@ -77,7 +77,7 @@ fn a_request_waits_no_longer_than_its_deadline_with_or_without_a_connection() {
     let mut held = window.request("createChat");
     window.wait(60 * S);
     assert_eq!(held.try_recv().unwrap().unwrap_err(), Failure::Late);
-    assert_eq!((window.core.census().held, window.core.census().in_flight), (0, 0));
+    assert_eq!((window.core.resources().held, window.core.resources().in_flight), (0, 0));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn an_unsubscription_takes_back_what_waits() {
     window.core.unsubscribe("s");
     window.wait(40 * S);
     window.open();
-    assert_eq!(window.said[0]["params"]["subscriptions"], json!(["c"]));
+    assert_eq!(window.sent[0]["params"]["subscriptions"], json!(["c"]));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_channel_that_does_not_exist_is_gone() {
     let mut answered = window.subscribe("nowhere");
     window.refuse("subscribe", -32008);
     assert_eq!(answered.try_recv(), Ok(Err(Failure::Gone)));
-    assert_eq!(window.core.census().channels, 2);
+    assert_eq!(window.core.resources().channels, 2);
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn what_is_done_is_seen_at_once_and_confirmed_by_its_echo() {
         &json!({ "channel": "s", "action": title("mine"), "serverSeq": 11, "origin": origin }),
     ));
     assert_eq!((window.title().0.as_str(), done.try_recv()), ("mine", Ok(Ok(()))));
-    assert_eq!(window.core.census().unconfirmed, 0);
+    assert_eq!(window.core.resources().unconfirmed, 0);
 }
 
 #[test]
@@ -39,11 +39,11 @@ fn what_is_refused_is_taken_back() {
 #[test]
 fn what_does_not_fit_what_is_known_is_not_even_said() {
     let mut window = Window::connected();
-    let before = window.said.len();
+    let before = window.sent.len();
     let complete = window.dispatch("c", over("call")).try_recv();
     assert_eq!(complete, Ok(Err(Failure::Rejected("that turn is not under way".into()))));
     assert_eq!(window.dispatch("elsewhere", title("x")).try_recv(), Ok(Err(Failure::Gone)));
-    assert_eq!(window.said.len(), before);
+    assert_eq!(window.sent.len(), before);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn who_was_forgotten_by_its_session_joins_again() {
     let (to, _done) = oneshot::channel();
     window.core.join("s", to);
     window.carry_out();
-    let active = window.said.last().unwrap()["params"]["action"].clone();
+    let active = window.sent.last().unwrap()["params"]["action"].clone();
     let origin = json!({ "clientId": "window", "clientSeq": 1 });
     window.hear(&action_message(
         &json!({ "channel": "s", "action": active, "serverSeq": 11, "origin": origin }),
@@ -199,7 +199,7 @@ fn who_was_forgotten_by_its_session_joins_again() {
         "reconnect",
         json!({ "type": "snapshot", "snapshots": [session(30, "title"), chat(30, Value::Null)] }),
     );
-    assert_eq!(window.said.last().unwrap()["params"]["action"]["type"], "session/activeClientSet");
+    assert_eq!(window.sent.last().unwrap()["params"]["action"]["type"], "session/activeClientSet");
     window.comes_back();
     window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
     let joins = window.methods().iter().filter(|method| **method == "dispatchAction").count();
@@ -213,7 +213,7 @@ fn who_was_forgotten_before_it_heard_that_it_had_joined_joins_again() {
     let (to, _done) = oneshot::channel();
     window.core.join("s", to);
     window.carry_out();
-    let active = window.said.last().unwrap()["params"]["action"].clone();
+    let active = window.sent.last().unwrap()["params"]["action"].clone();
     window.comes_back();
     window.answer(
         "reconnect",
@@ -223,7 +223,7 @@ fn who_was_forgotten_before_it_heard_that_it_had_joined_joins_again() {
     window.hear(&action_message(
         &json!({ "channel": "s", "action": active, "serverSeq": 11, "origin": origin }),
     ));
-    let last = &window.said.last().unwrap()["params"];
+    let last = &window.sent.last().unwrap()["params"];
     assert_eq!(
         (&last["clientSeq"], &last["action"]["type"]),
         (&json!(2), &json!("session/activeClientSet"))
@@ -241,7 +241,7 @@ fn what_is_let_go_of_during_the_handshake_is_taken_back_after_it() {
         window.core.unsubscribe("c");
         window.carry_out();
         window.answer("reconnect", answer);
-        let last = window.said.last().unwrap();
+        let last = window.sent.last().unwrap();
         assert_eq!(
             (&last["method"], &last["params"]["channel"]),
             (&json!("unsubscribe"), &json!("c"))

@@ -66,8 +66,8 @@ fn a_result_is_told_once_and_its_call_not_begun_again() {
     window.core.finished(&key("call"), done("x"));
     window.core.finished(&key("call"), done("y"));
     window.carry_out();
-    let told = window.methods().iter().filter(|method| **method == "dispatchAction").count();
-    assert_eq!((told, window.calls.len()), (1, 1));
+    let reported = window.methods().iter().filter(|method| **method == "dispatchAction").count();
+    assert_eq!((reported, window.calls.len()), (1, 1));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_result_that_is_there_while_nobody_listens_is_told_later() {
     window.wait(40 * S);
     window.open();
     window.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
-    assert_eq!(window.said.last().unwrap()["params"]["action"]["type"], "chat/toolCallComplete");
+    assert_eq!(window.sent.last().unwrap()["params"]["action"]["type"], "chat/toolCallComplete");
 }
 
 #[test]
@@ -137,9 +137,9 @@ fn a_call_that_was_let_go_of_has_failed_for_whoever_comes_back_to_it() {
         json!({ "snapshot": chat(22, turn_with(&running("call", "window"))) }),
     );
     assert_eq!(window.calls, ["run call {}", "stop call"], "not again");
-    let said = &window.said.last().unwrap()["params"]["action"];
+    let sent = &window.sent.last().unwrap()["params"]["action"];
     assert_eq!(
-        (&said["type"], &said["result"]["success"]),
+        (&sent["type"], &sent["result"]["success"]),
         (&json!("chat/toolCallComplete"), &json!(false))
     );
 }

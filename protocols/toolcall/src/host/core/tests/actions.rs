@@ -8,9 +8,9 @@ fn an_action_is_told_to_everybody_who_subscribes_with_its_origin() {
     let (watcher, stranger) = (host.second("b", &[]), host.initialize("c", &[ROOT]));
     host.dispatch(conn, 7, "s", title("x"));
     for conn in [conn, watcher] {
-        let told = host.actions(conn);
+        let reported = host.actions(conn);
         assert_eq!(
-            (told.len(), &told[0]["origin"]),
+            (reported.len(), &reported[0]["origin"]),
             (1, &json!({ "clientId": "a", "clientSeq": 7 }))
         );
     }
@@ -51,8 +51,8 @@ fn what_only_the_host_does_is_refused_and_told_to_nobody_else() {
     host.actions(watcher);
     for (n, (channel, action)) in forged.into_iter().enumerate() {
         host.dispatch(conn, 100 + i64::try_from(n).unwrap(), channel, action.clone());
-        let told = host.actions(conn);
-        assert!(told.len() == 1 && told[0]["rejectionReason"].is_string(), "{action}");
+        let reported = host.actions(conn);
+        assert!(reported.len() == 1 && reported[0]["rejectionReason"].is_string(), "{action}");
     }
     assert_eq!((host.core.seq(), host.heard(watcher)), (before, Vec::new()));
 }
@@ -97,10 +97,10 @@ fn an_action_that_is_sent_again_after_a_snapshot_takes_effect_once() {
     let (conn, answer) = host.reconnect("a", seen, &["s", "c"]);
     assert_eq!(answer["result"]["type"], "snapshot");
     host.starts_turn(conn, 1, "t1");
-    assert_eq!(host.told, ["begin c t1"]);
-    let told = host.actions(conn);
+    assert_eq!(host.reported, ["begin c t1"]);
+    let reported = host.actions(conn);
     assert_eq!(
-        (told.len(), &told[0]["rejectionReason"]),
+        (reported.len(), &reported[0]["rejectionReason"]),
         (1, &Value::Null),
         "and its client hears that it did"
     );
@@ -121,13 +121,16 @@ fn a_turn_begins_once_and_not_beside_another() {
     host.starts_turn(conn, 2, "t2");
     host.core.end_turn("c", "t1", true, host.now);
     host.starts_turn(conn, 3, "t1");
-    let reasons: Vec<_> =
-        host.actions(conn).into_iter().map(|told| told["rejectionReason"].clone()).collect();
+    let reasons: Vec<_> = host
+        .actions(conn)
+        .into_iter()
+        .map(|reported| reported["rejectionReason"].clone())
+        .collect();
     assert!(
         reasons.contains(&json!("another turn is under way"))
             && reasons.contains(&json!("there was a turn of that id"))
     );
-    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn a_turn_that_its_user_cancels_stops_its_agent() {
         "c",
         json!({ "type": "chat/turnCancelled", "turnId": "t1", "duration": 5 }),
     );
-    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
 }
 
 #[test]
@@ -151,9 +154,9 @@ fn a_client_that_counts_from_one_again_over_a_new_connection_is_heard() {
     let (conn, _) = host.reconnect("a", host.core.seq(), &["s"]);
     host.dispatch(conn, 1, "s", title("second"));
     host.dispatch(conn, 1, "s", title("second"));
-    let told: Vec<_> =
-        host.actions(conn).iter().map(|told| told["action"]["title"].clone()).collect();
-    assert_eq!(told, ["second"], "and the repetition of that is one");
+    let reported: Vec<_> =
+        host.actions(conn).iter().map(|reported| reported["action"]["title"].clone()).collect();
+    assert_eq!(reported, ["second"], "and the repetition of that is one");
 }
 
 #[test]
@@ -185,7 +188,10 @@ fn a_connection_that_starts_over_takes_nothing_from_one_that_goes_on() {
 fn the_session_says_how_its_chat_is() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
-    let told = host.actions(conn);
-    let updated = told.iter().find(|told| told["action"]["type"] == "session/chatUpdated").unwrap();
+    let reported = host.actions(conn);
+    let updated = reported
+        .iter()
+        .find(|reported| reported["action"]["type"] == "session/chatUpdated")
+        .unwrap();
     assert_eq!(updated["action"]["changes"]["status"], 8, "a turn is under way");
 }

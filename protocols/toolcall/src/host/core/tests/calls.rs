@@ -100,9 +100,9 @@ fn a_late_result_is_refused_and_changes_nothing() {
     host.wait(30 * S);
     let (conn, _) = host.reconnect("window", host.core.seq(), &["s", "c"]);
     host.dispatch(conn, 9, "c", completed(&id));
-    let told = host.actions(conn);
-    assert_eq!((told.len(), &told[0]["rejectionReason"]), (1, &json!("that call is over")));
-    assert_eq!(told[0]["origin"], json!({ "clientId": "window", "clientSeq": 9 }));
+    let reported = host.actions(conn);
+    assert_eq!((reported.len(), &reported[0]["rejectionReason"]), (1, &json!("that call is over")));
+    assert_eq!(reported[0]["origin"], json!({ "clientId": "window", "clientSeq": 9 }));
     assert_eq!(host.call(&id), "failed");
 }
 
@@ -155,7 +155,7 @@ fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
         .unwrap()["id"]
         .clone();
     // The older connection was not asked.
-    host.say(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": "forged" }));
+    host.send(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": "forged" }));
     host.close(newer);
     assert_eq!(lost.try_recv().unwrap().unwrap_err(), Unanswered::Lost);
 
@@ -164,7 +164,7 @@ fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
     let asked =
         host.inbox[&conn].iter().find(|message| message["method"] == "resourceRead").unwrap()["id"]
             .clone();
-    host.say(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": { "data": "x" } }));
+    host.send(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": { "data": "x" } }));
     assert_eq!(answered.try_recv().unwrap().unwrap().get(), r#"{"data":"x"}"#);
 
     let mut late = host.core.ask("window", "resourceRead", raw(), host.now);

@@ -14,11 +14,11 @@ fn a_call_is_failed_when_its_owner_was_away_for_thirty_seconds_and_not_before() 
     );
     host.wait(MS);
     assert_eq!((host.call(&id), host.active().is_empty()), ("failed", true));
-    let told = host.heard(watcher);
+    let reported = host.heard(watcher);
     assert_eq!(
-        told.iter().filter(|told| *told == "chat/toolCallComplete").count(),
+        reported.iter().filter(|reported| *reported == "chat/toolCallComplete").count(),
         1,
-        "once: {told:?}"
+        "once: {reported:?}"
     );
 }
 

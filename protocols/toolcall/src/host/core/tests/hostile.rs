@@ -11,7 +11,7 @@ fn what_is_no_message_is_answered_and_forgotten() {
         assert_eq!(host.core.over(conn), None);
     }
     host.pull(conn);
-    assert_eq!(host.inbox[&conn].iter().filter(|said| said["error"]["code"] == -32700).count(), 6);
+    assert_eq!(host.inbox[&conn].iter().filter(|sent| sent["error"]["code"] == -32700).count(), 6);
     assert_eq!(host.ask(conn, "ping", json!({}))["result"], Value::Null);
 }
 
@@ -45,8 +45,8 @@ fn an_action_that_is_none_ends_the_connection() {
 fn answers_to_nothing_are_forgotten() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
-    host.say(conn, &json!({ "jsonrpc": "2.0", "id": 1, "result": 1 }));
-    host.say(conn, &json!({ "jsonrpc": "2.0", "id": "x", "error": { "code": 1, "message": "" } }));
+    host.send(conn, &json!({ "jsonrpc": "2.0", "id": 1, "result": 1 }));
+    host.send(conn, &json!({ "jsonrpc": "2.0", "id": "x", "error": { "code": 1, "message": "" } }));
     assert_eq!(host.core.over(conn), None);
 }
 
@@ -124,7 +124,7 @@ fn a_channel_holds_so_much_and_can_always_be_ended() {
     assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
     host.core.end_turn("c", "t1", true, host.now);
     host.carry_out();
-    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ struct Host {
     restores: Option<Vec<String>>,
     /// The number of the newest restore of each channel.
     numbers: BTreeMap<String, u64>,
-    told: Vec<String>,
+    reported: Vec<String>,
     /// What was pulled, and not looked at.
     inbox: BTreeMap<ConnId, Vec<Value>>,
 }
@@ -52,7 +52,7 @@ impl Host {
     fn of(limits: HostLimits, epoch: &str, tokens: BTreeMap<String, String>) -> Self {
         let identity = HostIdentity { epoch: epoch.into(), provider: "agent".into(), tokens };
         let core = HostCore::new(limits, identity, Env::real().clock);
-        let (told, inbox, archive) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let (reported, inbox, archive) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             core,
             now: Instant::now(),
@@ -61,7 +61,7 @@ impl Host {
             archive,
             restores: None,
             numbers: BTreeMap::new(),
-            told,
+            reported,
             inbox,
         }
     }
@@ -91,9 +91,11 @@ impl Host {
                 HostEffect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
                 HostEffect::Forget(channel) => drop(self.archive.remove(&channel)),
                 HostEffect::Begin { chat, turn, .. } => {
-                    self.told.push(format!("begin {chat} {turn}"))
+                    self.reported.push(format!("begin {chat} {turn}"))
                 }
-                HostEffect::Stop { chat, turn } => self.told.push(format!("stop {chat} {turn}")),
+                HostEffect::Stop { chat, turn } => {
+                    self.reported.push(format!("stop {chat} {turn}"))
+                }
             }
         }
     }
@@ -117,20 +119,20 @@ impl Host {
         self.carry_out();
     }
 
-    fn say(&mut self, conn: ConnId, message: &Value) {
+    fn send(&mut self, conn: ConnId, message: &Value) {
         self.core.hear(conn, message.to_string().as_bytes(), self.now);
         self.carry_out();
     }
 
     fn notify(&mut self, conn: ConnId, method: &str, params: Value) {
-        self.say(conn, &json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+        self.send(conn, &json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
     /// Asks for something; the answer is among what is said next.
     fn request(&mut self, conn: ConnId, method: &str, params: Value) -> i64 {
         self.requests += 1;
         let id = self.requests;
-        self.say(conn, &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        self.send(conn, &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         id
     }
 

@@ -211,9 +211,9 @@ fn each_connection_of_a_client_is_told_everything() {
     assert_eq!(host.heard(newer).len(), 2);
     host.close(newer);
     host.dispatch(busy, 3, "s", title("3"));
-    let told: Vec<_> =
+    let reported: Vec<_> =
         host.actions(older).iter().map(|action| action["action"]["title"].clone()).collect();
-    assert_eq!(told, ["1", "2", "3"], "nothing was lost with the newer one");
+    assert_eq!(reported, ["1", "2", "3"], "nothing was lost with the newer one");
 }
 
 /// A host that keeps three actions, a busy client, and a slow one that takes one action and has no room for the next.
@@ -251,17 +251,17 @@ fn who_reads_too_slowly_is_cut_and_comes_back_to_a_snapshot() {
 #[test]
 fn who_took_everything_is_told_more_than_is_kept() {
     let (mut host, busy, slow) = slow();
-    let told = |host: &mut Host| {
+    let reported = |host: &mut Host| {
         host.actions(slow)
             .iter()
             .map(|action| action["serverSeq"].as_u64().unwrap())
             .collect::<Vec<_>>()
     };
     let seen = host.core.seq();
-    assert_eq!(told(&mut host), (seen - 3..=seen).collect::<Vec<_>>());
+    assert_eq!(reported(&mut host), (seen - 3..=seen).collect::<Vec<_>>());
     titles(&mut host, busy, 5..15);
     assert_eq!(host.core.over(slow), None);
-    assert_eq!(told(&mut host), (seen + 1..=seen + 10).collect::<Vec<_>>());
+    assert_eq!(reported(&mut host), (seen + 1..=seen + 10).collect::<Vec<_>>());
 }
 
 /// What is kept for it is bounded: as many bytes as the log may hold.
@@ -313,6 +313,6 @@ fn an_answer_stands_behind_what_happened_before_it() {
     host.dispatch(busy, 2, "s", title("after"));
     host.pull(watcher);
     let order: Vec<_> =
-        host.inbox[&watcher].iter().map(|said| said["params"]["action"]["title"].clone()).collect();
+        host.inbox[&watcher].iter().map(|sent| sent["params"]["action"]["title"].clone()).collect();
     assert_eq!(order, [json!("before"), Value::Null, json!("after")]);
 }

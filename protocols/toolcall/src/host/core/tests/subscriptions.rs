@@ -117,9 +117,13 @@ fn who_looks_at_a_chat_alone_hears_that_it_is_gone() {
     for conn in [both, session] {
         assert_eq!(host.actions(conn).iter().filter(removal).count(), 1);
     }
-    let told = host.actions(chat);
-    assert_eq!(told.iter().filter(removal).count(), told.len(), "nothing else of the session");
-    assert_eq!((told.len(), &told[0]["serverSeq"]), (1, &json!(host.core.seq())));
+    let reported = host.actions(chat);
+    assert_eq!(
+        reported.iter().filter(removal).count(),
+        reported.len(),
+        "nothing else of the session"
+    );
+    assert_eq!((reported.len(), &reported[0]["serverSeq"]), (1, &json!(host.core.seq())));
 }
 
 #[test]
@@ -191,15 +195,15 @@ fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
     let watcher = host.initialize("b", &["c"]);
     host.starts_turn(conn, 1, "t1");
     assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["result"], Value::Null);
-    assert_eq!(host.told, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
     assert_eq!(host.core.channels.keys().collect::<Vec<_>>(), [ROOT]);
-    assert!(host.inbox[&conn].iter().any(|said| said["method"] == "root/sessionRemoved"));
+    assert!(host.inbox[&conn].iter().any(|sent| sent["method"] == "root/sessionRemoved"));
     assert_eq!(host.heard(watcher), ["session/chatRemoved"], "it looks at the chat alone");
-    let told = host.heard(conn);
+    let reported = host.heard(conn);
     assert_eq!(
-        told.iter().filter(|action| *action == "session/chatRemoved").count(),
+        reported.iter().filter(|action| *action == "session/chatRemoved").count(),
         1,
-        "it looks at both: {told:?}"
+        "it looks at both: {reported:?}"
     );
     assert_eq!(
         host.ask(conn, "disposeSession", json!({ "channel": "s" }))["error"]["code"],

@@ -106,8 +106,8 @@ impl Break {
     /// The story, and the command, unless the story ends with it.
     pub fn body(&self) -> String {
         let Self { story, replay, .. } = self;
-        let told = replay.is_empty() || story.contains(replay.as_str());
-        if told {
+        let rendered = replay.is_empty() || story.contains(replay.as_str());
+        if rendered {
             story.clone()
         } else {
             format!("{story}{}  replay   {replay}\n", if story.is_empty() { "" } else { "\n" })
@@ -163,7 +163,7 @@ pub fn main_sentence(tally: &ScenarioTally, breaks: Option<&str>) -> (String, St
 pub(crate) mod tests {
     use super::*;
     use crate::history::{Call, Time};
-    use crate::property::violation::said;
+    use crate::property::violation::sample_violation;
 
     /// What came of two files, of which one broke, and a third that could not be run.
     pub(crate) fn some_ci_report() -> CiReport {
@@ -193,7 +193,7 @@ pub(crate) mod tests {
                         ends = \"completed\"\n[expect.stream.\"client2/s1\"]\n[expect.call.2]\n";
 
     fn line_of(property: &'static str, subject: About, table: Option<&str>) -> usize {
-        let broken = said(property, subject, Time(1), "it did not come");
+        let broken = sample_violation(property, subject, Time(1), "it did not come");
         let broken = Violation { data: broken.data.with(TABLE, table), ..broken };
         SourceLine::of("a.toml", FILE, Some(&broken)).line
     }

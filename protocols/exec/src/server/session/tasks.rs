@@ -98,7 +98,7 @@ impl Session {
         if let (Some(gone), false) = (process.produced(stream, bytes), attached) {
             milestone!("exec.process.evicted", process = run.id.as_str(), seq = gone);
         }
-        self.tells(&run.id);
+        self.notifies(&run.id);
     }
 
     /// An output stream of a process ended.
@@ -138,7 +138,7 @@ impl Session {
                 seq = process.log.next() - 1
             );
         }
-        self.tells(&run.id);
+        self.notifies(&run.id);
     }
 
     /// What the standard input of a process is to be given next.

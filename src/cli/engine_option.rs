@@ -85,7 +85,7 @@ mod tests {
             let Command::Run(args) = Cli::parse_from(line.split(' ')).command else {
                 panic!("{line}")
             };
-            assert_eq!(args.carrier.0, engine, "{line}");
+            assert_eq!(args.engine_option.0, engine, "{line}");
         }
         assert_eq!(
             [Engine::TURMOIL, ticks[1]].map(words_for),

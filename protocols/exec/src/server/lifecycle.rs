@@ -84,7 +84,7 @@ impl Birth {
     }
 
     /// The same, where something may be due earlier afterwards.
-    fn tell(&self, act: impl FnOnce(&mut Session, &Run)) {
+    fn notify(&self, act: impl FnOnce(&mut Session, &Run)) {
         self.with(act);
         if let Some(session) = self.session.upgrade() {
             session.changed();
@@ -119,7 +119,7 @@ impl Birth {
             let count = (&mut pipe).take(CHUNK as u64).read_buf(&mut buffer).await.unwrap_or(0);
             point!("exec.server.read-output").await;
             if count == 0 {
-                return self.tell(|session, run| session.stream_ended(run, Instant::now()));
+                return self.notify(|session, run| session.stream_ended(run, Instant::now()));
             }
             // What is kept of it is counted by its length: it takes no more room than that.
             self.with(|session, run| {
@@ -181,7 +181,7 @@ impl Birth {
                 exit = child.wait(), if !exited => {
                     exited = true;
                     point!("exec.server.exit-known").await;
-                    self.tell(|session, run| session.exited(run, exit, Instant::now()));
+                    self.notify(|session, run| session.exited(run, exit, Instant::now()));
                 }
             }
         }

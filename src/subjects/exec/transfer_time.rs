@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use super::network_fault::AROUND;
 use super::operations::ExecOperation;
-use super::trouble::AROUND;
 use super::web::WebSetup;
 use crate::property::path::through;
 use crate::schedule::{self, Action, Plan};
-use crate::subject::erased::read;
+use crate::subject::dyn_subject::read;
 use crate::world::process::{PrintedLines, Setup, TABLE};
 
 /// The length of a line that is as long as its text needs, at most.

@@ -14,7 +14,7 @@ use crate::schedule::{Action, Plan};
 
 use super::items::{Items, Numbering};
 use super::line::{StoryLine, Tone};
-use super::say;
+use super::phrases;
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<StoryL
     let (most, head, tail) = SHORT;
     let last = broken.iter().map(|broken| broken.at).max().unwrap_or(history.end);
     let mut lines = StoryRenderer::new(plan, history, true)
-        .tell(broken, RenderOptions { until: Some(last), packets: false });
+        .render(broken, RenderOptions { until: Some(last), packets: false });
     if lines.len() > most {
         let left_out = lines.len() - head - tail;
         let gap = StoryLine {
@@ -53,14 +53,14 @@ pub fn whole(
     plan: &Plan,
     history: &History,
     broken: &[Violation],
-    telling: RenderOptions,
+    rendering: RenderOptions,
 ) -> Vec<StoryLine> {
-    StoryRenderer::new(plan, history, false).tell(broken, telling)
+    StoryRenderer::new(plan, history, false).render(broken, rendering)
 }
 
 /// What one entry says, by itself.
 pub fn entry(plan: &Plan, history: &History, event: &Event) -> StoryLine {
-    let (tone, text) = StoryRenderer::new(plan, history, false).say(&event.what);
+    let (tone, text) = StoryRenderer::new(plan, history, false).phrases(&event.what);
     StoryLine { at: event.at, place: place(plan, event), text, after: None, tone }
 }
 
@@ -119,16 +119,16 @@ impl<'a> StoryRenderer<'a> {
         Self { plan, history, short, lines, folds, items, numbering, faults, endings }
     }
 
-    fn tell(mut self, broken: &[Violation], telling: RenderOptions) -> Vec<StoryLine> {
+    fn render(mut self, broken: &[Violation], rendering: RenderOptions) -> Vec<StoryLine> {
         let mut marks: Vec<_> = broken.iter().collect();
         marks.sort_by_key(|broken| broken.at);
         let mut marks = marks.into_iter().peekable();
-        let shown = |at: Time| telling.until.is_none_or(|until| at <= until);
+        let shown = |at: Time| rendering.until.is_none_or(|until| at <= until);
         for event in self.history.events.iter().take_while(|event| shown(event.at)) {
             while let Some(broken) = marks.next_if(|broken| broken.at < event.at) {
                 self.push(mark(broken));
             }
-            if !matches!(event.what, EventKind::Packet(_)) || telling.packets {
+            if !matches!(event.what, EventKind::Packet(_)) || rendering.packets {
                 self.event(event);
             }
         }
@@ -152,12 +152,12 @@ impl<'a> StoryRenderer<'a> {
                 return self.delivered(event, &stream.to_string(), item);
             }
             EventKind::Asked { call, operation, .. }
-                if self.said_as_step(event, operation, &call.to_string()) =>
+                if self.phrased_as_step(event, operation, &call.to_string()) =>
             {
                 return;
             }
             EventKind::FaultBegan { fault, step, what, .. } => {
-                self.faults.insert(*fault, (event.at, say::fault(what)));
+                self.faults.insert(*fault, (event.at, phrases::fault(what)));
                 if self.stepped_now(event.at, *step) {
                     return;
                 }
@@ -166,8 +166,8 @@ impl<'a> StoryRenderer<'a> {
                 return;
             }
             EventKind::StreamEnded { stream, ending } if self.short => {
-                let said = say::ending(ending);
-                if self.endings.insert(stream.to_string(), said.clone()) == Some(said) {
+                let phrased = phrases::ending(ending);
+                if self.endings.insert(stream.to_string(), phrased.clone()) == Some(phrased) {
                     return;
                 }
             }
@@ -182,10 +182,10 @@ impl<'a> StoryRenderer<'a> {
         if let Some(key) = self.fold_key(event) {
             return self.fold(event, key);
         }
-        let (tone, text) = self.say(&event.what);
+        let (tone, text) = self.phrases(&event.what);
         let after = match &event.what {
             EventKind::Stepped { step, .. } => {
-                self.plan.steps.get(*step).and_then(|step| say::cause(&step.when))
+                self.plan.steps.get(*step).and_then(|step| phrases::cause(&step.when))
             }
             _ => None,
         };
@@ -200,43 +200,43 @@ impl<'a> StoryRenderer<'a> {
     }
 
     /// Whether the entry repeats what the line of a step said in the same instant; then the number of the call is added there.
-    fn said_as_step(
+    fn phrased_as_step(
         &mut self,
         event: &Event,
         operation: &crate::schedule::Operation,
         call: &str,
     ) -> bool {
-        let said = say::operation(operation);
+        let phrased = phrases::operation(operation);
         let line = self
             .lines
             .iter_mut()
             .rev()
             .take_while(|line| line.at == event.at)
-            .find(|line| line.text == said);
-        line.map(|line| line.text = format!("{said} ({call})")).is_some()
+            .find(|line| line.text == phrased);
+        line.map(|line| line.text = format!("{phrased} ({call})")).is_some()
     }
 
     /// Whether a line of this instant tells of the step already; then the note is added there.
     fn noted(&mut self, at: Time, step: usize, note: &str) -> bool {
         let Some(step) = self.plan.steps.get(step) else { return false };
-        let said = say::step(step);
+        let phrased = phrases::step(step);
         let line = self
             .lines
             .iter_mut()
             .rev()
             .take_while(|line| line.at == at)
-            .find(|line| line.text == said);
-        line.map(|line| line.text = format!("{said}: {note}")).is_some()
+            .find(|line| line.text == phrased);
+        line.map(|line| line.text = format!("{phrased}: {note}")).is_some()
     }
 
     fn stepped_now(&self, at: Time, step: usize) -> bool {
         let Some(step) = self.plan.steps.get(step) else { return false };
-        let said = say::step(step);
+        let phrased = phrases::step(step);
         self.lines
             .iter()
             .rev()
             .take_while(|line| line.at == at)
-            .any(|line| line.text.starts_with(&said))
+            .any(|line| line.text.starts_with(&phrased))
     }
 
     fn delivered(&mut self, event: &Event, stream: &str, item: Option<u64>) {
@@ -260,11 +260,11 @@ impl<'a> StoryRenderer<'a> {
             return None;
         }
         let kind = match &event.what {
-            EventKind::Milestone { name, fields } => format!("{name}{}", say::fields(fields)),
+            EventKind::Milestone { name, fields } => format!("{name}{}", phrases::fields(fields)),
             EventKind::Point { name, held: false, .. } => (*name).to_owned(),
-            EventKind::ConnOver { how: how @ ConnEnd::NotOpened(_), .. } => say::conn_end(*how),
+            EventKind::ConnOver { how: how @ ConnEnd::NotOpened(_), .. } => phrases::conn_end(*how),
             EventKind::ConnOver { conn, how, .. } if !self.carries_generation(*conn) => {
-                say::conn_end(*how)
+                phrases::conn_end(*how)
             }
             _ => return None,
         };
@@ -280,7 +280,7 @@ impl<'a> StoryRenderer<'a> {
         let (EventKind::Milestone { fields, .. } | EventKind::Point { fields, .. }) = what else {
             return String::new();
         };
-        let conn = say::about_conn(self.history, fields);
+        let conn = phrases::about_conn(self.history, fields);
         conn.split('#').next().unwrap_or_default().to_owned()
     }
 
@@ -291,11 +291,11 @@ impl<'a> StoryRenderer<'a> {
                 format!("{}, {} times until {}", fold.folded, fold.times, event.at);
             return;
         }
-        let (tone, text) = self.say(&event.what);
+        let (tone, text) = self.phrases(&event.what);
         let folded = match &event.what {
-            EventKind::Milestone { name, fields } => format!("{name}{}", say::fields(fields)),
+            EventKind::Milestone { name, fields } => format!("{name}{}", phrases::fields(fields)),
             EventKind::ConnOver { how, .. } => {
-                format!("connections are over: {}", say::conn_end(*how))
+                format!("connections are over: {}", phrases::conn_end(*how))
             }
             _ => text.clone(),
         };
@@ -310,7 +310,7 @@ impl<'a> StoryRenderer<'a> {
         self.folds.insert(key, Fold { line: self.lines.len() - 1, times: 1, folded });
     }
 
-    fn say(&self, what: &EventKind) -> (Tone, String) {
+    fn phrases(&self, what: &EventKind) -> (Tone, String) {
         let history = self.history;
         match what {
             EventKind::Produced { stream, bytes } => {
@@ -323,7 +323,7 @@ impl<'a> StoryRenderer<'a> {
                 (Tone::Plain, format!("{call} took effect on {target}"))
             }
             EventKind::Asked { call, operation, .. } => {
-                (Tone::Schedule, format!("{} ({call})", say::operation(operation)))
+                (Tone::Schedule, format!("{} ({call})", phrases::operation(operation)))
             }
             EventKind::Answered { call, answer } => {
                 (Tone::Good, format!("{call} answered: {answer}"))
@@ -340,7 +340,7 @@ impl<'a> StoryRenderer<'a> {
             EventKind::StreamEnded { stream, ending } => {
                 let tone =
                     if matches!(ending, Ending::Completed { .. }) { Tone::Good } else { Tone::Bad };
-                (tone, format!("{stream}: {}", say::ending(ending)))
+                (tone, format!("{stream}: {}", phrases::ending(ending)))
             }
             EventKind::Saw { stream, saw } => (Tone::Plain, format!("{stream}: {saw}")),
             EventKind::GaveUp { stream: Some(stream), call } => {
@@ -353,31 +353,31 @@ impl<'a> StoryRenderer<'a> {
             EventKind::Died { kernel: true } => (Tone::Schedule, "lost its power".into()),
             EventKind::Died { kernel: false } => (Tone::Schedule, "died".into()),
             EventKind::Stepped { step, note } => {
-                let said = self
+                let phrased = self
                     .plan
                     .steps
                     .get(*step)
-                    .map_or_else(|| format!("step {}", step + 1), say::step);
+                    .map_or_else(|| format!("step {}", step + 1), phrases::step);
                 (
                     Tone::Schedule,
-                    note.as_ref().map_or(said.clone(), |note| format!("{said}: {note}")),
+                    note.as_ref().map_or(phrased.clone(), |note| format!("{phrased}: {note}")),
                 )
             }
             EventKind::FaultBegan { what, .. } => {
-                (Tone::Schedule, format!("in force: {}", say::fault(what)))
+                (Tone::Schedule, format!("in force: {}", phrases::fault(what)))
             }
             EventKind::FaultEnded { fault } => {
-                let said = self
+                let phrased = self
                     .faults
                     .get(fault)
-                    .map_or_else(|| format!("fault {fault}"), |(_, said)| said.clone());
-                (Tone::Schedule, format!("over: {}", brief(&said)))
+                    .map_or_else(|| format!("fault {fault}"), |(_, phrased)| phrased.clone());
+                (Tone::Schedule, format!("over: {}", brief(&phrased)))
             }
             EventKind::ConnOpened { conn } => {
-                (Tone::Quiet, format!("opens {}", say::conn(history, *conn)))
+                (Tone::Quiet, format!("opens {}", phrases::conn(history, *conn)))
             }
             EventKind::ConnUp { conn, side } => {
-                (Tone::Quiet, format!("{} is up{}", say::conn(history, *conn), end(*side)))
+                (Tone::Quiet, format!("{} is up{}", phrases::conn(history, *conn), end(*side)))
             }
             EventKind::ConnOver { conn, side, how } => {
                 let tone = if *how == ConnEnd::Closed { Tone::Quiet } else { Tone::Bad };
@@ -385,9 +385,9 @@ impl<'a> StoryRenderer<'a> {
                     tone,
                     format!(
                         "{} is over{}: {}",
-                        say::conn(history, *conn),
+                        phrases::conn(history, *conn),
                         end(*side),
-                        say::conn_end(*how)
+                        phrases::conn_end(*how)
                     ),
                 )
             }
@@ -397,16 +397,20 @@ impl<'a> StoryRenderer<'a> {
                     delivered.map_or("not delivered yet".into(), |at| format!("delivered at {at}"));
                 (
                     Tone::Quiet,
-                    format!("{} {}: {label} ({fate})", say::conn(history, *conn), arrow(*from)),
+                    format!("{} {}: {label} ({fate})", phrases::conn(history, *conn), arrow(*from)),
                 )
             }
             EventKind::Milestone { name, fields } => (
                 Tone::Plain,
-                format!("{name}{}{}", say::fields(fields), say::about_conn(history, fields)),
+                format!(
+                    "{name}{}{}",
+                    phrases::fields(fields),
+                    phrases::about_conn(history, fields)
+                ),
             ),
             EventKind::Point { name, fields, held } => {
                 let verb = if *held { "is held at" } else { "passes" };
-                (Tone::Quiet, format!("{verb} point {name}{}", say::fields(fields)))
+                (Tone::Quiet, format!("{verb} point {name}{}", phrases::fields(fields)))
             }
             EventKind::Released { name } => (Tone::Quiet, format!("goes on at point {name}")),
             EventKind::Gauge { name, value } => (Tone::Quiet, format!("{name} rose to {value}")),
@@ -418,7 +422,7 @@ impl<'a> StoryRenderer<'a> {
                 (Tone::Quiet, format!("counted {when}: {}", counts.join(", ")))
             }
             EventKind::Outlived { tasks } => {
-                (Tone::Bad, format!("{} outlived it", say::count(*tasks, "task")))
+                (Tone::Bad, format!("{} outlived it", phrases::count(*tasks, "task")))
             }
             EventKind::Stray { what } => (Tone::Bad, format!("{what} belongs to no host")),
             EventKind::Panicked { message } => (Tone::Bad, format!("a task panicked: {message}")),
@@ -445,7 +449,7 @@ impl<'a> StoryRenderer<'a> {
         };
         format!(
             "{} {}: {}{bytes}, {fate}",
-            say::conn(self.history, packet.conn),
+            phrases::conn(self.history, packet.conn),
             arrow(packet.from),
             flags.join(" ")
         )
@@ -473,8 +477,8 @@ fn matters(what: &EventKind) -> bool {
 }
 
 /// What a fault is, without what it brings.
-pub(super) fn brief(said: &str) -> &str {
-    said.split([':', ',']).next().unwrap_or(said)
+pub(super) fn brief(phrased: &str) -> &str {
+    phrased.split([':', ',']).next().unwrap_or(phrased)
 }
 
 fn end(side: Side) -> &'static str {

@@ -4,7 +4,7 @@ use crate::history::History;
 use crate::schedule::Plan;
 
 use super::line::{StoryLine, Tone, paint, set};
-use super::telling::entry;
+use super::rendering::entry;
 
 /// A run, to be compared.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub fn are_same(a: &History, b: &History) -> bool {
 const NEIGHBOURS: usize = 5;
 
 /// Where two runs part, on a page of this width.
-pub fn tell(a: ComparedRun<'_>, b: ComparedRun<'_>, width: usize) -> String {
+pub fn render(a: ComparedRun<'_>, b: ComparedRun<'_>, width: usize) -> String {
     let Some(at) = a.history.parts_from(b.history) else {
         let (entries, digests) = (a.history.events.len(), (a.history.digest, b.history.digest));
         return if digests.0 == digests.1 {
@@ -35,20 +35,20 @@ pub fn tell(a: ComparedRun<'_>, b: ComparedRun<'_>, width: usize) -> String {
             format!("the same {entries} entries, but digests {} and {}\n", digests.0, digests.1)
         };
     };
-    let mut told = format!(
+    let mut rendered = format!(
         "they part at entry {} of {} and {}\n\n",
         at + 1,
         a.history.events.len(),
         b.history.events.len()
     );
-    told += &set(&lines(a, at.saturating_sub(NEIGHBOURS), at), width);
+    rendered += &set(&lines(a, at.saturating_sub(NEIGHBOURS), at), width);
     for side in [a, b] {
-        told += &format!("\n{}\n", paint(Tone::Schedule.style(), side.name));
+        rendered += &format!("\n{}\n", paint(Tone::Schedule.style(), side.name));
         let lines = lines(side, at, at + NEIGHBOURS);
-        told += if lines.is_empty() { "  is over\n" } else { "" };
-        told += &set(&lines, width);
+        rendered += if lines.is_empty() { "  is over\n" } else { "" };
+        rendered += &set(&lines, width);
     }
-    told
+    rendered
 }
 
 fn lines(side: ComparedRun<'_>, from: usize, to: usize) -> Vec<StoryLine> {
@@ -67,7 +67,7 @@ mod tests {
         let (plan, history, _) = a_gap();
         assert_eq!(history.parts_from(&history.clone()), None);
         let side = ComparedRun { name: "a", plan: &plan, history: &history };
-        assert!(tell(side, side, 100).starts_with("the same: "));
+        assert!(render(side, side, 100).starts_with("the same: "));
         assert!(are_same(&history, &history));
     }
 
@@ -76,12 +76,12 @@ mod tests {
         let (plan, history, _) = a_gap();
         let mut other = history.clone();
         other.digest.number(1);
-        let told = tell(
+        let rendered = render(
             ComparedRun { name: "a", plan: &plan, history: &history },
             ComparedRun { name: "b", plan: &plan, history: &other },
             100,
         );
-        assert!(told.starts_with("the same 116 entries, but digests "), "{told}");
+        assert!(rendered.starts_with("the same 116 entries, but digests "), "{rendered}");
         assert!(!are_same(&history, &other));
     }
 
@@ -93,13 +93,13 @@ mod tests {
         other.events[3] =
             Event { at: at + std::time::Duration::from_millis(1), host, what: EventKind::Started };
         other.events.truncate(5);
-        let told = tell(
+        let rendered = render(
             ComparedRun { name: "first run", plan: &plan, history: &history },
             ComparedRun { name: "second run", plan: &plan, history: &other },
             100,
         );
         assert_eq!(other.events[3].at, Time(1051));
-        insta::assert_snapshot!(plain(&told), @r#"
+        insta::assert_snapshot!(plain(&rendered), @r#"
         they part at entry 4 of 116 and 5
 
              0.000 s  client  counter.client.connected (generation 1) on client#1

@@ -227,13 +227,13 @@ impl Observer {
             self.record.opened(&stream, Call::NONE);
             String::new()
         });
-        let said: String = parts.iter().filter_map(said).collect();
+        let wording: String = parts.iter().filter_map(wording).collect();
         // What does not go on where it was is told whole: nobody has said that.
-        let news = said.strip_prefix(read.as_str()).unwrap_or(&said);
+        let news = wording.strip_prefix(read.as_str()).unwrap_or(&wording);
         if !news.is_empty() {
             self.record.delivered(&stream, news.to_owned(), None);
         }
-        *read = said;
+        *read = wording;
         for state in parts.iter().filter_map(called) {
             let (id, status) = (call::id(state).to_owned(), status(state));
             if seen.calls.insert(format!("{turn} {id}"), status) == Some(status) {
@@ -251,7 +251,7 @@ impl Observer {
     }
 }
 
-fn said(part: &ResponsePart) -> Option<&str> {
+fn wording(part: &ResponsePart) -> Option<&str> {
     match part {
         ResponsePart::Markdown(part) => Some(&part.content),
         _ => None,

@@ -130,7 +130,7 @@ impl World {
         }
         local::dies(index);
         self.stack.stop(index);
-        self.wake_director();
+        self.wake_driver();
         Ok(())
     }
 

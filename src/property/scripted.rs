@@ -27,7 +27,7 @@ pub struct ScriptedRun {
     pub plan: Plan,
     pub guarantees: Guarantees,
     history: History,
-    twin: Option<History>,
+    control: Option<History>,
     by: Host,
     faults: usize,
 }
@@ -40,7 +40,7 @@ pub fn history() -> ScriptedRun {
         plan,
         guarantees: guarantees(),
         history: History::default(),
-        twin: None,
+        control: None,
         by: "client".into(),
         faults: 0,
     }
@@ -112,8 +112,8 @@ impl ScriptedRun {
         self
     }
 
-    pub fn twin(mut self, twin: ScriptedRun) -> Self {
-        self.twin = Some(twin.sorted());
+    pub fn control(mut self, control: ScriptedRun) -> Self {
+        self.control = Some(control.sorted());
         self
     }
 
@@ -152,7 +152,7 @@ impl ScriptedRun {
     /// All parts of a whole, opened by one call.
     pub fn opened_with_parts(self, streams: &[&str], call: u64, ms: u64) -> Self {
         let asked = self.asked_as(call, ms, Class::Durable, "watch", "{}");
-        streams.iter().fold(asked, |told, stream| told.opens(stream, call, ms))
+        streams.iter().fold(asked, |scripted, stream| scripted.opens(stream, call, ms))
     }
 
     /// A durable call, `add`.
@@ -240,14 +240,14 @@ impl ScriptedRun {
         let fault = self.faults;
         self.faults += 1;
         let (what, scope) = (what.into(), scope.into());
-        let told = self.entry(
+        let scripted = self.entry(
             ms,
             None,
             EventKind::FaultBegan { fault, step: fault, what, scope, nature, in_flight: 0 },
         );
         match until {
-            Some(until) => told.entry(until, None, EventKind::FaultEnded { fault }),
-            None => told,
+            Some(until) => scripted.entry(until, None, EventKind::FaultEnded { fault }),
+            None => scripted,
         }
     }
 
@@ -366,16 +366,16 @@ impl ScriptedRun {
 
     /// As [`conn`](ScriptedRun::conn), and only the client knows that it is over.
     pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
-        let mut told = self.conn(n, opened, None);
-        told.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));
-        told
+        let mut scripted = self.conn(n, opened, None);
+        scripted.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));
+        scripted
     }
 
     /// As [`conn`](ScriptedRun::conn), and its server closed it at `closed`, before its client knew.
     pub fn conn_closed(self, n: u32, opened: u64, closed: u64, over: Option<u64>) -> Self {
-        let mut told = self.conn(n, opened, over);
-        told.history.conns.last_mut().expect("it was told").over.1 = Some(Time(closed));
-        told
+        let mut scripted = self.conn(n, opened, over);
+        scripted.history.conns.last_mut().expect("it was told").over.1 = Some(Time(closed));
+        scripted
     }
 
     /// A connection that the client tries to open.
@@ -409,7 +409,7 @@ impl ScriptedRun {
         self.entry(ms, Some(host), EventKind::Gauge { name, value })
     }
 
-    pub fn census(self, host: &str, ms: u64, baseline: bool, counts: &[(&str, u64)]) -> Self {
+    pub fn resources(self, host: &str, ms: u64, baseline: bool, counts: &[(&str, u64)]) -> Self {
         let counts: BTreeMap<_, _> =
             counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         self.entry(ms, Some(host), EventKind::Census { baseline, counts })
@@ -423,7 +423,7 @@ impl ScriptedRun {
         self.entry(ms, None, EventKind::Stray { what: what.into() })
     }
 
-    pub fn said_by_nobody(self, ms: u64, name: &'static str) -> Self {
+    pub fn unsent(self, ms: u64, name: &'static str) -> Self {
         self.entry(ms, None, EventKind::Milestone { name, fields: Default::default() })
     }
 }
@@ -438,14 +438,14 @@ impl ScriptedRun {
     /// Hands the evidence on.
     pub fn with<T>(&self, judge: impl FnOnce(&CheckContext<'_>) -> T) -> T {
         let history = self.clone().sorted();
-        let (plan, guarantees, twin) = (&self.plan, &self.guarantees, self.twin.as_ref());
+        let (plan, guarantees, control) = (&self.plan, &self.guarantees, self.control.as_ref());
         judge(&CheckContext {
             plan,
             history: &history,
             guarantees,
             milestones: &[],
             servers: &["server"],
-            twin,
+            control,
         })
     }
 
@@ -453,7 +453,7 @@ impl ScriptedRun {
     pub fn breaks(&self, property: &str) -> Vec<String> {
         let property =
             GENERIC.iter().find(|known| known.name == property).expect("a generic property");
-        let broken = self.with(|evidence| (property.check)(evidence));
+        let broken = self.with(|cx| (property.check)(cx));
         assert!(broken.iter().all(
             |broken| broken.property == property.name && property.kinds.contains(&broken.kind)
         ));

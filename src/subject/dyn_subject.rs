@@ -21,7 +21,7 @@ pub trait DynSubject: Repertoire {
     fn port(&self) -> u16;
     fn guarantees(&self, limits: &Limits) -> Guarantees;
     fn properties(&self) -> &'static [Property];
-    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation>;
+    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation>;
     fn dissector(&self, from: Side) -> Box<dyn Dissector>;
     /// The root of a server.
     fn serve(self: Arc<Self>, host: HostContext) -> Root;
@@ -151,8 +151,8 @@ impl<S: Subject> DynSubject for S {
         Subject::properties(self)
     }
 
-    fn breaks(&self, evidence: &CheckContext<'_>) -> Vec<Violation> {
-        Subject::breaks(self, evidence)
+    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        Subject::breaks(self, cx)
     }
 
     fn dissector(&self, from: Side) -> Box<dyn Dissector> {

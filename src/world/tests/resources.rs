@@ -51,7 +51,7 @@ fn a_counter_may_do_what_any_code_of_its_host_may() {
             crate::milestone!("bare.counted", count);
             crate::defect!(Anything);
             if count == 1 {
-                say(&own, "asked at one");
+                log(&own, "asked at one");
                 own.record.gauge("later", || 7);
             }
             count
@@ -72,7 +72,7 @@ fn a_counter_may_do_what_any_code_of_its_host_may() {
                 >= 3
         );
         assert!(
-            said(&history, true).contains(&"server 0: asked at one".to_owned()),
+            story(&history, true).contains(&"server 0: asked at one".to_owned()),
             "{engine:?}: heard in the turn in which it is said"
         );
         let highest = |wanted| move |event: &Event| matches!(event.what, EventKind::Gauge { name, value } if (name, value) == wanted);

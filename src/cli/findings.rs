@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::frontend::{Drawn, PICTURES, place, plain, quoted};
 use crate::history::History;
-use crate::hunt::kept::{FindingShape, SavedFindings};
+use crate::hunt::saved::{FindingShape, SavedFindings};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
 use crate::hunt::{FailedRun, JudgedRun, Pool};
 use crate::property::Violation;
-use crate::report::account::{self, Break, Came, CiReport, Group};
+use crate::report::ci_report::{self, Break, Came, CiReport, Group};
 use crate::report::sentence::title;
-use crate::report::{StoryFailure, envelope, json, say, sentence, story};
+use crate::report::{StoryFailure, envelope, json, phrases, sentence, story};
 use crate::scenario::Expect;
 use crate::schedule::Plan;
 use crate::subject::DynSubject;
@@ -23,7 +23,7 @@ use crate::world::Engine;
 use super::args::Format;
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
-use super::shrink::{told, verify};
+use super::shrink::{rendered, verify};
 
 /// Where finds are kept; what a defect was switched on for is nobody's bug, and is put beside the pictures.
 const FOUND: &str = "scenarios/found";
@@ -47,7 +47,7 @@ pub(super) struct Findings {
     /// The files that others of its shape had been kept in before.
     before: BTreeSet<PathBuf>,
     /// What a CI server is told of: each that was kept, also before.
-    cases: Vec<account::CiCase>,
+    cases: Vec<ci_report::CiCase>,
     format: Format,
 }
 
@@ -61,8 +61,8 @@ struct Find {
 }
 
 /// A find, as a CI server is told it.
-fn case(file: &Path, origin: &str, it: Break) -> account::CiCase {
-    account::CiCase {
+fn case(file: &Path, origin: &str, it: Break) -> ci_report::CiCase {
+    ci_report::CiCase {
         name: file.display().to_string(),
         about: origin.to_owned(),
         came: Came::Broke(Box::new(it)),
@@ -153,7 +153,8 @@ impl Findings {
         let drawn =
             Drawn { subject: &self.subject, plan, broken, engine: Engine::Event, replay: &replay };
         let folder = page.pictures.as_deref().filter(|_| !history.events.is_empty());
-        let picture = folder.map(|folder| drawn.told(&folder.join(name).with_extension("html")));
+        let picture =
+            folder.map(|folder| drawn.rendered(&folder.join(name).with_extension("html")));
         let failure = StoryFailure {
             plan,
             history,
@@ -163,14 +164,14 @@ impl Findings {
             picture: picture.as_deref(),
         };
         let story = story::failure(&failure, page.width);
-        let told = Break {
+        let rendered = Break {
             property: main.property.to_owned(),
             sentence: sentence(&main),
             story: plain(&story),
             replay: replay.clone(),
             place: self::place(Path::new(&place), &[], None),
         };
-        self.cases.push(case(&file, origin, told));
+        self.cases.push(case(&file, origin, rendered));
         if self.format == Format::Json {
             let (file, toml) =
                 ((place != "-").then_some(place), SavedFindings::file(plan, &title(&main)));
@@ -182,10 +183,10 @@ impl Findings {
                 origin: origin.clone(),
                 ..json::FindingRecord::default()
             };
-            return page.say(&json::find(plan, broken, kept).text());
+            return page.print(&json::find(plan, broken, kept).text());
         }
-        page.say(&format!("{story}\n"))?;
-        text.map_or(Ok(()), |text| page.say(&format!("{}\n", envelope::seal(&text))))
+        page.print(&format!("{story}\n"))?;
+        text.map_or(Ok(()), |text| page.print(&format!("{}\n", envelope::seal(&text))))
     }
 
     /// The least that breaks the same; the run as it was where that cannot be had, or comes out another way when its file is read
@@ -195,7 +196,7 @@ impl Findings {
         let case = JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() };
         let shrunk = main_thing(&broken).and_then(|main| {
             let shrunk = shrink::shrink(case, main, &self.budget, |so_far| {
-                page.progress.say(told(so_far));
+                page.progress.print(rendered(so_far));
                 if self.interrupted.is_set() {
                     ControlFlow::Break(())
                 } else {
@@ -218,7 +219,7 @@ impl Findings {
         };
         match shrunk.filter(holds_good) {
             Some(shrunk) => {
-                let origin = format!("{}, {from}", say::origin(&shrunk));
+                let origin = format!("{}, {from}", phrases::origin(&shrunk));
                 Find {
                     plan: shrunk.plan,
                     broken: shrunk.broken,
@@ -233,8 +234,8 @@ impl Findings {
     }
 
     /// What a CI server is told: what was kept, each as a case; where nothing was, all that ran is one.
-    pub fn account(&self, title: String, of: &str, totals: &str, wall: Duration) -> CiReport {
-        let all = || account::CiCase {
+    pub fn ci_report(&self, title: String, of: &str, totals: &str, wall: Duration) -> CiReport {
+        let all = || ci_report::CiCase {
             name: format!("all of {of}"),
             about: totals.to_owned(),
             came: Came::Good,
@@ -274,7 +275,7 @@ impl Findings {
         let before = self.before.iter().map(|path| format!("kept before: {}\n", path.display()));
         format!(
             "{} broke ({}): {} kept, {} like one that is\n{}",
-            say::count(broke, noun),
+            phrases::count(broke, noun),
             properties.join(", "),
             self.saved.len(),
             self.duplicates,

@@ -50,18 +50,18 @@ pub(super) struct Process {
     pub(super) name: String,
     pub(super) script: Script,
     pub(super) record: Recorder,
-    pub(super) life: Arc<SignalReceiver>,
+    pub(super) signals: Arc<SignalReceiver>,
     pub(super) ends: Far,
 }
 
 impl Process {
     /// Plays the script to the end, tells the end to whoever waits for it, and holds the pipes as long as the script says.
     pub(super) async fn live(self, ended: oneshot::Sender<Exit>) {
-        let Self { name, script, record, life, ends } = self;
+        let Self { name, script, record, signals, ends } = self;
         let ProcessPipes { mut stdin, stdout, stderr, terminal } = ends.held(&name, &record);
         let (exit, all_killed) = tokio::select! {
             biased;
-            number = life.fatal(&script.ignores) => (Exit::Signal(number), true),
+            number = signals.fatal(&script.ignores) => (Exit::Signal(number), true),
             played = play(&script, &mut stdin, &stdout, &stderr) => {
                 (played.unwrap_or(Exit::Signal(if terminal { HANG_UP } else { BROKEN_PIPE })), false)
             }
@@ -74,7 +74,7 @@ impl Process {
         if let Some(after) = script.late_output.filter(|_| !all_killed && !hung_up) {
             tokio::select! {
                 biased;
-                _ = life.fatal(&script.ignores) => {}
+                _ = signals.fatal(&script.ignores) => {}
                 () = last_words(after, script.stdout.lines + 1, &stdout) => {}
             }
         }
@@ -123,5 +123,5 @@ async fn play(
 async fn last_words(after: std::time::Duration, n: u64, out: &Pen<'_>) {
     sleep(after).await;
     let line = Print { bytes: None, ..Print::default() }.line(&out.source, n);
-    let _ = out.say(line).await; // where nobody reads, nobody misses it
+    let _ = out.log(line).await; // where nobody reads, nobody misses it
 }

@@ -70,26 +70,26 @@ impl ExactSizeIterator for SegmentBatch {}
 /// sequence number, from `base` on; of one number acknowledgements come first, then what came first before. So a train is split where
 /// another begins amid it: an RST may have any number.
 pub(super) fn by_sequence(
-    trains: Vec<(Option<u64>, SegmentBatch)>,
+    batches: Vec<(Option<u64>, SegmentBatch)>,
     base: u32,
 ) -> Vec<(Option<u64>, SegmentBatch)> {
     let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN, before the first byte, at 0
     let place =
-        |index, train: &SegmentBatch| train.left().map(|tcp| (begins(tcp), !bare(tcp), index));
-    let trains = trains.into_iter().enumerate();
-    let mut left: BTreeMap<_, _> = trains
-        .filter_map(|(index, (n, train))| Some((place(index, &train)?, (n, train))))
+        |index, batch: &SegmentBatch| batch.left().map(|tcp| (begins(tcp), !bare(tcp), index));
+    let batches = batches.into_iter().enumerate();
+    let mut left: BTreeMap<_, _> = batches
+        .filter_map(|(index, (n, batch))| Some((place(index, &batch)?, (n, batch))))
         .collect();
     let mut sorted = Vec::with_capacity(left.len());
-    while let Some(((begin, _, index), (n, mut train))) = left.pop_first() {
+    while let Some(((begin, _, index), (n, mut batch))) = left.pop_first() {
         if let Some(((next, ..), _)) = left.first_key_value() {
-            let before = ((next - begin) as usize).div_ceil(train.each).max(1);
-            let behind = train.split_off(before);
+            let before = ((next - begin) as usize).div_ceil(batch.each).max(1);
+            let behind = batch.split_off(before);
             left.extend(behind.and_then(|rest| {
                 Some((place(index, &rest)?, (n.map(|n| n + before as u64), rest)))
             }));
         }
-        sorted.push((n, train));
+        sorted.push((n, batch));
     }
     sorted
 }
@@ -117,23 +117,23 @@ mod tests {
         last
     }
 
-    fn told(train: SegmentBatch) -> Vec<(u32, String, bool)> {
-        train
+    fn reported(batch: SegmentBatch) -> Vec<(u32, String, bool)> {
+        batch
             .map(|tcp| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned(), tcp.flags.fin))
             .collect()
     }
 
     #[test]
     fn a_segment_in_pieces() {
-        let mut train = SegmentBatch::cut(last(u32::MAX, "abcde"), 2);
-        assert_eq!(train.len(), 3);
+        let mut batch = SegmentBatch::cut(last(u32::MAX, "abcde"), 2);
+        assert_eq!(batch.len(), 3);
         assert_eq!(
-            told(train.clone()),
+            reported(batch.clone()),
             [(u32::MAX, "ab".into(), false), (1, "cd".into(), false), (3, "e".into(), true)]
         );
-        train.next();
-        assert_eq!(train.left().map(|left| left.payload.len()), Some(3));
-        assert_eq!(told(SegmentBatch::cut(last(5, ""), 2)), [(5, String::new(), true)]);
+        batch.next();
+        assert_eq!(batch.left().map(|left| left.payload.len()), Some(3));
+        assert_eq!(reported(SegmentBatch::cut(last(5, ""), 2)), [(5, String::new(), true)]);
         assert_eq!(SegmentBatch::alone(last(5, "")).len(), 1);
     }
 
@@ -142,19 +142,19 @@ mod tests {
     fn sorted_by_sequence() {
         let mut reset = segment(103, "");
         reset.flags.rst = true;
-        let train = |seq, payload| (Some(7), SegmentBatch::cut(segment(seq, payload), 2));
+        let batch = |seq, payload| (Some(7), SegmentBatch::cut(segment(seq, payload), 2));
         let alone = |tcp| (None, SegmentBatch::alone(tcp));
-        let trains = vec![
-            train(107, "hi"),
-            train(101, "abcdef"),
+        let batches = vec![
+            batch(107, "hi"),
+            batch(101, "abcdef"),
             alone(reset),
             alone(segment(106, "")),
             alone(segment(103, "")),
         ];
-        let sorted = by_sequence(trains, 101).into_iter();
-        let told: Vec<_> = sorted
-            .flat_map(|(n, train)| {
-                told(train).into_iter().map(move |(seq, text, _)| (n, seq, text))
+        let sorted = by_sequence(batches, 101).into_iter();
+        let reported: Vec<_> = sorted
+            .flat_map(|(n, batch)| {
+                reported(batch).into_iter().map(move |(seq, text, _)| (n, seq, text))
             })
             .collect();
         let expected = [
@@ -166,6 +166,6 @@ mod tests {
             (None, 106, ""),
             (Some(7), 107, "hi"),
         ];
-        assert_eq!(told, expected.map(|(n, seq, text)| (n, seq, text.to_owned())));
+        assert_eq!(reported, expected.map(|(n, seq, text)| (n, seq, text.to_owned())));
     }
 }

@@ -35,10 +35,10 @@ pub struct FaultCoverage(pub BTreeMap<&'static str, FaultHits>);
 impl FaultCoverage {
     /// What the faults of one run hit.
     pub fn of(subject: &dyn DynSubject, plan: &Plan, history: &History) -> Self {
-        let mut hits = Self::default();
+        let mut coverage = Self::default();
         for step in &plan.steps {
             if let Action::Fault(fault) = &step.action {
-                hits.0.entry(fault.word().name).or_default().drawn += 1;
+                coverage.0.entry(fault.word().name).or_default().drawn += 1;
             }
         }
         let mut now = Now {
@@ -50,10 +50,10 @@ impl FaultCoverage {
         for event in &history.events {
             now.pass(event);
             if let EventKind::FaultBegan { what, scope, in_flight, .. } = &event.what {
-                now.hit(hits.0.entry(what.word().name).or_default(), scope, *in_flight);
+                now.hit(coverage.0.entry(what.word().name).or_default(), scope, *in_flight);
             }
         }
-        hits
+        coverage
     }
 
     /// Adds those of other runs.
@@ -120,7 +120,7 @@ impl<'a> Now<'a> {
     }
 
     fn reach(&mut self, fields: &[(&'static str, MilestoneValue)], phase: Phase) {
-        let conn = ConnIndex::told(fields);
+        let conn = ConnIndex::from_fields(fields);
         if let Some(known) =
             conn.and_then(|conn| self.phases.get_mut(conn.0)).filter(|known| **known != Phase::Over)
         {
@@ -202,19 +202,19 @@ mod tests {
         let plan = scenario.plans().remove(0);
         let history =
             crate::world::run(&subject, &plan, &crate::world::Options::default()).unwrap().history;
-        let FaultCoverage(hits) = FaultCoverage::of(&*subject, &plan, &history);
+        let FaultCoverage(coverage) = FaultCoverage::of(&*subject, &plan, &history);
         assert_eq!(
-            hits["stall"],
+            coverage["stall"],
             FaultHits {
                 drawn: 1,
                 came: 1,
-                in_flight: hits["stall"].in_flight,
+                in_flight: coverage["stall"].in_flight,
                 handshake: 1,
                 ..FaultHits::default()
             }
         );
         assert_eq!(
-            hits["cut"],
+            coverage["cut"],
             FaultHits { drawn: 2, came: 1, nothing: 1, ..FaultHits::default() }
         );
     }
@@ -224,18 +224,18 @@ mod tests {
         let subject = crate::subjects::counter();
         let mut profile = Profile::default_for(&*subject);
         profile.defects.push("resumes-one-too-late".into());
-        let ground = HuntTarget { subject, profile: Arc::new(profile) };
+        let target = HuntTarget { subject, profile: Arc::new(profile) };
         let on = |jobs| {
             let mut found = Vec::new();
             let pool = Pool { jobs, ..Pool::default() };
-            let hunted = hunt(&ground, 1..61, &Checks::default(), &pool, |_, failed| {
+            let hunted = hunt(&target, 1..61, &Checks::default(), &pool, |_, failed| {
                 found.extend(failed.map(|failed| (failed.plan, failed.broken)));
                 ControlFlow::Continue(())
             });
             let hunted = hunted.unwrap();
             assert_eq!(hunted.broke, found.len() as u64);
             assert!(hunted.tally.failed.is_empty());
-            (hunted.tally.digest, hunted.hits, hunted.broke, format!("{found:?}"))
+            (hunted.tally.digest, hunted.coverage, hunted.broke, format!("{found:?}"))
         };
         let alone = on(1);
         assert!(alone.2 > 0, "a broken subject is found out");

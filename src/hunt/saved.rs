@@ -132,7 +132,7 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::history::Time;
-    use crate::property::violation::said;
+    use crate::property::violation::sample_violation;
     use crate::subjects::counter;
 
     const TITLE: &str = "gap_free breaks: s1: item 2 never came";
@@ -143,7 +143,7 @@ mod tests {
             .unwrap()
             .plans()
             .remove(0);
-        (plan, said("gap_free", "s1", Time(1), "item 2 never came"))
+        (plan, sample_violation("gap_free", "s1", Time(1), "item 2 never came"))
     }
 
     #[test]

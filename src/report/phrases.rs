@@ -60,46 +60,47 @@ pub fn cause(when: &When) -> Option<String> {
 
 /// An operation: its verb and its fields.
 pub fn operation(operation: &Operation) -> String {
-    let mut said = operation.verb.clone();
+    let mut phrased = operation.verb.clone();
     for (n, (name, value)) in operation.fields.iter().enumerate() {
-        said += if n == 0 { " " } else { ", " };
+        phrased += if n == 0 { " " } else { ", " };
         match value {
-            serde_json::Value::String(text) => said += &format!("{name} {text}"),
-            other => said += &format!("{name} {other}"),
+            serde_json::Value::String(text) => phrased += &format!("{name} {text}"),
+            other => phrased += &format!("{name} {other}"),
         }
     }
-    said
+    phrased
 }
 
 /// A trigger: `2nd counter.client.connected on client (generation 2), 200 ms later`.
 pub fn trigger(trigger: &Trigger) -> String {
-    let mut said = if trigger.nth > 1 { format!("{} ", nth(trigger.nth)) } else { String::new() };
-    said += &trigger.mark.to_string();
+    let mut phrased =
+        if trigger.nth > 1 { format!("{} ", nth(trigger.nth)) } else { String::new() };
+    phrased += &trigger.mark.to_string();
     if let Some(host) = &trigger.host {
-        said += &format!(" on {host}");
+        phrased += &format!(" on {host}");
     }
     if let Some(conn) = &trigger.conn {
-        said += &format!(" of {conn}");
+        phrased += &format!(" of {conn}");
     }
     if !trigger.fields.is_empty() {
         let fields: Vec<_> =
             trigger.fields.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        said += &format!(" ({})", fields.join(", "));
+        phrased += &format!(" ({})", fields.join(", "));
     }
     if !trigger.delay.is_zero() {
-        said += &format!(", {} later", span(trigger.delay));
+        phrased += &format!(", {} later", span(trigger.delay));
     }
-    said
+    phrased
 }
 
 /// The fields of a milestone or point, but for the connection it is about: ` (generation 2)`, or nothing.
 pub fn fields(fields: &[(&'static str, MilestoneValue)]) -> String {
-    let said: Vec<_> = fields
+    let phrased: Vec<_> = fields
         .iter()
         .filter(|(name, _)| *name != "conn")
         .map(|(name, value)| format!("{name} {value}"))
         .collect();
-    if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
+    if phrased.is_empty() { String::new() } else { format!(" ({})", phrased.join(", ")) }
 }
 
 /// The name of the connection that a milestone or point is about: ` on client#2`, or nothing.
@@ -203,16 +204,16 @@ fn learn(learns: &std::collections::BTreeMap<Host, Learns>) -> String {
     if learns.is_empty() {
         return "both ends learn at once".into();
     }
-    let mut said = String::new();
+    let mut phrased = String::new();
     for (n, (host, learns)) in learns.iter().enumerate() {
         let verb = if n == 0 { format!("{host} learns") } else { format!(", {host}") };
-        said += &match learns {
+        phrased += &match learns {
             Learns::After(after) if after.is_zero() => format!("{verb} at once"),
             Learns::After(after) => format!("{verb} after {}", span(*after)),
             Learns::Never => format!("{verb} never"),
         };
     }
-    if learns.len() == 1 { said + ", the other end at once" } else { said }
+    if learns.len() == 1 { phrased + ", the other end at once" } else { phrased }
 }
 
 fn amount(of: TrafficCount) -> String {
@@ -268,12 +269,12 @@ mod tests {
 
     #[test]
     fn durations_are_said_in_the_unit_that_a_person_would_take() {
-        let said: Vec<_> = [0, 400, 1000, 1250, 119_000, 120_000, 125_000, 55_262_000]
+        let phrased: Vec<_> = [0, 400, 1000, 1250, 119_000, 120_000, 125_000, 55_262_000]
             .map(Duration::from_millis)
             .map(span)
             .into();
         assert_eq!(
-            said,
+            phrased,
             ["0 ms", "400 ms", "1 s", "1.250 s", "119 s", "2 min", "2 min 5 s", "15 h 21 min"]
         );
     }
@@ -317,7 +318,7 @@ mod tests {
         let second = Some(Duration::from_secs(1));
         let link = LinkPlace::Link("client".into(), "server".into());
         let by = SlowBy { bandwidth: Some(1000), window: Some(512), ..SlowBy::default() };
-        let said = [
+        let phrased = [
             Fault::Partition {
                 hosts: ("client".into(), "server".into()),
                 toward: Some("server".into()),
@@ -330,7 +331,7 @@ mod tests {
         ]
         .map(|it| fault(&it));
         assert_eq!(
-            said,
+            phrased,
             [
                 "partition client and server toward server, 1 s",
                 "slow client and server: 1000 B/s, a window of 512 B, for good",

@@ -40,5 +40,5 @@ pub struct CheckContext<'a> {
     pub servers: &'a [&'static str],
     /// The record of the twin run, if there was one: the same plan, in which packets of an older generation are dropped
     /// once a newer one is installed.
-    pub twin: Option<&'a History>,
+    pub control: Option<&'a History>,
 }
