@@ -104,9 +104,9 @@ fn a_failure_is_seen_with_its_lanes_its_fault_and_where_it_broke() {
         "<title>counter: gap_free breaks</title>",
         ">client</text>",
         ">server</text>",
-        ">cut client#1: both ends learn at once</text>",
+        ">cut client#1: both ends learn of it at once</text>",
         "<g class=\"fault kills\">",
-        "✖ gap_free of s1 breaks here: s1: item 20 was delivered after item 18; 19 never was (generation 2, at 21.011 s)",
+        "✖ gap_free of s1 is violated here: s1: item 20 was delivered after item 18; 19 never was (generation 2, at 21.011 s)",
         ">20 ✖</text>",
         "--seed 1 --defect resumes-one-too-late</code>",
         "</html>",
@@ -194,7 +194,7 @@ fn a_picture_until_a_moment_has_nothing_that_came_later() {
     ];
     let (seen, _) = look(&browser, &folder, &draw(&folder, &args));
     assert!(
-        seen.contains(">cut client#1: both ends learn at once</text>")
+        seen.contains(">cut client#1: both ends learn of it at once</text>")
             && !seen.contains("21.027 s")
     );
 }

@@ -16,7 +16,7 @@ use super::engine_option::EngineOption;
 #[command(
     version,
     max_term_width = 100,
-    after_help = "Exit status: 0 all held, 1 a property broke or two runs part, 2 the command line or a file is wrong."
+    after_help = "Exit status: 0 no violation, 1 a property was violated or two runs diverge, 2 wrong command line or file."
 )]
 pub struct Cli {
     #[command(subcommand)]

@@ -109,7 +109,7 @@ fn plans(
         let (scenario, file) = (files::load_schedule(path, subjects, page)?, path.display());
         if scenario.subject != subject.name() {
             return Err(Stop(format!(
-                "{file}: this schedule is of {}, and not of {}",
+                "{file}: this schedule is for {}, not for {}",
                 scenario.subject,
                 subject.name()
             )));
@@ -152,7 +152,7 @@ fn summary(rows: &[MatrixRow<'_>]) -> String {
         String::new()
     };
     format!(
-        "{} of {} found, {soon} of them within 100 schedules; made small: median {}, at most {}{by_sweep}",
+        "{} of {} found, {soon} of them within 100 schedules; shrunk: median {}, at most {}{by_sweep}",
         found.len(),
         phrases::count(rows.len() as u64, "defect"),
         of(steps.len() / 2),

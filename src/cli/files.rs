@@ -79,7 +79,7 @@ pub fn load_schedule(
     if is_swarm(&scenario) {
         let file = path.display();
         return Err(Stop(format!(
-            "{file}: this file is a swarm; a sweep wants a schedule, which is a file with steps"
+            "{file}: this file is a swarm; a sweep needs a schedule, which is a file with steps"
         )));
     }
     Ok(scenario)
@@ -100,5 +100,5 @@ pub fn named<'s>(
 ) -> Result<&'s Arc<dyn DynSubject>, Stop> {
     let known = subjects.iter().map(|subject| subject.name());
     let found = subjects.iter().find(|subject| subject.name() == name);
-    found.ok_or_else(|| Stop(crate::scenario::mistake::unknown("no subject", name, known)))
+    found.ok_or_else(|| Stop(crate::scenario::mistake::unknown("a subject", name, known)))
 }

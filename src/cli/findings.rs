@@ -119,7 +119,7 @@ impl Findings {
                     format!("{} replay {}", page.program, quoted(&like.display().to_string()));
                 let (place, story) = (
                     place(like, &[], None),
-                    "a find of this shape had been kept before\n".to_owned(),
+                    "a finding of this shape is already saved\n".to_owned(),
                 );
                 let it = Break {
                     property: main.property.to_owned(),
@@ -272,9 +272,9 @@ impl Findings {
         }
         let properties: Vec<_> =
             self.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
-        let before = self.before.iter().map(|path| format!("kept before: {}\n", path.display()));
+        let before = self.before.iter().map(|path| format!("already saved: {}\n", path.display()));
         format!(
-            "{} broke ({}): {} kept, {} like one that is\n{}",
+            "{} violations ({}): {} saved, {} duplicates\n{}",
             phrases::count(broke, noun),
             properties.join(", "),
             self.saved.len(),

@@ -130,7 +130,7 @@ fn profile_of(
     let of = scenario.subject.clone();
     match scenario.into_profile() {
         Some(_) if of != subject.name() => {
-            Err(Stop(format!("{name}: this profile is of {of}, and not of {}", subject.name())))
+            Err(Stop(format!("{name}: this profile is for {of}, not for {}", subject.name())))
         }
         Some(profile) => Ok(profile),
         None => {

@@ -30,10 +30,6 @@ pub fn keep(
     moved.map_err(|error| {
         Stop(format!("{}: cannot be moved to {}: {error}", file.display(), to.display()))
     })?;
-    page.print(&format!(
-        "{} is a test of the suite of {} from now on\n",
-        to.display(),
-        scenario.subject
-    ))?;
+    page.print(&format!("{} is now a test in the suite of {}\n", to.display(), scenario.subject))?;
     Ok(true)
 }

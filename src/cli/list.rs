@@ -121,7 +121,7 @@ fn entries(what: ListKind, subject: &Arc<dyn DynSubject>) -> Vec<Entry> {
         }
         ListKind::Variants => {
             let made_of = |it: &crate::subject::VariantDoc| match it.defects {
-                [] => "the subject as it is".to_owned(),
+                [] => "the subject without defects".to_owned(),
                 defects => format!("has {}", defects.join(", ")),
             };
             subject

@@ -93,7 +93,7 @@ impl Select {
 pub fn defect(name: &str, subject: &Arc<dyn DynSubject>) -> Result<(), Stop> {
     let known = subject.defects().iter().map(|defect| defect.name);
     if !known.clone().any(|known| known == name) {
-        return Err(Stop(unknown(&format!("no defect of {}", subject.name()), name, known)));
+        return Err(Stop(unknown(&format!("a defect of {}", subject.name()), name, known)));
     }
     Ok(())
 }
@@ -130,13 +130,13 @@ pub fn read_set(set: &str, subject: &Arc<dyn DynSubject>) -> Result<Set, Stop> {
     if name == VARIANT && !variants.is_empty() {
         let found = variants.iter().find(|variant| variant.name == value);
         let names = variants.iter().map(|variant| variant.name);
-        let missing = || Stop(unknown(&format!("no variant of {}", subject.name()), value, names));
+        let missing = || Stop(unknown(&format!("a variant of {}", subject.name()), value, names));
         return found.copied().map(Set::Variant).ok_or_else(missing);
     }
     let known = subject.limits().iter().find(|limit| limit.name == name);
     let limits = subject.limits().iter().map(|limit| limit.name);
     let limit = known
-        .ok_or_else(|| Stop(unknown(&format!("no limit of {}", subject.name()), name, limits)))?;
+        .ok_or_else(|| Stop(unknown(&format!("a limit of {}", subject.name()), name, limits)))?;
     let value = read_limit(limit, value).map_err(|why| Stop(format!("--set {set}: {why}")))?;
     Ok(Set::Limit(name.to_owned(), value))
 }

@@ -158,7 +158,7 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
     run --seeds many                         reknit: invalid value 'many' for '--seeds <N>': write a whole number from 1 up
     run --engine steam                       reknit: invalid value 'steam' for '--engine <ENGINE>' [possible values: event, turmoil]
     run --engine turmoil --tick 0ms          reknit: invalid value '0ms' for '--tick <TIME>': a tick is from `1ms` to `1s` long
-    run --engine turmoil --tick 5            reknit: invalid value '5' for '--tick <TIME>': `5` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
+    run --engine turmoil --tick 5            reknit: invalid value '5' for '--tick <TIME>': `5` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
     run --tick 5ms                           reknit: the event engine has no ticks; `--tick` goes with `--engine turmoil`
     replay a.toml --engine event --tick 5ms  reknit: the event engine has no ticks; `--tick` goes with `--engine turmoil`
     replay                                   reknit: the following required arguments were not provided: <FILE>
@@ -167,11 +167,11 @@ fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
     diff a.toml --seed-c 2                   reknit: unexpected argument '--seed-c' found; a similar argument exists: '--seed-b'
     diff no/such/file.toml                   reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     new                                      reknit: the following required arguments were not provided: <SUBJECT>
-    new mut                                  reknit: `mut` is no subject; did you mean `mute`?
+    new mut                                  reknit: `mut` is not a subject; did you mean `mute`?
     list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, variants, rules, properties, operations]; a similar value exists: 'limits'
-    list limits muet                         reknit: `muet` is no subject; did you mean `mute`?
+    list limits muet                         reknit: `muet` is not a subject; did you mean `mute`?
     run no/such/file.toml                    reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
-    replay no/such/file.toml --until soon    reknit: --until soon: `soon` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
+    replay no/such/file.toml --until soon    reknit: --until soon: `soon` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
     ");
 }
 

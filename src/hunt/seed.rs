@@ -32,7 +32,7 @@ pub struct Seed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSeed {
     /// It does not look like one.
-    #[error("`{0}` is no seed; one looks like `exec:default:g{GENERATOR}:1723`")]
+    #[error("`{0}` is not a seed; one looks like `exec:default:g{GENERATOR}:1723`")]
     Form(String),
     /// It is of another version of the generator.
     #[error(

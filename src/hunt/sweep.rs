@@ -294,7 +294,7 @@ impl SweepProgress {
         let number = self.done;
         let plan = self.plan_of(&self.trials[number]);
         let trial = &mut self.trials[number];
-        trial.outcome = Some(FaultOutcome::Broken); // where it got stuck
+        trial.outcome = Some(FaultOutcome::Broken); // where the run got stuck
         let result = result.map(|ran| {
             ran.map(|Tried { summary, outcome, idle }| {
                 (trial.outcome, trial.idle) = (Some(outcome), idle);

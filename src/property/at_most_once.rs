@@ -16,7 +16,7 @@ use super::violation::{fields, kinds};
 
 kinds! {
     pub(super) KINDS;
-    UNASKED = "unasked": "{subject:}it took effect on {target}, but nobody had asked for it {moment}";
+    UNASKED = "unasked": "{subject:}it took effect on {target}, but no call asked for it {moment}";
     OUT_OF_ORDER = "out-of-order": "{subject:}it took effect on {target} after {newer} {moment}";
     TWICE = "twice": "{subject:}it took effect on {target} again, after {before} {moment}";
     LOST = "lost": "{subject:}it was acknowledged ({answer}), but never took effect {moment}";
@@ -183,7 +183,7 @@ mod tests {
     fn what_nobody_asked_for_takes_no_effect() {
         assert_eq!(
             adds().effect(9, 500, "c1").breaks("at_most_once"),
-            ["call 9: it took effect on c1, but nobody had asked for it (at 0.500 s)"]
+            ["call 9: it took effect on c1, but no call asked for it (at 0.500 s)"]
         );
     }
 }

@@ -41,7 +41,7 @@ kinds! {
     ENDED = "ended": "its producer had ended at {since}";
     DIED = "died": "its producer had died with its host at {since}";
     OWED = "owed": "its next item had been produced at {since}";
-    SEVERED = "severed": "nothing could pass any more";
+    SEVERED = "severed": "no more data could arrive";
     ASKED = "asked": "it had been asked for at {since}";
     OVER = "over": "its connection was over at {since}";
 }

@@ -22,7 +22,7 @@ kinds! {
     AGAIN = "again": "{subject:}item {item} was delivered again, {place} {moment}";
     FOREIGN = "foreign": "{subject:}item {item} of {other} was delivered {place} {moment}";
     TOO_EARLY = "too-early": "{subject:}item {item} was delivered before it was produced {moment}";
-    INVENTED = "invented": "{subject:}{bytes} bytes that nobody had produced were delivered {place} {moment}";
+    INVENTED = "invented": "{subject:}{bytes} bytes that no producer wrote were delivered {place} {moment}";
     CORRUPT = "corrupt": "{subject:}item {item} was delivered with byte {byte} wrong {moment}";
     TORN = "torn": "{subject:}item {item} was delivered after {bytes} bytes of item {torn}; the rest of that never was {moment}";
 }
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(
             breaks(&["40"], &["40", "xyz"]),
             [
-                "s1: 3 bytes that nobody had produced were delivered after item 1 (generation 2, at 4.232 s)"
+                "s1: 3 bytes that no producer wrote were delivered after item 1 (generation 2, at 4.232 s)"
             ]
         );
     }

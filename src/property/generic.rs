@@ -40,15 +40,15 @@ macro_rules! generic {
 
 generic! {
     no_panic::no_panic, PANICS as "no_panic": "no task of the subject panics";
-    no_panic::no_livelock, LIVELOCKS as "no_livelock": "virtual time goes on: no task keeps it from doing so";
-    gap_free::check, KINDS as "gap_free": "what is delivered of a stream is a prefix of what was produced: no gap, no double, no foreign byte";
-    one_ending::check, KINDS as "one_ending": "each stream and call ends once, completely or with a reason that stays; nothing comes after it";
-    bounded_ending::check, KINDS as "bounded_ending": "what is over ends for its user in bounded time; no call waits for ever";
-    justified_failure::check, KINDS as "justified_failure": "what must survive fails only where faults, retention or the user left no other way";
+    no_panic::no_livelock, LIVELOCKS as "no_livelock": "virtual time advances: no task blocks it";
+    gap_free::check, KINDS as "gap_free": "the delivered bytes are a prefix of the produced bytes: no gap, no duplicate, no foreign byte";
+    one_ending::check, KINDS as "one_ending": "each stream and call ends exactly once, complete or with a reason; nothing follows its end";
+    bounded_ending::check, KINDS as "bounded_ending": "streams and calls end for their user in bounded time; no call hangs";
+    justified_failure::check, KINDS as "justified_failure": "a durable call or stream fails only if faults, retention or the user made success impossible";
     at_most_once::check, KINDS as "at_most_once": "a mutating operation takes effect at most once, exactly once if acknowledged, in the order of issue";
-    isolation::check, KINDS as "isolation": "what happens to one stream, session or client harms no other";
-    stale_generation_inert::check, KINDS as "stale_generation_inert": "once a newer generation is installed, packets of an older one change nothing that the user sees";
-    no_residue::check, KINDS as "no_residue": "when all is over, no task, socket, process, session, timer or buffer is left, and nothing belongs to no host";
+    isolation::check, KINDS as "isolation": "a failure of one stream, session or client affects no other";
+    stale_generation_inert::check, KINDS as "stale_generation_inert": "after a newer generation is installed, packets of an older one change nothing that the user sees";
+    no_residue::check, KINDS as "no_residue": "at the end, no task, socket, process, session, timer or buffer remains, and a host owns every resource";
     bounded_work::check, KINDS as "bounded_work": "connection attempts, frames and polls stay under the subject's bounds";
     bounded_memory::check, KINDS as "bounded_memory": "retained bytes and queue lengths stay under the subject's bounds at all times";
 }

@@ -25,14 +25,14 @@ kinds! {
     pub(super) KINDS;
     STREAM_FAILED = "stream-failed": "{subject:}it failed ({reason}) after item {items}, {when} {moment}";
     CALL_FAILED = "call-failed": "{subject:}it failed ({reason}), {when} {moment}";
-    STREAM_LATE = "stream-late": "{subject:}after item {items}, it did not end until {bound}, though only others had trouble {moment}";
-    CALL_LATE = "call-late": "{subject:}it did not end until {bound}, though only others had trouble {moment}";
+    STREAM_LATE = "stream-late": "{subject:}after item {items}, it did not end until {bound}, although faults touched only other paths {moment}";
+    CALL_LATE = "call-late": "{subject:}it did not end until {bound}, although faults touched only other paths {moment}";
 }
 
 // Parts of these sentences: who had trouble.
 kinds! {
-    OTHERS = "others": "though only others had trouble";
-    DRAGGED = "dragged": "when {other} did, which had its own reason";
+    OTHERS = "others": "although faults touched only other paths";
+    DRAGGED = "dragged": "at the moment when {other} failed for a reason of its own";
 }
 
 /// How soon one harms another.
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(
             calm().completed("s1", 10_001 + CALM, "total 1").breaks("isolation"),
             [
-                "s1: after item 1, it did not end until 17.120 s, though only others had trouble (generation 1, at 17.121 s)"
+                "s1: after item 1, it did not end until 17.120 s, although faults touched only other paths (generation 1, at 17.121 s)"
             ]
         );
         assert_eq!(calm().end(600_000).breaks("isolation").len(), 1);
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(
             calm().broke("s1", 3_000, "lost").breaks("isolation"),
             [
-                "s1: it failed (lost) after item 1, though only others had trouble (generation 1, at 3.000 s)"
+                "s1: it failed (lost) after item 1, although faults touched only other paths (generation 1, at 3.000 s)"
             ]
         );
     }
@@ -246,12 +246,14 @@ mod tests {
         assert_eq!(
             scripted.clone().answered(7, 20_001 + CALM, "5").breaks("isolation"),
             [
-                "call 7 (add): it did not end until 27.120 s, though only others had trouble (at 27.121 s)"
+                "call 7 (add): it did not end until 27.120 s, although faults touched only other paths (at 27.121 s)"
             ]
         );
         assert_eq!(
             scripted.failed(7, 20_010, "lost").breaks("isolation"),
-            ["call 7 (add): it failed (lost), though only others had trouble (at 20.010 s)"]
+            [
+                "call 7 (add): it failed (lost), although faults touched only other paths (at 20.010 s)"
+            ]
         );
     }
 
@@ -298,7 +300,9 @@ mod tests {
         scripted.clone().broke("s1", 5_000, "closed").holds("isolation");
         assert_eq!(
             scripted.broke("s2", 5_010, "closed").breaks("isolation"),
-            ["s2: it failed (closed) after item 0, though only others had trouble (at 5.010 s)"]
+            [
+                "s2: it failed (closed) after item 0, although faults touched only other paths (at 5.010 s)"
+            ]
         );
     }
 
@@ -317,7 +321,7 @@ mod tests {
         assert_eq!(
             gap_of_one().broke("s2", 8_000, "gap").breaks("isolation"),
             [
-                "s2: it failed (gap) after item 0, when s1 did, which had its own reason (at 8.000 s)"
+                "s2: it failed (gap) after item 0, at the moment when s1 failed for a reason of its own (at 8.000 s)"
             ]
         );
     }

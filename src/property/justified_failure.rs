@@ -43,7 +43,7 @@ kinds! {
 // Parts of these sentences: why nothing justifies a failure.
 kinds! {
     NO_FAULT = "no-fault": "no fault had touched its path";
-    CALM = "calm": "its path had been free of faults from {calm} to {until}, and {enough} of that were enough";
+    CALM = "calm": "no fault touched its path from {calm} to {until}; {enough} without a fault are enough to recover";
 }
 
 /// How well a failure is justified.

@@ -16,7 +16,7 @@ kinds! {
 
 kinds! {
     pub(super) LIVELOCKS;
-    STOOD_STILL = "stood-still": "{subject:}virtual time stood still: {what} {moment}";
+    STOOD_STILL = "stood-still": "{subject:}virtual time stopped: {what} {moment}";
     STUCK = "stuck": "{subject:}it took more than {seconds} s of real time: a task spins without awaiting, or blocks its thread";
 }
 
@@ -64,7 +64,7 @@ mod tests {
         let scripted = history().livelock(7, "100 rounds of triggers");
         assert_eq!(
             scripted.breaks("no_livelock"),
-            ["virtual time stood still: 100 rounds of triggers (at 0.007 s)"]
+            ["virtual time stopped: 100 rounds of triggers (at 0.007 s)"]
         );
         scripted.holds("no_panic");
     }

@@ -22,7 +22,7 @@ use super::{About, Phrase};
 kinds! {
     pub(super) KINDS;
     OF_NO_HOST = "of-no-host": "{subject:}{what} belongs to no host {moment}";
-    LEFT = "left": "{subject:}{left} `{counter}` were left, and {earlier} were there at first {moment}";
+    LEFT = "left": "{subject:}{left} `{counter}` remain; there were {earlier} at the start {moment}";
     OUTLIVED = "outlived": "{subject:}{tasks} tasks outlived their host {moment}";
 }
 
@@ -105,8 +105,8 @@ mod tests {
             run(&[("tasks", 2), ("sessions", 0)], &[("tasks", 3), ("sessions", 1)])
                 .breaks("no_residue"),
             [
-                "server: 1 `sessions` were left, and 0 were there at first (at 90.000 s)",
-                "server: 3 `tasks` were left, and 2 were there at first (at 90.000 s)",
+                "server: 1 `sessions` remain; there were 0 at the start (at 90.000 s)",
+                "server: 3 `tasks` remain; there were 2 at the start (at 90.000 s)",
             ]
         );
     }
@@ -115,7 +115,7 @@ mod tests {
     fn what_was_not_counted_at_first_was_not_there() {
         assert_eq!(
             run(&[], &[("sockets", 1)]).breaks("no_residue"),
-            ["server: 1 `sockets` were left, and 0 were there at first (at 90.000 s)"]
+            ["server: 1 `sockets` remain; there were 0 at the start (at 90.000 s)"]
         );
     }
 

@@ -13,7 +13,7 @@ use super::{Phrase, ViolationFields};
 
 kinds! {
     pub(super) KINDS;
-    UNASKED = "unasked": "{subject:}it came back, but nobody had asked for it {moment}";
+    UNASKED = "unasked": "{subject:}it was answered, but was never asked {moment}";
     TWICE = "twice": "{subject:}it {first}, and then it {second} {moment}";
     AFTER_THE_END = "after-the-end": "{subject:}{bytes} bytes were delivered after it {ending} {moment}";
     UNTRUE = "untrue": "{subject:}it {ending}, but {wrong} {moment}";
@@ -207,7 +207,7 @@ mod tests {
     fn what_nobody_asked_for_does_not_come_back() {
         assert_eq!(
             history().answered(7, 20, "5").breaks("one_ending"),
-            ["call 7: it came back, but nobody had asked for it (at 0.020 s)"]
+            ["call 7: it was answered, but was never asked (at 0.020 s)"]
         );
     }
 }

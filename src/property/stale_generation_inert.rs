@@ -37,8 +37,8 @@ mod lingering;
 
 kinds! {
     pub(super) KINDS;
-    OTHER_DELIVERY = "other-delivery": "{subject:}delivery {delivery} was another one when packets of older generations were dropped {moment}";
-    OTHER_ENDING = "other-ending": "{subject:}it {here}, but it {there} when packets of older generations were dropped {moment}";
+    OTHER_DELIVERY = "other-delivery": "{subject:}delivery {delivery} differs in the control run, which drops packets of older generations {moment}";
+    OTHER_ENDING = "other-ending": "{subject:}it {here}, but in the control run, which drops packets of older generations, it {there} {moment}";
 }
 
 // A part of these sentences: how a stream did not end.
@@ -398,7 +398,7 @@ mod tests {
                 .control(completed())
                 .breaks("stale_generation_inert"),
             [
-                "s1: it failed (detached), but it completed (total 2) when packets of older generations were dropped (generation 2, at 3.020 s)"
+                "s1: it failed (detached), but in the control run, which drops packets of older generations, it completed (total 2) (generation 2, at 3.020 s)"
             ]
         );
     }
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(
             cut().end(600_000).control(completed()).breaks("stale_generation_inert"),
             [
-                "s1: it did not end, but it completed (total 2) when packets of older generations were dropped (generation 2, at 3.020 s)"
+                "s1: it did not end, but in the control run, which drops packets of older generations, it completed (total 2) (generation 2, at 3.020 s)"
             ]
         );
         cut().horizon(4_000).control(completed().horizon(4_000)).holds("stale_generation_inert");
@@ -438,7 +438,7 @@ mod tests {
         assert_eq!(
             scripted.control(cut()).breaks("stale_generation_inert"),
             [
-                "s1: delivery 2 was another one when packets of older generations were dropped (generation 2, at 2.020 s)"
+                "s1: delivery 2 differs in the control run, which drops packets of older generations (generation 2, at 2.020 s)"
             ]
         );
     }
@@ -485,7 +485,7 @@ mod tests {
         assert_eq!(
             differ(Class::Durable).breaks("stale_generation_inert"),
             [
-                "call 7 (add): it was answered (5), but it was answered (6) when packets of older generations were dropped (at 2.000 s)"
+                "call 7 (add): it was answered (5), but in the control run, which drops packets of older generations, it was answered (6) (at 2.000 s)"
             ]
         );
         differ(Class::InFlight).holds("stale_generation_inert");

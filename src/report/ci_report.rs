@@ -150,9 +150,10 @@ fn line(text: &str, broken: Option<&Violation>) -> Option<usize> {
 /// What is not as it should be in the runs of a scenario, in short: the property and a sentence. `breaks` is what a canary must break.
 pub fn main_sentence(tally: &ScenarioTally, breaks: Option<&str>) -> (String, String) {
     match tally.main(breaks) {
-        Main::DidNotBreak(property) => {
-            (property.to_owned(), format!("{property} held in all runs, and must break"))
-        }
+        Main::DidNotBreak(property) => (
+            property.to_owned(),
+            format!("expected violation not detected: {property} held in all runs"),
+        ),
         Main::Broke(main) => (main.property.to_owned(), sentence(main)),
         Main::Unmet(unmet) => (EXPECT.to_owned(), sentence(unmet)),
         Main::Nothing => (EXPECT.to_owned(), String::new()),

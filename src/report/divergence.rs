@@ -36,7 +36,7 @@ pub fn render(a: ComparedRun<'_>, b: ComparedRun<'_>, width: usize) -> String {
         };
     };
     let mut rendered = format!(
-        "they part at entry {} of {} and {}\n\n",
+        "the runs diverge at entry {} of {} and {}\n\n",
         at + 1,
         a.history.events.len(),
         b.history.events.len()
@@ -100,7 +100,7 @@ mod tests {
         );
         assert_eq!(other.events[3].at, Time(1051));
         insta::assert_snapshot!(plain(&rendered), @r#"
-        they part at entry 4 of 116 and 5
+        the runs diverge at entry 4 of 116 and 5
 
              0.000 s  client  counter.client.connected (generation 1) on client#1
              1.000 s  client  watch stream s1

@@ -66,14 +66,14 @@ pub fn summary(ci_report: &CiReport) -> String {
     page += &format!("\n{}\n", fenced(&ci_report.totals));
     ci_report.breaks().take(STORIES).for_each(|(case, it)| page += &failure(case, it));
     if broke > STORIES {
-        page += &format!("\n{} more: their stories stand in the log.\n", broke - STORIES);
+        page += &format!("\n{} more: see the log for their stories.\n", broke - STORIES);
     }
     page + "\n"
 }
 
 fn table<'a>(cases: impl Iterator<Item = &'a CiCase>) -> String {
     let rows: String = cases.map(row).collect();
-    format!("| | case | what ran | what came of it |\n|---|---|---|---|\n{rows}")
+    format!("| | case | runs | result |\n|---|---|---|---|\n{rows}")
 }
 
 fn row(case: &CiCase) -> String {
@@ -99,14 +99,10 @@ fn failure(case: &CiCase, it: &Break) -> String {
         return rendered;
     }
     let story = match it.story.char_indices().nth(LONG) {
-        Some((at, _)) => format!("{}\n… the log has the rest", &it.story[..at]),
+        Some((at, _)) => format!("{}\n… see the log for the rest", &it.story[..at]),
         None => it.story.clone(),
     };
-    rendered
-        + &format!(
-            "\n<details><summary>How it came to that</summary>\n\n{}\n</details>\n",
-            fenced(&story)
-        )
+    rendered + &format!("\n<details><summary>Story</summary>\n\n{}\n</details>\n", fenced(&story))
 }
 
 /// Text within a line of Markdown, where nothing in it means anything.
@@ -161,7 +157,7 @@ mod tests {
         insta::assert_snapshot!(summary(&some_ci_report()), @r"
         ### ❌ reknit run: 1 of 3 cases broke
 
-        | | case | what ran | what came of it |
+        | | case | runs | result |
         |---|---|---|---|
         | ❌ | <code>scenarios/counter/cut.toml</code> | 20 runs, 20 min of virtual time | **gap\_free** s1: item 20 was delivered after item 18; 19 &lt; 20 never was |
         | ✅ | <code>scenarios/counter/plain.toml</code> | 20 runs, 20 min of virtual time | held |
@@ -181,7 +177,7 @@ mod tests {
         ```
 
 
-        <details><summary>How it came to that</summary>
+        <details><summary>Story</summary>
 
         ```text
         FAIL  counter  gap_free
@@ -209,6 +205,6 @@ mod tests {
         ci_report.groups[0].cases = vec![case; 100];
         let page = summary(&ci_report);
         assert!(page.len() < 1_000_000, "{} bytes", page.len());
-        assert!(page.contains("80 more: their stories stand in the log."), "{page}");
+        assert!(page.contains("80 more: see the log for their stories."), "{page}");
     }
 }

@@ -78,7 +78,7 @@ impl fmt::Display for Items {
             write!(f, "{} {}", if several { "items" } else { "item" }, runs.join(", then "))?;
         }
         if self.runs.len() > RUNS {
-            write!(f, ", and so on")?;
+            write!(f, ", …")?;
         }
         if self.unnumbered > 0 {
             let also = if runs.is_empty() { "" } else { ", and " };

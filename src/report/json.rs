@@ -28,9 +28,9 @@ impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match u64::deserialize(deserializer)? {
             Self::NUMBER => Ok(Version),
-            other => {
-                Err(serde::de::Error::custom(format!("{other} is another version of the format")))
-            }
+            other => Err(serde::de::Error::custom(format!(
+                "{other} is not a version that this program reads"
+            ))),
         }
     }
 }

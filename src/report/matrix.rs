@@ -63,7 +63,7 @@ pub fn html(matrix: &MatrixView<'_>) -> String {
     let MatrixView { subject, rows, most, .. } = *matrix;
     let missed = rows.iter().filter(|row| !row.is_found()).count();
     let title = match missed {
-        0 => format!("{subject}: all defects are found"),
+        0 => format!("{subject}: every defect was found"),
         missed => format!("{subject}: {} not found", phrases::count(missed as u64, "defect")),
     };
     let mut sorted: Vec<_> = rows.iter().collect();
@@ -108,10 +108,10 @@ fn head(matrix: &MatrixView<'_>, missed: usize) -> String {
     let counts = [
         ("found", within(10).to_string(), "found within 10 schedules"),
         ("found", within(100).to_string(), "within 100"),
-        ("found", found.len().to_string(), "by chance at all"),
-        ("swept", only_swept.to_string(), "by a sweep alone"),
+        ("found", found.len().to_string(), "found by random schedules"),
+        ("swept", only_swept.to_string(), "found only by a sweep"),
         ("missed", missed.to_string(), "by neither"),
-        ("steps", median, "steps, made small (median)"),
+        ("steps", median, "steps after shrinking (median)"),
     ];
     let counts: String = counts
         .iter()
@@ -169,7 +169,7 @@ fn steps(found: &FirstViolation) -> String {
         Some(steps) => {
             format!("{} {steps} <small>of {}</small>", "<i></i>".repeat(steps.min(12)), found.drawn)
         }
-        None => format!("<small>{} drawn, not made small</small>", found.drawn),
+        None => format!("<small>{} drawn, not shrunk</small>", found.drawn),
     }
 }
 

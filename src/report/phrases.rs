@@ -176,17 +176,17 @@ pub fn fault(fault: &Fault) -> String {
         }
         Fault::Refuse { host, lasts } => format!("refuse connections to {host}{}", length(*lasts)),
         Fault::Hang { host, lasts } => {
-            format!("leave connections to {host} unanswered{}", length(*lasts))
+            format!("do not answer connections to {host}{}", length(*lasts))
         }
         Fault::AcceptThenClose { host, lasts } => {
-            format!("accept connections to {host} and close them{}", length(*lasts))
+            format!("accept connections to {host}, then close them{}", length(*lasts))
         }
         Fault::Hold { end } => format!("hold the task {}", hold(end)),
         Fault::Crash { host, lasts, processes: Orphans::Die } => {
             format!("crash {host}{}", down(*lasts))
         }
         Fault::Crash { host, lasts, processes: Orphans::Live } => {
-            format!("crash {host}{}, its processes live on", down(*lasts))
+            format!("crash {host}{}, its processes survive", down(*lasts))
         }
         Fault::PowerLoss { host, lasts } => format!("power loss of {host}{}", down(*lasts)),
         Fault::Restart { host } => format!("restart {host}"),
@@ -202,7 +202,7 @@ pub fn fault(fault: &Fault) -> String {
 
 fn learn(learns: &std::collections::BTreeMap<Host, Learns>) -> String {
     if learns.is_empty() {
-        return "both ends learn at once".into();
+        return "both ends learn of it at once".into();
     }
     let mut phrased = String::new();
     for (n, (host, learns)) in learns.iter().enumerate() {
@@ -231,7 +231,7 @@ fn at(place: &LinkPlace) -> String {
 }
 
 fn length(lasts: Option<Duration>) -> String {
-    lasts.map_or(", for good".into(), |lasts| format!(", {}", span(lasts)))
+    lasts.map_or(", until the end of the run".into(), |lasts| format!(", {}", span(lasts)))
 }
 
 fn bounds(toward: &Option<Host>, lasts: Option<Duration>) -> String {
@@ -240,7 +240,9 @@ fn bounds(toward: &Option<Host>, lasts: Option<Duration>) -> String {
 }
 
 fn down(lasts: Option<Duration>) -> String {
-    lasts.map_or(", for good".into(), |lasts| format!(", restarts after {}", span(lasts)))
+    lasts.map_or(", until the end of the run".into(), |lasts| {
+        format!(", restarts after {}", span(lasts))
+    })
 }
 
 fn hold(end: &HoldEnd) -> String {
@@ -293,7 +295,7 @@ mod tests {
         let cut = |learns: &std::collections::BTreeMap<_, _>| {
             fault(&Fault::Cut { conn: Conn::number("client", 1), learns: learns.clone() })
         };
-        assert_eq!(cut(&learns), "cut client#1: both ends learn at once");
+        assert_eq!(cut(&learns), "cut client#1: both ends learn of it at once");
         learns.insert("client".into(), Learns::After(Duration::ZERO));
         assert_eq!(cut(&learns), "cut client#1: client learns at once, the other end at once");
         learns.insert("server".into(), Learns::After(Duration::from_millis(400)));
@@ -334,10 +336,10 @@ mod tests {
             phrased,
             [
                 "partition client and server toward server, 1 s",
-                "slow client and server: 1000 B/s, a window of 512 B, for good",
+                "slow client and server: 1000 B/s, a window of 512 B, until the end of the run",
                 "wall clock of server jumps back by 3 s",
                 "power loss of server, restarts after 1 s",
-                "crash server, restarts after 1 s, its processes live on",
+                "crash server, restarts after 1 s, its processes survive",
             ]
         );
     }

@@ -39,7 +39,7 @@ pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<StoryL
         let gap = StoryLine {
             at: lines[head].at,
             place: "…".into(),
-            text: format!("{left_out} more lines; the replay tells them"),
+            text: format!("{left_out} more lines: run the replay"),
             after: None,
             tone: Tone::Quiet,
         };
@@ -67,7 +67,7 @@ pub fn entry(plan: &Plan, history: &History, event: &Event) -> StoryLine {
 /// The line that marks where a property broke. Its sentence stands at the head of the story.
 pub fn mark(broken: &Violation) -> StoryLine {
     let about = broken.stream().map_or(String::new(), |stream| format!(" of {stream}"));
-    let text = format!("{}{about} breaks here", broken.property);
+    let text = format!("{}{about} is violated here", broken.property);
     StoryLine { at: broken.at, place: "BROKEN".into(), text, after: None, tone: Tone::Broken }
 }
 
@@ -412,21 +412,21 @@ impl<'a> StoryRenderer<'a> {
                 let verb = if *held { "is held at" } else { "passes" };
                 (Tone::Quiet, format!("{verb} point {name}{}", phrases::fields(fields)))
             }
-            EventKind::Released { name } => (Tone::Quiet, format!("goes on at point {name}")),
+            EventKind::Released { name } => (Tone::Quiet, format!("continues at point {name}")),
             EventKind::Gauge { name, value } => (Tone::Quiet, format!("{name} rose to {value}")),
             EventKind::Census { baseline, counts } => {
                 let when =
-                    if *baseline { "before the first connection" } else { "when all is over" };
+                    if *baseline { "before the first connection" } else { "at the end of the run" };
                 let counts: Vec<_> =
                     counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
                 (Tone::Quiet, format!("counted {when}: {}", counts.join(", ")))
             }
             EventKind::Outlived { tasks } => {
-                (Tone::Bad, format!("{} outlived it", phrases::count(*tasks, "task")))
+                (Tone::Bad, format!("{} left over", phrases::count(*tasks, "task")))
             }
             EventKind::Stray { what } => (Tone::Bad, format!("{what} belongs to no host")),
             EventKind::Panicked { message } => (Tone::Bad, format!("a task panicked: {message}")),
-            EventKind::Livelock { what } => (Tone::Bad, format!("time stood still: {what}")),
+            EventKind::Livelock { what } => (Tone::Bad, format!("virtual time stopped: {what}")),
         }
     }
 

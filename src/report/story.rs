@@ -295,7 +295,7 @@ pub(crate) mod tests {
              4.212 s  network  over: stall client#2 toward client
              4.231 s  client   s1: item 42
              4.231 s  client   s1: completed, total 60
-             4.231 s  BROKEN   gap_free of s1 breaks here
+             4.231 s  BROKEN   gap_free of s1 is violated here
 
           replay   reknit replay scenarios/counter/cut.toml --seed 1
           picture  target/reknit/cut.html
@@ -331,7 +331,7 @@ pub(crate) mod tests {
         history.events = before.into_iter().chain(steps).chain(after).collect();
         let lines = short(&plan, &history, &broken);
         assert!(lines.len() < 50, "{} lines", lines.len());
-        assert!(lines.iter().any(|line| line.text.ends_with("more lines; the replay tells them")));
+        assert!(lines.iter().any(|line| line.text.ends_with("more lines: run the replay")));
         assert_eq!(lines.last().map(|line| line.tone), Some(Tone::Broken));
     }
 }

@@ -48,7 +48,9 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
 pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
     match verdict {
         ScenarioVerdict::TooTame(unmet) => Some(sentence(unmet)),
-        ScenarioVerdict::DidNotBreak(property) => Some(format!("{property} held, and must break")),
+        ScenarioVerdict::DidNotBreak(property) => {
+            Some(format!("expected violation not detected: {property} held"))
+        }
         ScenarioVerdict::NotRun(why) => Some(why.clone()),
         ScenarioVerdict::Held
         | ScenarioVerdict::BrokeAsItShould(_)
@@ -109,8 +111,10 @@ pub fn totals(totals: &RunTotals) -> String {
         phrased += &format!("{} repeated\n", phrases::count(*repeated, "run"));
     }
     if *inconclusive > 0 {
-        phrased +=
-            &format!("{} could have ended either way\n", phrases::count(*inconclusive, "run"));
+        phrased += &format!(
+            "{} inconclusive: either outcome would have been correct\n",
+            phrases::count(*inconclusive, "run")
+        );
     }
     if !unreached.is_empty() {
         phrased += &format!("reached by no run: {}\n", unreached.join(", "));
@@ -238,7 +242,7 @@ mod tests {
         insta::assert_snapshot!(totals(&all), @r"
         323 schedules, 15 h 21 min of virtual time in 1.50 s: 36,841 times real time
         3 runs repeated
-        1 run could have ended either way
+        1 run inconclusive: either outcome would have been correct
         reached by no run: counter.server.fenced
         ");
     }

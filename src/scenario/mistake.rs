@@ -64,13 +64,15 @@ pub(super) type Parsed<T> = Result<T, MistakeAt>;
 pub fn unknown<'k>(what: &str, name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     if let Some(near) = nearest(name, &known) {
-        return format!("`{name}` is {what}; did you mean `{near}`?");
+        return format!("`{name}` is not {what}; did you mean `{near}`?");
     }
     match known.as_slice() {
-        [] => format!("`{name}` is {what}; there are none"),
-        known if known.len() <= SHOWN => format!("`{name}` is {what}; known: {}", ticked(known)),
+        [] => format!("`{name}` is not {what}; there are none"),
+        known if known.len() <= SHOWN => {
+            format!("`{name}` is not {what}; known: {}", ticked(known))
+        }
         known => format!(
-            "`{name}` is {what}; known: {} and {} more",
+            "`{name}` is not {what}; known: {} and {} more",
             ticked(&known[..SHOWN]),
             known.len() - SHOWN
         ),
@@ -119,17 +121,17 @@ mod tests {
     #[test]
     fn the_nearest_known_name_is_offered_only_if_it_is_near() {
         assert_eq!(
-            unknown("no word", "partitoin", ["cut", "partition"]),
-            "`partitoin` is no word; did you mean `partition`?"
+            unknown("a word", "partitoin", ["cut", "partition"]),
+            "`partitoin` is not a word; did you mean `partition`?"
         );
         assert_eq!(
-            unknown("no word", "clock_jump", ["cut", "clock-jump"]),
-            "`clock_jump` is no word; did you mean `clock-jump`?"
+            unknown("a word", "clock_jump", ["cut", "clock-jump"]),
+            "`clock_jump` is not a word; did you mean `clock-jump`?"
         );
         assert_eq!(
-            unknown("no word", "zebra", ["cut", "hold"]),
-            "`zebra` is no word; known: `cut`, `hold`"
+            unknown("a word", "zebra", ["cut", "hold"]),
+            "`zebra` is not a word; known: `cut`, `hold`"
         );
-        assert_eq!(unknown("no word", "zebra", []), "`zebra` is no word; there are none");
+        assert_eq!(unknown("a word", "zebra", []), "`zebra` is not a word; there are none");
     }
 }

@@ -132,7 +132,7 @@ fn subject<'s>(
     subjects
         .iter()
         .find(|subject| subject.name() == name)
-        .map_or_else(|| node.wrong(unknown("no subject", name, known())), Ok)
+        .map_or_else(|| node.wrong(unknown("a subject", name, known())), Ok)
 }
 
 fn clients(top: &Table<'_>) -> Parsed<u32> {

@@ -226,9 +226,9 @@ impl<'a> Table<'a> {
             None => Ok(()),
             Some(entry) => {
                 let what = if self.label.is_empty() {
-                    "no key of a scenario file".into()
+                    "a key of a scenario file".into()
                 } else {
-                    format!("no key of `{}`", self.label)
+                    format!("a key of `{}`", self.label)
                 };
                 Err(MistakeAt { at: entry.key_at, message: unknown(&what, entry.label, known) })
             }

@@ -92,7 +92,7 @@ impl Limits {
     pub fn duration(&self, name: &str) -> Duration {
         match self.get(name) {
             LimitValue::Duration(d) => d,
-            other => panic!("the limit `{name}` is {other}, no duration"),
+            other => panic!("the limit `{name}` is {other}, not a duration"),
         }
     }
 
@@ -100,7 +100,7 @@ impl Limits {
     pub fn count(&self, name: &str) -> u64 {
         match self.get(name) {
             LimitValue::Count(n) | LimitValue::Bytes(n) => n,
-            other => panic!("the limit `{name}` is {other}, no number"),
+            other => panic!("the limit `{name}` is {other}, not a number"),
         }
     }
 
@@ -108,7 +108,7 @@ impl Limits {
     pub fn flag(&self, name: &str) -> bool {
         match self.get(name) {
             LimitValue::Flag(b) => b,
-            other => panic!("the limit `{name}` is {other}, no flag"),
+            other => panic!("the limit `{name}` is {other}, not a flag"),
         }
     }
 }

@@ -123,8 +123,8 @@ fn read(text: &str, units: &[Unit], what: &str, like: &str) -> Result<u64, NotAU
             .ok_or_else(|| NotAUnit(format!("`{text}` is too large")));
     }
     Err(NotAUnit(match instead(number, unit, units) {
-        Some(instead) => format!("`{text}` is no {what}; write `{instead}`"),
-        None => format!("`{text}` is no {what}; write a whole number and a unit, like {like}"),
+        Some(instead) => format!("`{text}` is not a {what}; write `{instead}`"),
+        None => format!("`{text}` is not a {what}; write a whole number and a unit, like {like}"),
     }))
 }
 
@@ -206,23 +206,23 @@ mod tests {
     fn an_error_says_what_to_write() {
         let like = "write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`";
         for (text, error) in [
-            ("25 s", "`25 s` is no duration; write `25s`".to_owned()),
-            ("25sec", "`25sec` is no duration; write `25s`".to_owned()),
-            ("1.5s", "`1.5s` is no duration; write `1500ms`".to_owned()),
-            ("1m 30s", "`1m 30s` is no duration; write `90s`".to_owned()),
-            ("1.5ms", format!("`1.5ms` is no duration; {like}")),
-            ("250us", format!("`250us` is no duration; {like}")),
-            ("25", format!("`25` is no duration; {like}")),
-            ("", format!("`` is no duration; {like}")),
-            ("-1s", format!("`-1s` is no duration; {like}")),
+            ("25 s", "`25 s` is not a duration; write `25s`".to_owned()),
+            ("25sec", "`25sec` is not a duration; write `25s`".to_owned()),
+            ("1.5s", "`1.5s` is not a duration; write `1500ms`".to_owned()),
+            ("1m 30s", "`1m 30s` is not a duration; write `90s`".to_owned()),
+            ("1.5ms", format!("`1.5ms` is not a duration; {like}")),
+            ("250us", format!("`250us` is not a duration; {like}")),
+            ("25", format!("`25` is not a duration; {like}")),
+            ("", format!("`` is not a duration; {like}")),
+            ("-1s", format!("`-1s` is not a duration; {like}")),
             ("99999h", "`99999h` is too long: the longest duration is `10000h`".to_owned()),
         ] {
             assert_eq!(read_duration(text).map_err(|e| e.to_string()), Err(error));
         }
-        assert_eq!(read_size("4kb").unwrap_err().to_string(), "`4kb` is no size; write `4KiB`");
+        assert_eq!(read_size("4kb").unwrap_err().to_string(), "`4kb` is not a size; write `4KiB`");
         assert_eq!(
             read_size("4096").unwrap_err().to_string(),
-            "`4096` is no size; write a whole number and a unit, like `1B`, `64KiB` or `1MiB`"
+            "`4096` is not a size; write a whole number and a unit, like `1B`, `64KiB` or `1MiB`"
         );
         let backwards = read_range("20ms..1ms", read_duration).unwrap_err();
         assert_eq!(

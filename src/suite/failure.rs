@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_mistake_in_a_file_has_its_place() {
-        let wrong = TestFailure::from("scenarios/a.toml:3:1: `steep` is no key".to_owned());
+        let wrong = TestFailure::from("scenarios/a.toml:3:1: `steep` is not a key".to_owned());
         assert_eq!(wrong.it.place, Some(SourceLine { file: "scenarios/a.toml".into(), line: 3 }));
         let wrong = TestFailure::from("no scenario shows these rules:\n  a.b: c".to_owned());
         assert_eq!(

@@ -272,7 +272,7 @@ impl World {
         let conn = self.existing(name)?;
         match self.conns.look(conn).foreign {
             true => Err(format!(
-                "{name} is of sockets of turmoil's own, which nobody can tell; `blackhole` and `stall` reach them"
+                "{name} is for single connections, and turmoil hides its own sockets; use `blackhole` or `stall`"
             )),
             false => Ok(conn),
         }

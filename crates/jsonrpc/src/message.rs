@@ -400,7 +400,7 @@ mod tests {
         );
         assert!(Message::parse(chunks(66_000).as_bytes()).is_err());
         let text = format!(r#"{{"id":1,"result":"{}"}}"#, ",\\\"[".repeat(262_144));
-        assert!(Message::parse(text.as_bytes()).is_ok(), "what stands in a string is no value");
+        assert!(Message::parse(text.as_bytes()).is_ok(), "what stands in a string is not a value");
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(super) enum LinkError {
     Silent,
     #[error("stuck: the peer reads nothing")]
     Stuck,
-    #[error("the peer sent what is no line of this protocol")]
+    #[error("the peer sent what is not a line of this protocol")]
     Malformed,
 }
 

@@ -110,8 +110,7 @@ fn a_file_that_breaks_is_a_failure_a_mark_and_a_story() {
     );
     let page = folder.read("page.md");
     assert!(
-        page.starts_with("### ❌ reknit run: ")
-            && page.contains("<details><summary>How it came to that"),
+        page.starts_with("### ❌ reknit run: ") && page.contains("<details><summary>Story"),
         "{page}"
     );
     assert!(page.contains(&again) && done.out.contains(&again), "{page}");

@@ -284,7 +284,7 @@ fn a_stream_over_a_severed_path_must_fail_though_its_producer_lives() {
     assert_eq!(
         scripted.clone().breaks("bounded_ending"),
         [
-            "s1: after item 1, it never ended: nothing could pass any more, so 50.120 s was the bound (generation 1, at 50.120 s)"
+            "s1: after item 1, it never ended: no more data could arrive, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
     );
     scripted.broke("s1", 2_000 + BOUND, "deadline").holds("bounded_ending");

@@ -91,8 +91,7 @@ fn an_interval_without_fault_justifies_below_a_is_grey_up_to_2a_and_accuses_abov
     assert_eq!(
         scripted(2 * A + 1).breaks("justified_failure"),
         [
-            "s1: it failed (lost) after item 1, unjustified: its path had been free of faults from 10.000 s to 12.241 s, \
-             and 1.120 s of that were enough (generation 1, at 30.000 s)"
+            "s1: it failed (lost) after item 1, unjustified: no fault touched its path from 10.000 s to 12.241 s; 1.120 s without a fault are enough to recover (generation 1, at 30.000 s)"
         ]
     );
 }

@@ -13,10 +13,14 @@ const MEANINGS: [(FaultOutcome, &str, &str); 4] = [
     (
         FaultOutcome::Failed,
         "failed, justified",
-        "something failed, openly, and the fault justifies it",
+        "something failed explicitly, and the fault justifies it",
     ),
-    (FaultOutcome::Recovered, "recovered", "it was felt, and all came out as without it"),
-    (FaultOutcome::Untouched, "untouched", "the user saw no difference at all"),
+    (
+        FaultOutcome::Recovered,
+        "recovered",
+        "the fault had an effect, and all results are the same as without it",
+    ),
+    (FaultOutcome::Untouched, "untouched", "the user saw no difference"),
 ];
 
 /// The most runs that broke and are listed at the top.
@@ -60,8 +64,8 @@ pub fn head(map: &Map<'_>) -> String {
 fn what_it_is(swept: &SweepProgress) -> String {
     if swept.trials.is_empty() {
         let why = match swept.broke {
-            0 => "There is no position at which a fault makes sense.",
-            _ => "The schedule breaks by itself, without any more fault.",
+            0 => "There is no position where a fault can have an effect.",
+            _ => "The schedule is violated without an added fault.",
         };
         return format!("<p>{why}</p>\n");
     }

@@ -138,10 +138,10 @@ pub fn key() -> String {
         sample("message", &|parts| arrow(parts, (0, 34), "message g1")),
         sample("packet", &|parts| arrow(parts, (0, 34), "packet g1")),
         sample("milestone of the code", &|parts| parts.disc(at, 6, "mark u")),
-        sample("point between two of its steps", &|parts| {
+        sample("yield point between two of its steps", &|parts| {
             parts.surface(&[spot(17, y - 7), spot(24, y), spot(17, y + 7), spot(10, y)], "mark u");
         }),
-        sample("a connection lives", &|parts| {
+        sample("a connection is open", &|parts| {
             parts.rect(spot(0, 2), spot(34, HIGH - 2), "band g1")
         }),
     ];

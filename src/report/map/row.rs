@@ -60,7 +60,7 @@ fn row(
 /// What was tried at a position.
 fn tried(map: &Map<'_>, number: usize, position: &Position) -> String {
     if position.trials.is_empty() {
-        return "<p>There is nothing to try here: its connection is not up, or is over.</p>".into();
+        return "<p>No fault to try here: the connection is not open.</p>".into();
     }
     position.trials.iter().map(|trial| one(map, number, *trial)).collect()
 }
@@ -99,11 +99,11 @@ fn came(trial: &SweepTrial) -> String {
         Some(FaultOutcome::Untouched) => "nobody noticed".to_owned(),
         Some(FaultOutcome::Recovered) => "recovered".to_owned(),
         Some(FaultOutcome::Failed) => "something failed, and the fault justifies it".to_owned(),
-        Some(FaultOutcome::Broken) if trial.broken.is_empty() => "it got stuck".to_owned(),
+        Some(FaultOutcome::Broken) if trial.broken.is_empty() => "the run got stuck".to_owned(),
         Some(FaultOutcome::Broken) => format!("{} broke", trial.broken.join(", ")),
     };
     trial
         .idle
         .as_ref()
-        .map_or(came.clone(), |why| format!("{came}; the fault found nothing to do: {why}"))
+        .map_or(came.clone(), |why| format!("{came}; the fault had no effect: {why}"))
 }

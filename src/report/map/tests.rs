@@ -107,7 +107,7 @@ fn a_schedule_that_breaks_by_itself_has_no_map_but_a_word() {
     let page_of_none =
         html(&Map { swept: &empty, title: "x", again: "y", stories: &BTreeMap::new() });
     assert!(
-        page_of_none.contains("The schedule breaks by itself") && !page_of_none.contains("<main"),
+        page_of_none.contains("The schedule is violated") && !page_of_none.contains("<main"),
         "{page}"
     );
 }

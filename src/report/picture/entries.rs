@@ -388,7 +388,7 @@ mod tests {
                 "3.412 s stall client#2 toward client, 800 ms, after 2nd counter.client.connected",
                 "4.212 s over: stall client#2 toward client",
                 "4.231 s s1: completed, total 60",
-                "4.231 s ✖ gap_free of s1 breaks here: s1: item 42 was delivered after item 40; 41 never was \
+                "4.231 s ✖ gap_free of s1 is violated here: s1: item 42 was delivered after item 40; 41 never was \
                  (generation 2, at 4.231 s)",
             ]
         );

@@ -49,7 +49,7 @@ pub fn head(picture: &Picture<'_>) -> String {
         history.digest
     );
     head += &format!("<p class=\"about\">again: <code>{}</code></p>\n", escaped(replay));
-    head + "<p class=\"about\">Hovering tells details. The strip at the left edge is the whole run: click into it to jump there.</p>\n</header>\n"
+    head + "<p class=\"about\">Hclosed at details. The strip at the left edge shows the whole run: click it to jump.</p>\n</header>\n"
 }
 
 /// What the property says, and how it broke, with links to where it did.
@@ -111,7 +111,7 @@ pub fn folded(entries: &[PictureEntry], sheet: &Sheet) -> String {
             &format!("<details><summary>{from} to {to}</summary><pre id=\"fold-{}\">", from.0);
         among[..shown].iter().for_each(|entry| markup += &format!("{}\n", escaped(&entry.title)));
         if among.len() > shown {
-            markup += &format!("and {} more; the replay tells them\n", among.len() - shown);
+            markup += &format!("and {} more: run the replay\n", among.len() - shown);
         }
         markup +=
             &format!("</pre><p><a href=\"#t{}\">back to the drawing</a></p></details>\n", from.0);

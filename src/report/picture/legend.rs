@@ -125,7 +125,7 @@ pub fn legend(seen: &LegendSource<'_>) -> String {
             .push(sample("routine, folded", |parts| parts.rect(spot(0, 1), spot(40, 15), "fold")));
     }
     if seen.broke {
-        samples.push(sample("a property broke here", |parts| {
+        samples.push(sample("a property is violated here", |parts| {
             parts.rect(spot(0, 1), spot(40, 15), "broke")
         }));
     }

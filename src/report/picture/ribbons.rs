@@ -120,8 +120,8 @@ fn title(history: &History, ribbon: &ConnectionRibbon, name: &str) -> String {
     let conn = history.conn(ribbon.conn);
     let up = ribbon.up.0.map_or("never up".into(), |at| format!("up at {at}"));
     let over = |host: &crate::schedule::Host, over: Option<Time>| match over {
-        Some(at) => format!("over for {host} at {at}"),
-        None => format!("never over for {host}"),
+        Some(at) => format!("closed at {host} at {at}"),
+        None => format!("never closed at {host}"),
     };
     format!(
         "{name}: opened at {}, {up}, {}, {}",

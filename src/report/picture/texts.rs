@@ -184,7 +184,7 @@ pub fn heading(lanes: &HostLanes, columns: &[Column]) -> String {
             Unit::Bytes => ("bytes", bytes),
         };
         let title = format!(
-            "{}: {produced} {unit} produced, {delivered} delivered in the whole run",
+            "{}: {produced} {unit} produced, {delivered} delivered during the run",
             column.stream
         );
         drawing.group("stream", &title, |parts| {

@@ -59,7 +59,7 @@ fn on_a_narrow_page() {
          4.549 s  client   counter.client.resumed (generation 2, streams 1) on
                              client#2
          4.574 s  client   s1: items 9 to 14, until 4.574 s
-         4.574 s  BROKEN   gap_free of s1 breaks here
+         4.574 s  BROKEN   gap_free of s1 is violated here
 
       replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
@@ -89,7 +89,7 @@ fn on_a_wide_page() {
          4.549 s  client   counter.client.connected (generation 2) on client#2
          4.549 s  client   counter.client.resumed (generation 2, streams 1) on client#2
          4.574 s  client   s1: items 9 to 14, until 4.574 s
-         4.574 s  BROKEN   gap_free of s1 breaks here
+         4.574 s  BROKEN   gap_free of s1 is violated here
 
       replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
@@ -125,7 +125,7 @@ fn on_a_narrow_page_with_colours() {
          4.549 s  client   counter.client.resumed (generation 2, streams 1) on
                              client#2
          4.574 s  client   s1: items 9 to 14, until 4.574 s
-         4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 breaks here␛[0m
+         4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
       replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
@@ -155,7 +155,7 @@ fn on_a_wide_page_with_colours() {
          4.549 s  client   counter.client.connected (generation 2) on client#2
          4.549 s  client   counter.client.resumed (generation 2, streams 1) on client#2
          4.574 s  client   s1: items 9 to 14, until 4.574 s
-         4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 breaks here␛[0m
+         4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
       replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html

@@ -78,7 +78,10 @@ fn named<'a>(table: &Table<'a>, key: &str) -> Parsed<Vec<Node<'a>>> {
 
 fn number(entry: &Node<'_>) -> Parsed<u64> {
     let message = || {
-        format!("`{}` is no call; calls are numbered from 1, in the order of asking", entry.label)
+        format!(
+            "`{}` is not a call; calls are numbered from 1, in the order of asking",
+            entry.label
+        )
     };
     entry
         .label

@@ -25,7 +25,7 @@ pub(in crate::scenario) fn limits<T>(
             }
             None => Err(MistakeAt {
                 at: entry.key_at,
-                message: unknown(&format!("no limit of {}", subject.name()), entry.label, known()),
+                message: unknown(&format!("a limit of {}", subject.name()), entry.label, known()),
             }),
         };
     node.free_table()?.entries().map(entry).collect()

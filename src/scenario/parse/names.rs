@@ -44,7 +44,7 @@ impl<'s> Names<'s> {
         let clients: Vec<_> = self.clients().collect();
         let known = clients.iter().map(Host::as_str);
         let found = clients.iter().find(|host| host.as_str() == name).cloned();
-        found.map_or_else(|| node.wrong(unknown("no client host", name, known)), Ok)
+        found.map_or_else(|| node.wrong(unknown("a client host", name, known)), Ok)
     }
 
     /// A host.
@@ -57,7 +57,7 @@ impl<'s> Names<'s> {
         let hosts: Vec<_> = self.hosts().collect();
         let known = hosts.iter().map(Host::as_str);
         let found = hosts.iter().find(|host| host.as_str() == name).cloned();
-        found.ok_or_else(|| MistakeAt { at, message: unknown("no host", name, known) })
+        found.ok_or_else(|| MistakeAt { at, message: unknown("a host", name, known) })
     }
 
     /// A connection of a host that there is.
@@ -157,6 +157,6 @@ impl<'s> Names<'s> {
     }
 
     fn none(&self, what: &str) -> String {
-        format!("no {what} of {}", self.subject.name())
+        format!("a {what} of {}", self.subject.name())
     }
 }

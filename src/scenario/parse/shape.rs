@@ -75,7 +75,7 @@ fn one_of(node: &Node<'_>, values: &[Json]) -> Parsed<()> {
         .collect();
     let name = if node.is_text() { node.text()?.to_owned() } else { node.json()?.to_string() };
     node.wrong(unknown(
-        &format!("nothing that `{}` can be", node.label),
+        &format!("a value of `{}`", node.label),
         &name,
         known.iter().map(String::as_str),
     ))

@@ -211,7 +211,7 @@ pub fn read_learns(text: &str) -> Result<Learns, String> {
     }
     crate::schedule::units::read_duration(text).map(Learns::After).map_err(|error| {
         if text.chars().all(char::is_alphabetic) {
-            unknown("no duration", text, ["never"])
+            unknown("a duration", text, ["never"])
         } else {
             error.to_string()
         }
@@ -224,7 +224,7 @@ fn orphans(node: &Node<'_>) -> Parsed<Orphans> {
     node.read(FieldType::Orphans.written(), |text| {
         let found = known.clone().find(|(name, _)| *name == text).map(|(_, orphans)| *orphans);
         found.ok_or_else(|| {
-            unknown("nothing that becomes of processes", text, known.clone().map(|(name, _)| *name))
+            unknown("a fate of processes", text, known.clone().map(|(name, _)| *name))
         })
     })
 }

@@ -19,7 +19,7 @@ pub(super) fn one_of<T: Copy>(node: &Node<'_>, meanings: &[(&str, T)]) -> Parsed
     let found = meanings.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
     let known = meanings.iter().map(|(known, _)| *known);
     found.map_or_else(
-        || node.wrong(unknown(&format!("nothing that `{}` can be", node.label), name, known)),
+        || node.wrong(unknown(&format!("a value of `{}`", node.label), name, known)),
         Ok,
     )
 }
@@ -43,5 +43,5 @@ pub(super) fn latency(node: &Node<'_>) -> Parsed<(Duration, Duration)> {
 }
 
 pub(super) fn read_number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("`{text}` is no whole number"))
+    text.parse().map_err(|_| format!("`{text}` is not a whole number"))
 }

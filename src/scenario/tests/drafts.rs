@@ -218,11 +218,11 @@ fn a_word_in_the_place_of_another_is_compared_with_all_that_would_do() {
     let of = |instead: &str| mistake(LATE_CLOSE, "exit  = 7", instead);
     assert_eq!(
         of("exit = \"nevr\""),
-        "f.toml:12:8: `nevr` is nothing that `exit` can be; did you mean `never`?"
+        "f.toml:12:8: `nevr` is not a value of `exit`; did you mean `never`?"
     );
     assert_eq!(
         of("stdin = \"ech\""),
-        "f.toml:12:9: `ech` is nothing that `stdin` can be; did you mean `echo`?"
+        "f.toml:12:9: `ech` is not a value of `stdin`; did you mean `echo`?"
     );
     assert_eq!(of("exit = 256"), "f.toml:12:8: `exit` is at most 255, not 256");
 }
@@ -232,9 +232,9 @@ fn a_range_is_one_of_what_the_table_wants() {
     let of = |part: &str, instead: &str| mistake(TIGHT_LIMITS, part, instead);
     assert_eq!(
         of("\"0ms..200ms\"", "\"0..200\""),
-        "f.toml:26:37: `0` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`"
+        "f.toml:26:37: `0` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`"
     );
-    assert_eq!(of("\"0..400\"", "\"0ms..400ms\""), "f.toml:26:19: `0ms` is no whole number");
+    assert_eq!(of("\"0..400\"", "\"0ms..400ms\""), "f.toml:26:19: `0ms` is not a whole number");
     assert_eq!(of("\"never\"]", "\"0..300\"]"), "f.toml:27:26: `exit` is at most 255, not 300");
     assert_eq!(
         of("\"never\"]", "\"9..3\"]"),
@@ -242,7 +242,7 @@ fn a_range_is_one_of_what_the_table_wants() {
     );
     assert_eq!(
         of("processes = ", "process = "),
-        "f.toml:16:1: `process` is no key of `hosts`; did you mean `processes`?"
+        "f.toml:16:1: `process` is not a key of `hosts`; did you mean `processes`?"
     );
 }
 

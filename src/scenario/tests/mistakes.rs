@@ -5,19 +5,19 @@ use super::*;
 /// What stands after [`HEAD`], which has three lines, and the line that is printed.
 const BROKEN: &[(&str, &str)] = &[
     // -- keys, types and units
-    ("subjct = 1", "f.toml:4:1: `subjct` is no key of a scenario file; did you mean `subject`?"),
+    ("subjct = 1", "f.toml:4:1: `subjct` is not a key of a scenario file; did you mean `subject`?"),
     ("seeds = 0", "f.toml:4:9: `seeds` must be a whole number from 1, not 0"),
     (r#"seeds = "3""#, "f.toml:4:9: `seeds` must be a whole number from 1, not a string"),
     ("horizon = 25", r#"f.toml:4:11: `horizon` must be a duration like `"25s"`, not a number"#),
-    (r#"horizon = "25 s""#, "f.toml:4:11: `25 s` is no duration; write `25s`"),
+    (r#"horizon = "25 s""#, "f.toml:4:11: `25 s` is not a duration; write `25s`"),
     (
         r#"latency = "20ms..1ms""#,
         "f.toml:4:11: the range `20ms..1ms` ends below its beginning; write `1ms..20ms`",
     ),
-    (r#"order = "bth""#, "f.toml:4:9: `bth` is nothing that `order` can be; did you mean `both`?"),
+    (r#"order = "bth""#, "f.toml:4:9: `bth` is not a value of `order`; did you mean `both`?"),
     (
         r#"engines = ["evnt"]"#,
-        "f.toml:4:12: `evnt` is nothing that `engines` can be; did you mean `event`?",
+        "f.toml:4:12: `evnt` is not a value of `engines`; did you mean `event`?",
     ),
     (
         r#"engines-because = "x""#,
@@ -25,7 +25,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         r#"source = ["ferry.detach-own"]"#,
-        "f.toml:4:11: `ferry.detach-own` is no rule of ferry; did you mean `ferry.detach-own-only`?",
+        "f.toml:4:11: `ferry.detach-own` is not a rule of ferry; did you mean `ferry.detach-own-only`?",
     ),
     (
         r#"kills = ["StaleCloseDetaches"]"#,
@@ -33,7 +33,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         r#"kills = ["stale-close-detach"]"#,
-        "f.toml:4:10: `stale-close-detach` is no defect of ferry; did you mean `stale-close-detaches`?",
+        "f.toml:4:10: `stale-close-detach` is not a defect of ferry; did you mean `stale-close-detaches`?",
     ),
     ("x = ", "f.toml:4:5: this is not TOML: string values must be quoted, expected literal string"),
     ("seeds = 1\nseeds = 2", "f.toml:5:1: this is not TOML: duplicate key"),
@@ -41,7 +41,7 @@ const BROKEN: &[(&str, &str)] = &[
     // -- limits and the subject's own tables
     (
         "[limits]\n\"client.recovery-dedline\" = \"3s\"",
-        "f.toml:5:1: `client.recovery-dedline` is no limit of ferry; did you mean `client.recovery-deadline`?",
+        "f.toml:5:1: `client.recovery-dedline` is not a limit of ferry; did you mean `client.recovery-deadline`?",
     ),
     (
         "[limits]\nclient.recovery-deadline = \"3s\"",
@@ -61,12 +61,12 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[limits]\n\"server.retained-bytes\" = \"4KB\"",
-        "f.toml:5:27: `4KB` is no size; write `4KiB`",
+        "f.toml:5:27: `4KB` is not a size; write `4KiB`",
     ),
-    ("[process.p1]\nexti = 7", "f.toml:5:1: `exti` is no key of `p1`; did you mean `exit`?"),
+    ("[process.p1]\nexti = 7", "f.toml:5:1: `exti` is not a key of `p1`; did you mean `exit`?"),
     (
         "[process.p1]\nprint = { lines = 1, every = \"50\" }\nexit = 1",
-        "f.toml:5:30: `50` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`",
+        "f.toml:5:30: `50` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`",
     ),
     (
         "[process.p1]\nprint = { lines = -1, every = \"50ms\" }\nexit = 1",
@@ -93,11 +93,11 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\nctu = { conn = \"client#1\" }",
-        "f.toml:6:1: `ctu` is no key of `step`; did you mean `cut`?",
+        "f.toml:6:1: `ctu` is not a key of `step`; did you mean `cut`?",
     ),
     (
         "[[step]]\nat = \"1s\"\ncut = { con = \"client#1\" }",
-        "f.toml:6:9: `con` is no key of `cut`; did you mean `conn`?",
+        "f.toml:6:9: `con` is not a key of `cut`; did you mean `conn`?",
     ),
     (
         "[[step]]\nat = \"1s\"\ncut = { conn = \"client\" }",
@@ -105,7 +105,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\ncut = { conn = \"clinet#1\" }",
-        "f.toml:6:16: `clinet` is no host; did you mean `client`?",
+        "f.toml:6:16: `clinet` is not a host; did you mean `client`?",
     ),
     (
         "[[step]]\nat = \"1s\"\ncut = {}",
@@ -125,7 +125,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\nstall = { conn = \"client#1\", toward = \"sever\" }",
-        "f.toml:6:39: `sever` is no host; did you mean `server`?",
+        "f.toml:6:39: `sever` is not a host; did you mean `server`?",
     ),
     (
         "[[step]]\nat = \"1s\"\nhold = { lasts = \"1s\" }",
@@ -145,7 +145,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nafter = { milestone = \"ferry.client.connected\", generaton = 2 }\nrestart = { host = \"server\" }",
-        "f.toml:5:49: `generaton` is no key of `after`; did you mean `generation`?",
+        "f.toml:5:49: `generaton` is not a key of `after`; did you mean `generation`?",
     ),
     (
         "[[step]]\nafter = { nth = 2 }\nrestart = { host = \"server\" }",
@@ -153,11 +153,11 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nafter = { milestone = \"ferry.client.conected\" }\nrestart = { host = \"server\" }",
-        "f.toml:5:23: `ferry.client.conected` is no milestone of ferry; did you mean `ferry.client.connected`?",
+        "f.toml:5:23: `ferry.client.conected` is not a milestone of ferry; did you mean `ferry.client.connected`?",
     ),
     (
         "[[step]]\nat = \"1s\"\nstart = { proces = \"p1\" }",
-        "f.toml:6:11: `proces` is no key of `start`; did you mean `process`?",
+        "f.toml:6:11: `proces` is not a key of `start`; did you mean `process`?",
     ),
     ("[[step]]\nat = \"1s\"\nstart = {}", "f.toml:6:1: `start` needs `process`, a string"),
     (
@@ -170,11 +170,11 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\nwrite = { process = \"p1\", text = \"\", how = \"twice\" }",
-        "f.toml:6:44: `twice` is nothing that `how` can be; known: `once`, `til-it-sticks`",
+        "f.toml:6:44: `twice` is not a value of `how`; known: `once`, `til-it-sticks`",
     ),
     (
         "[[step]]\nat = \"1s\"\nstart = { process = \"p1\", client = \"client2\" }",
-        "f.toml:6:36: `client2` is no client host; did you mean `client`?",
+        "f.toml:6:36: `client2` is not a client host; did you mean `client`?",
     ),
     (
         "[[step]]\nat = \"1s\"\npartition = { hosts = [\"client\", \"client\"] }",
@@ -186,11 +186,11 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\ncut = { conn = \"client#1\", learns = { server = \"nevr\" } }",
-        "f.toml:6:48: `nevr` is no duration; did you mean `never`?",
+        "f.toml:6:48: `nevr` is not a duration; did you mean `never`?",
     ),
     (
         "[[step]]\nat = \"1s\"\nclock-jump = { host = \"server\", by = \"-3\" }",
-        "f.toml:6:38: `3` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`",
+        "f.toml:6:38: `3` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`",
     ),
     (
         "[step]\nat = \"1s\"",
@@ -205,14 +205,14 @@ const BROKEN: &[(&str, &str)] = &[
         "f.toml:6:1: `cut-after` needs exactly one of `bytes` or `messages`",
     ),
     // -- puppets
-    ("[puppet.srever]\nscript = []", "f.toml:4:9: `srever` is no host; did you mean `server`?"),
+    ("[puppet.srever]\nscript = []", "f.toml:4:9: `srever` is not a host; did you mean `server`?"),
     (
         "[puppet.server]",
         r#"f.toml:4:9: `server` needs `script`, a list of tables like `{ expect = "hello" }`"#,
     ),
     (
         "[puppet.server]\nscript = [{ sned = \"x\" }]",
-        "f.toml:5:13: `sned` is no key of `script`; did you mean `send`?",
+        "f.toml:5:13: `sned` is not a key of `script`; did you mean `send`?",
     ),
     (
         "[puppet.server]\nscript = [{ wait = \"1s\", times = 2 }]",
@@ -229,11 +229,11 @@ const BROKEN: &[(&str, &str)] = &[
     // -- what must come out
     (
         "[expect]\nreachs = []",
-        "f.toml:5:1: `reachs` is no key of `expect`; did you mean `reaches`?",
+        "f.toml:5:1: `reachs` is not a key of `expect`; did you mean `reaches`?",
     ),
     (
         "[expect]\nreaches = [\"ferry.client.conected\"]",
-        "f.toml:5:12: `ferry.client.conected` is no milestone of ferry; did you mean `ferry.client.connected`?",
+        "f.toml:5:12: `ferry.client.conected` is not a milestone of ferry; did you mean `ferry.client.connected`?",
     ),
     (
         "[expect]\nreaches = [{ point = \"ferry.client.connected\" }]",
@@ -241,7 +241,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect]\nbreaks = \"gap_fre\"",
-        "f.toml:5:10: `gap_fre` is no property of ferry; did you mean `gap_free`?",
+        "f.toml:5:10: `gap_fre` is not a property of ferry; did you mean `gap_free`?",
     ),
     (
         "[expect]\nat-least = { \"ferry.client.connected\" = 0.5 }",
@@ -249,7 +249,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect.stream.p1]\nends = \"closed\"",
-        "f.toml:5:8: `closed` is nothing that `ends` can be; known: `completed`, `failed`, `open`",
+        "f.toml:5:8: `closed` is not a value of `ends`; known: `completed`, `failed`, `open`",
     ),
     (
         "[expect.stream.p1]\nends = \"failed\"\noutcome = \"x\"",
@@ -257,9 +257,12 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect.process.p1]\nends = \"completed\"",
-        "f.toml:5:8: `completed` is nothing that `ends` can be; known: `closed`, `failed`, `open`",
+        "f.toml:5:8: `completed` is not a value of `ends`; known: `closed`, `failed`, `open`",
     ),
-    ("[expect.process.p1]\nexti = 7", "f.toml:5:1: `exti` is no key of `p1`; did you mean `exit`?"),
+    (
+        "[expect.process.p1]\nexti = 7",
+        "f.toml:5:1: `exti` is not a key of `p1`; did you mean `exit`?",
+    ),
     ("[expect.process.p1]\nexit = 7", r#"f.toml:5:1: `exit` goes with `ends = "closed"` only"#),
     (
         "[expect.process.p1]\nends = \"closed\"\nexit = 256",
@@ -271,7 +274,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect.process.p1]\nends = \"closed\"\nexit = \"singal\"",
-        "f.toml:6:8: `singal` is nothing that `exit` can be; did you mean `signal`?",
+        "f.toml:6:8: `singal` is not a value of `exit`; did you mean `signal`?",
     ),
     (
         "[expect.process.p1]\nends = \"closed\"\nreason = \"x\"",
@@ -287,30 +290,30 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect.process.p1.2]\nends = \"open\"",
-        "f.toml:4:20: `2` is no key of `p1`; known: `ends`, `exit`, `reason`, `output`, `within`, `live-from`",
+        "f.toml:4:20: `2` is not a key of `p1`; known: `ends`, `exit`, `reason`, `output`, `within`, `live-from`",
     ),
     (
         "[expect.call.x]\nends = \"open\"",
-        "f.toml:4:14: `x` is no call; calls are numbered from 1, in the order of asking",
+        "f.toml:4:14: `x` is not a call; calls are numbered from 1, in the order of asking",
     ),
     // -- swarms
-    ("[swarm]\nrunns = 1", "f.toml:5:1: `runns` is no key of `swarm`; did you mean `runs`?"),
+    ("[swarm]\nrunns = 1", "f.toml:5:1: `runns` is not a key of `swarm`; did you mean `runs`?"),
     (
         "seeds = 3\n[swarm]",
         "f.toml:4:1: `seeds` does not go with `[swarm]`; write what is drawn for it there",
     ),
-    ("[swarm]\nasks = \"1...3\"", "f.toml:5:8: `.3` is no whole number"),
+    ("[swarm]\nasks = \"1...3\"", "f.toml:5:8: `.3` is not a whole number"),
     (
         "[swarm]\nasks = []",
         r#"f.toml:5:8: `asks` has nothing to choose from; write a number like `2`, or a range like `"1..3"`"#,
     ),
     (
         "[swarm.operations]\nstrat = 1",
-        "f.toml:5:1: `strat` is no key of `operations`; did you mean `start`?",
+        "f.toml:5:1: `strat` is not a key of `operations`; did you mean `start`?",
     ),
     (
         "[swarm.faults.weights]\nrestart = 1",
-        "f.toml:5:1: `restart` is no key of `weights`; known: `cut`, `cut-after`, `partition`, `stall`, `blackhole`, `delay`, `delay-close`, `reset`, `slow`, `refuse`, `hang`, `accept-then-close` and 4 more",
+        "f.toml:5:1: `restart` is not a key of `weights`; known: `cut`, `cut-after`, `partition`, `stall`, `blackhole`, `delay`, `delay-close`, `reset`, `slow`, `refuse`, `hang`, `accept-then-close` and 4 more",
     ),
     (
         "[swarm.faults.weights]\ncut = { learns = {} }",
@@ -318,7 +321,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[swarm.faults.weights]\ncut = { weight = 1, lasts = \"1s\" }",
-        "f.toml:5:21: `lasts` is no key of `cut`; known: `weight`, `learns`",
+        "f.toml:5:21: `lasts` is not a key of `cut`; known: `weight`, `learns`",
     ),
     (
         "[swarm]\n[expect.stream.p1]\nends=\"open\"",
@@ -344,7 +347,10 @@ const HEADLESS: &[(&str, &str)] = &[
         "format = 1",
         "f.toml:1:1: a scenario file needs `subject`, the name of the protocol under test",
     ),
-    ("format = 1\nsubject = \"fery\"", "f.toml:2:11: `fery` is no subject; did you mean `ferry`?"),
+    (
+        "format = 1\nsubject = \"fery\"",
+        "f.toml:2:11: `fery` is not a subject; did you mean `ferry`?",
+    ),
     (
         "format = 1\nsubject = \"ferry\"",
         "f.toml:1:1: a scenario file needs `title`, a string: what the file shows, in one line",

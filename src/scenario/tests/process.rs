@@ -128,7 +128,7 @@ fn what_was_never_opened_shows_nothing() {
     assert_eq!(
         of("output = \"prefix\"", &truth()),
         ["p1: it was never opened"],
-        "what it reads is no part of it"
+        "what it reads is not a part of it"
     );
     let part =
         truth().of("p1/stdout").opened(3).delivered(4, "a", 1).completed(5, ProcessOutcome::Closed);

@@ -131,7 +131,7 @@ impl fmt::Display for DrawableFault {
 
 /// No fault of this name can be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no fault that can be drawn")]
+#[error("`{0}` is not a fault that a swarm can draw")]
 pub struct NotAKind(pub String);
 
 impl FromStr for DrawableFault {

@@ -44,7 +44,7 @@ impl FaultWord {
                 Some(field) => match field.need {
                     Need::With(other) | Need::WithElse(other, _) if !fields.has(other) => {
                         return wrong(format!(
-                            "`{name}` goes with `{other}` only; leave it out, or add `{other}`"
+                            "`{name}` needs `{other}`; leave it out, or add `{other}`"
                         ));
                     }
                     _ => {}
@@ -473,7 +473,7 @@ mod tests {
                 "hold",
                 FaultFields::default().with("lasts", second.clone()).with("then", second.clone())
             ),
-            (Some("then"), "`then` goes with `until` only; leave it out, or add `until`".into())
+            (Some("then"), "`then` needs `until`; leave it out, or add `until`".into())
         );
         assert_eq!(
             wrong("delay", FaultFields::default().with("by", second.clone())),

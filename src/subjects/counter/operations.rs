@@ -161,10 +161,12 @@ mod tests {
     fn mistakes_say_what_would_be_right() {
         let mistake =
             |value| serde_json::from_value::<CounterOperation>(value).unwrap_err().to_string();
-        assert!(mistake(json!({ "watch": { "stream": "s 1" } })).starts_with("`s 1` is no name"));
+        assert!(
+            mistake(json!({ "watch": { "stream": "s 1" } })).starts_with("`s 1` is not a name")
+        );
         assert!(
             mistake(json!({ "lease": { "counter": "c1", "lasts": "1us" } }))
-                .contains("`1us` is no duration")
+                .contains("`1us` is not a duration")
         );
         assert!(
             mistake(json!({ "watch": { "stream": "s1", "speed": 1 } }))

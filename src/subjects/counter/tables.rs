@@ -111,7 +111,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("counter.server.stuck", &["conn"], "a client read nothing, or asked more than it read"),
     milestone("counter.server.refused-stale-ticket", &["conn"], "a connection came too late: a newer one had been there"),
     only("a puppet", milestone("counter.server.refused-full", &["conn"], "there were too many sessions")),
-    only("a puppet", milestone("counter.server.malformed", &["conn"], "a client sent what is no line of this protocol")),
+    only("a puppet", milestone("counter.server.malformed", &["conn"], "a client sent what is not a line of this protocol")),
     only("still-attached-refused", milestone("counter.server.refused-still-attached", &["conn"], "another connection was attached")),
 ];
 
@@ -213,7 +213,7 @@ pub const RULES: &[Rule] = &[
     rule("counter.closed-retention", "a stream is kept for 30 s after its end", OURS),
     rule("counter.add-once", "an add takes effect at most once for its id, in the order of issue, and is told its first outcome", OURS),
     rule("counter.calls-by-class", "a peek fails with its connection after it was sent, a lease at once; an add is sent again", OURS),
-    rule("counter.strict-lines", "what is no line of the protocol ends the connection", OURS),
+    rule("counter.strict-lines", "what is not a line of the protocol ends the connection", OURS),
     rule("counter.neighbours", "what happens to one stream, session or connection does not touch another", OURS),
     rule("counter.virtual-time", "no deadline depends on the wall clock", OURS),
 ];

@@ -256,7 +256,7 @@ mod tests {
             |value| serde_json::from_value::<ExecOperation>(value).unwrap_err().to_string();
         assert!(
             mistake(json!({ "read": { "process": "p1", "wait": "1us" } }))
-                .contains("`1us` is no duration")
+                .contains("`1us` is not a duration")
         );
         assert!(
             mistake(json!({ "read": { "process": "p1", "after": "tomorrow" } }))

@@ -183,7 +183,8 @@ impl From<&Setup> for Script {
 /// If an entry is none of a process, in one sentence.
 pub fn scripts(plan: &Plan) -> Result<Option<BTreeMap<String, Script>>, String> {
     let Some(table) = plan.setup.get(TABLE) else { return Ok(None) };
-    let entries = table.as_object().ok_or_else(|| format!("`{TABLE}` is no table of processes"))?;
+    let entries =
+        table.as_object().ok_or_else(|| format!("`{TABLE}` is not a table of processes"))?;
     let script = |(name, entry): (&String, &serde_json::Value)| {
         let setup = serde_path_to_error::deserialize::<_, Setup>(entry);
         let setup = setup.map_err(|error| {
@@ -273,7 +274,7 @@ mod tests {
         );
         assert_eq!(
             wrong(json!({ "print": { "lines": 1, "every": "50" } })),
-            "`process.p1`, at `print.every`: `50` is no duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`"
+            "`process.p1`, at `print.every`: `50` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`"
         );
         assert!(
             wrong(json!({ "prints": {} }))

@@ -115,7 +115,7 @@ async fn play(
     Ok(match script.end {
         ProcessEnd::Code(code) => Exit::Code(code),
         ProcessEnd::Signal(number) => Exit::Signal(number),
-        ProcessEnd::Never => unreachable!("it prints for ever"),
+        ProcessEnd::Never => unreachable!("it prints without end"),
     })
 }
 

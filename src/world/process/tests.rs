@@ -153,7 +153,7 @@ async fn glue_can_say_what_the_history_calls_a_process_and_which_calls_reach_it(
     let mut stdin = child.stdin().unwrap();
     stdin.write_all(&calls::line(Call(8), 100)[..50]).await.unwrap();
     tokio::time::sleep(ms(1)).await;
-    assert_eq!(machine.effects(), ["call 7 on client2/p1"], "half a line is no effect");
+    assert_eq!(machine.effects(), ["call 7 on client2/p1"], "half a line is not an effect");
     stdin.write_all(&calls::line(Call(8), 100)[50..]).await.unwrap();
     tokio::time::sleep(ms(1)).await;
     assert_eq!(machine.effects(), ["call 7 on client2/p1", "call 8 on client2/p1/stdin"]);

@@ -109,10 +109,10 @@ fn a_file_says_what_processes_do() {
     let mistake = |from: &str, to: &str| {
         ScenarioFile::parse(&file.replace(from, to), "a.toml", &subjects).unwrap_err().to_string()
     };
-    assert!(mistake("80B", "80").contains("`80` is no size"));
+    assert!(mistake("80B", "80").contains("`80` is not a size"));
     assert!(
         mistake("live", "alive")
-            .ends_with("`alive` is nothing that becomes of processes; did you mean `live`?")
+            .ends_with("`alive` is not a fate of processes; did you mean `live`?")
     );
     assert!(mistake("stderr", "stdder").contains("did you mean `stderr`?"));
     assert!(mistake("\"signal\"", "256").contains("`exit`"));
@@ -267,7 +267,7 @@ fn a_process_that_a_server_leaks_is_a_residue() {
         let residue = broken(&subject, &plan, &history, "no_residue");
         let [sentence] = &residue[..] else { panic!("{engine:?}: {residue:?}") };
         assert!(
-            sentence.starts_with("server: 1 `processes` were left, and 0 were there at first (at "),
+            sentence.starts_with("server: 1 `processes` remain; there were 0 at the start (at "),
             "{sentence}"
         );
     }

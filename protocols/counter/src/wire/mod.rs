@@ -47,7 +47,7 @@ impl fmt::Display for Name {
 
 /// A text that names nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no name: take 1 to 64 letters, digits and `.`, `_`, `-`, `/`")]
+#[error("`{0}` is not a name: take 1 to 64 letters, digits and `.`, `_`, `-`, `/`")]
 pub struct BadName(String);
 
 /// The name of a session: 128 random bits, which nobody can guess.

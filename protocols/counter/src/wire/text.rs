@@ -277,7 +277,7 @@ mod tests {
         assert!("a".repeat(65).parse::<Name>().is_err());
         assert_eq!(
             "a b".parse::<Name>().unwrap_err().to_string(),
-            "`a b` is no name: take 1 to 64 letters, digits and `.`, `_`, `-`, `/`"
+            "`a b` is not a name: take 1 to 64 letters, digits and `.`, `_`, `-`, `/`"
         );
     }
 }

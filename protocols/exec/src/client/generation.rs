@@ -54,7 +54,7 @@ pub(super) enum CloseReason {
     #[error("{0}")]
     Lost(LinkError),
     /// The server sent what is no message of this protocol.
-    #[error("the server sent what is no message")]
+    #[error("the server sent what is not a message")]
     Malformed,
     /// The server says that the transport behind it is closed, or that another connection has the session.
     #[error("the server calls it closed")]

@@ -52,7 +52,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.http.responded", &["status"], "an HTTP request that a client had sent from the server was answered"),
     milestone("exec.http.failed", &[], "it was not answered"),
     milestone("exec.http.cut", &["seq"], "the body of its answer ended before its end"),
-    only("a puppet", milestone("exec.server.malformed", &["conn"], "a client sent what is no message")),
+    only("a puppet", milestone("exec.server.malformed", &["conn"], "a client sent what is not a message")),
     only("a puppet", milestone("exec.server.broke-protocol", &["conn"], "a client sent what ends its connection")),
     only("a puppet", milestone("exec.server.refused-full", &["conn"], "there were too many sessions")),
     only("a puppet", milestone("exec.server.refused-origin", &["conn"], "a browser asked")),

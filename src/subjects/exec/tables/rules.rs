@@ -83,7 +83,7 @@ pub const RULES: &[Rule] = &[
     rule("exec.sessions-apart", "ids of processes are free within each session; sessions do not touch each other", "facts, wire protocol"),
     rule("exec.handshake-order", "initialize, its answer, initialized, and then anything else; anything else before is refused", "facts, handshake"),
     rule("exec.malformed-survives", "a message that is none is answered with -32600 and the id -1, and the connection goes on", "facts, framing"),
-    rule("exec.malformed-ends-generation", "a client that hears what is no message gives the connection up, and recovers", "facts, framing"),
+    rule("exec.malformed-ends-generation", "a client that hears what is not a message gives the connection up, and recovers", "facts, framing"),
     rule("exec.unknown-method", "an unknown method is answered with -32601", "facts, error codes"),
     rule("exec.unexpected-closes", "an unknown notification, or an answer that nobody asked for, ends a connection of the server's", "facts, framing"),
     rule("exec.unclaimed-start-ended", "a start whose caller went away, before or after its answer came, leaves no process behind", "facts, 29 and 48"),

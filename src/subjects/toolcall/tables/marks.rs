@@ -13,7 +13,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.client.connected", &["generation"], "the handshake is over, and everything that was missed is known"),
     milestone("toolcall.client.refused", &["generation", "code"], "a handshake was refused"),
     milestone("toolcall.client.lost", &["generation", "pause"], "a connection is over, or came to nothing; the next attempt is after so many milliseconds"),
-    milestone("toolcall.client.closed", &["generation", "why"], "a client is over, for good"),
+    milestone("toolcall.client.closed", &["generation", "why"], "a client is over, until the end of the run"),
     milestone("toolcall.client.gone", &["channel"], "a channel does not exist any more"),
     milestone("toolcall.client.rejected", &["channel", "seq", "why"], "an action was refused, and is taken back"),
     milestone("toolcall.client.repeated", &["seq"], "an action of which the host may not have heard is said again"),
@@ -22,7 +22,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.client.runs", &["call", "tool"], "a client begins to run a call"),
     milestone("toolcall.client.ran", &["call"], "it has a result"),
     milestone("toolcall.client.stopped", &["call"], "a call was over for the host before it had one"),
-    only("a puppet", milestone("toolcall.client.malformed", &["generation"], "the host said what is no message of this protocol")),
+    only("a puppet", milestone("toolcall.client.malformed", &["generation"], "the host said what is not a message of this protocol")),
     only("a token that is not good", milestone("toolcall.client.token-refused", &["code"], "a token was refused when it was handed over again")),
     milestone("toolcall.host.arriving", &["conn", "client"], "a client said who it is"),
     milestone("toolcall.host.initialized", &["conn", "client"], "a client is here, anew"),
@@ -53,7 +53,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.host.cut", &["conn", "why"], "a connection was given up by the host"),
     milestone("toolcall.host.no-handshake", &["conn"], "a connection took too long to say whose it is"),
     only("a puppet", milestone("toolcall.host.no-websocket", &["conn"], "a connection ended, or took too long, before it was a WebSocket")),
-    only("a puppet", milestone("toolcall.host.malformed", &["conn"], "a client said what is no message")),
+    only("a puppet", milestone("toolcall.host.malformed", &["conn"], "a client said what is not a message")),
     only("a puppet", milestone("toolcall.host.refused-origin", &["conn"], "a browser asked")),
 ];
 

@@ -12,7 +12,7 @@ const LATER: &str = "facts, B.0 and B.3";
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
     // -- who is here
-    rule("toolcall.live-owner-kept", "while the owner of a call has any live connection, nothing fails the call as disconnected; silence is no absence", CHANGE),
+    rule("toolcall.live-owner-kept", "while the owner of a call has any live connection, nothing fails the call as disconnected; silence is not an absence", CHANGE),
     rule("toolcall.list-of-connections", "a client has a list of live connections; the end of one, the newest or another, says nothing about the others", LATER),
     rule("toolcall.grace", "a call whose owner is gone is failed 30 s after the end of the last connection, once", CHANGE),
     rule("toolcall.grace-pinned", "the grace is counted from the last loss: neither a call that begins later nor anything else makes it begin anew", "facts, 42"),
@@ -54,8 +54,8 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.requests", "a request in flight at a cut fails at once; nobody knows whether the host did it", "facts, B.5"),
     rule("toolcall.questions", "a question to a client is over with the connection over which it was asked, or after 30 s", "facts, 38"),
     // -- peers that say anything
-    rule("toolcall.hostile-client", "what is no message, or out of place, is answered with an error; who says what is no notification, or too much, loses its connection; nobody else notices", "facts, B.1"),
-    rule("toolcall.hostile-host", "a client gives up a connection over which it is told what is no message, keeps within its limits, and tries again", "facts, B.5"),
+    rule("toolcall.hostile-client", "what is not a message, or out of place, is answered with an error; who says what is not a notification, or too much, loses its connection; nobody else notices", "facts, B.1"),
+    rule("toolcall.hostile-host", "a client gives up a connection over which it is told what is not a message, keeps within its limits, and tries again", "facts, B.5"),
     // -- the client
     rule("toolcall.attempts", "attempts back off from 1 s to 30 s, and there is no last one; a loss in the middle of a handshake is one", "facts, 18 and 19"),
     rule("toolcall.tokens", "a host that does not know the client is handed its tokens again, before anything else", "facts, 17"),

@@ -259,7 +259,7 @@ impl HostCore {
         match addressed.and_then(call::owner) {
             Some(owner) if owner == client => Ok(()),
             Some(_) => Err("that call is another client's"),
-            None => Err("that is no call of a client's"),
+            None => Err("that is not a call of a client's"),
         }
     }
 

@@ -174,7 +174,7 @@ impl HostCore {
         {
             return Err(Refusal::new(
                 code::INVALID_PARAMS,
-                "too many subscriptions, or one that is no name",
+                "too many subscriptions, or one that is not a name",
             ));
         }
         let full = self.clients.len() >= self.limits.clients && !self.clients.contains_key(client);
