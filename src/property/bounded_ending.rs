@@ -11,7 +11,8 @@
 //!   as a lease is. One that had no connection when it was asked for has no bound if any comes later, and a call's bound if none
 //!   does.
 //!
-//! Where the way between a server and the outside world was faulty, what comes from there may end later by the patience of a call.
+//! Where the way between a server and the outside world was faulty, nothing is due of a stream that comes from there until its user's
+//! own wait for it is over: [`outside_wait`](super::Guarantees::outside_wait) from its opening on.
 //! A user that pauses after each item (the field `pause` of its operation, a duration) takes nothing in a pause. Its pauses since the
 //! stream was due do not count. To a user that looks at what it opened only later (the field `looks-after`), nothing is due before.
 //!
@@ -161,37 +162,39 @@ fn late(
 fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let path = facts.path(view.path);
     let looked = facts.looked(view).unwrap_or(opened);
-    let bound = |due: Time| path.bound(facts.guarantees(), due.max(looked), Duration::ZERO);
-    let unheard = unheard(facts, view, opened);
-    let ended = facts.over(view).map(|at| Due { bound: bound(at) + unheard, why: Why::Ended(at) });
+    let heard = looked.max(heard_from(facts, view, opened));
+    let bound = |due: Time| path.bound(facts.guarantees(), due.max(heard), Duration::ZERO);
+    let ended = facts.over(view).map(|at| Due { bound: bound(at), why: Why::Ended(at) });
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
-    let died = died.map(|at| Due { bound: bound(at) + unheard, why: Why::Died(at) });
+    let died = died.map(|at| Due { bound: bound(at), why: Why::Died(at) });
     let severed = path
         .severed_bound(facts.guarantees(), looked)
         .map(|bound| Due { bound, why: Why::Severed });
-    let owed =
-        next_item(facts, view).map(|at| Due { bound: bound(at) + unheard, why: Why::Owed(at) });
+    let owed = next_item(facts, view).map(|at| Due { bound: bound(at), why: Why::Owed(at) });
     let lost = facts.bound(view).map(|call| {
         bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) })
     });
     let dues =
         [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
-    let dues =
-        dues.map(|due| Due { bound: due.bound + facts.paused(view, due.why.since(looked)), ..due });
+    let paused = |why: Why| match why {
+        Why::Ended(_) | Why::Died(_) | Why::Owed(_) => facts.paused(view, why.since(heard)),
+        Why::Severed | Why::Asked(_) | Why::Over(_) => facts.paused(view, why.since(looked)),
+    };
+    let dues = dues.map(|due| Due { bound: due.bound + paused(due.why), ..due });
     dues.min_by_key(|due| due.bound)
 }
 
-/// How long nobody may hear of the end of a stream whose producer is the outside world: nothing is promised of the way between a
-/// server and that, and where it was faulty, who waits has the patience of its user alone.
-fn unheard(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Duration {
+/// From when on the end of a stream is heard for certain. Nothing is promised of the way between a server and the outside world: where that
+/// was faulty, the server may hear of no end, and only the wait that its user gave it ends the stream. Otherwise from the opening on.
+fn heard_from(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Time {
     let CheckContext { plan, history, guarantees, .. } = facts.cx;
     let is_outside = |host: &&str| guarantees.outside.contains(host);
-    let Some(outside) = facts.sources[view.source].host.filter(is_outside) else {
-        return Duration::ZERO;
-    };
+    let Some(outside) = facts.sources[view.source].host.filter(is_outside) else { return opened };
     let servers = facts.path(view.path).servers.clone();
     let way = Path::new(outside, servers, plan, history, &facts.faults, &facts.downs);
-    if way.is_touched(opened, facts.judged_until()) { guarantees.call_wait } else { Duration::ZERO }
+    let call = view.opened.and_then(|(.., call)| facts.call(call));
+    let wait = call.map_or(Duration::ZERO, |call| (guarantees.outside_wait)(plan, call.operation));
+    if way.is_touched(opened, facts.judged_until()) { opened + wait } else { opened }
 }
 
 /// When the first item was produced that a stream still owes when nobody looks any more, if it is open then.

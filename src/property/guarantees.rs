@@ -13,12 +13,13 @@
 use std::time::Duration;
 
 use crate::history::Stream;
+use crate::schedule::{Operation, Plan};
 
 /// What a protocol guarantees under given limits. All durations are virtual time.
 ///
 /// Each field names the properties that read it, and its default. The default of a bound is one that most small protocols keep; the
 /// default of a duration is zero where a protocol waits for nothing, and [`Guarantees::FOREVER`] where it keeps everything.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Guarantees {
     /// How long an end takes to notice, by itself, that its peer is silent: ping interval plus pong deadline. Default: zero.
     ///
@@ -41,6 +42,11 @@ pub struct Guarantees {
     ///
     /// Read by `bounded_ending`, `justified_failure` and `isolation`.
     pub call_wait: Duration,
+    /// How long the user of an operation waits at most for what comes out of a host of `outside`, counted from when its stream was
+    /// opened. After that, the protocol ends the stream. Default: the [wait](Operation::wait) of the operation.
+    ///
+    /// Read by `bounded_ending`.
+    pub outside_wait: fn(&Plan, &Operation) -> Duration,
     /// How many round trips one reconnect takes, from the first SYN to the end of the catch-up. Default: 2, a handshake of TCP and
     /// one request.
     ///
@@ -110,6 +116,7 @@ impl Guarantees {
             gives_up: true,
             attempt: Duration::ZERO,
             call_wait: Duration::ZERO,
+            outside_wait: |_, operation| operation.wait(),
             round_trips: 2,
             back_off: Duration::ZERO,
             session: Self::FOREVER,

@@ -53,6 +53,7 @@ fn guarantees() -> Guarantees {
         gives_up: true,
         attempt: Duration::from_secs(5),
         call_wait: Duration::ZERO,
+        outside_wait: |_, operation| operation.wait(),
         round_trips: 3,
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),

@@ -5,7 +5,7 @@
 //! - if either run is grey, or other steps of the schedule were carried out;
 //! - what failed in one run, where the faults left so little time that it was luck to fail or not;
 //! - what is still open in one run, and ended so late in the other that it may yet have ended: then only the items that both saw
-//!   must agree;
+//!   must agree. A stream that its user gives up is open until then;
 //! - what a call was answered that may fail with its connection, and why it failed: only whether it did;
 //! - what users saw after they *parted*: after a call in flight failed or was abandoned, because its request may have been a packet
 //!   that is dropped in one of the runs, and takes effect in the other; after a call was asked for at different moments, because it
@@ -271,12 +271,17 @@ fn compare_views(
             .filter(|(at, _)| *at < facts.horizon)
     };
     let (here, there) = (seen(view), seen(control));
-    let may_come = |at: Time| {
-        facts.path(view.path).bound(facts.guarantees(), at, Duration::ZERO) >= facts.judged_until()
+    let open_until = |view: &View<'_>| {
+        let left = [view.gave_up, view.orphaned].into_iter().flatten();
+        left.fold(facts.judged_until(), Time::min)
+    };
+    let may_come = |at: Time, open: &View<'_>| {
+        facts.path(view.path).bound(facts.guarantees(), at, Duration::ZERO) >= open_until(open)
     };
     let differs = match (&here, &there) {
         (Some((_, here)), Some((_, there))) => here != there,
-        (Some((at, _)), None) | (None, Some((at, _))) => !may_come(*at),
+        (Some((at, _)), None) => !may_come(*at, control),
+        (None, Some((at, _))) => !may_come(*at, view),
         (None, None) => false,
     };
     let entry = |view: &View<'_>| view.ending().map(|(index, ..)| index);
@@ -358,7 +363,7 @@ fn compare_calls(
 mod tests {
     use crate::history::{Class, EventKind};
 
-    use super::super::scripted::{ScriptedRun, history};
+    use super::super::scripted::{BOUND, ScriptedRun, history};
     use crate::history::Answer;
 
     /// `s1` across a cut, with one item in each generation.
@@ -474,6 +479,21 @@ mod tests {
             .delivered("s1", 2_020, "ab")
             .control(scripted.delivered("s1", 520, "a"))
             .holds("stale_generation_inert");
+    }
+
+    #[test]
+    fn a_stream_that_its_user_gave_up_may_have_ended_later() {
+        let scripted = || {
+            let scripted = history().opened("s1", 1, 0).kills(1_000, 1_500);
+            scripted.ended("s1", 2_000, "total 0").end(600_000)
+        };
+        let here = || scripted().completed("s1", 2_020, "total 0");
+        let gave_up = |ms| scripted().gave_up(2, Some("s1"), ms);
+        here().control(gave_up(3_000)).holds("stale_generation_inert");
+        here().control(gave_up(2_020 + BOUND)).holds("stale_generation_inert");
+        let late = here().control(gave_up(2_021 + BOUND));
+        assert_eq!(late.breaks("stale_generation_inert").len(), 1, "it would have ended before");
+        here().control(scripted().died("client", 3_000)).holds("stale_generation_inert");
     }
 
     #[test]

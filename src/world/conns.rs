@@ -161,6 +161,8 @@ pub(super) struct ConnState {
     pub foreign: bool,
     /// Whether a middleman plays the server's part (accept-then-close).
     pub middleman: bool,
+    /// Whether the SYN was handed to the server's kernel. Before that, the server's end does not exist.
+    pub arrived: bool,
     /// Whether a newer generation is installed: its segments are stale, and dropped in a twin run.
     pub stale: bool,
     ends: [SharedEnd; 2],
@@ -217,6 +219,11 @@ impl ConnState {
         self.over[from.other() as usize].is_none()
     }
 
+    /// Whether the server's host has no part in it yet: its SYN is on its way, and nobody has answered in the place of the server.
+    pub fn is_unheard(&self) -> bool {
+        !self.arrived && self.over[Side::Server as usize].is_none()
+    }
+
     /// Whether both ends are over.
     pub fn is_over(&self) -> bool {
         self.over.iter().all(Option::is_some)
@@ -260,6 +267,7 @@ impl Conns {
             dead: false,
             foreign: false,
             middleman: false,
+            arrived: false,
             stale: false,
             ends: [end, far],
             directions: Default::default(),

@@ -159,7 +159,12 @@ impl World {
     }
 
     /// The host of an end has died: whoever still holds the end gets an error, and after a power loss its kernel forgets it.
+    ///
+    /// A SYN that has not arrived yet is none of its business: the next life of the host may accept it.
     fn end_dies(&mut self, conn: ConnIndex, side: Side) {
+        if side == Side::Server && self.conns.look(conn).is_unheard() {
+            return;
+        }
         let dark = self.hosts.get(self.conns.look(conn).host(side)).dark;
         let held = self.conns.look(conn).end(side).lock().socket.is_some();
         if held && !dark {

@@ -482,6 +482,7 @@ impl World {
             return self.acknowledged(conn, from, &tcp);
         }
         let readable = len > 0 || tcp.flags.fin;
+        self.conns.get(conn).arrived |= segment.opens();
         let packet = self.packet(conn, from, tcp);
         match self.stack.deliver(packet, held) {
             Handed::Taken => {}

@@ -496,41 +496,58 @@ fn a_jump_of_the_wall_clock_moves_no_bound() {
     );
 }
 
-#[test]
-fn whoever_waits_for_the_outside_world_does_not_hear_of_its_death() {
-    let dead = history()
-        .opened("s1", 1, 0)
-        .produced("s1", 500, "a")
-        .delivered("s1", 510, "a")
-        .died("server", 5_000);
-    let dead = || dead.clone().started("server", 5_100).end(300_000);
-    assert_eq!(dead().breaks("bounded_ending").len(), 1);
-    let outside = dead().guarantees(|guarantees| {
-        (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
-    });
-    outside.holds("bounded_ending");
+/// The server plays the outside world, and a user waits for a minute for what comes from there.
+fn outside(scripted: ScriptedRun) -> ScriptedRun {
+    scripted.guarantees(|guarantees| {
+        guarantees.outside = &["server"];
+        guarantees.outside_wait = |_, _| Duration::from_mins(1);
+        // A call waits by a patience of its own, which no stream has.
+        guarantees.call_wait = Duration::from_mins(10);
+    })
+}
+
+/// `s1`, opened at 1 s by a call.
+fn opened() -> ScriptedRun {
+    history().asked_as(1, 0, Class::Durable, "watch", "{}").opens("s1", 1, 1_000)
 }
 
 #[test]
-fn whoever_waits_for_the_outside_world_may_not_hear_of_an_end_behind_a_fault() {
-    let late = || ended().completed("s1", 10_000 + BOUND + 1, "total 1");
-    let outside = |scripted: ScriptedRun| {
-        scripted.guarantees(|guarantees| {
-            (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
-        })
+fn the_death_of_the_outside_world_is_heard_of_when_the_wait_is_over() {
+    let dead = || {
+        let scripted = opened().produced("s1", 1_500, "a").delivered("s1", 1_510, "a");
+        scripted.died("server", 5_000).started("server", 5_100)
     };
-    assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
-    outside(late().by("server").slows(1_000, 1_100)).holds("bounded_ending");
+    assert_eq!(dead().end(300_000).breaks("bounded_ending").len(), 1);
+    outside(dead()).broke("s1", 61_000 + BOUND, "too late").holds("bounded_ending");
+    let late = outside(dead()).broke("s1", 61_001 + BOUND, "too late");
+    assert_eq!(late.breaks("bounded_ending").len(), 1);
+    assert_eq!(outside(dead()).end(300_000).breaks("bounded_ending").len(), 1);
 }
 
 #[test]
-fn whoever_waits_for_an_item_of_the_outside_world_may_not_hear_of_it_behind_a_fault() {
-    let late = || history().opened("s1", 1, 0).produced("s1", 500, "a").end(500 + BOUND + 2_000);
-    let outside = |scripted: ScriptedRun| {
-        scripted.guarantees(|guarantees| {
-            (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
-        })
-    };
-    assert_eq!(outside(late()).breaks("bounded_ending").len(), 1);
-    outside(late().by("server").slows(100, 200)).holds("bounded_ending");
+fn an_end_of_the_outside_world_behind_a_fault_is_heard_of_when_the_wait_is_over() {
+    let ended = |at| opened().ended("s1", at, "total 0");
+    let faulty = |at| outside(ended(at)).by("server").slows(1_000, 1_100).by("client");
+    let late = outside(ended(10_000)).completed("s1", 10_001 + BOUND, "total 0");
+    assert_eq!(late.breaks("bounded_ending").len(), 1, "there was no fault on the way");
+    faulty(10_000).completed("s1", 61_000 + BOUND, "total 0").holds("bounded_ending");
+    assert_eq!(
+        faulty(10_000).completed("s1", 61_001 + BOUND, "total 0").breaks("bounded_ending").len(),
+        1
+    );
+    // What ended after the wait was over is due since then.
+    faulty(70_000).completed("s1", 70_000 + BOUND, "total 0").holds("bounded_ending");
+    assert_eq!(
+        faulty(70_000).completed("s1", 70_001 + BOUND, "total 0").breaks("bounded_ending").len(),
+        1
+    );
+}
+
+#[test]
+fn an_item_of_the_outside_world_behind_a_fault_is_heard_of_when_the_wait_is_over() {
+    let owed = |until| opened().produced("s1", 1_500, "a").end(until);
+    let faulty = |until| outside(owed(until).horizon(until)).by("server").slows(1_000, 1_100);
+    assert_eq!(outside(owed(1_501 + BOUND)).breaks("bounded_ending").len(), 1);
+    faulty(61_000 + BOUND).holds("bounded_ending");
+    assert_eq!(faulty(61_001 + BOUND).breaks("bounded_ending").len(), 1);
 }

@@ -9,10 +9,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::answers::{ExecFailure, ExecObservation, StreamTotals};
+use super::operations::ExecOperation;
 use super::sum::Sum;
 use super::web::{self, WebSetup};
 use crate::history::{Answer, Call, Stream};
+use crate::schedule::{Operation, Plan};
 use crate::subject::Recorder;
+use crate::subject::dyn_subject::read;
 use reknit_exec::client::{Body, Client, Failure, HttpRequest};
 use reknit_exec::wire::http::TOO_LATE;
 
@@ -51,13 +54,26 @@ pub(super) struct Manner {
 /// has a deadline for a body only where its user gives one.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// The deadline that the user gives a body.
+fn timeout(setup: &WebSetup) -> Duration {
+    setup.lasts() + PATIENCE
+}
+
+/// How long the user of an operation waits for what it asked for.
+pub(super) fn wait(plan: &Plan, operation: &Operation) -> Duration {
+    match read::<ExecOperation>(operation) {
+        Ok(ExecOperation::HttpStream { body, .. }) => timeout(&WebSetup::declared(plan, &body)),
+        _ => operation.wait(),
+    }
+}
+
 /// Asks for it, and records it piece by piece, to its end.
 pub(super) async fn watch(
     client: &Client,
     wanted: &BodyRequest,
     manner: Manner,
 ) -> Result<(), Failure> {
-    let timeout = wanted.setup.lasts() + PATIENCE;
+    let timeout = timeout(&wanted.setup);
     let deadline = Instant::now() + timeout;
     let request = HttpRequest { timeout: Some(timeout), ..HttpRequest::get(&wanted.url) };
     let streaming = client.http_stream(request).await?;
@@ -121,6 +137,8 @@ fn is_own_doing(failure: &Failure, manner: Manner, takes: Duration, is_late: boo
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const EAGER: Manner = Manner { pause: Duration::ZERO, drops_after: None };
@@ -130,6 +148,20 @@ mod tests {
         let slow = Manner { pause: Duration::from_millis(20), ..EAGER };
         assert!(is_own_doing(&Failure::BodyOverrun, slow, Duration::ZERO, false));
         assert!(!is_own_doing(&Failure::BodyOverrun, EAGER, Duration::ZERO, false));
+    }
+
+    #[test]
+    fn the_user_of_a_body_waits_for_as_long_as_it_takes_to_be_made_and_its_patience() {
+        let mut plan = Plan::new("exec");
+        plan.setup.insert("web".into(), json!({ "w1": { "pieces": 216, "every": "100ms" } }));
+        let wait = |verb: &str, fields: serde_json::Value| {
+            let fields = fields.as_object().expect("fields").clone();
+            wait(&plan, &Operation { verb: verb.into(), client: "client".into(), fields })
+        };
+        let stream = wait("http-stream", json!({ "body": "w1" }));
+        assert_eq!(stream, Duration::from_millis(21_600) + PATIENCE);
+        let read = wait("read", json!({ "process": "p1", "wait": "5s" }));
+        assert_eq!(read, Duration::from_secs(5));
     }
 
     #[test]

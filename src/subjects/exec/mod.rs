@@ -137,6 +137,7 @@ impl Subject for Exec {
             gives_up: true,
             attempt: client.connect_timeout + client.initialize_timeout,
             call_wait: client.call_wait,
+            outside_wait: body::wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more
             // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
             back_off: client.back_off_max + client.connect_timeout / 2,

@@ -121,6 +121,28 @@ fn a_server_listens_again_whoever_gave_up_before_it_died() {
 }
 
 #[test]
+fn a_syn_that_arrives_after_a_death_belongs_to_the_next_life_of_the_server() {
+    for death in [
+        crash("server", Some(Duration::ZERO)),
+        Fault::PowerLoss { host: "server".into(), lasts: Some(Duration::ZERO) },
+    ] {
+        let client = |host: HostContext| async move {
+            sleep(secs(1)).await;
+            come_again(host).await;
+        };
+        let mut plan = plan([(1_003, death)]);
+        plan.latency = (Duration::from_millis(5), Duration::from_millis(9));
+        let history = history(&bare(echo, client), &plan);
+        assert_eq!(story(&history, false)[0], "client: up");
+        let is_over = |event: &&crate::history::Event| {
+            matches!(event.what, EventKind::ConnOver { .. })
+                && event.at.0 < plan.horizon.as_millis() as u64
+        };
+        assert!(!history.events.iter().any(|event| is_over(&event)), "the connection lives");
+    }
+}
+
+#[test]
 fn a_restart_step_ends_a_crash_without_an_end() {
     let subject = bare(echo, come_again);
     let down = crash("server", None);

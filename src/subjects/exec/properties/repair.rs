@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::history::{Call, Ending, Event, EventKind, Time};
+use crate::history::{Answer, Call, Ending, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation};
 use crate::schedule::MilestoneValue;
@@ -137,13 +137,15 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 /// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
 /// asks by itself; nor what its user may have given up, then or at the end of the last call on it. Of a process whose start is in flight a
-/// client holds nothing back. Where there was no room for all of it, it is asked for in that moment.
+/// client holds nothing back. It holds back from the answer on, which the user may not have taken yet: a user that gives up such a start
+/// gives up the process. Where there was no room for all of it, it is asked for in that moment.
 pub(super) fn holes_are_asked_for(cx: &CheckContext<'_>) -> Vec<Violation> {
     let wait = limits(cx).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
     let mut open: BTreeMap<&str, Time> = BTreeMap::new();
     let mut dropped = Dropped::default();
+    let mut starts: BTreeMap<Call, Time> = BTreeMap::new();
     let mut found = Vec::new();
     let late = |since: Time, at: Time| at > since + wait + MOMENT;
     let mut report = |host: &str, since: Time| {
@@ -174,6 +176,16 @@ pub(super) fn holes_are_asked_for(cx: &CheckContext<'_>) -> Vec<Violation> {
                 open.remove(host);
             }
             EventKind::GaveUp { .. } => drop(open.remove(host)),
+            EventKind::Asked { call, operation, .. } if operation.verb == "start" => {
+                starts.insert(*call, event.at);
+            }
+            EventKind::Answered { call, answer: Answer::GivenUp } => {
+                // What was held back before the asking is of another process.
+                let asked = starts.get(call);
+                if asked.is_some_and(|asked| open.get(host).is_some_and(|since| asked <= since)) {
+                    open.remove(host);
+                }
+            }
             EventKind::Milestone { name, .. } if REPAIRS.contains(name) => {
                 open.remove(host);
                 repaired.insert(host, event.at);

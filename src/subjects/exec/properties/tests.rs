@@ -437,6 +437,17 @@ fn a_connected_client_asks_for_what_is_missing() {
         late,
         "of another process"
     );
+    let asked = |call, ms, verb| {
+        connected().asked_as(call, ms, Class::InFlight, verb, r#"{"process":"p1","patience":"1s"}"#)
+    };
+    let held = |scripted: ScriptedRun| scripted.gauge("client", 1_000, "held-back-events", 1);
+    let unclaimed = held(asked(1, 900, "start")).answered(1, 1_900, Answer::GivenUp);
+    assert!(breaks(&unclaimed, holes_are_asked_for).is_empty(), "nobody has the process");
+    let write = held(asked(1, 900, "write")).answered(1, 1_900, Answer::GivenUp);
+    assert_eq!(breaks(&write, holes_are_asked_for), late, "who gives up a write has the process");
+    let after = held(connected()).asked_as(1, 1_001, Class::InFlight, "start", "{}");
+    let after = after.answered(1, 1_900, Answer::GivenUp);
+    assert_eq!(breaks(&after, holes_are_asked_for), late, "it was held back before");
     let catching_up = history().gauge("client", 1_000, "held-back-events", 1);
     assert!(breaks(&catching_up, holes_are_asked_for).is_empty(), "a catch-up asks by itself");
 }

@@ -20,8 +20,8 @@ use crate::wire::ahp::actions::{
     SessionActiveClientRemovedAction,
 };
 use crate::wire::ahp::state::{
-    ToolCallClientContributor, ToolCallConfirmationReason, ToolCallContributor, ToolCallResult,
-    ToolCallState,
+    ChatState, ToolCallClientContributor, ToolCallConfirmationReason, ToolCallContributor,
+    ToolCallResult, ToolCallState,
 };
 use crate::wire::{SnapshotState, StateAction};
 
@@ -102,10 +102,22 @@ impl HostCore {
 
     /// What a call is like; `None` where there is none, or none any more.
     pub fn call(&self, id: &CallId) -> Option<&ToolCallState> {
-        match self.state(&id.chat)? {
-            SnapshotState::Chat(state) => chat::find_call(state, &id.turn, &id.id),
+        match self.state(&id.chat) {
+            Some(SnapshotState::Chat(state)) => chat::find_call(state, &id.turn, &id.id),
             _ => None,
         }
+        .or_else(|| self.left.get(id))
+    }
+
+    /// A chat goes while its turn is under way. Its clients may have seen the end of a call whose agent has not looked yet.
+    pub(super) fn keep_ends(&mut self, chat: &str, turn: &str, state: &ChatState) {
+        let id = |state| CallId {
+            chat: chat.to_owned(),
+            turn: turn.to_owned(),
+            id: call::id(state).to_owned(),
+        };
+        let over = chat::calls(state).filter(|state| call::is_over(state));
+        self.left.extend(over.map(|state| (id(state), state.clone())));
     }
 
     /// A client that can run a tool, of those that are active in the chat's session.

@@ -198,10 +198,13 @@ impl HostCore {
     /// A channel is gone, and so is every subscription to it. Who waits for one hears that there is none.
     pub(super) fn remove_channel(&mut self, channel: &str, now: Instant) {
         milestone!("toolcall.host.removed", channel);
-        self.channels.remove(channel);
+        let removed = self.channels.remove(channel).and_then(|removed| removed.state);
         self.causes.remove(channel);
         self.ask_outside(HostEffect::Forget(channel.to_owned()));
         if let Some(turn) = self.turns.remove(channel) {
+            if let Some(SnapshotState::Chat(chat)) = removed {
+                self.keep_ends(channel, &turn.id, &chat);
+            }
             self.ask_outside(HostEffect::Stop { chat: channel.to_owned(), turn: turn.id });
         }
         // What is going may have been asked for as a session that is to be made: not while it goes.

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::limits::HostLimits;
 use crate::state::chat;
+use crate::wire::ahp::state::ToolCallState;
 use crate::wire::{ActionEnvelope, ActionOrigin, ROOT, SnapshotState, StateAction, weight};
 
 mod actions;
@@ -75,6 +76,8 @@ pub struct HostCore {
     waits: BTreeSet<(String, String)>,
     /// When each turn that is under way began.
     turns: BTreeMap<String, Turn>,
+    /// How calls ended whose chats are gone, until the agents of their turns are stopped.
+    left: BTreeMap<CallId, ToolCallState>,
     reverse: BTreeMap<i64, Reverse>,
     /// The sessions that are wanted, and may be there.
     making: Vec<Making>,
@@ -112,6 +115,7 @@ impl HostCore {
             causes: BTreeMap::new(),
             waits: BTreeSet::new(),
             turns: BTreeMap::new(),
+            left: BTreeMap::new(),
             reverse: BTreeMap::new(),
             making: Vec::new(),
             effects: VecDeque::new(),
@@ -176,7 +180,11 @@ impl HostCore {
 
     /// What is to be done outside.
     pub fn effect(&mut self) -> Option<HostEffect> {
-        self.effects.pop_front()
+        let effect = self.effects.pop_front();
+        if let Some(HostEffect::Stop { chat, turn }) = &effect {
+            self.left.retain(|call, _| (&call.chat, &call.turn) != (chat, turn));
+        }
+        effect
     }
 
     fn ask_outside(&mut self, effect: HostEffect) {

@@ -107,6 +107,20 @@ fn a_late_result_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn an_agent_hears_how_a_call_ended_though_its_chat_is_gone() {
+    let (mut host, conn, id) = with_call();
+    host.ready(&id, true);
+    let pending = host.calls("tool");
+    host.dispatch(conn, 2, "c", completed(&id));
+    let dispose = json!({ "jsonrpc": "2.0", "id": 99, "method": "disposeSession", "params": { "channel": "s" } });
+    host.core.hear(conn, dispose.to_string().as_bytes(), host.now);
+    assert!(host.core.state("c").is_none());
+    assert_eq!((host.call(&id), host.core.call(&pending)), ("completed", None));
+    host.carry_out();
+    assert_eq!(host.core.call(&id), None, "its agent was stopped");
+}
+
+#[test]
 fn a_call_that_is_over_does_not_become_ready_again() {
     let (mut host, conn, id) = with_call();
     host.close(conn);
