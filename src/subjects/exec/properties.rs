@@ -336,7 +336,7 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
         match &event.what {
             EventKind::Failed { call, .. } => drop(unwanted.insert(*call, event.at)),
             EventKind::Answered { call, answer: Answer::GivenUp } => {
-                drop(unwanted.insert(*call, event.at))
+                unwanted.insert(*call, event.at);
             }
             EventKind::StreamEnded { stream, ending: Ending::Failed { reason } }
                 if ExecFailure::is_gap(reason) =>

@@ -45,7 +45,7 @@ impl Birth {
         match launched {
             Ok(child) => self.stay_with(child).await,
             Err(error) => {
-                drop(self.with(|session, run| session.start_failed(run, error.to_string())))
+                self.with(|session, run| session.start_failed(run, error.to_string()));
             }
         }
     }

@@ -302,7 +302,7 @@ pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::FaultEnded { fault } => drop(in_force.remove(fault)),
             EventKind::Milestone { name: "exec.client.recovering", .. } if in_force.is_empty() => {
-                drop(unharmed.insert(host(event)))
+                unharmed.insert(host(event));
             }
             EventKind::Milestone { name: "exec.client.attempt-failed", fields } => {
                 let was_unharmed = unharmed.remove(host(event));
@@ -365,10 +365,10 @@ pub(super) fn attached_are_heard(cx: &CheckContext<'_>) -> Vec<Violation> {
         let Some(scripted) = Told::of(event) else { continue };
         match scripted.name {
             "exec.server.attached" if network_fault.in_force == 0 => {
-                drop(unheard.insert(scripted.conn, event.at))
+                unheard.insert(scripted.conn, event.at);
             }
             "exec.client.initialized" | "exec.client.attempt-failed" | "exec.server.detached" => {
-                drop(unheard.remove(&scripted.conn))
+                unheard.remove(&scripted.conn);
             }
             _ => {}
         }

@@ -169,7 +169,7 @@ pub(super) fn holes_are_asked_for(cx: &CheckContext<'_>) -> Vec<Violation> {
         }
         match &event.what {
             EventKind::Milestone { name: "exec.client.connected", .. } => {
-                drop(connected.insert(host))
+                connected.insert(host);
             }
             EventKind::Milestone { name: "exec.client.lost", .. } | EventKind::Died { .. } => {
                 connected.remove(host);

@@ -128,7 +128,7 @@ impl<'a> Known<'a> {
                 self.output += bytes.unwrap_or_default() as usize;
             }
             EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
-                drop(self.over.insert(*call, event.at))
+                self.over.insert(*call, event.at);
             }
             EventKind::Opened { stream, call } => {
                 if let Some(start) = self.asked.get(call)
@@ -150,13 +150,13 @@ impl<'a> Known<'a> {
                 self.scripted.entry(guarantees.whole(stream)).or_default().push(event.at);
             }
             EventKind::Milestone { name: "exec.client.connected", .. } => {
-                drop(self.connected.insert(host(event), event.at))
+                self.connected.insert(host(event), event.at);
             }
             EventKind::Milestone { name: "exec.client.lost", .. } | EventKind::Died { .. } => {
-                drop(self.connected.remove(host(event)))
+                self.connected.remove(host(event));
             }
             EventKind::Ended { stream, .. } => {
-                drop(self.last.insert(guarantees.whole(stream), event.at))
+                self.last.insert(guarantees.whole(stream), event.at);
             }
             EventKind::Started => self.started = event.at,
             _ => {}

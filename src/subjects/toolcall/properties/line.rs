@@ -39,14 +39,14 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
     for event in judged(story.cx) {
         match &event.what {
             EventKind::Started if !story.cx.servers.contains(&host(event)) => {
-                drop(away.insert(host(event), event.at))
+                away.insert(host(event), event.at);
             }
             EventKind::Died { .. } => drop(away.remove(host(event))),
             EventKind::Milestone { name: "toolcall.client.connected", .. } => {
-                drop(away.remove(host(event)))
+                away.remove(host(event));
             }
             EventKind::Milestone { name: "toolcall.client.lost", .. } => {
-                drop(away.entry(host(event)).or_insert(event.at))
+                away.entry(host(event)).or_insert(event.at);
             }
             EventKind::Answered { call, answer }
                 if wants_a_token(answer) && has_moved_in(story, *call) =>
@@ -98,7 +98,7 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
     for event in judged(story.cx) {
         match &event.what {
             EventKind::Milestone { name: "toolcall.client.connected", .. } => {
-                drop(connected.insert(host(event), event.at))
+                connected.insert(host(event), event.at);
             }
             EventKind::Milestone { name: "toolcall.host.behind", .. } => behind = true,
             EventKind::Milestone { name: "toolcall.client.lost", .. } => {

@@ -69,7 +69,7 @@ impl<'a> AtRest<'_, 'a> {
             }
             OfChannel::Gone if is_server => drop(self.truth.insert(channel, Some((GONE, at)))),
             OfChannel::Settles { digest, .. } if is_server => {
-                drop(self.truth.insert(channel, Some((digest, at))))
+                self.truth.insert(channel, Some((digest, at)));
             }
             OfChannel::Stirs | OfChannel::Known => self.rests(host, channel, false, None, at),
             OfChannel::Settles { digest, second } => {
